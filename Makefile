@@ -1,0 +1,48 @@
+# The two commands of the README are `make demo` and `make test`; each does all of
+# its set-up on a machine that has only Python 3.11+ and pip.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SEEDS ?= 0 1 2
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo compare test check lint types unit clean
+
+help:
+	@echo "make demo      install, train configs/d3st_aug.gin, print the report"
+	@echo "make test      install with test tools, lint, types, all tests"
+	@echo "make compare   with and without augmentation, seeds $(SEEDS), D3ST and T5DST"
+
+$(VENV)/run.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt -e ./runtime -e '.[report]'
+	touch $@
+
+$(VENV)/dev.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt -e ./runtime -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/run.stamp
+	$(BIN)/python -m t5x.train --gin_file=configs/d3st_aug.gin
+	$(BIN)/jaxaug report runs/d3st_aug
+
+compare: $(VENV)/run.stamp
+	PATH="$(abspath $(BIN)):$$PATH" benchmarks/compare.sh $(SEEDS)
+
+test check: $(VENV)/dev.stamp lint types unit
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types:
+	$(BIN)/mypy
+
+unit:
+	$(BIN)/pytest
+
+clean:
+	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache

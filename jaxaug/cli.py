@@ -1,0 +1,161 @@
+"""`jaxaug <verb>`: the command line.
+
+Parsing imports nothing heavy. Each verb names the function that does the work as
+`module:function`; it is imported only when the verb runs, takes the parsed
+arguments and returns the exit status.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from jaxaug.errors import UserError
+
+_SPLITS = ("train", "dev", "test")
+
+
+def _data_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data_dir",
+        help="folder in the layout of the SGD repository, local or gs:// "
+        "(default: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
+    )
+
+
+def _split(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--split", choices=_SPLITS, required=True)
+
+
+def _verb(
+    group: argparse._SubParsersAction, name: str, target: str, text: str
+) -> argparse.ArgumentParser:
+    parser = group.add_parser(name, help=text, description=text)
+    parser.set_defaults(target=target)
+    return parser
+
+
+def _add_data(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser("data", help="fetch, describe and rewrite data folders")
+    group = parser.add_subparsers(metavar="COMMAND", required=True)
+    fetch = _verb(
+        group, "fetch", "jaxaug.data.fetch:run", "download a data set with a checksum"
+    )
+    fetch.add_argument("name", help="sgd, personachat, fewshot, ...")
+    fetch.add_argument("--out", help="target folder (default: ./data/<name>)")
+    describe = _verb(
+        group,
+        "describe",
+        "jaxaug.data.describe:run",
+        "counts per split and service, seen and unseen",
+    )
+    _data_dir(describe)
+    variants = _verb(
+        group,
+        "variants",
+        "jaxaug.data.variants:run",
+        "write dialogues renamed to a schema variant",
+    )
+    _data_dir(variants)
+    _split(variants)
+    variants.add_argument("--variant", required=True, help="v1..v5")
+    variants.add_argument("--out", required=True, help="folder to write")
+
+
+def _add_format(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser("format", help="dialogues to text-to-text examples")
+    group = parser.add_subparsers(metavar="FORMAT", required=True)
+    d3st = _verb(group, "d3st", "jaxaug.formats.export:run_d3st", "D3ST examples")
+    d3st.add_argument("--categorical", choices=("1a", "a", "none"), default="1a")
+    d3st.add_argument("--level", choices=("dst", "dst_intent"), default="dst_intent")
+    t5dst = _verb(group, "t5dst", "jaxaug.formats.export:run_t5dst", "T5DST examples")
+    for verb in (d3st, t5dst):
+        _data_dir(verb)
+        _split(verb)
+        verb.add_argument("--variant", help="v1..v5 (default: the original schema)")
+        verb.add_argument("--order", choices=("schema", "shuffled"), default="schema")
+        verb.add_argument("--delimiter", default="=")
+        verb.add_argument(
+            "--lowercase", action=argparse.BooleanOptionalAction, default=True
+        )
+        verb.add_argument("--seed", type=int, default=0, help="of the shuffled order")
+        verb.add_argument("--epoch", type=int, default=0, help="of the shuffled order")
+        verb.add_argument("--workers", type=int, default=0, help="0: one per core")
+        verb.add_argument("--out", required=True, help="TSV file to write")
+
+
+def _add_evaluate(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser(
+        "evaluate", help="score predictions as the benchmarks define it"
+    )
+    group = parser.add_subparsers(metavar="BENCHMARK", required=True)
+    sgd = _verb(
+        group, "sgd", "jaxaug.metrics.evaluate:run_sgd", "SGD metrics (DSTC8 format)"
+    )
+    sgd.add_argument("--variant", help="v1..v5 (default: the original schema)")
+    sgdx = _verb(
+        group,
+        "sgdx",
+        "jaxaug.metrics.evaluate:run_sgdx",
+        "SGD-X: JGA per variant and schema sensitivity",
+    )
+    for verb in (sgd, sgdx):
+        _data_dir(verb)
+        _split(verb)
+        verb.add_argument("--predictions", required=True, help="folder of predictions")
+        verb.add_argument(
+            "--exact", action="store_true", help="exact instead of fuzzy value match"
+        )
+        verb.add_argument(
+            "--joint_across_turn",
+            action="store_true",
+            help="joint accuracy over all frames of a turn",
+        )
+        verb.add_argument("--output", required=True, help="JSON file to write")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of every verb; importing this module stays cheap."""
+    parser = argparse.ArgumentParser(
+        prog="jaxaug", description="Schema augmentation for dialogue state tracking."
+    )
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    doctor = _verb(
+        verbs,
+        "doctor",
+        "jaxaug.doctor:run",
+        "versions, devices, data found, what is missing and the fix for each",
+    )
+    _data_dir(doctor)
+    _add_data(verbs)
+    _add_format(verbs)
+    _add_evaluate(verbs)
+    report = _verb(
+        verbs, "report", "jaxaug.metrics.report:run", "tabulate finished runs"
+    )
+    report.add_argument("runs", nargs="+", metavar="RUN", help="model folders")
+    report.add_argument("--csv", help="CSV file to write")
+    report.add_argument("--png", help="PNG file to write")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one verb and returns its exit status.
+
+    A `UserError` or an operating-system error (a missing file, a full disk) ends
+    in one line on stderr and status 1.
+    """
+    arguments = build_parser().parse_args(argv)
+    module, function = arguments.target.split(":")
+    try:
+        return getattr(importlib.import_module(module), function)(arguments) or 0
+    except (UserError, OSError) as error:
+        print(f"jaxaug: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("jaxaug: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
