@@ -1,0 +1,193 @@
+"""Where data lies: the data folder, its schema variants, the cache folder.
+
+A data folder has the layout of the SGD repository: `train`, `dev` and `test` with
+`schema.json` and `dialogues_*.json` each, the SGD-X variants in
+`sgd_x/data/v1..v5/<split>/schema.json`, and generated variants in
+`variants/<name>/v1..vK/<split>/schema.json`.
+"""
+
+import os
+import re
+
+from etils import epath
+
+from jaxaug.data.files import PathLike
+from jaxaug.errors import UserError
+
+SPLITS = ("train", "dev", "test")
+DATA_DIR_VARIABLE = "JAXAUG_DATA_DIR"
+CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
+VARIANTS_DIR_VARIABLE = "JAXAUG_VARIANTS_DIR"
+
+_VARIANT = re.compile(r"v([1-9][0-9]*)")
+_TASK_WORD = re.compile(r"[A-Za-z0-9_]+")
+
+
+def cache_dir() -> epath.Path:
+    """`$JAXAUG_CACHE_DIR`, else `~/.cache/jaxaug`; not created here."""
+    return epath.Path(
+        os.environ.get(CACHE_DIR_VARIABLE) or "~/.cache/jaxaug"
+    ).expanduser()
+
+
+def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
+    """The data folder: the argument, else `$JAXAUG_DATA_DIR`, else MiniSGD.
+
+    MiniSGD is written into the cache folder at its first use.
+
+    Raises:
+      UserError: the folder is missing or none of its splits has a schema; the message
+        names the folder, a missing file and the command that fetches it.
+    """
+    chosen = data_dir or os.environ.get(DATA_DIR_VARIABLE)
+    if not chosen:
+        from jaxaug.data import minisgd
+
+        return epath.Path(minisgd.materialise(cache_dir()))
+    folder = epath.Path(chosen).expanduser()
+    source = "" if data_dir else f" (from ${DATA_DIR_VARIABLE})"
+    if not folder.is_dir():
+        problem = "is not a folder" if folder.exists() else "does not exist"
+        raise UserError(f"data folder {folder}{source} {problem}. {fetch_fix(folder)}")
+    if not any((folder / split / "schema.json").exists() for split in SPLITS):
+        raise UserError(
+            f"data folder {folder}{source} holds no data: "
+            f"{folder / SPLITS[0] / 'schema.json'} is missing. {fetch_fix(folder)}"
+        )
+    return folder
+
+
+def fetch_fix(data_dir: PathLike) -> str:
+    """The sentence that tells how a missing part of a data folder is got."""
+    return (
+        f"Get it with `jaxaug data fetch sgd --out {data_dir}`, or name another folder "
+        f"with --data_dir or ${DATA_DIR_VARIABLE} (neither: the embedded MiniSGD)."
+    )
+
+
+def schema_path(data_dir: PathLike, split: str) -> epath.Path:
+    """The original schema of a split; raises `UserError` where it is missing."""
+    folder = epath.Path(data_dir)
+    if split not in SPLITS:
+        raise UserError(f"unknown split {split!r}: use one of {', '.join(SPLITS)}.")
+    path = folder / split / "schema.json"
+    if not path.exists():
+        raise UserError(
+            f"data folder {folder} is incomplete: {path} is missing. "
+            f"{fetch_fix(folder)}"
+        )
+    return path
+
+
+def dialogue_paths(data_dir: PathLike, split: str) -> list[epath.Path]:
+    """The `dialogues_*.json` of a split, sorted by name.
+
+    Raises:
+      UserError: the split has no schema or no dialogue file.
+    """
+    folder = schema_path(data_dir, split).parent
+    paths = sorted(folder.glob("dialogues_*.json"), key=lambda path: path.name)
+    if not paths:
+        raise UserError(
+            f"data folder {data_dir} is incomplete: {folder / 'dialogues_001.json'} "
+            f"and all further dialogue files are missing. {fetch_fix(data_dir)}"
+        )
+    return paths
+
+
+def sgdx_folder(data_dir: PathLike) -> epath.Path:
+    """Where the SGD-X variants of a data folder lie."""
+    return epath.Path(data_dir) / "sgd_x" / "data"
+
+
+def variant_names(variants_dir: PathLike) -> tuple[str, ...]:
+    """`v1`, `v2`, ... in numeric order: the sub-folders of a variants folder."""
+    folder = epath.Path(variants_dir)
+    if not folder.is_dir():
+        return ()
+    names = [path.name for path in folder.iterdir() if _VARIANT.fullmatch(path.name)]
+    return tuple(sorted(names, key=lambda name: int(name[1:])))
+
+
+def variant_splits(variants_dir: PathLike, variant: str) -> tuple[str, ...]:
+    """The splits for which a variant has a schema."""
+    folder = epath.Path(variants_dir) / variant
+    return tuple(s for s in SPLITS if (folder / s / "schema.json").exists())
+
+
+def variant_schema_path(variants_dir: PathLike, variant: str, split: str) -> epath.Path:
+    """The schema of one variant of a split.
+
+    Raises:
+      UserError: the folder, the variant in it or its schema of the split is missing.
+    """
+    folder = epath.Path(variants_dir)
+    known = variant_names(folder)
+    if not known:
+        raise UserError(
+            f"no schema variants in {folder}: {folder / 'v1' / split / 'schema.json'} "
+            "is missing. `jaxaug data fetch sgd` gets those of SGD-X."
+        )
+    if variant not in known:
+        raise UserError(
+            f"unknown variant {variant!r}: {folder} has {', '.join(known)}. "
+            "Choose one of them."
+        )
+    path = folder / variant / split / "schema.json"
+    if not path.exists():
+        splits = ", ".join(variant_splits(folder, variant)) or "none"
+        raise UserError(
+            f"variant {variant!r} has no schema for split {split!r}: {path} is missing "
+            f"(splits there: {splits}). Choose another split, or add the file."
+        )
+    return path
+
+
+def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
+    """Name -> variants folder, each holding `v1..vK/<split>/schema.json`.
+
+    `sgdx` is `data_dir/sgd_x/data`, whether or not it exists; then come every folder
+    `data_dir/variants/<name>` and every folder in `$JAXAUG_VARIANTS_DIR` (separated
+    as in `$PATH`; its base name is the name).
+
+    Raises:
+      UserError: a folder of the variable does not exist, a name occurs twice or
+        cannot be part of a task name.
+    """
+    folders = {"sgdx": sgdx_folder(data_dir)}
+    generated = epath.Path(data_dir) / "variants"
+    found = (
+        sorted((p for p in generated.iterdir() if p.is_dir()), key=lambda p: p.name)
+        if generated.is_dir()
+        else []
+    )
+    found = [path for path in found if not path.name.startswith(".")]
+    for path in found + _folders_of_variable():
+        if not _TASK_WORD.fullmatch(path.name):
+            raise UserError(
+                f"variants folder {path}: its name becomes part of task names and may "
+                "hold letters, digits and underscores only. Rename the folder."
+            )
+        if path.name in folders:
+            raise UserError(
+                f"two variants folders are called {path.name!r}: {folders[path.name]} "
+                f"and {path}. Rename one of them."
+            )
+        folders[path.name] = path
+    return folders
+
+
+def _folders_of_variable() -> list[epath.Path]:
+    value = os.environ.get(VARIANTS_DIR_VARIABLE, "")
+    # The colon of gs:// does not separate.
+    separator = re.escape(os.pathsep) + (r"(?!//)" if os.pathsep == ":" else "")
+    folders = []
+    for item in filter(None, re.split(separator, value)):
+        folder = epath.Path(item.rstrip("/")).expanduser()
+        if not folder.is_dir():
+            raise UserError(
+                f"variants folder {folder} (from ${VARIANTS_DIR_VARIABLE}) does not "
+                "exist. Correct the variable or create the folder."
+            )
+        folders.append(folder)
+    return folders

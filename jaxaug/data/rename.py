@@ -1,0 +1,129 @@
+"""Names of one schema to names of its variant, matched by position (SGD-X).
+
+A variant holds the same services, slots and intents as the original, in the same
+order, under other names and descriptions; service names change too (SGD-X appends
+the variant's digit). What is renamed in a dialogue is what the generation script of
+SGD-X renames, so that other tools read the result as SGD-X dialogues.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jaxaug.data.schema import Schema, Service
+from jaxaug.errors import UserError
+
+# Actions that speak of an intent put its name into their values.
+_INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceNames:
+    """New names of one service: its own, and those of its slots and intents."""
+
+    service: str
+    slots: Mapping[str, str]
+    intents: Mapping[str, str]
+
+
+Renaming = Mapping[str, ServiceNames]
+"""Original service name -> new names."""
+
+
+def renaming(original: Schema, variant: Schema, where: str) -> Renaming:
+    """Matches two schemas by position.
+
+    Args:
+      original: the schema whose names the dialogues use.
+      variant: the schema with the new names.
+      where: the variant's file, for messages.
+
+    Raises:
+      UserError: the two differ in the number of services, or a pair of services
+        differs in the number of slots or intents or in which slots are categorical.
+    """
+    _same_length("service", original.services, variant.services, where)
+    return {
+        old.name: _service_names(old, new, where)
+        for old, new in zip(original.services, variant.services, strict=True)
+    }
+
+
+def _service_names(old: Service, new: Service, where: str) -> ServiceNames:
+    here = f"{where}: service {new.name!r} (variant of {old.name!r})"
+    _same_length("slot", old.slots, new.slots, here)
+    _same_length("intent", old.intents, new.intents, here)
+    for old_slot, new_slot in zip(old.slots, new.slots, strict=True):
+        if old_slot.is_categorical != new_slot.is_categorical:
+            raise UserError(
+                f"{here}: slot {new_slot.name!r} stands where the original has "
+                f"{old_slot.name!r}, but is_categorical is {new_slot.is_categorical} "
+                f"instead of {old_slot.is_categorical}. A variant keeps the order of "
+                "the original's slots: restore it."
+            )
+    return ServiceNames(
+        new.name,
+        {a.name: b.name for a, b in zip(old.slots, new.slots, strict=True)},
+        {a.name: b.name for a, b in zip(old.intents, new.intents, strict=True)},
+    )
+
+
+def _same_length(what: str, old: tuple, new: tuple, where: str) -> None:
+    if len(old) != len(new):
+        raise UserError(
+            f"{where}: {len(new)} {what}s, but the original has {len(old)}. A variant "
+            "holds the same services, slots and intents as the original, in the same "
+            "order: restore the missing ones or remove the surplus."
+        )
+
+
+def rename_dialogue(dialogue: dict[str, Any], names: Renaming) -> None:
+    """Renames the JSON object of one checked dialogue in place.
+
+    Changes services, spans, state, actions, service calls and service results.
+    Names that the schema lacks (such as the action slot `count`) stay as they are.
+    """
+    dialogue["services"] = [names[s].service for s in dialogue["services"]]
+    for turn in dialogue["turns"]:
+        for frame in turn["frames"]:
+            _rename_frame(frame, names[frame["service"]])
+
+
+def _rename_frame(frame: dict[str, Any], names: ServiceNames) -> None:
+    slots, intents = names.slots, names.intents
+    frame["service"] = names.service
+    for span in frame.get("slots", ()):
+        span["slot"] = slots.get(span["slot"], span["slot"])
+    for action in frame.get("actions", ()):
+        _rename_action(action, names)
+    state = frame.get("state")
+    if state is not None:
+        active = state["active_intent"]
+        state["active_intent"] = intents.get(active, active)
+        state["requested_slots"] = [slots.get(s, s) for s in state["requested_slots"]]
+        state["slot_values"] = _renamed_keys(state["slot_values"], slots)
+    call = frame.get("service_call")
+    if call is not None:
+        call["method"] = intents.get(call["method"], call["method"])
+        call["parameters"] = _renamed_keys(call["parameters"], slots)
+    if "service_results" in frame:
+        frame["service_results"] = [
+            _renamed_keys(result, slots) for result in frame["service_results"]
+        ]
+
+
+def _rename_action(action: dict[str, Any], names: ServiceNames) -> None:
+    slot = action.get("slot")
+    if slot is None:
+        return
+    # A service may have a slot of its own called "intent"; only the act tells.
+    if slot == "intent" and action["act"] in _INTENT_ACTS:
+        for key in ("values", "canonical_values"):
+            if key in action:
+                action[key] = [names.intents.get(v, v) for v in action[key]]
+    else:
+        action["slot"] = names.slots.get(slot, slot)
+
+
+def _renamed_keys(values: Mapping[str, Any], slots: Mapping[str, str]) -> dict:
+    return {slots.get(name, name): value for name, value in values.items()}

@@ -1,0 +1,79 @@
+"""`jaxaug data variants`: writes the dialogues of a split under a variant's names."""
+
+import argparse
+import json
+
+from etils import epath
+from tqdm import tqdm
+
+from jaxaug.data import folders, sgd
+from jaxaug.data.files import PathLike, read_text, write_text
+from jaxaug.data.rename import rename_dialogue
+from jaxaug.errors import UserError
+
+
+def write_variant(
+    data_dir: PathLike,
+    split: str,
+    variant: str,
+    out: PathLike,
+    variants_dir: PathLike | None = None,
+) -> list[epath.Path]:
+    """Writes `out/<variant>/<split>/`: the variant's schema and renamed dialogues.
+
+    The dialogue files equal those of the generation script of SGD-X (same keys in
+    the same order, same indentation); the schema is copied. So `out/<variant>` is a
+    data folder for any tool that reads SGD. The schema is written last: without it
+    the folder is incomplete and no reader takes it.
+
+    Args:
+      data_dir: folder in the layout of the SGD repository.
+      split: "train", "dev" or "test".
+      variant: "v1", "v2", ...
+      out: folder to write; may be `variants_dir` itself.
+      variants_dir: where the variants lie; None is `data_dir/sgd_x/data`.
+
+    Returns:
+      The files written, the schema last.
+
+    Raises:
+      UserError: an input file is missing or wrong, or the target folder holds
+        dialogue files that the split does not have.
+    """
+    variants_dir = variants_dir or folders.sgdx_folder(data_dir)
+    schema = sgd.read_schema_of(data_dir, split)
+    names = sgd.renaming_of(data_dir, split, variant, variants_dir)
+    assert names is not None  # variant is a name
+    sources = sgd.dialogue_files(data_dir, split)
+    target = epath.Path(out) / variant / split
+    if target.absolute() == sources[0].parent.absolute():
+        raise UserError(
+            f"{target} holds the original dialogues, which would be overwritten. "
+            "Choose another --out."
+        )
+    known = {path.name for path in sources}
+    for path in sorted(target.glob("dialogues_*.json")) if target.is_dir() else ():
+        if path.name not in known:
+            raise UserError(
+                f"{path}: left by something else, as {data_dir} has no such file in "
+                f"{split}. Choose another --out, or remove it."
+            )
+    written = []
+    for path in tqdm(sources, desc=f"{variant}/{split}", unit="file", disable=None):
+        dialogues = sgd.read_dialogue_json(path, schema)
+        for dialogue in dialogues:
+            rename_dialogue(dialogue, names)
+        written.append(target / path.name)
+        write_text(written[-1], json.dumps(dialogues, indent=2, sort_keys=True))
+    source = folders.variant_schema_path(variants_dir, variant, split)
+    written.append(target / "schema.json")
+    write_text(written[-1], read_text(source, "Restore the file."))
+    return written
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb `jaxaug data variants`."""
+    data_dir = folders.resolve_data_dir(arguments.data_dir)
+    files = write_variant(data_dir, arguments.split, arguments.variant, arguments.out)
+    print(f"wrote {len(files) - 1} dialogue files and a schema to {files[-1].parent}")
+    return 0

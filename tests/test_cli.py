@@ -1,0 +1,148 @@
+import argparse
+import errno
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from jaxaug import cli
+from jaxaug.errors import UserError
+
+_VERBS = [
+    ("doctor",),
+    ("data", "fetch"),
+    ("data", "describe"),
+    ("data", "variants"),
+    ("format", "d3st"),
+    ("format", "t5dst"),
+    ("evaluate", "sgd"),
+    ("evaluate", "sgdx"),
+    ("report",),
+]
+_HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")
+_HEAVY += ("seqio", "sentencepiece", "tensorflow", "torch", "tqdm", "transformers")
+
+
+def _leaves(parser, path=()):
+    """(verb, parser) of every complete command."""
+    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if not groups:
+        yield path, parser
+    for group in groups:
+        for name, child in group.choices.items():
+            yield from _leaves(child, (*path, name))
+
+
+def test_the_verbs():
+    assert [path for path, _ in _leaves(cli.build_parser())] == _VERBS
+
+
+@pytest.mark.parametrize("path", _VERBS, ids=" ".join)
+def test_every_verb_has_help_and_a_handler(path, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main([*path, "--help"])
+    assert exit_.value.code == 0
+    assert f"usage: jaxaug {' '.join(path)}" in capsys.readouterr().out
+    module, name = (
+        dict(_leaves(cli.build_parser()))[path].get_default("target").split(":")
+    )
+    assert callable(getattr(importlib.import_module(module), name))
+
+
+def test_parsing_imports_nothing_heavy():
+    program = (
+        "import sys\n"
+        "from jaxaug.cli import build_parser\n"
+        "build_parser().parse_args(['data', 'describe'])\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    loaded = set(result.stdout.split())
+    assert "jaxaug" in loaded
+    assert loaded.isdisjoint(_HEAVY)
+
+
+def test_data_verbs_import_neither_jax_nor_tensorflow(sgd_tree):
+    program = (
+        "import sys\n"
+        "from jaxaug.cli import main\n"
+        f"assert main(['data', 'describe', '--data_dir', {str(sgd_tree)!r}]) == 0\n"
+        "names = {name.partition('.')[0] for name in sys.modules}\n"
+        "print('loaded:', *sorted(names & {'jax', 'seqio', 'tensorflow', 'torch'}))\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "loaded:"
+
+
+def test_program_prints_one_line_and_no_traceback(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-m", "jaxaug.cli", "data", "describe"]
+        + ["--data_dir", str(tmp_path / "none")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"jaxaug: error: data folder {tmp_path}/none does not exist")
+
+
+class _Handler:
+    """Stands for a verb's module."""
+
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+    def run(self, arguments):
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "message"),
+    [
+        (None, 0, ""),
+        (3, 3, ""),
+        (UserError("x is wrong: do y."), 1, "jaxaug: error: x is wrong: do y.\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device", "out.tsv"),
+            1,
+            "jaxaug: error: [Errno 28] No space left on device: 'out.tsv'\n",
+        ),
+        (KeyboardInterrupt(), 130, "jaxaug: interrupted\n"),
+    ],
+)
+def test_status_and_message(monkeypatch, capsys, outcome, status, message):
+    monkeypatch.setattr(cli.importlib, "import_module", lambda _: _Handler(outcome))
+    assert cli.main(["doctor"]) == status
+    assert capsys.readouterr().err == message
+
+
+def test_defects_keep_their_traceback(monkeypatch):
+    broken = _Handler(ZeroDivisionError("ours"))
+    monkeypatch.setattr(cli.importlib, "import_module", lambda _: broken)
+    with pytest.raises(ZeroDivisionError, match="ours"):
+        cli.main(["doctor"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: VERB"),
+        (["dance"], "invalid choice: 'dance'"),
+        (["data", "variants", "--split", "eval"], "invalid choice: 'eval'"),
+        (["format", "d3st", "--split", "dev"], "are required: --out"),
+    ],
+)
+def test_wrong_usage(capsys, arguments, message):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(arguments)
+    assert exit_.value.code == 2
+    assert message in capsys.readouterr().err
