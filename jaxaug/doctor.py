@@ -1,0 +1,263 @@
+"""`jaxaug doctor`: what is installed, what is found, what is missing and the fix."""
+
+import argparse
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import metadata, util
+from typing import Literal
+
+from etils import epath
+
+from jaxaug.data import folders
+from jaxaug.data.schema import read_schema
+from jaxaug.errors import UserError
+
+Level = Literal["ok", "note", "missing"]
+
+_MIN_PYTHON = (3, 11)
+_GIB = 2**30
+# Distributions that the extras add, by extra; `pip install 'jaxaug[...]'` gets them.
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]+)\])?")
+_EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report.
+
+    A `missing` finding makes the command fail; a `note` is something optional that
+    is absent or a fact worth knowing. Both carry the fix if there is one.
+    """
+
+    level: Level
+    topic: str
+    text: str
+    fix: str = ""
+
+
+def check_python() -> Iterator[Finding]:
+    """The interpreter and the machine."""
+    version = platform.python_version()
+    if sys.version_info < _MIN_PYTHON:
+        yield Finding(
+            "missing",
+            "python",
+            f"{version} is too old, 3.11 or newer is needed",
+            "Make a virtual environment with a newer Python.",
+        )
+    else:
+        yield Finding("ok", "python", f"{version} on {platform.platform()}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    yield Finding("ok", "cores", str(cores or os.cpu_count()))
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        yield Finding("ok", "memory", f"{memory / _GIB:.1f} GiB")
+    except (AttributeError, ValueError, OSError):
+        yield Finding("note", "memory", "unknown on this system")
+
+
+def requirements(distribution: str = "jaxaug") -> dict[str, list[str]]:
+    """Extra ("" = always needed) -> distributions that the package asks for.
+
+    `jax[tpu]` stands for what that extra of jax adds.
+    """
+    needed: dict[str, list[str]] = {}
+    for name, inner, extra in _requirement_lines(distribution):
+        if name.lower() == distribution:
+            continue
+        names = [name]
+        if inner and _version(name):
+            names = [n for n, _, e in _requirement_lines(name) if e == inner] or names
+        needed.setdefault(extra, []).extend(dict.fromkeys(names))
+    return needed
+
+
+def _requirement_lines(distribution: str) -> Iterator[tuple[str, str, str]]:
+    """(name, extra in brackets, extra that asks for it) of every requirement."""
+    for line in metadata.requires(distribution) or ():
+        match = _REQUIREMENT.match(line)
+        extra = _EXTRA.search(line)
+        if match:
+            yield match[1], match[2] or "", extra[1] if extra else ""
+
+
+def check_packages() -> Iterator[Finding]:
+    """Versions of everything that jaxaug declares, without importing any of it."""
+    try:
+        needed = requirements()
+    except metadata.PackageNotFoundError:
+        yield Finding(
+            "missing",
+            "jaxaug",
+            "is not installed as a distribution",
+            "Run `pip install -e .` in the repository.",
+        )
+        return
+    for name in ["jaxaug", *needed.pop("", []), "jaxlib"]:
+        version = _version(name)
+        if version:
+            yield Finding("ok", name, version)
+        else:
+            fix = "Run `pip install -e runtime -e .` in the repository."
+            if name != "jaxaug-t5x":
+                fix = f"Run `pip install {name}`."
+            yield Finding("missing", name, "is not installed", fix)
+    for extra, names in sorted(needed.items()):
+        absent = [name for name in names if not _version(name)]
+        present = [f"{name} {_version(name)}" for name in names if name not in absent]
+        if absent:
+            yield Finding(
+                "note",
+                f"extra {extra}",
+                f"lacks {', '.join(absent)}",
+                f"Optional: `pip install 'jaxaug[{extra}]'`.",
+            )
+        else:
+            yield Finding("ok", f"extra {extra}", ", ".join(present))
+
+
+def _version(name: str) -> str | None:
+    # tensorflow-cpu and tensorflow are the same package under two names.
+    for candidate in (name, name.removesuffix("-cpu")):
+        try:
+            return metadata.version(candidate)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def check_devices() -> Iterator[Finding]:
+    """The accelerators that JAX sees."""
+    if util.find_spec("jax") is None:
+        return  # reported with the packages
+    import jax
+
+    try:
+        devices = jax.devices()
+    except RuntimeError as error:
+        yield Finding(
+            "missing",
+            "devices",
+            f"JAX cannot start its backend: {str(error).splitlines()[0]}",
+            "Install the extra that fits the machine (`jaxaug[tpu]`, `jaxaug[cuda]`), "
+            "or set JAX_PLATFORMS=cpu.",
+        )
+        return
+    kinds = sorted({device.device_kind for device in devices})
+    text = f"{len(devices)} x {', '.join(kinds)} ({jax.default_backend()})"
+    yield Finding("ok", "devices", text)
+    if jax.default_backend() == "cpu":
+        yield Finding(
+            "note",
+            "devices",
+            "no accelerator found: enough for MiniSGD, slow for real sizes",
+            "`pip install 'jaxaug[tpu]'` or `'jaxaug[cuda]'` on such a machine.",
+        )
+
+
+def check_data(data_dir: str | None) -> Iterator[Finding]:
+    """The data folder: splits, dialogue files, schema variants."""
+    chosen = data_dir or os.environ.get(folders.DATA_DIR_VARIABLE)
+    try:
+        folder = folders.resolve_data_dir(data_dir)
+    except UserError as error:
+        yield Finding("missing", "data", str(error))
+        return
+    source = "" if chosen else " (the embedded MiniSGD)"
+    yield Finding("ok", "data", f"{folder}{source}")
+    for split in folders.SPLITS:
+        try:
+            paths = folders.dialogue_paths(folder, split)
+            services = len(read_schema(folders.schema_path(folder, split)).services)
+        except UserError as error:
+            yield Finding("missing", f"data {split}", str(error))
+        else:
+            text = f"{len(paths)} dialogue files, {services} services"
+            yield Finding("ok", f"data {split}", text)
+    yield from _check_variants(folder)
+
+
+def _check_variants(folder: epath.Path) -> Iterator[Finding]:
+    try:
+        found = folders.variant_folders(folder)
+    except UserError as error:
+        yield Finding("missing", "variants", str(error))
+        return
+    for name, path in found.items():
+        variants = folders.variant_names(path)
+        if variants:
+            splits = {s for v in variants for s in folders.variant_splits(path, v)}
+            text = f"{', '.join(variants)} ({', '.join(sorted(splits)) or 'no schema'})"
+            yield Finding("ok", f"variants {name}", text)
+        else:
+            yield Finding(
+                "note",
+                f"variants {name}",
+                f"{path} holds none: no robustness can be measured on it",
+                "`jaxaug data fetch sgd` gets those of SGD-X."
+                if name == "sgdx"
+                else "Write v1/<split>/schema.json there, or remove the folder.",
+            )
+
+
+def check_cache() -> Iterator[Finding]:
+    """The cache folder: size, free space, vocabularies in it."""
+    folder = folders.cache_dir()
+    if not folder.exists():
+        yield Finding("ok", "cache", f"{folder} (empty, made at first use)")
+        return
+    if not folder.is_dir():
+        yield Finding(
+            "missing",
+            "cache",
+            f"{folder} is no folder",
+            f"Remove it, or set ${folders.CACHE_DIR_VARIABLE} to a folder.",
+        )
+        return
+    if not os.access(folder, os.W_OK):
+        yield Finding(
+            "missing",
+            "cache",
+            f"{folder} cannot be written",
+            f"Set ${folders.CACHE_DIR_VARIABLE} to a folder that can.",
+        )
+    size, vocabularies = 0, []
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(root, name)
+            size += os.path.getsize(path) if os.path.exists(path) else 0
+            if name.endswith(".model"):
+                vocabularies.append(os.path.relpath(path, folder))
+    yield Finding("ok", "cache", f"{folder}, {size / 2**20:.1f} MiB")
+    text = ", ".join(sorted(vocabularies)) or "none yet (made at the first training)"
+    yield Finding("ok", "vocabulary", text)
+
+
+def findings(data_dir: str | None) -> list[Finding]:
+    """Everything the command reports, in its order."""
+    checks: Iterable[Callable[[], Iterator[Finding]]] = (
+        check_python,
+        check_packages,
+        check_devices,
+        lambda: check_data(data_dir),
+        check_cache,
+    )
+    return [finding for check in checks for finding in check()]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`jaxaug doctor`: prints the findings; status 1 if something needed is missing."""
+    found = findings(arguments.data_dir)
+    width = max(len(finding.topic) for finding in found)
+    for finding in found:
+        print(f"{finding.level:<7}  {finding.topic:<{width}}  {finding.text}")
+        if finding.fix:
+            print(f"{'':<7}  {'':<{width}}  -> {finding.fix}")
+    missing = sum(finding.level == "missing" for finding in found)
+    notes = sum(finding.level == "note" for finding in found)
+    print(f"\n{missing} missing, {notes} notes")
+    return 1 if missing else 0

@@ -1,0 +1,1 @@
+"""Pure scoring functions and the reports that are made of them."""

@@ -1,0 +1,149 @@
+"""What predictions are scored against: annotated frames, schema, seen services."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from jaxaug.data.files import PathLike
+from jaxaug.data.schema import Schema
+from jaxaug.data.sgd import (
+    Dialogue,
+    Frame,
+    State,
+    Turn,
+    read_dialogues,
+    read_schema_of,
+)
+from jaxaug.errors import UserError
+from jaxaug.metrics.collector import collector_paused
+from jaxaug.metrics.dst import JGA, FrameScores, Reference
+from jaxaug.metrics.sensitivity import GROUPS, FrameId, GroupScores
+
+# (dialogue id, index of the turn, service as the scored schema names it)
+FrameKey = tuple[str, int, str]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One split under one wording of its schema.
+
+    Attributes:
+      schema: the wording that references and predictions use.
+      dialogues: dialogue id -> annotated dialogue, in the order of the files.
+      original_name: service -> its name in the original schema.
+      seen: original names of the split's services that the train schema has too.
+    """
+
+    schema: Schema
+    dialogues: Mapping[str, Dialogue]
+    original_name: Mapping[str, str]
+    seen: frozenset[str]
+
+    @property
+    def seen_services(self) -> frozenset[str]:
+        """The seen services as the scored schema names them."""
+        return frozenset(
+            name for name, old in self.original_name.items() if old in self.seen
+        )
+
+    def reference(self, key: FrameKey) -> Reference:
+        """The annotated frame of that dialogue, turn and service.
+
+        Raises:
+          UserError: the split has no such frame.
+        """
+        dialogue_id, turn, service = key
+        dialogue = self.dialogues.get(dialogue_id)
+        if dialogue and 0 <= turn < len(dialogue.turns):
+            for frame, state in scored_frames(dialogue.turns[turn]):
+                if frame.service == service:
+                    return Reference(dialogue_id, turn, service, state)
+        raise UserError(
+            f"dialogue {dialogue_id!r}, turn {turn}: the references have no user frame "
+            f"of service {service!r}. Predict the split, variant and data folder that "
+            "are evaluated."
+        )
+
+
+def scored_frames(turn: Turn) -> list[tuple[Frame, State]]:
+    """The frames of a turn that are scored: those of a user turn that have a state."""
+    if turn.speaker != "USER":
+        return []
+    return [(frame, frame.state) for frame in turn.frames if frame.state is not None]
+
+
+def references_of(dialogues: Iterable[Dialogue]) -> list[Reference]:
+    """All frames that are scored, dialogue by dialogue."""
+    return [
+        Reference(dialogue.dialogue_id, index, frame.service, state)
+        for dialogue in dialogues
+        for index, turn in enumerate(dialogue.turns)
+        for frame, state in scored_frames(turn)
+    ]
+
+
+@collector_paused()
+def load(
+    data_dir: PathLike,
+    split: str,
+    variant: str | None = None,
+    variants_dir: PathLike | None = None,
+    keep_raw: bool = True,
+) -> Benchmark:
+    """Reads the references of a split, renamed to a variant of its schema.
+
+    Args:
+      keep_raw: keep what the frames' JSON objects hold beside the state; only the
+        slot_tagging metrics need it, and most of the memory goes there.
+
+    Raises:
+      UserError: the data cannot be read.
+    """
+    original = read_schema_of(data_dir, split)
+    schema = original
+    if variant is not None:
+        schema = read_schema_of(data_dir, split, variant, variants_dir)
+    train = {service.name for service in read_schema_of(data_dir, "train").services}
+    dialogues = {
+        dialogue.dialogue_id: dialogue if keep_raw else _without_raw(dialogue)
+        for dialogue in read_dialogues(data_dir, split, variant, variants_dir)
+    }
+    # Variants keep the order of the services (SGD-X).
+    names = {
+        new.name: old.name
+        for old, new in zip(original.services, schema.services, strict=True)
+    }
+    return Benchmark(schema, dialogues, names, frozenset(train & set(names.values())))
+
+
+def _without_raw(dialogue: Dialogue) -> Dialogue:
+    turns = [
+        replace(turn, frames=tuple([replace(frame, raw={}) for frame in turn.frames]))
+        for turn in dialogue.turns
+    ]
+    return replace(dialogue, turns=tuple(turns))
+
+
+def group_scores(
+    benchmark: Benchmark,
+    references: Sequence[Reference],
+    scores: FrameScores,
+    joint_across_turn: bool = False,
+) -> GroupScores:
+    """Joint goal accuracy of each frame, for `sensitivity.robustness`.
+
+    With `joint_across_turn` the frames of a turn (of its seen or unseen services, in
+    those groups) are multiplied; the turn then carries an empty service name.
+    """
+    groups: dict[str, dict[FrameId, float]] = {group: {} for group in GROUPS}
+    for reference, value in zip(references, scores.values[JGA].tolist(), strict=True):
+        service = benchmark.original_name[reference.service]
+        status = "_seen" if service in benchmark.seen else "_unseen"
+        unit = "" if joint_across_turn else service
+        frame = reference.dialogue_id, reference.turn, unit
+        for group in ("", status):
+            if not joint_across_turn:
+                groups[group][frame] = value
+            elif not math.isnan(value):
+                groups[group][frame] = groups[group].get(frame, 1.0) * value
+    return groups

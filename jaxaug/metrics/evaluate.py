@@ -1,0 +1,147 @@
+"""`jaxaug evaluate sgd` and `jaxaug evaluate sgdx`."""
+
+import argparse
+import json
+from typing import Any
+
+from etils import epath
+
+from jaxaug.data.files import PathLike, write_text
+from jaxaug.data.folders import resolve_data_dir
+from jaxaug.errors import UserError
+from jaxaug.metrics import dst, sensitivity
+from jaxaug.metrics.benchmark import group_scores, load
+from jaxaug.metrics.collector import collector_paused
+from jaxaug.metrics.predictions import read_predictions, warn
+from jaxaug.metrics.report import Run, sgd_table, text_table
+from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS, GroupScores
+
+ABOUT = "about"
+
+
+@collector_paused()
+def evaluate_folder(
+    data_dir: PathLike,
+    split: str,
+    folder: PathLike,
+    variant: str | None = None,
+    exact: bool = False,
+    joint_across_turn: bool = False,
+) -> tuple[dict[str, dict[str, float]], GroupScores, dict[str, Any]]:
+    """Scores one folder of predictions.
+
+    Returns:
+      The official evaluator's report, the joint goal accuracy of every frame, and
+      what was scored (numbers of dialogues and frames, what was ignored, services).
+
+    Raises:
+      UserError: data or predictions cannot be read.
+    """
+    benchmark = load(data_dir, split, variant)
+    predictions = read_predictions(folder, benchmark)
+    scores = dst.frame_scores(
+        predictions.references,
+        predictions.states,
+        benchmark.schema,
+        exact,
+        predictions.spans,
+    )
+    report = dst.aggregate(scores, benchmark.seen_services, joint_across_turn)
+    counts = {
+        "dialogues": len(benchmark.dialogues) - len(predictions.unpredicted),
+        "dialogues_without_prediction": len(predictions.unpredicted),
+        "frames": len(scores),
+        "ignored": warn(predictions, scores.unknown_slots, str(folder)),
+        "seen_services": sorted(benchmark.seen),
+    }
+    frames = group_scores(benchmark, predictions.references, scores, joint_across_turn)
+    return report, frames, counts
+
+
+def evaluate_variants(
+    data_dir: PathLike,
+    split: str,
+    folder: PathLike,
+    exact: bool = False,
+    joint_across_turn: bool = False,
+) -> dict[str, Any]:
+    """Scores `folder/{original,v1..v5}`; the report of `jaxaug evaluate sgdx`.
+
+    Raises:
+      UserError: one of the six folders is missing or cannot be scored.
+    """
+    names = (ORIGINAL, *VARIANTS)
+    missing = [name for name in names if not (epath.Path(folder) / name).is_dir()]
+    if missing:
+        raise UserError(
+            f"prediction folder {folder} lacks {', '.join(missing)}: SGD-X needs the "
+            f"folders {', '.join(names)}, each with predictions for that wording."
+        )
+    reports, frames, counts = {}, {}, {}
+    for name in names:
+        reports[name], frames[name], counts[name] = evaluate_folder(
+            data_dir,
+            split,
+            epath.Path(folder) / name,
+            None if name == ORIGINAL else name,
+            exact,
+            joint_across_turn,
+        )
+    result: dict[str, Any] = dict(sensitivity.robustness(frames))
+    result["per_variant"] = reports
+    result[ABOUT] = {
+        "definitions": dst.DEFINITIONS | sensitivity.DEFINITIONS,
+        "split": split,
+        "exact": exact,
+        "joint_across_turn": joint_across_turn,
+        "counts": counts,
+    }
+    return result
+
+
+def run_sgd(arguments: argparse.Namespace) -> int:
+    """`jaxaug evaluate sgd`: writes the official evaluator's keys."""
+    data_dir = resolve_data_dir(arguments.data_dir)
+    report, _, counts = evaluate_folder(
+        data_dir,
+        arguments.split,
+        arguments.predictions,
+        arguments.variant,
+        arguments.exact,
+        arguments.joint_across_turn,
+    )
+    about = {
+        "definitions": dst.DEFINITIONS,
+        "split": arguments.split,
+        "variant": arguments.variant or ORIGINAL,
+        "exact": arguments.exact,
+        "joint_across_turn": arguments.joint_across_turn,
+        "counts": counts,
+    }
+    write_json(arguments.output, {**report, ABOUT: about})
+    print(sgd_table(report))
+    print(f"{counts['frames']} frames of {counts['dialogues']} dialogues scored")
+    print(f"written: {arguments.output}")
+    return 0
+
+
+def run_sgdx(arguments: argparse.Namespace) -> int:
+    """`jaxaug evaluate sgdx`: JGA per wording and schema sensitivity."""
+    report = evaluate_variants(
+        resolve_data_dir(arguments.data_dir),
+        arguments.split,
+        arguments.predictions,
+        arguments.exact,
+        arguments.joint_across_turn,
+    )
+    write_json(arguments.output, report)
+    print(text_table([Run.of_report(str(arguments.predictions), report)]))
+    unit = "turns" if arguments.joint_across_turn else "frames"
+    print(f"{report['frames']} {unit} scored under every wording")
+    print(f"written: {arguments.output}")
+    return 0
+
+
+def write_json(path: PathLike, value: Any) -> None:
+    """Writes JSON under a temporary name, then renames it."""
+    write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,199 @@
+"""One predicted dialogue against its reference: the checks of the DSTC8 format."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from etils import epath
+
+from jaxaug.data.sgd import Dialogue, State
+from jaxaug.errors import UserError
+from jaxaug.metrics.benchmark import scored_frames
+from jaxaug.metrics.dst import Reference
+
+FIX = "Correct the file, or write the predictions again."
+
+_STRING = frozenset({str})
+
+Span = tuple[str, str]  # (slot, text)
+
+
+def spans_of(
+    tags: Iterable[Mapping[str, Any]], utterance: str, free: frozenset[str]
+) -> tuple[Span, ...]:
+    """The spans of the slots in `free`, as (slot, text)."""
+    return tuple(
+        (tag["slot"], utterance[tag["start"] : tag["exclusive_end"]])
+        for tag in tags
+        if tag["slot"] in free
+    )
+
+
+def shown(value: Any) -> str:
+    """A value for a message, cut to 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+class DialogueReader:
+    """Matches one predicted dialogue with its reference.
+
+    Raises:
+      UserError: services, speakers or utterances differ from the reference, a turn or
+        frame is missing, or a field has the wrong type.
+    """
+
+    def __init__(
+        self,
+        item: Mapping[str, Any],
+        dialogue: Dialogue,
+        path: epath.Path,
+        ignored: Counter[str],
+    ):
+        self._dialogue, self._ignored = dialogue, ignored
+        self._where = f"{path}: dialogue {dialogue.dialogue_id!r}"
+        services, turns = item.get("services"), item.get("turns")
+        if not isinstance(services, list) or set(map(str, services)) != set(
+            dialogue.services
+        ):
+            raise UserError(
+                f"{self._where}: field 'services': expected "
+                f"{sorted(dialogue.services)}, got {shown(services)}. Predictions "
+                "name services as the evaluated schema does: check --variant."
+            )
+        if not isinstance(turns, list):
+            raise UserError(
+                f"{self._where}: field 'turns': expected a list, got {shown(turns)}. "
+                f"{FIX}"
+            )
+        self._turns = turns
+
+    def frames(
+        self,
+    ) -> Iterator[tuple[Reference, State, Mapping[str, Any], Mapping[str, Any], str]]:
+        """(reference, state, annotated frame, predicted frame, utterance) of each."""
+        dialogue_id = self._dialogue.dialogue_id
+        for index, turn in enumerate(self._dialogue.turns):
+            wanted = scored_frames(turn)
+            if index >= len(self._turns):
+                if wanted:
+                    raise UserError(
+                        f"{self._where}: turn {index} is missing: the reference has "
+                        f"{len(self._dialogue.turns)} turns, the prediction "
+                        f"{len(self._turns)}. Predict every user turn."
+                    )
+                continue
+            given = self._frames_by_service(index, turn.speaker, turn.utterance)
+            if turn.speaker != "USER":
+                continue
+            for frame, annotated in wanted:
+                if frame.service not in given:
+                    raise UserError(
+                        f"{self._where}, turn {index}: the frame of service "
+                        f"{frame.service!r} is missing; the prediction has "
+                        f"{sorted(given) or 'no frames'}. Predict a state for every "
+                        "frame of a user turn."
+                    )
+                raw = given.pop(frame.service)
+                reference = Reference(dialogue_id, index, frame.service, annotated)
+                yield (
+                    reference,
+                    self._state(raw, reference),
+                    frame.raw,
+                    raw,
+                    turn.utterance,
+                )
+            if given:
+                self._ignored["frames that the references lack"] += len(given)
+        if len(self._turns) > len(self._dialogue.turns):
+            self._ignored["turns that the references lack"] += len(self._turns) - len(
+                self._dialogue.turns
+            )
+
+    def _frames_by_service(
+        self, index: int, speaker: str, utterance: str
+    ) -> dict[str, dict[str, Any]]:
+        turn = self._turns[index]
+        where = f"{self._where}, turn {index}"
+        if not isinstance(turn, dict):
+            raise UserError(f"{where}: expected an object, got {shown(turn)}. {FIX}")
+        if turn.get("speaker", speaker) != speaker:
+            raise UserError(
+                f"{where}: field 'speaker': expected {speaker!r}, got "
+                f"{shown(turn['speaker'])}. Keep the turns of the reference."
+            )
+        if speaker != "USER":
+            return {}
+        if turn.get("utterance", utterance) != utterance:
+            raise UserError(
+                f"{where}: field 'utterance': expected {shown(utterance)}, got "
+                f"{shown(turn['utterance'])}. Keep the utterances of the reference."
+            )
+        frames = turn.get("frames")
+        if not isinstance(frames, list) or not all(
+            isinstance(f, dict) and isinstance(f.get("service"), str) for f in frames
+        ):
+            raise UserError(
+                f"{where}: field 'frames': expected a list of objects with a "
+                f"'service', got {shown(frames)}. {FIX}"
+            )
+        by_service = {frame["service"]: frame for frame in frames}
+        if len(by_service) < len(frames):
+            raise UserError(
+                f"{where}: two frames of one service: "
+                f"{[frame['service'] for frame in frames]}. Keep one frame each."
+            )
+        return by_service
+
+    def _state(self, frame: Mapping[str, Any], reference: Reference) -> State:
+        state = frame.get("state")
+        where = f"{self._where}, turn {reference.turn}, service {reference.service!r}"
+        if not isinstance(state, dict):
+            raise UserError(
+                f"{where}: field 'state': expected an object, got {shown(state)}. {FIX}"
+            )
+        intent = state.get("active_intent")
+        if not isinstance(intent, str):
+            raise _wrong(where, "active_intent", "a string ('NONE' if none)", intent)
+        requested = state.get("requested_slots")
+        if requested is None or not _is_strings(requested):
+            raise _wrong(where, "requested_slots", "a list of strings", requested)
+        values = state.get("slot_values")
+        if not isinstance(values, dict):
+            raise _wrong(where, "slot_values", "an object", values)
+        for slot, options in values.items():
+            if not options or not _is_strings(options):
+                raise _wrong(
+                    f"{where}, slot {slot!r}",
+                    "slot_values",
+                    "a non-empty list of strings (leave out slots without a value)",
+                    options,
+                )
+        return State(intent, tuple(requested), {s: tuple(v) for s, v in values.items()})
+
+    def check_spans(self, tags: Any, reference: Reference) -> None:
+        """Raises `UserError` unless `tags` is a list of slot spans."""
+        good = isinstance(tags, list) and all(
+            isinstance(tag, dict)
+            and isinstance(tag.get("slot"), str)
+            and isinstance(tag.get("start"), int)
+            and isinstance(tag.get("exclusive_end"), int)
+            for tag in tags
+        )
+        if not good:
+            raise _wrong(
+                f"{self._where}, turn {reference.turn}, service {reference.service!r}",
+                "slots",
+                "a list of objects with slot, start and exclusive_end",
+                tags,
+            )
+
+
+def _is_strings(value: Any) -> bool:
+    return type(value) is list and {*map(type, value)} <= _STRING
+
+
+def _wrong(where: str, key: str, expected: str, got: Any) -> UserError:
+    return UserError(
+        f"{where}: field {key!r}: expected {expected}, got {shown(got)}. {FIX}"
+    )

@@ -1,0 +1,238 @@
+"""Predictions in DSTC8 format: what the official evaluator reads.
+
+A folder of JSON files, each a list of dialogues with `dialogue_id`, `services` and
+`turns`; a user turn's frames carry `service` and `state` (`active_intent`,
+`requested_slots`, `slot_values`: slot -> list of values).
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from etils import epath
+
+from jaxaug.data.files import PathLike, read_json, write_text
+from jaxaug.data.schema import suggestion
+from jaxaug.data.sgd import Dialogue, State
+from jaxaug.errors import UserError
+from jaxaug.metrics.benchmark import Benchmark, FrameKey, scored_frames
+from jaxaug.metrics.collector import collector_paused
+from jaxaug.metrics.dst import Reference, StateLike
+from jaxaug.metrics.matching import FIX, DialogueReader, Span, shown, spans_of
+
+# The official evaluator leaves this file in the folder that it has scored.
+_OFFICIAL_OUTPUT = "dialogues_and_metrics.json"
+
+
+@dataclass(slots=True)
+class Predictions:
+    """Predicted states with their references, frame by frame.
+
+    Attributes:
+      references: the annotated frames of all predicted dialogues, in their order.
+      states: the predicted state of each.
+      spans: annotated and predicted spans of each frame (see `frame_scores`), None
+        where no prediction tags spans.
+      unpredicted: ids of annotated dialogues without a prediction; as in the
+        official program they are not scored.
+      ignored: what was left out -> how often.
+    """
+
+    references: list[Reference] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    spans: tuple[list[tuple[Span, ...]], list[tuple[Span, ...] | None]] | None = None
+    unpredicted: list[str] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+
+
+def write_predictions(
+    path: PathLike,
+    dialogues: Iterable[Dialogue],
+    states: Mapping[FrameKey, StateLike],
+) -> list[str]:
+    """Writes one DSTC8 file, under a temporary name first.
+
+    Dialogues of which a frame has no state are left out, since the official
+    evaluator refuses them.
+
+    Args:
+      path: the JSON file, for instance `PRED/original/dialogues.json`.
+      dialogues: the annotated dialogues; give utterances, services and frames.
+      states: (dialogue id, turn, service) -> predicted state.
+
+    Returns:
+      The ids of the dialogues left out though some of their frames have a state.
+    """
+    lines, partial = [], []
+    for dialogue in dialogues:
+        keys = [
+            (dialogue.dialogue_id, index, frame.service)
+            for index, turn in enumerate(dialogue.turns)
+            for frame, _ in scored_frames(turn)
+        ]
+        if all(key in states for key in keys):
+            lines.append(json.dumps(_dialogue_object(dialogue, states)))
+        elif any(key in states for key in keys):
+            partial.append(dialogue.dialogue_id)
+    write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
+    return partial
+
+
+def _dialogue_object(
+    dialogue: Dialogue, states: Mapping[FrameKey, StateLike]
+) -> dict[str, Any]:
+    turns = []
+    for index, turn in enumerate(dialogue.turns):
+        frames = [
+            {
+                "service": frame.service,
+                "state": _state_object(
+                    states[dialogue.dialogue_id, index, frame.service]
+                ),
+            }
+            for frame, _ in scored_frames(turn)
+        ]
+        turns.append(
+            {"speaker": turn.speaker, "utterance": turn.utterance, "frames": frames}
+        )
+    return {
+        "dialogue_id": dialogue.dialogue_id,
+        "services": list(dialogue.services),
+        "turns": turns,
+    }
+
+
+def _state_object(state: StateLike) -> dict[str, Any]:
+    # A slot without a value is a slot not filled; the official program would fail.
+    return {
+        "active_intent": state.active_intent,
+        "requested_slots": list(state.requested_slots),
+        "slot_values": {s: list(v) for s, v in state.slot_values.items() if v},
+    }
+
+
+@collector_paused()
+def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
+    """Reads and checks a folder of predictions.
+
+    Frames and turns that the references lack are ignored and counted, as are
+    `schema.json` and the official evaluator's own output.
+
+    Raises:
+      UserError: the folder is missing or holds no predictions; a file is no JSON of
+        the format; a dialogue is unknown or occurs twice, differs from the reference
+        in services, speakers or utterances, or lacks a turn or a frame. The message
+        gives file, dialogue, turn and field.
+    """
+    found: dict[str, tuple[dict[str, Any], epath.Path]] = {}
+    result = Predictions()
+    for path in _prediction_files(epath.Path(folder), result.ignored):
+        for item in _dialogue_items(path):
+            dialogue_id = _dialogue_id(item, path)
+            if dialogue_id not in benchmark.dialogues:
+                raise UserError(
+                    f"{path}: prediction for unknown dialogue {dialogue_id!r}: the "
+                    f"split has no such dialogue; "
+                    f"{suggestion(dialogue_id, benchmark.dialogues)} "
+                    "Check --split and --data_dir."
+                )
+            if dialogue_id in found:
+                raise UserError(
+                    f"{path}: dialogue {dialogue_id!r} is predicted twice, first in "
+                    f"{found[dialogue_id][1]}. Keep one of the two."
+                )
+            found[dialogue_id] = item, path
+    if not found:
+        raise UserError(
+            f"prediction folder {folder}: its files hold no dialogue. Write "
+            "predictions in DSTC8 format (a list of dialogues per file)."
+        )
+    annotated: list[tuple[Span, ...]] = []
+    predicted: list[tuple[Span, ...] | None] = []
+    free_slots = {
+        service.name: frozenset(s.name for s in service.slots if not s.is_categorical)
+        for service in benchmark.schema.services
+    }
+    for dialogue_id, dialogue in benchmark.dialogues.items():
+        if dialogue_id not in found:
+            result.unpredicted.append(dialogue_id)
+            continue
+        item, path = found.pop(dialogue_id)
+        reader = DialogueReader(item, dialogue, path, result.ignored)
+        for reference, state, raw, predicted_raw, utterance in reader.frames():
+            result.references.append(reference)
+            result.states.append(state)
+            free = free_slots[reference.service]
+            annotated.append(spans_of(raw.get("slots", ()), utterance, free))
+            tagged = predicted_raw.get("slots")
+            if tagged is None:
+                predicted.append(None)
+            else:
+                reader.check_spans(tagged, reference)
+                predicted.append(spans_of(tagged, utterance, free))
+    if any(spans is not None for spans in predicted):
+        result.spans = annotated, predicted
+    return result
+
+
+def _prediction_files(folder: epath.Path, ignored: Counter[str]) -> list[epath.Path]:
+    if not folder.is_dir():
+        problem = (
+            "is a file, expected a folder" if folder.exists() else "does not exist"
+        )
+        raise UserError(
+            f"prediction folder {folder} {problem}. Name the folder that holds the "
+            "JSON files with --predictions."
+        )
+    paths = sorted(folder.glob("*.json"), key=lambda path: path.name)
+    chosen = [p for p in paths if p.name not in (_OFFICIAL_OUTPUT, "schema.json")]
+    if not chosen:
+        raise UserError(
+            f"prediction folder {folder} holds no predictions (*.json). Write them in "
+            "DSTC8 format, or name another folder with --predictions."
+        )
+    if len(chosen) < len(paths):
+        ignored["files that hold no predictions"] += len(paths) - len(chosen)
+    return chosen
+
+
+def _dialogue_items(path: epath.Path) -> Iterator[Any]:
+    data = read_json(path, FIX)
+    if isinstance(data, dict):  # the official program takes {dialogue id: dialogue} too
+        data = list(data.values())
+    if not isinstance(data, list):
+        raise UserError(
+            f"{path}: expected a list of dialogues, got {shown(data)}. {FIX}"
+        )
+    yield from data
+
+
+def _dialogue_id(item: Any, path: epath.Path) -> str:
+    if not isinstance(item, dict) or not isinstance(item.get("dialogue_id"), str):
+        raise UserError(
+            f"{path}: expected a dialogue with a 'dialogue_id', got {shown(item)}. "
+            f"{FIX}"
+        )
+    return item["dialogue_id"]
+
+
+def warn(predictions: Predictions, unknown_slots: int, where: str) -> dict[str, int]:
+    """Says on stderr what was not scored, and returns the counts."""
+    counts = dict(predictions.ignored)
+    if unknown_slots:
+        counts["slots that the schema lacks"] = unknown_slots
+    for what, count in counts.items():
+        print(f"jaxaug: warning: {where}: ignored {count} {what}", file=sys.stderr)
+    missing = predictions.unpredicted
+    if missing:
+        total = len({r.dialogue_id for r in predictions.references}) + len(missing)
+        print(
+            f"jaxaug: warning: {where}: {len(missing)} of {total} dialogues have no "
+            f"prediction (first: {missing[0]!r}) and are not scored, as in the official "
+            "program",
+            file=sys.stderr,
+        )
+    return counts
