@@ -1,0 +1,390 @@
+"""D3ST: schema descriptions as prompt, indices as answers (Zhao et al., 2022).
+
+    0=city of the event 1=type of event 1a) music 1b) sports i0=buy tickets
+    [user] i want to see a concert   ->   [states] 1=1a [intents] i0 [req_slots] 0
+
+Indices count within the frame's service; slots and intents are numbered apart. The
+text equals that of the authors' script except where it cannot be inverted or loses
+annotation: one example per frame with the slots of its own service, the state is the
+annotated one (not accumulated over turns), several values of a categorical slot are
+joined as letters. As there, the intents stand in the prompt at either level, and a
+categorical slot whose values are all digits counts as a free one.
+"""
+
+import functools
+import json
+import random
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from jaxaug.data.schema import Schema, Service
+from jaxaug.data.sgd import Dialogue, State
+from jaxaug.errors import UserError
+from jaxaug.formats.records import (
+    NO_INTENT,
+    Example,
+    Parsed,
+    check_slots,
+    clean,
+    frame_rng,
+    join_values,
+    letter,
+    letter_index,
+    restore_option,
+    split_values,
+    user_frames,
+)
+
+VERSION = 1  # Part of the cache key: raise it when the text or the key changes.
+
+_CHOICES = {
+    "level": ("dst", "dst_intent"),
+    "categorical": ("1a", "a", "none"),
+    "order": ("schema", "shuffled"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class D3STOptions:
+    """How D3ST text is written.
+
+    Attributes:
+      delimiter: between an index and its description or value; one or more
+        characters that are neither letters, digits nor white space.
+      level: `dst` answers with the state, `dst_intent` also with the active intent
+        and the requested slots.
+      categorical: options of categorical slots as `1a) x 1b) y`, as `a) x b) y`, or
+        not at all. Letters are answered as `<index><letter>` in both styles.
+      order: of slots, intents and options: that of the schema, or shuffled per frame
+        and epoch.
+      lowercase: whether prompt, dialogue and answer are lower-cased.
+      max_items: (lo, hi): only a random choice of lo to hi slots appears in prompt
+        and answer (the short prompts a tracker learns indices from); None: all.
+      seed: of the shuffled order and of the choice.
+    """
+
+    delimiter: str = "="
+    level: str = "dst_intent"
+    categorical: str = "1a"
+    order: str = "schema"
+    lowercase: bool = True
+    max_items: tuple[int, int] | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UserError(
+                    f"D3ST option {name}={getattr(self, name)!r}: use one of "
+                    f"{', '.join(choices)}."
+                )
+        if not self.delimiter or re.search(r"[\w\s]", self.delimiter):
+            raise UserError(
+                f"D3ST option delimiter={self.delimiter!r}: use one or more characters "
+                "that are neither letters, digits nor white space, such as '='."
+            )
+        if self.max_items is not None:
+            low, high = self.max_items
+            if not 1 <= low <= high:
+                raise UserError(
+                    f"D3ST option max_items={self.max_items}: use (lo, hi) with "
+                    "1 <= lo <= hi."
+                )
+
+
+class _Slot(NamedTuple):
+    name: str
+    text: str
+    options: tuple[str, ...]  # empty for a free slot
+    option_texts: Mapping[str, str]
+
+
+class _Rendering(NamedTuple):
+    """A prompt with what is needed to answer and to read the answer."""
+
+    prompt: str
+    key: str
+    answers: Mapping[str, tuple[int, Mapping[str, str]]]  # slot -> index, value -> text
+    intents: Mapping[str, int]
+
+
+class _Prompt:
+    """A service prepared for rendering in any order."""
+
+    def __init__(self, service: Service, options: D3STOptions):
+        self.options = options
+        self.slots = []
+        for slot in service.slots:
+            values = slot.possible_values if slot.is_categorical else ()
+            if all(value.isdigit() for value in values):
+                values = ()
+            texts = {value: clean(value, options.lowercase) for value in values}
+            description = clean(slot.description, options.lowercase)
+            self.slots.append(_Slot(slot.name, description, values, texts))
+        self.names = {slot.name: slot for slot in self.slots}
+        self.intents = [
+            (intent.name, clean(intent.description, options.lowercase))
+            for intent in service.intents
+        ]
+        self.is_fixed = options.order == "schema" and options.max_items is None
+        self._fixed = self._write(self.slots, self.intents) if self.is_fixed else None
+
+    def render(self, rng: random.Random | None) -> _Rendering:
+        """The prompt in the order that `rng` draws (the only one where it is fixed)."""
+        if self._fixed is not None:
+            return self._fixed
+        assert rng is not None
+        slots, intents = list(self.slots), list(self.intents)
+        if self.options.max_items is not None:
+            count = min(rng.randint(*self.options.max_items), len(slots))
+            chosen = sorted(rng.sample(range(len(slots)), count))
+            slots = [slots[index] for index in chosen]
+        if self.options.order == "shuffled":
+            rng.shuffle(slots)
+            rng.shuffle(intents)
+            slots = [_shuffle_options(slot, rng) for slot in slots]
+        return self._write(slots, intents)
+
+    def _write(self, slots: list[_Slot], intents: list[tuple[str, str]]) -> _Rendering:
+        style, delimiter = self.options.categorical, self.options.delimiter
+        pieces = []
+        answers = {}
+        for index, slot in enumerate(slots):
+            pieces.append(f"{index}{delimiter}{slot.text}".rstrip())
+            values: Mapping[str, str] = slot.option_texts
+            if style != "none" and slot.options:
+                mark = str(index) if style == "1a" else ""
+                values = {}
+                for position, value in enumerate(slot.options):
+                    name = letter(position)
+                    values[value] = f"{index}{name}"
+                    pieces.append(f"{mark}{name}) {slot.option_texts[value]}")
+            answers[slot.name] = (index, values)
+        for index, (_, text) in enumerate(intents):
+            pieces.append(f"i{index}{delimiter}{text}".rstrip())
+        names = [name for name, _ in intents]
+        key = json.dumps(
+            {
+                "delimiter": delimiter,
+                "letters": style != "none",
+                "slots": [[slot.name, slot.options] for slot in slots],
+                "intents": names if self.options.level == "dst_intent" else [],
+            },
+            separators=(",", ":"),
+        )
+        numbers = {name: index for index, name in enumerate(names)}
+        return _Rendering(" ".join(pieces), key, answers, numbers)
+
+
+def _shuffle_options(slot: _Slot, rng: random.Random) -> _Slot:
+    if not slot.options:
+        return slot
+    values = list(slot.options)
+    rng.shuffle(values)
+    return slot._replace(options=tuple(values))
+
+
+def _target(state: State, rendering: _Rendering, options: D3STOptions) -> str:
+    pieces = ["[states]"]
+    for name, (index, texts) in rendering.answers.items():
+        values = state.slot_values.get(name)
+        if values:
+            answer = join_values(
+                texts.get(value) or clean(value, options.lowercase) for value in values
+            )
+            pieces.append(f"{index}{options.delimiter}{answer}")
+    if options.level == "dst_intent":
+        pieces.append("[intents]")
+        if state.active_intent in rendering.intents:
+            pieces.append(f"i{rendering.intents[state.active_intent]}")
+        pieces.append("[req_slots]")
+        pieces.extend(
+            str(rendering.answers[name][0])
+            for name in state.requested_slots
+            if name in rendering.answers
+        )
+    return " ".join(pieces)
+
+
+class D3STFormatter:
+    """Formats the dialogues of one schema; prepares every service once."""
+
+    def __init__(self, schema: Schema, options: D3STOptions):
+        self._schema = schema
+        self._options = options
+        self._prompts: dict[str, _Prompt] = {}
+
+    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
+        """The examples of a dialogue, one per user frame with a state.
+
+        Raises:
+          UserError: a frame names a service or slot that the schema lacks.
+        """
+        for context, turn, index, frame in user_frames(
+            dialogue, self._options.lowercase
+        ):
+            prompt = self._prompts.get(frame.service)
+            if prompt is None:
+                service = self._schema.service(frame.service)
+                prompt = _Prompt(service, self._options)
+                self._prompts[frame.service] = prompt
+            state = frame.state
+            assert state is not None
+            where = f"dialogue {dialogue.dialogue_id!r}, turn {turn}"
+            check_slots(state.slot_values, prompt.names, frame.service, where)
+            check_slots(state.requested_slots, prompt.names, frame.service, where)
+            rng = None
+            if not prompt.is_fixed:
+                rng = frame_rng(
+                    self._options.seed, dialogue.dialogue_id, turn, index, epoch
+                )
+            rendering = prompt.render(rng)
+            yield Example(
+                f"{rendering.prompt} {context}",
+                _target(state, rendering, self._options),
+                dialogue.dialogue_id,
+                turn,
+                index,
+                frame.service,
+                rendering.key,
+            )
+
+
+def format_frame(
+    dialogue: Dialogue,
+    turn: int,
+    frame: int,
+    service: Service,
+    options: D3STOptions,
+    epoch: int = 0,
+) -> Example:
+    """The example of one user frame.
+
+    `turn` is an index of `dialogue.turns`, `frame` one of that turn's frames. Loops
+    over many frames are several times faster through `D3STFormatter`.
+
+    Raises:
+      UserError: the frame has no state, or names a slot that the service lacks.
+    """
+    for example in D3STFormatter(Schema((service,)), options).dialogue(
+        _only(dialogue, turn, frame), epoch
+    ):
+        return example
+    raise UserError(
+        f"dialogue {dialogue.dialogue_id!r}: frame {frame} of turn {turn} has no "
+        "state. Only user frames with a state become examples."
+    )
+
+
+def _only(dialogue: Dialogue, turn: int, frame: int) -> Dialogue:
+    """The dialogue up to `turn`, with no other state than that of the frame."""
+    turns = [replace(item, frames=()) for item in dialogue.turns[: turn + 1]]
+    frames = tuple(
+        item if index == frame else replace(item, state=None)
+        for index, item in enumerate(dialogue.turns[turn].frames)
+    )
+    turns[turn] = replace(dialogue.turns[turn], frames=frames)
+    return replace(dialogue, turns=tuple(turns))
+
+
+class _Key(NamedTuple):
+    item: re.Pattern[str]  # an index with its delimiter
+    letters: bool
+    slots: list[tuple[str, list[str]]]
+    intents: list[str]
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_key(key: str) -> _Key:
+    data = json.loads(key)
+    # No item begins behind the bar that joins values: '0:11:30 | 11:30 am'.
+    item = re.compile(rf"(?<!\S)(?<!\| )(\d+){re.escape(data['delimiter'])}")
+    return _Key(item, data["letters"], data["slots"], data["intents"])
+
+
+_MARKER = re.compile(r"(?<!\S)\[(states|intents|req_slots)\](?!\S)", re.IGNORECASE)
+_LETTERED = re.compile(r"(\d+)([a-z]{1,3})", re.IGNORECASE)
+_INTENT = re.compile(r"i(\d+)", re.IGNORECASE)
+
+
+def parse(text: str, key: str) -> Parsed:
+    """Reads the answer `text`; `key` is that of the example it answers.
+
+    Inverts the formatter up to what its options drop (letter case of free values,
+    runs of spaces), as long as no value contains a marker, ` | `, or an index with
+    delimiter after a space. Any other text is read as far as possible: unknown or
+    repeated indices, empty values, letters of no option, text outside the sections
+    and sections given twice are left out and counted. Without `[states]`, the text
+    before the first marker is taken for the states.
+    """
+    names = _read_key(key)
+    pieces = _MARKER.split(" ".join(text.split()))
+    sections: dict[str, str] = {}
+    malformed = 0
+    for marker, content in zip(pieces[1::2], pieces[2::2], strict=True):
+        if marker.lower() in sections:
+            malformed += 1
+        else:
+            sections[marker.lower()] = content.strip()
+    malformed += "states" not in sections
+    if pieces[0].strip():
+        if "states" in sections:
+            malformed += 1
+        else:
+            sections["states"] = pieces[0].strip()
+    slot_values, unusable = _parse_states(sections.get("states", ""), names)
+    malformed += unusable
+    intent = NO_INTENT
+    for word in sections.get("intents", "").split():
+        match = _INTENT.fullmatch(word)
+        if match and int(match[1]) < len(names.intents) and intent == NO_INTENT:
+            intent = names.intents[int(match[1])]
+        else:
+            malformed += 1
+    requested = []
+    for word in sections.get("req_slots", "").split():
+        if word.isascii() and word.isdigit() and int(word) < len(names.slots):
+            requested.append(names.slots[int(word)][0])
+        else:
+            malformed += 1
+    return Parsed(slot_values, intent, tuple(requested), malformed)
+
+
+def _parse_states(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], int]:
+    slot_values: dict[str, tuple[str, ...]] = {}
+    pieces = names.item.split(text)
+    malformed = int(bool(pieces[0].strip()))
+    for digits, content in zip(pieces[1::2], pieces[2::2], strict=True):
+        index = int(digits)
+        if index >= len(names.slots) or names.slots[index][0] in slot_values:
+            malformed += 1
+            continue
+        name, options = names.slots[index]
+        values = []
+        for value in split_values(content):
+            read = _read_value(value, index, options, names.letters)
+            if read:
+                values.append(read)
+            else:
+                malformed += 1
+        if values:
+            slot_values[name] = tuple(values)
+    return slot_values, malformed
+
+
+def _read_value(text: str, index: int, options: list[str], letters: bool) -> str | None:
+    """The value that `text` stands for, None where it stands for no option."""
+    if not options:
+        return text
+    match = _LETTERED.fullmatch(text) if letters else None
+    if match:
+        position = letter_index(match[2].lower())
+        if int(match[1]) == index and position < len(options):
+            return options[position]
+    # An unlisted value was written out; a model may also write out a listed one.
+    restored = restore_option(text, options)
+    if restored is None and match is None:
+        return text
+    return restored

@@ -1,0 +1,129 @@
+"""What every dialogue format shares: the example, the parsed answer, letters, contexts."""
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxaug.data.sgd import Dialogue, Frame
+from jaxaug.errors import UserError
+
+NO_INTENT = "NONE"
+_BAR = re.compile(r"(?<!\S)\|(?!\S)")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One text-to-text example; no field holds a tab or a line break.
+
+    `turn` is the index in the dialogue's turns, `frame` the index in that turn;
+    `key` is JSON from which `parse` turns indices and letters back into names.
+    """
+
+    inputs: str
+    targets: str
+    dialogue_id: str
+    turn: int
+    frame: int
+    service: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A dialogue state read back from text.
+
+    `malformed` counts the pieces of the text that could not be used.
+    """
+
+    slot_values: Mapping[str, tuple[str, ...]]
+    active_intent: str = NO_INTENT
+    requested_slots: tuple[str, ...] = ()
+    malformed: int = 0
+
+
+class Formatter(Protocol):
+    """Formats whole dialogues; services are prepared once and reused."""
+
+    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
+        """The examples of a dialogue, in the order of its turns and frames."""
+
+
+def clean(text: str, lowercase: bool) -> str:
+    """Single spaces for every run of white space, lower case where asked."""
+    text = " ".join(text.split())
+    return text.lower() if lowercase else text
+
+
+def letter(index: int) -> str:
+    """Name of an option: a, b, ... z, aa, ab, ..."""
+    name = ""
+    index += 1
+    while index:
+        index, rest = divmod(index - 1, 26)
+        name = chr(ord("a") + rest) + name
+    return name
+
+
+def letter_index(name: str) -> int:
+    """Inverse of `letter`, for one or more of the letters a to z."""
+    index = 0
+    for character in name:
+        index = index * 26 + ord(character) - ord("a") + 1
+    return index - 1
+
+
+def frame_rng(
+    seed: int, dialogue_id: str, turn: int, frame: int, epoch: int
+) -> random.Random:
+    """The random order of one frame; depends on its arguments and on nothing else."""
+    return random.Random(f"{seed}|{epoch}|{turn}|{frame}|{dialogue_id}")
+
+
+def user_frames(
+    dialogue: Dialogue, lowercase: bool
+) -> Iterator[tuple[str, int, int, Frame]]:
+    """(dialogue text up to the turn, turn, frame, the frame) where a state is given.
+
+    The text reads `[user] ... [system] ... [user] ...` with the utterances so far.
+    """
+    context = ""
+    for turn_index, turn in enumerate(dialogue.turns):
+        utterance = clean(turn.utterance, lowercase)
+        context += f" [{turn.speaker.lower()}] {utterance}".rstrip()
+        if turn.speaker == "USER":
+            for frame_index, frame in enumerate(turn.frames):
+                if frame.state is not None:
+                    yield context[1:], turn_index, frame_index, frame
+
+
+def check_slots(
+    names: Iterable[str], known: Mapping[str, object], service: str, where: str
+) -> None:
+    """Raises `UserError` for a slot that the service does not have."""
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"{where}: slot {name!r} is no slot of service {service!r} in this "
+                "schema. Use the schema that belongs to the dialogues (for a variant, "
+                "dialogues are renamed while they are read)."
+            )
+
+
+def join_values(values: Iterable[str]) -> str:
+    """The text of several values of one slot."""
+    return " | ".join(values)
+
+
+def split_values(text: str) -> list[str]:
+    """Inverse of `join_values` for values without a bar between spaces."""
+    return [value.strip() for value in _BAR.split(text)]
+
+
+def restore_option(text: str, options: Sequence[str]) -> str | None:
+    """The option that reads like `text`, letter case and spaces aside."""
+    if text in options:
+        return text
+    folded = clean(text, True)
+    return next((value for value in options if clean(value, True) == folded), None)

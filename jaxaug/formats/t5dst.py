@@ -1,0 +1,182 @@
+"""T5DST: one question per slot (Lee et al., 2021, with the prompt of Coca et al., 2023).
+
+    [user] i want to see a concert [slot] type of event a) music b) sports   ->   a
+
+The answer is the value, the letter of an option, or `none` for a slot that the state
+does not fill. Unlike the paper's variants, neither service nor slot is named: only
+the description tells what is asked.
+"""
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jaxaug.data.schema import Schema, Slot
+from jaxaug.data.sgd import Dialogue
+from jaxaug.errors import UserError
+from jaxaug.formats.records import (
+    Example,
+    Parsed,
+    check_slots,
+    clean,
+    frame_rng,
+    join_values,
+    letter,
+    letter_index,
+    restore_option,
+    split_values,
+    user_frames,
+)
+
+VERSION = 1  # Part of the cache key: raise it when the text or the key changes.
+
+_NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class T5DSTOptions:
+    """How T5DST text is written.
+
+    Attributes:
+      order: of a frame's slots and of the options: that of the schema, or shuffled
+        per frame and epoch.
+      lowercase: whether dialogue, description, options and answer are lower-cased.
+      seed: of the shuffled order.
+    """
+
+    order: str = "schema"
+    lowercase: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.order not in ("schema", "shuffled"):
+            raise UserError(
+                f"T5DST option order={self.order!r}: use one of schema, shuffled."
+            )
+
+
+class T5DSTFormatter:
+    """Formats the dialogues of one schema; prepares every service once."""
+
+    def __init__(self, schema: Schema, options: T5DSTOptions):
+        self._schema = schema
+        self._options = options
+        self._questions: dict[str, dict[str, _Question]] = {}
+
+    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
+        """The examples of a dialogue, one per slot of each user frame with a state.
+
+        Raises:
+          UserError: a frame names a service or slot that the schema lacks.
+        """
+        options = self._options
+        shuffled = options.order == "shuffled"
+        for context, turn, index, frame in user_frames(dialogue, options.lowercase):
+            questions = self._questions.get(frame.service)
+            if questions is None:
+                questions = {
+                    slot.name: _Question(slot, options.lowercase)
+                    for slot in self._schema.service(frame.service).slots
+                }
+                self._questions[frame.service] = questions
+            state = frame.state
+            assert state is not None
+            where = f"dialogue {dialogue.dialogue_id!r}, turn {turn}"
+            check_slots(state.slot_values, questions, frame.service, where)
+            asked = list(questions.values())
+            if shuffled:
+                rng = frame_rng(options.seed, dialogue.dialogue_id, turn, index, epoch)
+                rng.shuffle(asked)
+                asked = [question.shuffled(rng) for question in asked]
+            for question in asked:
+                yield Example(
+                    f"{context} [slot] {question.text}",
+                    question.answer(state.slot_values.get(question.slot.name, ())),
+                    dialogue.dialogue_id,
+                    turn,
+                    index,
+                    frame.service,
+                    question.key,
+                )
+
+
+class _Question:
+    """The question for one slot, with its options in one order."""
+
+    def __init__(self, slot: Slot, lowercase: bool, values: tuple[str, ...] = ()):
+        self.slot = slot
+        self._lowercase = lowercase
+        values = values or (slot.possible_values if slot.is_categorical else ())
+        pieces = [clean(slot.description, lowercase)]
+        self._letters = {}
+        for index, value in enumerate(values):
+            self._letters[value] = letter(index)
+            pieces.append(f"{letter(index)}) {clean(value, lowercase)}")
+        self.text = " ".join(pieces)
+        self.key = json.dumps(
+            {"slot": slot.name, "options": values}, separators=(",", ":")
+        )
+
+    def shuffled(self, rng) -> "_Question":
+        """The same question with its options in an order drawn from `rng`."""
+        values = list(self._letters)
+        if not values:
+            return self
+        rng.shuffle(values)
+        return _Question(self.slot, self._lowercase, tuple(values))
+
+    def answer(self, values: tuple[str, ...]) -> str:
+        """The target for the annotated values."""
+        if not values:
+            return _NONE
+        return join_values(
+            self._letters.get(value) or clean(value, self._lowercase)
+            for value in values
+        )
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_key(key: str) -> tuple[str, list[str]]:
+    data = json.loads(key)
+    return data["slot"], data["options"]
+
+
+def slot_of(key: str) -> str:
+    """Name of the slot that an example asks for."""
+    return _read_key(key)[0]
+
+
+def parse(text: str, key: str) -> Parsed:
+    """Reads the answer for one slot; `key` is that of the example it answers.
+
+    The result's `slot_values` holds that slot, or nothing if the answer is `none`.
+    Inverts the formatter up to letter case and spaces, as long as no value contains
+    ` | ` and no unlisted value of a categorical slot looks like a letter. An empty
+    answer, an empty value and a letter of no option are left out and counted.
+    """
+    name, options = _read_key(key)
+    text = " ".join(text.split())
+    if text.lower() == _NONE:  # An option called "None" is answered by its letter.
+        return Parsed({})
+    values = []
+    malformed = 0
+    for piece in split_values(text):
+        value = _read_value(piece, options)
+        if value:
+            values.append(value)
+        else:
+            malformed += 1
+    return Parsed({name: tuple(values)} if values else {}, malformed=malformed)
+
+
+def _read_value(text: str, options: list[str]) -> str | None:
+    """The value that `text` stands for, None where it stands for no option."""
+    if not options:
+        return text
+    is_letter = len(text) <= 2 and text.isascii() and text.isalpha()
+    if is_letter and letter_index(text.lower()) < len(options):
+        return options[letter_index(text.lower())]
+    restored = restore_option(text, options)
+    # One character that names no option is a wrong letter, not an unlisted value.
+    return text if restored is None and not (is_letter and len(text) == 1) else restored

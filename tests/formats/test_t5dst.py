@@ -1,0 +1,139 @@
+"""T5DST text: golden examples, inversion, malformed answers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxaug.data import sgd
+from jaxaug.data.schema import Schema, Service, Slot
+from jaxaug.data.sgd import Dialogue, Frame, State, Turn
+from jaxaug.errors import UserError
+from jaxaug.formats.t5dst import T5DSTFormatter, T5DSTOptions, parse, slot_of
+
+SERVICE = Service(
+    "Events_1",
+    "Find events",
+    (
+        Slot("city", "City of the Event", False, ()),
+        Slot("kind", "Kind  of event", True, ("Music", "None", "Team Sports")),
+        Slot("seats", "Number of seats", True, ("1", "2")),
+    ),
+    (),
+)
+
+
+def examples(values, options=None, epoch=0):
+    options = options or T5DSTOptions()
+    turns = (
+        Turn("USER", "Anything in\tOslo?", (Frame("Events_1", None, {}),)),
+        Turn("SYSTEM", "What?", ()),
+        Turn("USER", "Music", (Frame("Events_1", State("NONE", (), values), {}),)),
+    )
+    formatter = T5DSTFormatter(Schema((SERVICE,)), options)
+    return list(formatter.dialogue(Dialogue("1_00001", ("Events_1",), turns), epoch))
+
+
+def test_golden_text():
+    found = examples({"city": ("Oslo", "Oslo City"), "kind": ("Music",)})
+    context = "[user] anything in oslo? [system] what? [user] music [slot]"
+    assert [(item.inputs, item.targets) for item in found] == [
+        (f"{context} city of the event", "oslo | oslo city"),
+        (f"{context} kind of event a) music b) none c) team sports", "a"),
+        (f"{context} number of seats a) 1 b) 2", "none"),
+    ]
+    assert [slot_of(item.key) for item in found] == ["city", "kind", "seats"]
+    assert {(i.dialogue_id, i.turn, i.frame, i.service) for i in found} == {
+        ("1_00001", 2, 0, "Events_1")
+    }
+
+
+def test_case_is_kept_where_asked():
+    found = examples({"city": ("Oslo",)}, T5DSTOptions(lowercase=False))
+    assert found[0].inputs.endswith("[user] Music [slot] City of the Event")
+    assert found[0].targets == "Oslo"
+
+
+def test_shuffled_order_changes_with_the_epoch_only():
+    options = T5DSTOptions(order="shuffled")
+    values = {"kind": ("Team Sports",), "seats": ("2",)}
+    assert examples(values, options) == examples(values, options)
+    orders, letters = set(), set()
+    for epoch in range(12):
+        found = examples(values, options, epoch)
+        orders.add(tuple(slot_of(item.key) for item in found))
+        letters.update(item.targets for item in found if slot_of(item.key) == "kind")
+        for item in found:
+            answer = parse(item.targets, item.key).slot_values
+            assert answer.get(slot_of(item.key), ()) == values.get(
+                slot_of(item.key), ()
+            )
+    assert len(orders) > 2
+    assert letters == {"a", "b", "c"}
+
+
+KEYS = {slot_of(item.key): item.key for item in examples({})}
+
+
+@pytest.mark.parametrize(
+    ("slot", "text", "values", "malformed"),
+    [
+        ("city", "none", None, 0),
+        ("city", "NONE", None, 0),
+        ("city", " new  york ", ("new york",), 0),
+        ("city", "a", ("a",), 0),
+        ("city", "", None, 1),
+        ("city", "oslo |  | rome", ("oslo", "rome"), 1),
+        ("city", "dontcare", ("dontcare",), 0),
+        ("kind", "b", ("None",), 0),
+        ("kind", "none", None, 0),
+        ("kind", "C | a", ("Team Sports", "Music"), 0),
+        ("kind", "team sports", ("Team Sports",), 0),
+        ("kind", "dontcare", ("dontcare",), 0),
+        ("kind", "z", None, 1),
+        ("seats", "none", None, 0),
+        ("seats", "2", ("2",), 0),
+    ],
+)
+def test_parse(slot, text, values, malformed):
+    parsed = parse(text, KEYS[slot])
+    assert parsed.slot_values == ({slot: values} if values else {})
+    assert parsed.malformed == malformed
+    assert (parsed.active_intent, parsed.requested_slots) == ("NONE", ())
+
+
+@given(st.text(max_size=40), st.sampled_from(sorted(KEYS)))
+def test_parse_is_total(text, slot):
+    assert set(parse(text, KEYS[slot]).slot_values) <= {slot}
+
+
+WORDS = st.text(st.characters(categories=["Ll", "Nd"]), min_size=3)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=3).filter(lambda v: v != ["none"]))
+def test_parse_inverts_format(values):
+    (first, *_) = examples({"city": tuple(values)}, T5DSTOptions(lowercase=False))
+    assert parse(first.targets, first.key).slot_values == {"city": tuple(values)}
+
+
+def test_wrong_order():
+    with pytest.raises(UserError, match="order='random': use one of schema, shuffled"):
+        T5DSTOptions(order="random")
+
+
+def test_real_dialogues_round_trip(real_data):
+    folder = real_data / "sgd"
+    formatter = T5DSTFormatter(sgd.read_schema_of(folder, "dev"), T5DSTOptions())
+    slots = 0
+    for item in sgd.read_dialogues(folder, "dev"):
+        for example in formatter.dialogue(item):
+            slots += 1
+            state = item.turns[example.turn].frames[example.frame].state
+            values = state.slot_values.get(slot_of(example.key), ())
+            parsed = parse(example.targets, example.key)
+            assert parsed.malformed == 0
+            found = parsed.slot_values.get(slot_of(example.key), ())
+            if not any(" | " in value for value in values):
+                assert [value.lower() for value in found] == [
+                    " ".join(value.split()).lower() for value in values
+                ]
+    assert slots > 100_000
