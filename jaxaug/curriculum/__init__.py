@@ -1,0 +1,1 @@
+"""Which data a model sees at which step: schedules and the SeqIO seam."""

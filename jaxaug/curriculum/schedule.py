@@ -1,0 +1,78 @@
+"""Curriculum schedules as pure functions of the training progress."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from jaxaug.errors import UserError
+
+# progress in [0, 1) -> one weight per level, summing to 1
+Schedule = Callable[[float], tuple[float, ...]]
+
+
+def staged(
+    ends: Sequence[float], weights: Sequence[Sequence[float]]
+) -> Callable[[float], tuple[float, ...]]:
+    """A schedule of constant stages.
+
+    Args:
+      ends: progress at which each stage but the last ends, rising within (0, 1).
+      weights: for each stage, one non-negative weight per level; normalised here.
+
+    Returns:
+      `stage(progress)`: the level weights, summing to 1. Progress of 1 or more
+      stays in the last stage, so a run that is prolonged goes on as it ended.
+
+    Raises:
+      UserError: if the numbers of stages or levels disagree, the ends do not rise
+        or a stage has no positive weight.
+    """
+    if len(weights) != len(ends) + 1:
+        raise UserError(
+            f"curriculum: {len(ends)} stage ends need {len(ends) + 1} rows of "
+            f"weights, got {len(weights)}; add or remove a row"
+        )
+    if list(ends) != sorted(set(ends)) or any(not 0 < end < 1 for end in ends):
+        raise UserError(
+            f"curriculum: stage ends {list(ends)} must rise strictly within (0, 1); "
+            "write them as fractions of the training steps"
+        )
+    if len({len(row) for row in weights}) != 1:
+        raise UserError(
+            f"curriculum: every stage needs one weight per level, got rows of "
+            f"{[len(row) for row in weights]}"
+        )
+    rows = []
+    for index, row in enumerate(weights):
+        if min(row) < 0 or sum(row) <= 0:
+            raise UserError(
+                f"curriculum: stage {index} has weights {list(row)}; they must be "
+                "non-negative with a positive sum"
+            )
+        rows.append(tuple(float(weight) / sum(row) for weight in row))
+
+    def stage(progress: float) -> tuple[float, ...]:
+        return rows[int(np.searchsorted(ends, progress, side="right"))]
+
+    return stage
+
+
+# Fractions of the training steps at which the prompts grow, and the share of
+# (1-2 slots, 1-5 slots, the whole schema) in each stage. A T5 trained from scratch
+# does not learn to bind an index to its description without the short prompts.
+PROMPT_STAGE_ENDS = (0.2, 0.4)
+PROMPT_STAGE_WEIGHTS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.05, 0.05, 0.9))
+
+
+def table(schedule: Schedule, resolution: int) -> Mapping[str, np.ndarray]:
+    """Tabulates a schedule at `resolution` equal steps of progress.
+
+    Returns:
+      `weights` float32 [resolution, levels] and its logarithm `logits`, with
+      levels of weight zero at -inf (never drawn).
+    """
+    weights = np.asarray(
+        [schedule(index / resolution) for index in range(resolution)], np.float32
+    )
+    with np.errstate(divide="ignore"):
+        return {"weights": weights, "logits": np.log(weights)}
