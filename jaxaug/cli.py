@@ -68,13 +68,13 @@ def _add_format(verbs: argparse._SubParsersAction) -> None:
     d3st = _verb(group, "d3st", "jaxaug.formats.export:run_d3st", "D3ST examples")
     d3st.add_argument("--categorical", choices=("1a", "a", "none"), default="1a")
     d3st.add_argument("--level", choices=("dst", "dst_intent"), default="dst_intent")
+    d3st.add_argument("--delimiter", default="=")
     t5dst = _verb(group, "t5dst", "jaxaug.formats.export:run_t5dst", "T5DST examples")
     for verb in (d3st, t5dst):
         _data_dir(verb)
         _split(verb)
         verb.add_argument("--variant", help="v1..v5 (default: the original schema)")
         verb.add_argument("--order", choices=("schema", "shuffled"), default="schema")
-        verb.add_argument("--delimiter", default="=")
         verb.add_argument(
             "--lowercase", action=argparse.BooleanOptionalAction, default=True
         )

@@ -1,0 +1,129 @@
+"""Postprocessing and metrics of dialogue state tracking tasks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jaxaug.data import sgd
+from jaxaug.data.cache import Recipe
+from jaxaug.data.schema import Schema
+from jaxaug.formats import d3st, t5dst
+from jaxaug.formats.records import NO_INTENT, Parsed
+from jaxaug.metrics import dst
+
+
+@dataclass(frozen=True, slots=True)
+class FrameAnswer:
+    """A parsed answer with the frame that it belongs to; `split` as in the data."""
+
+    split: str
+    dialogue_id: str
+    turn: int
+    frame: int
+    service: str
+    parsed: Parsed
+
+
+def postprocessor(
+    parse: Callable[[str, str], Parsed],
+) -> Callable[..., FrameAnswer]:
+    """The SeqIO postprocess_fn of a format: text of target or prediction -> answer."""
+
+    def postprocess(
+        text: str, example: Mapping[str, Any], is_target: bool = False
+    ) -> FrameAnswer:
+        del is_target
+        return FrameAnswer(
+            _string(example["split"]),
+            _string(example["dialogue_id"]),
+            int(example["turn"]),
+            int(example["frame"]),
+            _string(example["service"]),
+            parse(_string(text), _string(example["key"])),
+        )
+
+    return postprocess
+
+
+d3st_postprocess = postprocessor(d3st.parse)
+t5dst_postprocess = postprocessor(t5dst.parse)
+
+
+def goal_metrics(
+    recipes: Mapping[str, Recipe],
+) -> Callable[[Sequence[FrameAnswer], Sequence[FrameAnswer]], dict[str, float]]:
+    """The SeqIO metric_fn of a task: joint goal accuracy and its companions, in percent.
+
+    Answers about the same frame (one a slot in T5DST) are joined first. The scores
+    are those of `jaxaug.metrics.dst` with fuzzy matching; `malformed` is the mean
+    number of unusable pieces per frame.
+
+    Args:
+      recipes: SeqIO split -> what the task holds; names the schemas to score with.
+    """
+    corpora = {recipe.corpus.split: recipe.corpus for recipe in recipes.values()}
+    schemas: dict[str, Schema] = {}
+
+    def metrics(
+        targets: Sequence[FrameAnswer], predictions: Sequence[FrameAnswer]
+    ) -> dict[str, float]:
+        if not targets:
+            return {}
+        split = targets[0].split
+        corpus = corpora[split]
+        for name in {split, "train"} - schemas.keys():
+            if name in corpora:
+                schemas[name] = sgd.read_schema_of(
+                    corpus.data_dir, name, corpus.variant, corpus.variants_dir
+                )
+        frames = join(targets)
+        references = [
+            dst.Reference(key[0], key[1], key[3], state)
+            for key, state in frames.items()
+        ]
+        predicted = join(predictions)
+        answers = [predicted[key] for key in frames]
+        scores = dst.frame_scores(references, answers, schemas[split])
+        result = _percentages(scores, schemas.get("train"))
+        result["malformed"] = float(np.mean([item.malformed for item in answers]))
+        return result
+
+    return metrics
+
+
+def _percentages(scores: dst.FrameScores, train: Schema | None) -> dict[str, float]:
+    seen = [service.name for service in train.services] if train else []
+    groups = dst.aggregate(scores, seen)
+    result = {name: 100.0 * value for name, value in groups[dst.ALL_SERVICES].items()}
+    for group, suffix in ((dst.SEEN_SERVICES, "seen"), (dst.UNSEEN_SERVICES, "unseen")):
+        if train and dst.JGA in groups.get(group, {}):
+            result[f"{dst.JGA}_{suffix}"] = 100.0 * groups[group][dst.JGA]
+    return result
+
+
+def join(answers: Sequence[FrameAnswer]) -> dict[tuple[str, int, int, str], Parsed]:
+    """One state per frame (dialogue, turn, frame, service), in order of appearance."""
+    frames: dict[tuple[str, int, int, str], Parsed] = {}
+    for answer in answers:
+        key = (answer.dialogue_id, answer.turn, answer.frame, answer.service)
+        known = frames.get(key)
+        parsed = answer.parsed
+        if known is not None:
+            parsed = Parsed(
+                {**known.slot_values, **parsed.slot_values},
+                known.active_intent
+                if known.active_intent != NO_INTENT
+                else parsed.active_intent,
+                known.requested_slots + parsed.requested_slots,
+                known.malformed + parsed.malformed,
+            )
+        frames[key] = parsed
+    return frames
+
+
+def _string(value: Any) -> str:
+    """Text of what TensorFlow hands over: str, bytes or a NumPy scalar of them."""
+    value = value.item() if isinstance(value, np.ndarray) else value
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,229 @@
+"""The robustness logger: what it scores, writes and prints after an evaluation."""
+
+import csv
+import dataclasses
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from jaxaug.cli import main
+from jaxaug.data import minisgd, recipes
+from jaxaug.formats.d3st import D3STFormatter
+from jaxaug.formats.t5dst import T5DSTFormatter
+from jaxaug.metrics import benchmark, report
+from tasks import metrics
+from tasks.report_logger import RobustnessLogger
+
+FORMATTERS = {
+    "d3st": (D3STFormatter, metrics.d3st_postprocess),
+    "t5dst": (T5DSTFormatter, metrics.t5dst_postprocess),
+}
+WORDINGS = ["sgd", *(f"sgdx_v{n}" for n in range(1, 6))]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "mini"
+    return minisgd.write(
+        folder, train_dialogues=1, dev_dialogues=5, test_dialogues=12, seed=3
+    )
+
+
+@pytest.fixture(autouse=True)
+def environment(world, monkeypatch):
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(world))
+    monkeypatch.delenv("JAXAUG_VARIANTS_DIR", raising=False)
+
+
+def answers(world, task, seed=None, split="test"):
+    """Targets of a task, and predictions: the targets' text, damaged by `seed`."""
+    family = task.partition("_")[0]
+    corpus = recipes.table(world).recipes[task][split].corpus
+    loaded = benchmark.load(world, corpus.split, corpus.variant)
+    make, postprocess = FORMATTERS[family]
+    options = recipes.table(world).recipes[task][split].options
+    formatter = make(loaded.schema, options)
+    rng = random.Random(f"{seed} {task}")
+    targets, predictions = [], []
+    for dialogue in loaded.dialogues.values():
+        for example in formatter.dialogue(dialogue):
+            fields = dataclasses.asdict(example) | {"split": corpus.split}
+            targets.append(postprocess(example.targets, example=fields, is_target=True))
+            text = example.targets
+            if seed is not None and rng.random() < 0.3:
+                words = text.split()
+                del words[rng.randrange(len(words))]
+                text = " ".join(words)
+            predictions.append(postprocess(text, example=fields, is_target=False))
+    return targets, predictions
+
+
+def log(logger, task, step, targets, predictions):
+    logger(
+        task_name=task,
+        step=step,
+        metrics={},
+        dataset=None,
+        inferences={"prediction": predictions, "output": []},
+        targets=targets,
+    )
+
+
+def evaluate_all(logger, world, family, step, seed=None, keep=None, split="test"):
+    for wording in WORDINGS:
+        targets, predictions = answers(world, f"{family}_{wording}", seed, split)
+        task = f"{family}_{wording}"
+        log(logger, task, step, targets[:keep], predictions[:keep])
+
+
+def tree(folder):
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.*"))
+
+
+@pytest.mark.parametrize("family", ["d3st", "t5dst"])
+def test_the_report_equals_that_of_evaluate_sgdx(world, tmp_path, capsys, family):
+    logger = RobustnessLogger(output_dir=str(tmp_path / "inference_eval"))
+    evaluate_all(logger, world, family, 50, seed=1)
+    printed = capsys.readouterr().out
+    name = f"{family}-000050"
+    places = [
+        f"predictions/{name}/{w}/dialogues.json" for w in ("original", "v1", "v5")
+    ]
+    files = tree(tmp_path / "inference_eval")
+    assert set(places) < set(files) and len(files) == 6 + 3
+    made = json.loads(
+        (tmp_path / "inference_eval" / "robustness" / f"{name}.json").read_text()
+    )
+    output = tmp_path / "m.json"
+    assert (
+        main(
+            ["evaluate", "sgdx", "--data_dir", str(world), "--split", "test"]
+            + ["--predictions", str(tmp_path / "inference_eval" / "predictions" / name)]
+            + ["--output", str(output)]
+        )
+        == 0
+    )
+    scored = json.loads(output.read_text())
+    about, _ = made.pop("about"), scored.pop("about")
+    assert made == scored
+    assert 0.2 < made["jga_v1_5"] < 0.99 and made["ss_jga"] > 0.05
+    assert (
+        about["family"] == family and about["step"] == 50 and about["split"] == "test"
+    )
+    assert about["frames_of_split"] == made["frames"]
+    assert "PARTIAL" not in printed
+    run = report.Run.of_report(f"{family} step 50", made)
+    assert report.text_table([run]) in printed
+    rows = list(
+        csv.DictReader((tmp_path / f"inference_eval/robustness/{name}.csv").open())
+    )
+    assert float(rows[0]["ss_jga"]) == made["ss_jga"]
+    picture = tmp_path / "inference_eval" / "robustness" / f"{name}.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_perfect_answers_score_one(world, tmp_path):
+    evaluate_all(RobustnessLogger(str(tmp_path)), world, "d3st", 7)
+    made = json.loads((tmp_path / "robustness" / "d3st-000007.json").read_text())
+    assert made["jga_orig"] == made["jga_v1_5"] == 1.0
+    assert made["ss_jga"] == 0.0
+    assert made["per_variant"]["v2"]["#ALL_SERVICES"]["active_intent_accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("family", ["d3st", "t5dst"])
+def test_a_part_of_the_frames_is_scored_and_said(world, tmp_path, capsys, family):
+    evaluate_all(RobustnessLogger(str(tmp_path)), world, family, 1, keep=23)
+    made = json.loads((tmp_path / "robustness" / f"{family}-000001.json").read_text())
+    assert made["jga_v1_5"] == 1.0  # a frame cut in two would count as wrong
+    total = made["about"]["frames_of_split"]
+    # T5DST: 23 slots are a few frames, the last of them incomplete.
+    assert made["frames"] == 23 if family == "d3st" else 1 < made["frames"] < 10
+    message = f"PARTIAL: {made['frames']} of {total} frames of 'test' were evaluated"
+    assert message in capsys.readouterr().out
+    path = tmp_path / "predictions" / f"{family}-000001" / "v1" / "dialogues.json"
+    assert 0 <= len(json.loads(path.read_text())) < 12
+
+
+def test_the_table_waits_for_all_wordings_of_one_step(world, tmp_path, capsys):
+    logger = RobustnessLogger(str(tmp_path))
+    made = {w: answers(world, f"d3st_{w}", split="validation") for w in WORDINGS}
+    for wording in WORDINGS[:-1]:
+        log(logger, f"d3st_{wording}", 1, *made[wording])
+    log(logger, f"d3st_{WORDINGS[-1]}", 2, *made[WORDINGS[-1]])  # another step
+    assert not (tmp_path / "robustness").exists()
+    assert capsys.readouterr().out == ""
+    for wording in reversed(WORDINGS[:-1]):
+        log(logger, f"d3st_{wording}", 2, *made[wording])
+    assert tree(tmp_path / "robustness") == [
+        f"d3st-000002.{e}" for e in ("csv", "json", "png")
+    ]
+    assert (
+        json.loads((tmp_path / "robustness/d3st-000002.json").read_text())["about"][
+            "split"
+        ]
+        == "dev"
+    )
+
+
+def test_other_tasks_are_passed_over(world, tmp_path):
+    logger = RobustnessLogger(str(tmp_path))
+    log(logger, "glue_cola_v002", 1, [0, 1], [1, 0])
+    targets, predictions = answers(world, "d3st_sgd")
+    logger("d3st_sgd", 1, {}, None, None, None)
+    logger("d3st_sgd", 1, {}, None, {"score": [0.0]}, targets)
+    assert list(tmp_path.iterdir()) == []
+    log(logger, "d3st_sgd", None, targets, predictions)
+    assert tree(tmp_path) == ["predictions/d3st--00001/original/dialogues.json"]
+
+
+def test_a_missing_matplotlib_does_not_end_the_run(
+    world, tmp_path, monkeypatch, capsys
+):
+    def fail(path, runs):
+        raise report.UserError("matplotlib is not installed")
+
+    monkeypatch.setattr(report, "write_png", fail)
+    evaluate_all(RobustnessLogger(str(tmp_path)), world, "d3st", 3, keep=9)
+    assert tree(tmp_path / "robustness") == ["d3st-000003.csv", "d3st-000003.json"]
+    assert "JGA_orig" in capsys.readouterr().out
+
+
+EVALUATION = """
+import sys, seqio, tasks
+from tasks.report_logger import RobustnessLogger
+
+evaluator = seqio.Evaluator(
+    "d3st_eval", seqio.EncDecFeatureConverter(pack=False), eval_split="test",
+    num_examples=10, logger_cls=[seqio.JSONLogger, RobustnessLogger], log_dir=sys.argv[1],
+)
+def predict(dataset):
+    return [(i, e["decoder_target_tokens"].tolist()) for i, e in dataset.as_numpy_iterator()]
+evaluator.evaluate(compute_metrics=True, step=4, predict_fn=predict)[0].result()
+evaluator.close()
+"""
+
+
+@pytest.mark.slow
+def test_as_a_logger_of_seqio(world, tmp_path):
+    """Through seqio.Evaluator with the registered tasks, beside the JSON logger."""
+    (tmp_path / "log").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", EVALUATION, str(tmp_path / "log")],
+        env=os.environ | {"JAXAUG_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    made = json.loads(
+        (tmp_path / "log" / "robustness" / "d3st-000004.json").read_text()
+    )
+    metrics_line = (tmp_path / "log" / "d3st_sgdx_v5-metrics.jsonl").read_text()
+    assert made["jga_orig"] == made["jga_v1_5"] == 1.0 and made["frames"] == 10
+    assert json.loads(metrics_line)["joint_goal_accuracy"] == 100.0
+    assert "PARTIAL: 10 of" in done.stdout
+    assert (tmp_path / "log" / "d3st_sgd-000004.jsonl").exists()
