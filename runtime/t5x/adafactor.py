@@ -1,0 +1,368 @@
+"""Adafactor (Shazeer and Stern, 2018) with factoring by axis roles.
+
+The paper factors the second moment of a matrix into row and column means. A parameter
+of higher rank may stand for a matrix whose rows or columns span several axes (attention
+kernels [embed, heads, head_dim]) or for a stack of matrices (scanned layers), so each
+axis has a role: ROW, COLUMN, BATCH (a stack: statistics stay separate) or NONE.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from t5x.errors import UserError
+from t5x.factor_rules import (
+    HEURISTIC_RULE,
+    FactorDim,
+    FactorRule,
+    HeuristicRule,
+    HParamMap,
+    Layout,
+    factor_name_to_factordim,
+    parameter_layout,
+    rule_of_axes,
+    standard_logical_factor_rules,
+    without_axes,
+)
+from t5x.optimizer_base import (
+    Optimizer,
+    OptimizerDef,
+    OptimizerState,
+    as_container,
+    flatten,
+    unflatten,
+)
+
+
+class _AdafactorHyperParams(flax.struct.PyTreeNode):
+    learning_rate: Any
+    factored: bool
+    multiply_by_parameter_scale: bool | HParamMap
+    beta1: float | None
+    decay_rate: float
+    step_offset: int
+    clipping_threshold: float | None
+    weight_decay_rate: float | None
+    min_dim_size_to_factor: int
+    epsilon1: float
+    epsilon2: float
+    factor_map: HParamMap | Mapping[str, FactorRule] | None
+    logical_factor_rules: Mapping[str, FactorDim | str] | None
+    weight_decay_rate_lr_exponent: float | None
+    global_norm_clip_threshold: float | None
+    max_parameter_scale: float | None
+    skip_nan_updates: bool
+
+
+class _AdafactorParamState(flax.struct.PyTreeNode):
+    """Second moment (v_row and v_col, or v) and momentum.
+
+    Arrays, unused ones of shape (1,), or in their place axis names or None.
+    """
+
+    v_row: Any
+    v_col: Any
+    v: Any
+    m: Any
+
+
+def _layout(hp: _AdafactorHyperParams, path: str, shape: tuple[int, ...]) -> Layout:
+    rule: FactorRule = None
+    if hp.factored:
+        rule = HEURISTIC_RULE if hp.factor_map is None else hp.factor_map[path]
+    return parameter_layout(rule, hp.min_dim_size_to_factor, path, shape)
+
+
+def _rms(x: Array, axes: tuple[int, ...]) -> Array:
+    return jnp.sqrt(jnp.mean(jnp.square(x), axis=axes, keepdims=True))
+
+
+class Adafactor(OptimizerDef):
+    """Adafactor, with all statistics in float32.
+
+    Parameters of rank 0 to 2 without a BATCH axis are factored by size: the two largest
+    axes, if both have `min_dim_size_to_factor`. Those of higher rank follow
+    `logical_factor_rules` (the trainer passes the axis names of the parameters to
+    `set_param_axes`) or `factor_map`.
+
+    The second moment decays by 1 - (t + 1) ** -decay_rate, t counted from
+    `step_offset`; the paper's epsilon1, epsilon2 and clipping threshold d have the same
+    names. `learning_rate` is relative to the root mean square of each parameter (if
+    `multiply_by_parameter_scale`), so good values are larger than for Adam.
+
+    Args:
+        learning_rate: step size; the trainer passes its own at every update.
+        factored: whether to factor second moments at all.
+        multiply_by_parameter_scale: whether updates grow with the parameter; may be
+            an HParamMap of booleans.
+        beta1: momentum, None for none. It averages the scaled updates.
+        decay_rate: exponent of the decay of the second moment.
+        step_offset: step at which fine-tuning starts, to start the decay afresh.
+        clipping_threshold: largest root mean square of an update, None for any.
+        weight_decay_rate: part of the parameter subtracted at each update.
+        min_dim_size_to_factor: smallest axis that is factored by size.
+        epsilon1: added to squared gradients.
+        epsilon2: smallest scale of a parameter.
+        dtype_momentum: type of the stored momentum.
+        factor_map: axis roles by parameter path.
+        logical_factor_rules: axis roles by axis name; they replace `factor_map`.
+        weight_decay_rate_lr_exponent: multiplies the weight decay by the learning rate
+            to this power; the rate is then 1 if it is not given.
+        global_norm_clip_threshold: largest norm of all gradients together.
+        max_parameter_scale: largest scale of a parameter.
+        skip_nan_updates: whether elements whose update is NaN keep their old value.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | None = None,
+        factored: bool = True,
+        multiply_by_parameter_scale: bool | HParamMap = True,
+        beta1: float | None = None,
+        decay_rate: float = 0.8,
+        step_offset: int = 0,
+        clipping_threshold: float | None = 1.0,
+        weight_decay_rate: float | None = None,
+        min_dim_size_to_factor: int = 128,
+        epsilon1: float = 1e-30,
+        epsilon2: float = 1e-3,
+        dtype_momentum: Any = jnp.float32,
+        factor_map: HParamMap | None = None,
+        logical_factor_rules: Mapping[str, FactorDim | str] | None = None,
+        weight_decay_rate_lr_exponent: float | None = None,
+        global_norm_clip_threshold: float | None = None,
+        max_parameter_scale: float | None = None,
+        skip_nan_updates: bool = False,
+    ):
+        if not factored and factor_map is not None:
+            raise UserError(
+                "Adafactor factored is False but factorization rules have been "
+                "provided: leave out one of them."
+            )
+        if not isinstance(multiply_by_parameter_scale, bool | HParamMap):
+            raise TypeError(
+                "`multiply_by_parameter_scale` must be either bool or `HParamMap` "
+                f"type. Got {type(multiply_by_parameter_scale)}"
+            )
+        if not isinstance(factor_map, HParamMap | None):
+            raise TypeError(
+                "`factor_map` must be either None or `HParamMap` type. Got "
+                f"{type(factor_map)}"
+            )
+        self.dtype_momentum = jax.dtypes.canonicalize_dtype(dtype_momentum)
+        super().__init__(
+            _AdafactorHyperParams(
+                learning_rate=learning_rate,
+                factored=factored,
+                multiply_by_parameter_scale=multiply_by_parameter_scale,
+                beta1=beta1,
+                decay_rate=decay_rate,
+                step_offset=step_offset,
+                clipping_threshold=clipping_threshold,
+                weight_decay_rate=weight_decay_rate,
+                min_dim_size_to_factor=min_dim_size_to_factor,
+                epsilon1=epsilon1,
+                epsilon2=epsilon2,
+                factor_map=factor_map,
+                logical_factor_rules=logical_factor_rules,
+                weight_decay_rate_lr_exponent=weight_decay_rate_lr_exponent,
+                global_norm_clip_threshold=global_norm_clip_threshold,
+                max_parameter_scale=max_parameter_scale,
+                skip_nan_updates=skip_nan_updates,
+            )
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Adafactor)
+            and self.hyper_params == other.hyper_params
+            and self.dtype_momentum == other.dtype_momentum
+        )
+
+    def __hash__(self) -> int:
+        # `set_param_axes` changes the hyper-parameters, which must not move the object
+        # in the caches of jax.jit.
+        return hash((Adafactor, self.dtype_momentum))
+
+    def init_param_state(self, param: Array, path: str) -> _AdafactorParamState:
+        """State of one parameter, named by its '/'-joined path."""
+        layout = _layout(self.hyper_params, path, param.shape)
+        unused = jnp.zeros((1,), jnp.float32)
+        state = _AdafactorParamState(unused, unused, unused, unused)
+        if layout.rows:
+            row_shape = without_axes(param.shape, layout.columns)
+            column_shape = without_axes(param.shape, layout.rows)
+            state = state.replace(
+                v_row=jnp.zeros(row_shape, jnp.float32),
+                v_col=jnp.zeros(column_shape, jnp.float32),
+            )
+        else:
+            state = state.replace(v=jnp.zeros(param.shape, jnp.float32))
+        if self.hyper_params.beta1 is not None:
+            state = state.replace(m=jnp.zeros(param.shape, self.dtype_momentum))
+        return state
+
+    def init_state(self, params: Mapping) -> OptimizerState:
+        """See base class."""
+        states = {p: self.init_param_state(x, p) for p, x in flatten(params).items()}
+        return OptimizerState(jnp.zeros((), jnp.int32), unflatten(states, like=params))
+
+    def apply_param_gradient(
+        self,
+        step: Array,
+        hyper_params: _AdafactorHyperParams,
+        param: Float[Array, "*shape"],
+        state: _AdafactorParamState,
+        grad: Float[Array, "*shape"],
+        path: str,
+    ) -> tuple[Float[Array, "*shape"], _AdafactorParamState]:
+        """Updates one parameter (algorithms 4 and 5 of the paper)."""
+        hp = hyper_params
+        layout = _layout(hp, path, param.shape)
+        old = param.astype(jnp.float32)
+        direction, new_state = _second_moment(step, hp, layout, state, grad)
+        if hp.clipping_threshold is not None:
+            size = _rms(direction, layout.averaged)
+            direction /= jnp.maximum(1.0, size / hp.clipping_threshold)
+        update = hp.learning_rate * self._scale(hp, layout, old, path) * direction
+        if hp.beta1 is not None:
+            update = hp.beta1 * state.m + (1.0 - hp.beta1) * update
+            new_state = new_state.replace(m=update.astype(self.dtype_momentum))
+        decay = hp.weight_decay_rate
+        if hp.weight_decay_rate_lr_exponent:
+            power = hp.learning_rate**hp.weight_decay_rate_lr_exponent
+            decay = (decay or 1.0) * power
+        new = old - update if decay is None else (1.0 - decay) * old - update
+        if hp.skip_nan_updates:
+            new, new_state = jax.tree.map(
+                lambda after, before: jnp.where(jnp.isnan(after), before, after),
+                (new, new_state),
+                (old, state),
+            )
+        return new.astype(param.dtype), new_state
+
+    @staticmethod
+    def _scale(
+        hp: _AdafactorHyperParams, layout: Layout, param: Array, path: str
+    ) -> Array | float:
+        wanted = hp.multiply_by_parameter_scale
+        if not (wanted[path] if isinstance(wanted, HParamMap) else wanted):
+            return 1.0
+        scale = jnp.maximum(_rms(param, layout.averaged), hp.epsilon2)
+        if hp.max_parameter_scale is not None:
+            scale = jnp.minimum(scale, hp.max_parameter_scale)
+        return scale
+
+    def apply_gradient(
+        self,
+        hyper_params: _AdafactorHyperParams,
+        params: Mapping,
+        state: OptimizerState,
+        grads: Mapping,
+    ) -> tuple[Mapping, OptimizerState]:
+        """See base class.
+
+        Raises:
+            UserError: there is no learning rate.
+        """
+        if hyper_params.learning_rate is None:
+            raise UserError(
+                "Adafactor: no learning rate provided. Give it `learning_rate`, or the "
+                "trainer a `learning_rate_fn`."
+            )
+        flat_states, flat_grads = flatten(state.param_states), flatten(grads)
+        clip: Array | float = 1.0
+        if hyper_params.global_norm_clip_threshold:
+            squares = [jnp.sum(jnp.square(g)) for g in flat_grads.values()]
+            norm = jnp.sqrt(sum(squares))
+            clip = jnp.minimum(1.0, hyper_params.global_norm_clip_threshold / norm)
+        new_params, new_states = {}, {}
+        for path, param in flatten(params).items():
+            grad = flat_grads[path].astype(jnp.float32) * clip
+            new_params[path], new_states[path] = self.apply_param_gradient(
+                state.step, hyper_params, param, flat_states[path], grad, path
+            )
+        return (
+            unflatten(new_params, like=params),
+            OptimizerState(state.step + 1, unflatten(new_states, like=params)),
+        )
+
+    def set_param_axes(self, param_logical_axes: Mapping) -> None:
+        """Derives the roles of all axes from their names; needs logical_factor_rules.
+
+        Raises:
+            UserError: a name has no role, or a parameter mixes ROW, COLUMN and NONE.
+        """
+        rules = self.hyper_params.logical_factor_rules
+        if rules is None:
+            return
+        factor_map = {
+            path: rule_of_axes(rules, tuple(axes), path)
+            for path, axes in flatten(param_logical_axes).items()
+        }
+        self.hyper_params = self.hyper_params.replace(factor_map=factor_map)
+
+    def derive_logical_axes(
+        self, optimizer: Optimizer, param_logical_axes: Mapping
+    ) -> Optimizer:
+        """The optimizer with axis names (or None) in place of arrays.
+
+        Row and column means are small and stay whole on every device.
+        """
+        flat_axes = flatten(param_logical_axes)
+        states = {
+            path: _AdafactorParamState(
+                v_row=None,
+                v_col=None,
+                v=flat_axes[path] if state.v.shape != (1,) else None,
+                m=flat_axes[path] if self.hyper_params.beta1 is not None else None,
+            )
+            for path, state in flatten(optimizer.state.param_states).items()
+        }
+        return optimizer.replace(
+            state=OptimizerState(None, unflatten(states, like=optimizer.target)),
+            target=as_container(param_logical_axes, optimizer.target),
+        )
+
+
+def _second_moment(
+    step: Array,
+    hp: _AdafactorHyperParams,
+    layout: Layout,
+    state: _AdafactorParamState,
+    grad: Array,
+) -> tuple[Array, _AdafactorParamState]:
+    """The gradient over the root of its second moment, and the new moments."""
+    grad = grad.astype(jnp.float32)
+    count = jnp.asarray(step - hp.step_offset, jnp.float32) + 1.0
+    decay = 1.0 - count**-hp.decay_rate
+    squared = jnp.square(grad) + hp.epsilon1
+    if not layout.rows:
+        v = decay * state.v + (1.0 - decay) * squared
+        return grad * jax.lax.rsqrt(v), state.replace(v=v)
+    rows, columns = layout.rows, layout.columns
+    row_mean = jnp.mean(squared, axis=columns)
+    column_mean = jnp.mean(squared, axis=rows)
+    v_row = decay * state.v_row + (1.0 - decay) * row_mean
+    v_col = decay * state.v_col + (1.0 - decay) * column_mean
+    row_factor = jnp.expand_dims(v_row, columns)
+    row_factor /= jnp.mean(row_factor, axis=rows, keepdims=True)
+    column_factor = jnp.expand_dims(v_col, rows)
+    direction = grad * jax.lax.rsqrt(row_factor) * jax.lax.rsqrt(column_factor)
+    return direction, state.replace(v_row=v_row, v_col=v_col)
+
+
+__all__ = [
+    "HEURISTIC_RULE",
+    "Adafactor",
+    "FactorDim",
+    "FactorRule",
+    "HParamMap",
+    "HeuristicRule",
+    "factor_name_to_factordim",
+    "standard_logical_factor_rules",
+]

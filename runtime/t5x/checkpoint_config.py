@@ -1,0 +1,118 @@
+"""Settings of saving and restoring, bound by gin as utils.*CheckpointConfig."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from t5x import checkpoints, state_utils
+from t5x.errors import UserError
+
+
+def _check_choice(owner: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if value not in choices:
+        raise UserError(f"`{owner}` must be one of {list(choices)}. Got {value!r}.")
+
+
+@dataclasses.dataclass
+class SaveCheckpointConfig:
+    """How to save.
+
+    Attributes:
+      dtype: dtype of saved parameters, 'float32', 'bfloat16' or None (as they are);
+        the optimizer state keeps its own.
+      period: steps between checkpoints, counted from the first step of the run.
+      checkpoint_steps: further steps at which to save.
+      keep: newest (SaveBestCheckpointer: best) checkpoints to keep; None keeps all.
+      keep_dataset_checkpoints: newest data iterators to keep; None keeps all.
+      save_dataset: store the data position, so that a restarted run sees the
+        batches that an uninterrupted one would have seen. Upstream's default is
+        False; ours costs a few kilobytes a checkpoint.
+      checkpointer_cls: Checkpointer or SaveBestCheckpointer.
+      state_transformation_fns: fn(state dict, parameter infos) -> the same pair.
+      checkpoint_manager_cls: manager used with orbax.
+    """
+
+    dtype: str | None = "float32"
+    period: int | None = None
+    checkpoint_steps: Sequence[int] | None = None
+    keep: int | None = None
+    keep_dataset_checkpoints: int | None = None
+    save_dataset: bool = True
+    checkpointer_cls: Callable[..., Any] = checkpoints.Checkpointer
+    state_transformation_fns: Sequence[checkpoints.SaveStateTransformationFn] = (
+        dataclasses.field(default_factory=list)
+    )
+    checkpoint_manager_cls: Callable[..., Any] = (
+        checkpoints.OrbaxCheckpointManagerInterface
+    )
+
+    def __post_init__(self) -> None:
+        _check_choice(
+            "SaveCheckpointConfig.dtype", self.dtype, (None, "float32", "bfloat16")
+        )
+        for name in ("period", "keep", "keep_dataset_checkpoints"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise UserError(
+                    f"`SaveCheckpointConfig.{name}` must be positive or None, got "
+                    f"{value}."
+                )
+
+
+@dataclasses.dataclass
+class RestoreCheckpointConfig:
+    """What to restore and how.
+
+    Attributes:
+      path: a checkpoint ('specific') or a folder of checkpoints; or several.
+      mode: 'specific', 'latest' (newest in the folder) or 'all' (each in turn).
+      assignment_map: (pattern, replacement) pairs. The pattern matches a whole name
+        of the model ('target/...', 'state/param_states/...'), the replacement is
+        the name in the checkpoint, or None to leave the array out.
+      strict: refuse TensorFlow checkpoints with variables that the model lacks.
+      fallback_to_scratch: initialise what the checkpoint lacks; needs an
+        assignment map or transformation, and an init rng.
+      dtype: dtype of restored parameters; None as saved.
+      restore_dataset: also restore the data position, if it was saved.
+      checkpointer_cls: Checkpointer class for runs without orbax.
+      state_transformation_fns: fn(checkpoint state dict, target state dict),
+        applied after the assignment map.
+      checkpoint_manager_cls: manager used with orbax.
+    """
+
+    path: str | Sequence[str]
+    mode: str = "latest"
+    assignment_map: Sequence[tuple[str, str | None]] | None = None
+    strict: bool = True
+    fallback_to_scratch: bool = False
+    dtype: str | None = None
+    restore_dataset: bool = False
+    checkpointer_cls: Callable[..., Any] = checkpoints.Checkpointer
+    state_transformation_fns: Sequence[checkpoints.RestoreStateTransformationFn] = ()
+    checkpoint_manager_cls: Callable[..., Any] = (
+        checkpoints.OrbaxCheckpointManagerInterface
+    )
+
+    def __post_init__(self) -> None:
+        _check_choice(
+            "RestoreCheckpointConfig.mode", self.mode, ("specific", "latest", "all")
+        )
+        _check_choice(
+            "RestoreCheckpointConfig.dtype",
+            self.dtype,
+            (None, "float32", "bfloat16", "float16"),
+        )
+        if self.assignment_map is not None:
+            rename = functools.partial(
+                state_utils.apply_assignment_map, assignment_map=self.assignment_map
+            )
+            self.state_transformation_fns = (rename, *self.state_transformation_fns)
+
+
+@dataclasses.dataclass
+class CheckpointConfig:
+    """Saving and restoring of a run; either may be None."""
+
+    save: SaveCheckpointConfig | None = None
+    restore: RestoreCheckpointConfig | None = None

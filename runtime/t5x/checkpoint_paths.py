@@ -1,0 +1,277 @@
+"""Names, layouts and completeness of checkpoint folders.
+
+A checkpoint of step N is the folder `checkpoint_N`. Three layouts are told apart:
+
+- orbax: `state/_METADATA` (pytree) and `dataset/` (data iterator);
+- legacy: a msgpack file `checkpoint` beside one zarr folder per array;
+- TensorFlow (Mesh T5): `model.ckpt-N.index` and its data files.
+
+Folders that lack the file written last are left over from an interrupted save and
+are never offered.
+"""
+
+import dataclasses
+import os
+import re
+from typing import Literal
+
+import gin
+from absl import logging
+from etils import epath
+
+from t5x.errors import UserError
+
+Layout = Literal["orbax", "legacy", "tensorflow"]
+LEGACY_FILE = "checkpoint"
+STATE = "state"
+DATASET = "dataset"
+PINNED = "PINNED"
+_ORBAX_FILE = "_METADATA"
+
+
+@gin.configurable(module="t5x.checkpoints")
+def get_checkpoint_prefix(prefix: str = "checkpoint") -> str:
+    """First part of the folder names; bind its argument in gin to change it."""
+    return prefix
+
+
+def get_checkpoint_dir(
+    checkpoints_dir: epath.PathLike,
+    step: int,
+    step_format_fixed_length: int | None = None,
+) -> str:
+    """Folder of one step, with zero-padded number if a length is given."""
+    number = str(step).zfill(step_format_fixed_length or 0)
+    return os.path.join(
+        os.fspath(checkpoints_dir), f"{get_checkpoint_prefix()}_{number}"
+    )
+
+
+def step_of(path: epath.PathLike) -> int | None:
+    """Step in the last component of `path`, or None if it is no checkpoint name."""
+    name = os.path.basename(os.path.normpath(os.fspath(path)))
+    match = re.fullmatch(re.escape(get_checkpoint_prefix()) + r"_(\d+)", name)
+    return int(match.group(1)) if match else None
+
+
+def is_pinned(step_dir: epath.PathLike) -> bool:
+    """Whether a file PINNED protects the checkpoint from deletion."""
+    return (epath.Path(step_dir) / PINNED).exists()
+
+
+def layout_of(path: epath.PathLike) -> Layout | None:
+    """Layout of one complete checkpoint; None if there is none at `path`.
+
+    Args:
+      path: `checkpoint_N`, its state folder, its msgpack file, or the prefix
+        `model.ckpt-N`.
+    """
+    path = epath.Path(path)
+    if epath.Path(os.fspath(path) + ".index").exists():
+        return "tensorflow"
+    if path.is_file():
+        return "legacy" if path.name == LEGACY_FILE else None
+    if _orbax_state_dir(path) is not None:
+        return "orbax"
+    if _legacy_file(path) is not None:
+        return "legacy"
+    return None
+
+
+def _orbax_state_dir(path: epath.Path) -> epath.Path | None:
+    nested = path / STATE
+    if (nested / _ORBAX_FILE).exists():
+        # Object stores have no atomic rename: orbax marks what it has finished.
+        on_store = os.fspath(path).startswith("gs:/")
+        if on_store and not (path / "commit_success.txt").exists():
+            return None
+        return nested
+    return path if (path / _ORBAX_FILE).exists() else None
+
+
+def _legacy_file(path: epath.Path) -> epath.Path | None:
+    for candidate in (path / LEGACY_FILE, path / STATE / LEGACY_FILE):
+        if candidate.is_file() and not _is_tf_state_file(candidate):
+            return candidate
+    return None
+
+
+def _is_tf_state_file(path: epath.Path) -> bool:
+    """TensorFlow calls the text file that lists its checkpoints `checkpoint` too."""
+    with path.open("rb") as f:
+        return f.read(22) == b"model_checkpoint_path:"
+
+
+def tf_checkpoint_paths(directory: epath.PathLike) -> list[str]:
+    """Prefixes listed in TensorFlow's state file, oldest first ([] if none)."""
+    state_file = epath.Path(directory) / LEGACY_FILE
+    if not state_file.is_file() or not _is_tf_state_file(state_file):
+        return []
+    names = re.findall(
+        r'^all_model_checkpoint_paths: "(.*)"$', state_file.read_text(), re.MULTILINE
+    )
+    return [os.path.join(os.fspath(directory), name) for name in names]
+
+
+def all_steps(checkpoints_dir: epath.PathLike) -> list[int]:
+    """Steps of the complete checkpoints in a folder, ascending.
+
+    Incomplete folders are left out with a warning.
+    """
+    steps = []
+    for path in epath.Path(checkpoints_dir).glob(f"{get_checkpoint_prefix()}_*"):
+        step = step_of(path)
+        if step is None:
+            continue
+        if layout_of(path) is None:
+            logging.warning("Ignoring incomplete checkpoint folder %s.", path)
+            continue
+        steps.append(step)
+    return sorted(set(steps))
+
+
+def latest_step(checkpoints_dir: epath.PathLike) -> int | None:
+    """Newest step of `all_steps`, or None."""
+    steps = all_steps(checkpoints_dir)
+    return steps[-1] if steps else None
+
+
+def all_dataset_checkpoint_steps(checkpoints_dir: epath.PathLike) -> list[int]:
+    """Steps whose checkpoint also holds a data iterator, ascending."""
+    return [
+        step
+        for step in all_steps(checkpoints_dir)
+        if dataset_files(get_checkpoint_dir(checkpoints_dir, step))
+    ]
+
+
+def dataset_files(step_dir: epath.PathLike) -> list[epath.Path]:
+    """Files that hold data iterators, in either layout."""
+    root = epath.Path(step_dir)
+    found: list[epath.Path] = []
+    for folder in (root, root / DATASET, *(root / DATASET).glob("process_*-of-*")):
+        found += folder.glob("train_ds-*")
+    return sorted(found)
+
+
+def remove_dataset_files(step_dir: epath.PathLike) -> None:
+    """Deletes the data iterators of a checkpoint, unless it is pinned."""
+    if is_pinned(step_dir):
+        return
+    for path in dataset_files(step_dir):
+        if path.is_dir():
+            path.rmtree()
+        else:
+            path.unlink()
+
+
+def remove_checkpoint_dir(step_dir: epath.PathLike) -> None:
+    """Deletes a checkpoint unless it is pinned.
+
+    The folder is renamed first: an interrupted deletion must not leave a folder
+    that looks whole.
+    """
+    path = epath.Path(step_dir)
+    if is_pinned(path):
+        logging.info("Not deleting pinned checkpoint %s.", path)
+        return
+    if os.fspath(path).startswith("gs:/"):
+        path.rmtree()
+        return
+    doomed = path.parent / f"{path.name}.deleting"
+    if doomed.exists():
+        doomed.rmtree()
+    path.rename(doomed)
+    doomed.rmtree()
+
+
+def remove_stale_temporaries(checkpoints_dir: epath.PathLike) -> None:
+    """Deletes what interrupted saves and deletions have left behind."""
+    prefix = get_checkpoint_prefix()
+    for pattern in (f"{prefix}_*.tmp-*", f"{prefix}_*.deleting"):
+        for path in epath.Path(checkpoints_dir).glob(pattern):
+            logging.info("Removing %s, left by an interrupted run.", path)
+            path.rmtree()
+
+
+def set_aside_incomplete(checkpoints_dir: epath.PathLike) -> None:
+    """Renames incomplete `checkpoint_N` folders, so that step N can be saved."""
+    for path in epath.Path(checkpoints_dir).glob(f"{get_checkpoint_prefix()}_*"):
+        if step_of(path) is None or layout_of(path) is not None:
+            continue
+        aside = path.parent / f"{path.name}.incomplete"
+        if not aside.exists():
+            path.rename(aside)
+            logging.warning("Moved incomplete checkpoint %s to %s.", path, aside)
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointLocation:
+    """One checkpoint on disk.
+
+    Attributes:
+      layout: see the module docstring.
+      root: folder of the checkpoint (TensorFlow: its prefix).
+      state: folder of the pytree (orbax), the msgpack file (legacy), or the prefix.
+    """
+
+    layout: Layout
+    root: epath.Path
+    state: epath.Path
+
+
+def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
+    """Finds the checkpoint that a user means by `path`.
+
+    Args:
+      path: a model folder (its newest checkpoint, or that of `step`), a
+        `checkpoint_N` folder, its msgpack file or state folder, or `model.ckpt-N`.
+      step: step to take from a model folder.
+
+    Raises:
+      UserError: nothing complete is there.
+    """
+    root = epath.Path(path)
+    if layout_of(root) is None and root.is_dir():
+        found = all_steps(root)
+        chosen = step if step is not None else (found[-1] if found else None)
+        if step is not None and step not in found:
+            raise UserError(
+                f"No complete checkpoint of step {step} in {root}: it has steps "
+                f"{found}."
+            )
+        if chosen is not None:
+            root = epath.Path(get_checkpoint_dir(root, chosen))
+    layout = layout_of(root)
+    if layout == "orbax":
+        state = _orbax_state_dir(root)
+        assert state is not None
+        return CheckpointLocation(
+            "orbax", root if state != root else root.parent, state
+        )
+    if layout == "legacy":
+        file = root if root.is_file() else _legacy_file(root)
+        assert file is not None
+        return CheckpointLocation("legacy", file.parent if root == file else root, file)
+    if layout == "tensorflow":
+        return CheckpointLocation("tensorflow", root, root)
+    if not root.exists():
+        raise UserError(
+            f"Path is not a valid checkpoint: {root} does not exist. Give a model "
+            "folder, a checkpoint_N folder or a model.ckpt-N prefix."
+        )
+    raise UserError(
+        f"Path is not a valid checkpoint: {root} holds neither state/_METADATA (orbax) "
+        "nor a msgpack file named 'checkpoint' (legacy T5X), so it is not a checkpoint "
+        "or its save was interrupted. Use another step."
+    )
+
+
+def find_checkpoint(path: epath.PathLike, step: int | None = None) -> str:
+    """Path of the msgpack file (legacy) or of the checkpoint folder (orbax).
+
+    Raises:
+      UserError: as `locate`.
+    """
+    where = locate(path, step)
+    return os.fspath(where.state if where.layout == "legacy" else where.root)

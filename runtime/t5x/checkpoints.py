@@ -1,0 +1,52 @@
+"""Saving and loading of train states: the names that gin files and user code use.
+
+The layouts are described in `checkpoint_paths`; `checkpoint_orbax` writes the default
+one, `checkpoint_legacy` the one of the public T5X checkpoints. Both read both.
+"""
+
+from t5x.checkpoint_legacy import VERSION, Checkpointer, SaveBestCheckpointer
+from t5x.checkpoint_orbax import (
+    DatasetArgs,
+    DatasetHandler,
+    OrbaxCheckpointManagerInterface,
+)
+from t5x.checkpoint_paths import (
+    all_dataset_checkpoint_steps,
+    all_steps,
+    find_checkpoint,
+    get_checkpoint_dir,
+    get_checkpoint_prefix,
+    latest_step,
+)
+from t5x.checkpoint_restore import load_t5x_checkpoint
+from t5x.checkpoint_retention import Retention, populate_metrics_for_steps
+from t5x.checkpoint_state import (
+    ParameterInfo,
+    RestoreStateTransformationFn,
+    SaveStateTransformationFn,
+)
+from t5x.distributed import get_local_data
+from t5x.lazy_array import LazyArray
+
+__all__ = [
+    "VERSION",
+    "Checkpointer",
+    "DatasetArgs",
+    "DatasetHandler",
+    "LazyArray",
+    "OrbaxCheckpointManagerInterface",
+    "ParameterInfo",
+    "RestoreStateTransformationFn",
+    "Retention",
+    "SaveBestCheckpointer",
+    "SaveStateTransformationFn",
+    "all_dataset_checkpoint_steps",
+    "all_steps",
+    "find_checkpoint",
+    "get_checkpoint_dir",
+    "get_checkpoint_prefix",
+    "get_local_data",
+    "latest_step",
+    "load_t5x_checkpoint",
+    "populate_metrics_for_steps",
+]

@@ -1,0 +1,1 @@
+"""Gin files that ship with the package."""

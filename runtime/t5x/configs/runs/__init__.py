@@ -1,0 +1,1 @@
+"""How to run: one gin file for each program."""

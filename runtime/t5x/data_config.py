@@ -1,0 +1,51 @@
+"""What to read: the one configuration of every dataset in a run."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+@dataclasses.dataclass
+class DatasetConfig:
+    """Configuration of a dataset made from a SeqIO Task or Mixture.
+
+    Attributes:
+        mixture_or_task_name: registered name, or a Task or Mixture object. A custom
+            `get_dataset_fn` may give the name a meaning of its own.
+        task_feature_lengths: longest length of each feature in tokens.
+        split: name of the split.
+        batch_size: examples in a global batch (over all processes).
+        shuffle: whether the examples are shuffled.
+        seed: seed of shuffling and of random preprocessors; None picks a new one.
+        use_cached: read the offline cache of the task.
+        pack: put several examples into one row.
+        use_custom_packing_ops: passed to the feature converter.
+        module: a module to import first (better: import it in the gin file).
+        use_memory_cache: keep evaluation examples in memory.
+        trim_output_features: cut features to `task_feature_lengths`.
+        runtime_preprocessors: preprocessors for datasets that apply them at run time;
+            SeqIO tasks carry their own.
+        num_prefetch_threads, num_workers: hints for custom `get_dataset_fn`s.
+    """
+
+    mixture_or_task_name: Any
+    task_feature_lengths: Mapping[str, int] | None
+    split: str
+    batch_size: int
+    shuffle: bool
+    seed: int | None
+    use_cached: bool = False
+    pack: bool = False
+    use_custom_packing_ops: bool = False
+    module: str | None = None
+    use_memory_cache: bool = True
+    trim_output_features: bool = True
+    runtime_preprocessors: Sequence[Any] | None = None
+    num_prefetch_threads: int | None = None
+    num_workers: int | None = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the task or mixture, also where an object is given."""
+        given = self.mixture_or_task_name
+        return given if isinstance(given, str) else getattr(given, "name", str(given))

@@ -1,0 +1,242 @@
+"""State that decoding loops carry, and the operations on their caches.
+
+Shapes use `batch` for rows of the input, `beams` for decodes of one row and `rows` for
+batch * beams, with the decodes of one row next to each other.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import flax.core
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import traverse_util
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+PyTree = Any
+Cache = dict[str, Any] | flax.core.FrozenDict[str, Any]
+
+NEG_INF_VALUE = -1.0e7
+# Finite, so that masked scores can still be added and compared without NaN.
+NEG_INF = np.array(NEG_INF_VALUE)
+
+# A position counter: a scalar shared by all rows, unless the prompt was prefilled.
+_INDEX_LEAF = "cache_index"
+# Without a batch axis.
+_UNBATCHED_LEAVES = frozenset({"cached_bias", "position_embedder_index"})
+# Projections of the encoder output: the same for every decode of a row, so a reorder
+# of the decodes leaves them as they are.
+SHARED_LEAVES = frozenset({"cached_cross_key", "cached_cross_value"})
+
+
+class DecodingState(flax.struct.PyTreeNode):
+    """What a decoding loop shows to `tokens_to_logits`.
+
+    Attributes:
+        cur_index: position that `cur_token` occupies; a scalar from beam search, [rows]
+            from sampling.
+        sequences: [rows, length] tokens so far ([rows, length + 1] in beam search).
+        cur_token: [rows, 1] token to feed.
+        cache: nested mapping of arrays that lead with `rows`.
+    """
+
+    cur_index: Int[Array, "*rows"]
+    sequences: Int[Array, "rows length"]
+    cur_token: Int[Array, "rows 1"]
+    cache: Cache
+
+
+TokensToLogits = Callable[[DecodingState], tuple[Float[Array, "rows vocab"], Cache]]
+
+
+class SamplingLoopState(flax.struct.PyTreeNode):
+    """State of `temperature_sample`, as its callbacks see it.
+
+    Attributes:
+        step: scalar, number of steps done.
+        cur_index: [rows] position of `cur_token`.
+        sequences: [rows, length + 2]; column 0 is BOS, the last one is scratch space.
+        cache: nested mapping of arrays.
+        cur_token: [rows, 1] token to feed next.
+        ended: [rows, 1] whether the row is complete.
+        rng: key of the steps to come.
+        log_prob: [rows] log probability of the tokens sampled so far.
+    """
+
+    step: Int[Array, ""]
+    cur_index: Int[Array, " rows"]
+    sequences: Int[Array, "rows length_2"]
+    cache: Cache
+    cur_token: Int[Array, "rows 1"]
+    ended: Bool[Array, "rows 1"]
+    rng: Array
+    log_prob: Float[Array, " rows"]
+
+
+class BeamState(flax.struct.PyTreeNode):
+    """State of `beam_search`. Beams are sorted ascending: the best is last.
+
+    Attributes:
+        cur_index: scalar, position in `live_seqs` of the token to feed.
+        live_logprobs: [batch, beams] log probabilities of the unfinished beams.
+        finished_scores: [batch, beams] length-normalised scores of finished ones.
+        live_seqs: [batch, beams, length + 1].
+        finished_seqs: [batch, beams, length + 1].
+        finished_flags: [batch, beams], False where the slot is still empty.
+        cache: nested mapping of arrays that lead with [batch, beams].
+        initial_index: [batch] number of prompt tokens that the cache already holds.
+    """
+
+    cur_index: Int[Array, ""]
+    live_logprobs: Float[Array, "batch beams"]
+    finished_scores: Float[Array, "batch beams"]
+    live_seqs: Int[Array, "batch beams length_1"]
+    finished_seqs: Int[Array, "batch beams length_1"]
+    finished_flags: Bool[Array, "batch beams"]
+    cache: Cache
+    initial_index: Int[Array, " batch"] | None
+
+
+def match_container(cache: Cache, like: Cache) -> Cache:
+    """Returns `cache` frozen or unfrozen as `like` is: loop states need one type."""
+    if isinstance(like, flax.core.FrozenDict):
+        return flax.core.freeze(cache)
+    return flax.core.unfreeze(cache)
+
+
+def _map_leaves(fn: Callable, cache: Cache, skip: frozenset[str]) -> Cache:
+    flat = traverse_util.flatten_dict(flax.core.unfreeze(cache), keep_empty_nodes=True)
+    mapped = {
+        path: (
+            leaf
+            if path[-1] in skip or leaf is traverse_util.empty_node
+            else jax.tree.map(fn, leaf)
+        )
+        for path, leaf in flat.items()
+    }
+    return match_container(traverse_util.unflatten_dict(mapped), cache)
+
+
+def cache_map(fn: Callable, cache: Cache, apply_to_index: bool = False) -> Cache:
+    """Applies `fn` to every leaf of the cache that has a batch axis.
+
+    Leaves named `cached_bias` and `position_embedder_index` stay as they are, and so
+    does `cache_index` unless `apply_to_index` (a prefilled cache has one index a row).
+    """
+    skip = _UNBATCHED_LEAVES if apply_to_index else _UNBATCHED_LEAVES | {_INDEX_LEAF}
+    return _map_leaves(fn, cache, skip)
+
+
+def add_beam_dim(x: Array, beam_size: int, offset: int = 0) -> Array:
+    """[*lead, batch, ...] -> [*lead, batch, beams, ...], with `offset` leading axes."""
+    return jnp.repeat(jnp.expand_dims(x, offset + 1), beam_size, axis=offset + 1)
+
+
+def flatten_beam_dim(x: Array, offset: int = 0) -> Array:
+    """[*lead, batch, beams, ...] -> [*lead, batch * beams, ...]."""
+    shape = x.shape
+    rows = shape[offset] * shape[offset + 1]
+    return x.reshape(*shape[:offset], rows, *shape[offset + 2 :])
+
+
+def unflatten_beam_dim(
+    x: Array, batch_size: int, beam_size: int, offset: int = 0
+) -> Array:
+    """[*lead, batch * beams, ...] -> [*lead, batch, beams, ...]."""
+    if x.shape[offset] != batch_size * beam_size:
+        raise ValueError(
+            f"axis {offset} of shape {x.shape} must be batch_size * beam_size = "
+            f"{batch_size} * {beam_size}"
+        )
+    return x.reshape(*x.shape[:offset], batch_size, beam_size, *x.shape[offset + 1 :])
+
+
+def flat_batch_beam_expand(x: Array, beam_size: int, offset: int = 0) -> Array:
+    """[*lead, batch, ...] -> [*lead, batch * beams, ...], each row repeated in place."""
+    return jnp.repeat(x, beam_size, axis=offset)
+
+
+def _pick_beams(x: Array, indices: Int[Array, "batch new"], offset: int = 0) -> Array:
+    # The batch axis stays a batching dimension of the gather, which partitions over
+    # devices without communication (indices into flattened rows would not).
+    shape = (1,) * offset + indices.shape + (1,) * (x.ndim - offset - 2)
+    return jnp.take_along_axis(x, indices.reshape(shape), axis=offset + 1, mode="clip")
+
+
+def gather_beams(
+    nested: PyTree,
+    beam_indices: Int[Array, "batch new"],
+    batch_size: int,
+    old_beam_size: int,
+    new_beam_size: int,
+    one_hot: bool = True,
+) -> PyTree:
+    """Picks beams: leaves [batch, old, ...] -> [batch, new, ...].
+
+    `beam_indices` carries all that is needed; the sizes and `one_hot` are accepted
+    because callers of the T5X interface pass them. It is always a gather: a one-hot
+    product costs old * new times the work and spreads NaN between beams.
+    """
+    del batch_size, old_beam_size, new_beam_size, one_hot
+    return jax.tree.map(lambda x: _pick_beams(x, beam_indices), nested)
+
+
+def cache_gather_beams(
+    nested: Cache,
+    beam_indices: Int[Array, "batch new"],
+    batch_size: int,
+    old_beam_size: int,
+    new_beam_size: int,
+    one_hot: bool = True,
+    offset: int = 0,
+) -> Cache:
+    """Picks beams of a cache: leaves [*lead, batch, old, ...] -> [*lead, batch, new, ...].
+
+    Leaves that all beams of a row share (`SHARED_LEAVES`, the index, the position bias)
+    are not moved. The sizes and `one_hot` are as in `gather_beams`.
+    """
+    del batch_size, one_hot
+    skip = _UNBATCHED_LEAVES | {_INDEX_LEAF}
+    if old_beam_size == new_beam_size:
+        skip |= SHARED_LEAVES
+    return _map_leaves(lambda x: _pick_beams(x, beam_indices, offset), nested, skip)
+
+
+def gather_topk_beams(
+    nested: PyTree,
+    score_or_log_prob: Float[Array, "batch old"],
+    batch_size: int,
+    new_beam_size: int,
+) -> PyTree:
+    """Picks the `new_beam_size` best beams of each row, sorted ascending."""
+    _, best = lax.top_k(score_or_log_prob, new_beam_size)
+    old_beam_size = score_or_log_prob.shape[1]
+    return gather_beams(
+        nested, jnp.flip(best, axis=1), batch_size, old_beam_size, new_beam_size
+    )
+
+
+def top_k_two_stage(
+    x: Float[Array, "batch n"], k: int
+) -> tuple[Float[Array, "batch k"], Int[Array, "batch k"]]:
+    """`lax.top_k`, on TPU in two stages where the batch is small and the row long.
+
+    There a wide vocabulary at batch 1 to 8 leaves most vector lanes idle; cutting the
+    row into 128 pieces fills them. (On a CPU that takes twice as long.) Values and ties
+    are those of `lax.top_k`.
+    """
+    pieces = 128
+    batch, size = x.shape
+    worthwhile = batch <= 8 and size > 8 * pieces * k
+    if jax.default_backend() != "tpu" or not worthwhile:
+        return lax.top_k(x, k)
+    width = -(-size // pieces)
+    padding = pieces * width - size
+    x = jnp.pad(x, ((0, 0), (0, padding)), constant_values=-jnp.inf)
+    values, inner = lax.top_k(x.reshape(batch, pieces, width), k)
+    positions = inner + width * jnp.arange(pieces, dtype=inner.dtype)[:, None]
+    values, outer = lax.top_k(values.reshape(batch, pieces * k), k)
+    return values, jnp.take_along_axis(positions.reshape(batch, -1), outer, axis=1)

@@ -1,0 +1,49 @@
+"""Decoding: the page of names under which gin files and user code find it."""
+
+from t5x.beam_search import beam_init, beam_search, brevity_penalty
+from t5x.decode_state import (
+    NEG_INF,
+    NEG_INF_VALUE,
+    BeamState,
+    DecodingState,
+    SamplingLoopState,
+    add_beam_dim,
+    cache_gather_beams,
+    cache_map,
+    flat_batch_beam_expand,
+    flatten_beam_dim,
+    gather_beams,
+    gather_topk_beams,
+    top_k_two_stage,
+    unflatten_beam_dim,
+)
+from t5x.temperature_sample import (
+    MIN_TEMPERATURE,
+    LogitCallbackFn,
+    StateCallbackFn,
+    temperature_sample,
+)
+
+__all__ = [
+    "MIN_TEMPERATURE",
+    "NEG_INF",
+    "NEG_INF_VALUE",
+    "BeamState",
+    "DecodingState",
+    "LogitCallbackFn",
+    "SamplingLoopState",
+    "StateCallbackFn",
+    "add_beam_dim",
+    "beam_init",
+    "beam_search",
+    "brevity_penalty",
+    "cache_gather_beams",
+    "cache_map",
+    "flat_batch_beam_expand",
+    "flatten_beam_dim",
+    "gather_beams",
+    "gather_topk_beams",
+    "temperature_sample",
+    "top_k_two_stage",
+    "unflatten_beam_dim",
+]

@@ -1,0 +1,102 @@
+"""Helpers for runs of more than one process; all are no-ops or cheap on one."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+PyTree = Any
+
+
+def sync_global_devices(name: str) -> None:
+    """Blocks until every process has reached the barrier called `name`."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def multihost_assert_equal(input_tree: PyTree, fail_message: str = "") -> None:
+    """Raises AssertionError unless all processes hold the same `input_tree`."""
+    if jax.process_count() > 1:
+        multihost_utils.assert_equal(input_tree, fail_message)
+
+
+def broadcast_one_to_all(input_tree: PyTree) -> PyTree:
+    """Gives every process the values that process 0 holds (numeric leaves)."""
+    if jax.process_count() == 1:
+        return input_tree
+    return multihost_utils.broadcast_one_to_all(input_tree)
+
+
+def raise_if_any_failed(error: Exception | None) -> None:
+    """Raises on every process if one of them failed; also a barrier.
+
+    Without it the others would wait for ever at the next collective operation.
+    """
+    if jax.process_count() > 1:
+        done = multihost_utils.process_allgather(np.int32(error is None))
+        if error is None and not np.all(done):
+            failed = np.flatnonzero(np.asarray(done) == 0).tolist()
+            raise RuntimeError(f"Process {failed} failed; see its log.")
+    if error is not None:
+        raise error
+
+
+def get_local_data(x: Any) -> Any:
+    """First addressable shard of a jax.Array as numpy; anything else unchanged."""
+    if isinstance(x, jax.Array):
+        return np.asarray(x.addressable_data(0))
+    return x
+
+
+def fetch_global(x: Any) -> Any:
+    """Whole value of `x` as numpy on every process (a collective if sharded)."""
+    if not isinstance(x, jax.Array):
+        return x
+    if x.is_fully_addressable or x.is_fully_replicated:
+        return np.asarray(x)
+    return np.asarray(multihost_utils.process_allgather(x, tiled=True))
+
+
+def place(x: Any, sharding: NamedSharding) -> jax.Array:
+    """Puts a whole array on the devices of `sharding`.
+
+    Every process passes the same full value; each keeps its own pieces.
+    """
+    if isinstance(x, jax.Array):
+        if x.sharding.is_equivalent_to(sharding, x.ndim):
+            return x
+        if not x.is_fully_addressable:
+            return jax.jit(lambda a: a, out_shardings=sharding)(x)
+    if sharding.is_fully_addressable:
+        return jax.device_put(x, sharding)
+    value = np.asarray(x)
+    return jax.make_array_from_callback(value.shape, sharding, lambda i: value[i])
+
+
+def process_local_to_global(x: Any, sharding: NamedSharding) -> Any:
+    """Joins one host's rows of a batch to the rows of the other hosts.
+
+    Args:
+      x: array [batch / data shards, ...] of this process.
+      sharding: sharding of the global array [batch, ...].
+
+    Returns:
+      The global jax.Array; `x` itself if it is global already.
+    """
+    if isinstance(x, jax.Array) and not x.is_fully_addressable:
+        return x
+    return jax.make_array_from_process_local_data(sharding, np.asarray(x))
+
+
+def host_local_array_to_global_array(
+    arr_tree: PyTree, mesh: Mesh, pspecs: PyTree
+) -> PyTree:
+    """Makes global arrays of host-local ones; None as a spec means replicated."""
+    pspecs = jax.tree.map(
+        lambda spec: PartitionSpec() if spec is None else spec,
+        pspecs,
+        is_leaf=lambda spec: spec is None,
+    )
+    return multihost_utils.host_local_array_to_global_array(arr_tree, mesh, pspecs)

@@ -1,0 +1,222 @@
+"""`python -m t5x.eval`: evaluates checkpoints as a gin configuration says."""
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+from absl import logging
+from etils import epath
+
+from t5x import checkpoints as checkpoints_lib
+from t5x import datasets as datasets_lib
+from t5x import distributed, gin_utils, program, state_init, vocabularies
+from t5x.checkpoint_config import RestoreCheckpointConfig
+from t5x.data_config import DatasetConfig
+from t5x.errors import UserError
+from t5x.inference_evaluator import (
+    EvaluatorConstructor,
+    InferenceEvaluator,
+    TensorBoardLogger,
+)
+from t5x.iterators import batches_of
+from t5x.metrics_writer import to_host
+from t5x.paths import absolute, with_absolute_path
+from t5x.progress import announce
+from t5x.train_loop import report
+
+__all__ = ["InferenceEvaluator", "TensorBoardLogger", "evaluate"]
+
+
+def evaluate(
+    *,
+    model: Any,
+    dataset_cfg: DatasetConfig,
+    restore_checkpoint_cfg: RestoreCheckpointConfig,
+    partitioner: Any,
+    output_dir: str,
+    inference_evaluator_cls: EvaluatorConstructor | None = None,
+    training_evaluator_cls: Callable[..., Any] | None = None,
+    summarize_config_fn: Callable[..., None] = gin_utils.summarize_gin_config,
+    train_state_initializer_cls: Callable[..., Any] = state_init.TrainStateInitializer,
+    train_eval_get_dataset_fn: Callable[
+        ..., Mapping[str, Any]
+    ] = datasets_lib.get_training_eval_datasets,
+    fallback_init_rng: int | None = None,
+    use_orbax: bool = True,
+    eval_steps: int = 20,
+) -> None:
+    """Evaluates one checkpoint, or all of a folder, by decoding or scoring.
+
+    With restore mode 'all', checkpoints listed in `<output_dir>/eval.<task>.ckpt` were
+    evaluated before and are skipped.
+
+    Args:
+        model: the model; its optimizer is not used.
+        dataset_cfg: what to evaluate on.
+        restore_checkpoint_cfg: which checkpoints.
+        partitioner: partitioner of model and data.
+        output_dir: results go to `<output_dir>/inference_eval`.
+        inference_evaluator_cls: evaluator; None means `seqio.Evaluator`.
+        training_evaluator_cls: trainer that also evaluates with teacher forcing.
+        summarize_config_fn: called with model_dir, summary_writer (None) and step.
+        train_state_initializer_cls: constructor of the state initializer.
+        train_eval_get_dataset_fn: makes the data for `training_evaluator_cls`.
+        fallback_init_rng: seed for parameters that the checkpoint lacks, if
+            RestoreCheckpointConfig.fallback_to_scratch is set.
+        use_orbax: read with orbax where the checkpoint is one of orbax.
+        eval_steps: batches for `training_evaluator_cls`.
+
+    Raises:
+        UserError: nothing to evaluate, or no such checkpoint.
+    """
+    if dataset_cfg.module:
+        vocabularies.import_module(dataset_cfg.module)
+    output_dir = absolute(output_dir)
+    summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
+    evaluator = InferenceEvaluator(
+        dataset_cfg, inference_evaluator_cls, model, partitioner, log_dir=output_dir
+    )
+    if not evaluator.eval_tasks:
+        raise UserError(
+            f"{dataset_cfg.name!r} has no metrics for evaluation, or no split "
+            f"{dataset_cfg.split!r}."
+        )
+    initializer = train_state_initializer_cls(
+        optimizer_def=None,  # the optimizer state is not read
+        init_fn=model.get_initial_variables,
+        input_shapes={
+            name: (dataset_cfg.batch_size, *shape)
+            for name, shape in evaluator.model_feature_shapes.items()
+        },
+        partitioner=partitioner,
+    )
+    state_init.log_model_info(
+        os.path.join(output_dir, "model-info.txt"),
+        initializer.global_train_state_shape,
+        partitioner,
+    )
+    teacher_forced = _teacher_forced_eval(
+        training_evaluator_cls,
+        train_eval_get_dataset_fn,
+        model,
+        dataset_cfg,
+        partitioner,
+        initializer.train_state_axes,
+        output_dir,
+        eval_steps,
+    )
+    restore_cfg = with_absolute_path(restore_checkpoint_cfg)
+    restore_cfg.strict = False  # the checkpoint has an optimizer, the state has none
+    done_file = epath.Path(output_dir) / f"eval.{dataset_cfg.name}.ckpt"
+    init_rng = (
+        None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
+    )
+    restore_cfg, paths = _checkpoints_to_evaluate(restore_cfg, done_file)
+    for path in paths:
+        train_state, _ = state_init.create_checkpoint_manager_and_restore(
+            initializer, partitioner, restore_cfg, path, init_rng, use_orbax=use_orbax
+        )
+        if train_state is None:
+            raise UserError(f"Failed to restore checkpoint {path}.")
+        step = int(to_host(train_state.step))
+        announce(f"step {step:,}  evaluating {path}")
+        teacher_forced(train_state)
+        metrics = evaluator.evaluate(train_state, initializer.train_state_axes).result()
+        report(step, "inference eval", metrics or {})
+        distributed.sync_global_devices(f"step_{step}:complete")
+        if jax.process_index() == 0:
+            _note_evaluated(done_file, os.fspath(path))
+    evaluator.close()
+    announce(f"finished; results are in {os.path.join(output_dir, 'inference_eval')}")
+
+
+def _teacher_forced_eval(
+    trainer_cls: Callable[..., Any] | None,
+    get_datasets: Callable[..., Mapping[str, Any]],
+    model: Any,
+    cfg: DatasetConfig,
+    partitioner: Any,
+    train_state_axes: Any,
+    output_dir: str,
+    eval_steps: int,
+) -> Callable[[Any], None]:
+    """A function of the train state that evaluates it with teacher forcing."""
+    if trainer_cls is None:
+        return lambda train_state: None
+    layout = partitioner.get_data_layout(cfg.batch_size)
+    datasets = get_datasets(
+        cfg, layout.shard_id, layout.num_shards, eval_steps, model.FEATURE_CONVERTER_CLS
+    )
+    trainer = trainer_cls(
+        model=model,
+        train_state=None,
+        partitioner=partitioner,
+        train_state_axes=train_state_axes,
+        eval_names=list(datasets),
+        summary_dir=output_dir,
+        rng=jax.random.PRNGKey(0),  # unused, as the two below
+        learning_rate_fn=None,
+        num_microbatches=None,
+    )
+
+    def evaluate_state(train_state: Any) -> None:
+        trainer.train_state = train_state
+        trainer.eval({name: batches_of(ds) for name, ds in datasets.items()})
+
+    return evaluate_state
+
+
+def _checkpoints_to_evaluate(
+    cfg: RestoreCheckpointConfig, done_file: epath.Path
+) -> tuple[RestoreCheckpointConfig, Sequence[str]]:
+    if cfg.mode != "all":
+        found, paths = state_init.get_first_valid_restore_config_and_paths([cfg])
+        if not paths:
+            raise UserError(f"No checkpoint found at {cfg.path} (mode {cfg.mode!r}).")
+        assert found is not None
+        return found, paths
+    folders = [cfg.path] if isinstance(cfg.path, (str, os.PathLike)) else cfg.path
+    available: set[str] = set()
+    for folder in folders:
+        if not epath.Path(folder).is_dir():
+            raise UserError(
+                f"Checkpoint path '{folder}' must be a valid directory when using "
+                "restore mode 'all'."
+            )
+        available.update(
+            os.fspath(checkpoints_lib.get_checkpoint_dir(folder, step))
+            for step in checkpoints_lib.all_steps(folder)
+        )
+    if not available:
+        raise UserError(f"No checkpoints in {folders}.")
+    done = available & _evaluated(done_file)
+    if done:
+        logging.info("Evaluated before: %s", ", ".join(_by_step(done)))
+        announce(f"skipping {len(done)} checkpoints listed in {done_file}")
+    cfg.mode = "specific"
+    return cfg, _by_step(available - done)
+
+
+def _evaluated(done_file: epath.Path) -> set[str]:
+    return set(done_file.read_text().split()) if done_file.exists() else set()
+
+
+def _note_evaluated(done_file: epath.Path, path: str) -> None:
+    temporary = done_file.with_name(f"{done_file.name}.tmp")
+    temporary.write_text("\n".join(_by_step({*_evaluated(done_file), path})))
+    temporary.replace(done_file)
+
+
+def _by_step(paths: set[str]) -> list[str]:
+    def step(path: str) -> int:
+        found = re.search(r"(\d+)/?$", path)
+        return int(found.group(1)) if found else -1
+
+    return sorted(paths, key=lambda path: (step(path), path))
+
+
+if __name__ == "__main__":
+    program.define_flags()
+    program.run(lambda: evaluate)

@@ -1,0 +1,1 @@
+"""A decoder-only transformer of T5 layers."""

@@ -1,0 +1,133 @@
+"""Decoder-only transformer (causal or prefix language model) of T5 layers."""
+
+import flax.struct
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from t5x.examples.t5 import layers
+from t5x.examples.t5 import network as t5
+from t5x.examples.t5.attention import BiasAt
+from t5x.examples.t5.masks import Mask
+
+
+@flax.struct.dataclass
+class TransformerConfig(t5.LayerConfig):
+    """The options of `t5x.examples.t5.network.LayerConfig` and:
+
+    Attributes:
+        num_layers: layers of the decoder.
+    """
+
+    num_layers: int = 6
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention and MLP."""
+
+    config: TransformerConfig
+    deterministic: bool
+    decode: bool
+
+    @nn.compact
+    def __call__(
+        self,
+        x: t5.Activations,
+        mask: Mask | None,
+        bias: Float[Array, "1 heads length length"] | BiasAt,
+        prefill_lengths: Int[Array, " batch"] | None,
+    ) -> t5.Activations:
+        config, fixed = self.config, self.deterministic
+        y = t5.layer_norm(config, "pre_self_attention_layer_norm")(x)
+        y = t5.attention(config, "self_attention")(
+            y,
+            y,
+            mask,
+            bias,
+            deterministic=fixed,
+            decode=self.decode,
+            prefill_lengths=prefill_lengths,
+        )
+        x = t5.constrain(
+            x + t5.dropout(config, fixed, "post_self_attention_dropout")(y)
+        )
+        y = t5.layer_norm(config, "pre_mlp_layer_norm")(x)
+        y = t5.mlp(config)(y, deterministic=fixed)
+        return t5.constrain(x + t5.dropout(config, fixed, "post_mlp_dropout")(y))
+
+
+class Decoder(nn.Module):
+    """The whole stack: embedding, layers, norm, logits."""
+
+    config: TransformerConfig
+
+    @nn.compact
+    def __call__(
+        self,
+        decoder_input_tokens: t5.Tokens,
+        decoder_target_tokens: t5.Tokens,
+        decoder_segment_ids: t5.Tokens | None = None,
+        decoder_positions: t5.Tokens | None = None,
+        decoder_causal_attention: t5.Tokens | None = None,
+        *,
+        enable_dropout: bool = True,
+        decode: bool = False,
+        max_decode_length: int | None = None,
+        prefill: bool = False,
+        prefill_lengths: Int[Array, " batch"] | None = None,
+    ) -> t5.Logits:
+        """Logits of the target tokens.
+
+        Args:
+            decoder_input_tokens: the targets shifted right; one column in a decoding step.
+            decoder_target_tokens: show which positions are padding (0), unless `decode`.
+            decoder_segment_ids: for packed rows.
+            decoder_positions: not needed by relative positions; part of the interface.
+            decoder_causal_attention: 1 at positions that see each other both ways.
+            enable_dropout: needs the random stream "dropout".
+            decode: whether to create the collection `cache` or, if it is given, to take
+                one step.
+            max_decode_length: not needed, since the cache knows its length; part of the
+                interface.
+            prefill: whether to put the first positions into an existing cache at once.
+            prefill_lengths: how many, for each row; needed if `prefill`.
+
+        Raises:
+            ValueError: `prefill` together with `decode` or without `prefill_lengths`.
+        """
+        del decoder_positions, max_decode_length
+        if prefill and (decode or prefill_lengths is None):
+            raise ValueError(
+                "prefill=True needs prefill_lengths, and comes in a call of its own "
+                "before the steps with decode=True"
+            )
+        config, deterministic = self.config, not enable_dropout
+        mask = None
+        if not decode:
+            mask = layers.make_decoder_mask(
+                decoder_target_tokens,
+                config.dtype,
+                decoder_causal_attention,
+                decoder_segment_ids,
+            )
+        embedder = t5.token_embedder(config)
+        y = t5.embed(embedder, decoder_input_tokens, config)
+        y = t5.dropout(config, deterministic, "input_dropout")(y)
+        bias = t5.decoder_biases(config, y.shape[1], decode)
+        for i in range(config.num_layers):
+            layer = DecoderLayer(config, deterministic, decode, name=f"layers_{i}")
+            y = layer(y, mask, bias, prefill_lengths if prefill else None)
+        y = t5.layer_norm(config, "decoder_norm")(y)
+        y = t5.dropout(config, deterministic, "output_dropout")(y)
+        return t5.output_logits(config, embedder, y)
+
+
+class DecoderWrapper(nn.Module):
+    """Puts the stack into the scope `decoder`, where published checkpoints have it."""
+
+    config: TransformerConfig
+
+    def setup(self) -> None:
+        self.decoder = Decoder(self.config)
+
+    def __call__(self, *args, **kwargs) -> t5.Logits:
+        return self.decoder(*args, **kwargs)

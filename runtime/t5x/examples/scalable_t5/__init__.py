@@ -1,0 +1,1 @@
+"""T5 with scanned and rematerialised layers."""

@@ -1,0 +1,6 @@
+"""The layers of `t5x.examples.t5.layers`, under the name that scalable_t5 users import."""
+
+from t5x.examples.t5 import layers as _layers
+from t5x.examples.t5.layers import *
+
+__all__ = list(_layers.__all__)

@@ -1,0 +1,153 @@
+"""T5 for many layers: one scanned layer instead of a long program, rematerialisation.
+
+Differs from `t5x.examples.t5.network`, whose layers it uses, in that every layer has a
+position bias of its own, attention kernels keep heads and head_dim as two axes, and with
+`scan_layers` the parameters of a stack lie in one array for all layers.
+"""
+
+import flax.struct
+import jax
+from flax import linen as nn
+from flax.linen.partitioning import ScanIn, remat, scan_with_axes
+
+from t5x.errors import UserError
+from t5x.examples.t5 import network as t5
+
+
+@flax.struct.dataclass
+class T5Config(t5.T5Config):
+    """The options of `t5x.examples.t5.network.T5Config` and:
+
+    Attributes:
+        remat_policy: what the backward pass computes again instead of keeping it: "none",
+            "minimal" (all but the results of matrix products with parameters), "full".
+        scan_layers: whether a stack is one scanned layer.
+        param_scan_axis: axis of the parameters that counts the layers.
+    """
+
+    remat_policy: str = "none"
+    scan_layers: bool = True
+    param_scan_axis: int = 1
+
+
+class EncoderLayer(t5.EncoderBlock):
+    """Encoder layer with its own position bias, in the form that a scan carries."""
+
+    config: T5Config
+
+    @nn.compact
+    def __call__(self, x, mask):
+        bias = t5.position_biases(self.config)(x.shape[1], x.shape[1], True)
+        return self.block(t5.constrain(x), mask, bias), None
+
+
+class DecoderLayer(t5.DecoderBlock):
+    """Decoder layer with its own position bias, in the form that a scan carries."""
+
+    config: T5Config
+
+    @nn.compact
+    def __call__(self, x, encoded, mask, cross_mask):
+        bias = t5.decoder_biases(self.config, x.shape[1], self.decode)
+        return self.block(t5.constrain(x), encoded, mask, cross_mask, bias), None
+
+
+def _rematerialised(layer_cls: type[nn.Module], config: T5Config) -> type[nn.Module]:
+    policies = {
+        "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
+        "full": None,
+    }
+    if config.remat_policy in (None, "none"):
+        return layer_cls
+    if config.remat_policy not in policies:
+        raise UserError(
+            f"T5Config.remat_policy = {config.remat_policy!r}: use 'none', 'minimal' or "
+            "'full'"
+        )
+    # A scan keeps the two computations apart by itself.
+    return remat(
+        layer_cls,
+        prevent_cse=not config.scan_layers,
+        policy=policies[config.remat_policy],
+    )
+
+
+def _run_stack(
+    stack: nn.Module, make_layer, layer_cls: type[nn.Module], length: int, x, *constants
+):
+    """Runs `length` layers; with scan_layers their scope is called like the stack."""
+    config = stack.config
+    layer_cls = _rematerialised(layer_cls, config)
+    if not config.scan_layers:
+        for i in range(length):
+            x, _ = make_layer(layer_cls, name=f"layers_{i}")(x, *constants)
+        return x
+    axis = config.param_scan_axis
+    initialising = stack.is_mutable_collection("params")
+    scanned = scan_with_axes(
+        layer_cls,
+        variable_axes={
+            "params": axis if initialising else ScanIn(axis),
+            "cache": 0,
+            "cross_cache": 0,
+        },
+        split_rngs={"params": True, "dropout": True},
+        in_axes=(nn.broadcast,) * len(constants),
+        length=length,
+        axis_name="layers",
+    )
+    x, _ = make_layer(scanned, name=stack.name)(x, *constants)
+    return x
+
+
+class Encoder(t5.Encoder):
+    """Encoder over scanned layers."""
+
+    config: T5Config
+
+    def run_layers(self, x, mask, deterministic):
+        def make_layer(layer_cls, name):
+            return layer_cls(
+                self.config, deterministic, joined_kernels=False, name=name
+            )
+
+        return _run_stack(
+            self, make_layer, EncoderLayer, self.config.num_encoder_layers, x, mask
+        )
+
+
+class Decoder(t5.Decoder):
+    """Decoder over scanned layers."""
+
+    config: T5Config
+
+    def run_layers(self, x, encoded, mask, cross_mask, deterministic, decode):
+        def make_layer(layer_cls, name):
+            return layer_cls(
+                self.config, deterministic, decode, joined_kernels=False, name=name
+            )
+
+        return _run_stack(
+            self,
+            make_layer,
+            DecoderLayer,
+            self.config.num_decoder_layers,
+            x,
+            encoded,
+            mask,
+            cross_mask,
+        )
+
+
+class Transformer(t5.Transformer):
+    """The encoder-decoder model over scanned layers."""
+
+    config: T5Config
+
+    encoder_cls = Encoder
+    decoder_cls = Decoder
+
+    @property
+    def scan_layers(self) -> bool:
+        """Tells models and checkpoint code that parameters and caches have a layer axis."""
+        return self.config.scan_layers

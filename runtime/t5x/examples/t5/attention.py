@@ -1,0 +1,272 @@
+"""Multi-head attention of T5, with the caches of step-by-step decoding.
+
+Cached keys and values are [rows, heads, head_dim, length]. `rows` is batch * decodes, with
+the decodes of one input next to each other.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import with_sharding_constraint
+from jax import lax, random
+from jaxtyping import Array, Float, Int
+
+from t5x.examples.t5.dense import DenseGeneral, Initializer, attention_kernel_init
+from t5x.examples.t5.masks import combine_masks
+
+MASKED = -1e10
+
+# In a decoding step, biases are asked for by query position and number of keys.
+BiasAt = Callable[[Int[Array, "rows queries"], int], Float[Array, "rows heads _ keys"]]
+
+_HEAD_AXES = ("batch", "length", "heads", "kv")
+
+
+def dot_product_attention(
+    query: Float[Array, "batch queries heads dim"],
+    key: Float[Array, "batch keys heads dim"] | Float[Array, "batch heads dim keys"],
+    value: Float[Array, "batch keys heads dim"] | Float[Array, "batch heads dim keys"],
+    bias: Float[Array, "#batch #heads queries keys"] | None = None,
+    *,
+    dropout_rng: Array | None = None,
+    dropout_rate: float = 0.0,
+    dtype: Any = jnp.float32,
+    float32_logits: bool = False,
+    cache_layout: bool = False,
+) -> Float[Array, "batch queries heads dim"]:
+    """Attention of Vaswani et al. (2017), equation 1, without the scale by 1/sqrt(dim).
+
+    Args:
+        query: scaled already, by the initialisation of its projection.
+        key: see cache_layout.
+        value: see cache_layout.
+        bias: added to the logits; masks come as biases.
+        dropout_rng: key for dropout of the weights, the same for all queries of a head;
+            None for no dropout.
+        dropout_rate: probability of a zero.
+        dtype: of the weights.
+        float32_logits: whether the logits are float32 whatever the dtype.
+        cache_layout: whether keys and values have the length as their last axis.
+    """
+    keys_and_values = "bhdk" if cache_layout else "bkhd"
+    if float32_logits:
+        query = query.astype(jnp.float32)
+        key = key.astype(jnp.float32)
+    logits = jnp.einsum(f"bqhd,{keys_and_values}->bhqk", query, key)
+    if bias is not None:
+        logits = logits + bias.astype(logits.dtype)
+    weights = jax.nn.softmax(logits).astype(dtype)
+    if dropout_rng is not None and dropout_rate > 0.0:
+        shape = (*weights.shape[:-2], 1, weights.shape[-1])
+        keep = random.bernoulli(dropout_rng, 1.0 - dropout_rate, shape)
+        weights = weights * (
+            keep.astype(weights.dtype) / jnp.asarray(1.0 - dropout_rate, dtype)
+        )
+    return jnp.einsum(f"bhqk,{keys_and_values}->bqhd", weights, value)
+
+
+def _per_row(index: Int[Array, "*rows"]) -> Int[Array, "rows_or_1 1 1 1"]:
+    return index.reshape(-1, 1, 1, 1)
+
+
+class MultiHeadDotProductAttention(nn.Module):
+    """Projections, attention and output projection.
+
+    Self-attention decodes in three phases, told apart by the collection `cache`:
+      1. `decode=True` without a cache creates `cached_key` and `cached_value` (zeros) and
+         `cache_index` (a scalar 0), as long as the inputs.
+      2. `prefill_lengths` fills the cache with that many positions of each row;
+         `cache_index` becomes a vector.
+      3. `decode=True` with a cache takes one position, stores it and sees all stored ones.
+
+    The keys and values of cross-attention do not change while decoding. If the
+    collection `cross_cache` is mutable in phase 1, they are put there as
+    `cached_cross_key` and `cached_cross_value`; a caller who merges them into the `cache`
+    saves their projection in every step. The leaves may have fewer rows than the queries
+    (one for each input instead of one for each decode of it).
+
+    Attributes:
+        num_heads: number of heads.
+        head_dim: size of a head.
+        dtype: of the computation.
+        dropout_rate: dropout of the attention weights.
+        kernel_init: initialiser of all kernels.
+        float32_logits: see `dot_product_attention`.
+        joined_kernels: whether kernels are stored with heads and head_dim as one axis.
+    """
+
+    num_heads: int
+    head_dim: int
+    dtype: Any = jnp.float32
+    dropout_rate: float = 0.0
+    kernel_init: Initializer = attention_kernel_init
+    float32_logits: bool = False
+    joined_kernels: bool = True
+
+    @nn.compact
+    def __call__(
+        self,
+        inputs_q: Float[Array, "rows queries emb"],
+        inputs_kv: Float[Array, "rows keys emb"],
+        mask: Float[Array, "rows 1 queries keys"] | None = None,
+        bias: Float[Array, "1 heads queries keys"] | BiasAt | None = None,
+        *,
+        decode: bool = False,
+        deterministic: bool = False,
+        prefill_lengths: Int[Array, " rows"] | None = None,
+        cross: bool = False,
+    ) -> Float[Array, "rows queries emb"]:
+        """Attends from `inputs_q` to `inputs_kv`.
+
+        Args:
+            inputs_q: one position a row in a decoding step.
+            inputs_kv: the same as `inputs_q` in self-attention.
+            mask: 0 hides a key.
+            bias: added to the logits; a function of the query positions if `decode`.
+            decode: whether to create or use a cache.
+            deterministic: whether to leave out dropout.
+            prefill_lengths: number of positions to put into an existing cache.
+            cross: whether keys and values come from the encoder.
+        """
+        heads = ("joined_kv",) if self.joined_kernels else ("heads", "kv")
+        project = functools.partial(
+            DenseGeneral,
+            features=(self.num_heads, self.head_dim),
+            kernel_axes=("embed", *heads),
+            dtype=self.dtype,
+        )
+        # T5 has 1/sqrt(head_dim) in the initial query kernel instead of the logits. The
+        # root is rounded to the dtype of the computation, as in the published models.
+        root = jnp.sqrt(self.head_dim).astype(self.dtype)
+
+        def query_init(*args):
+            return self.kernel_init(*args) / root
+
+        query = project(kernel_init=query_init, name="query")(inputs_q)
+        query = with_sharding_constraint(query, _HEAD_AXES)
+
+        key: Array
+        value: Array
+        cache_layout = False
+        if cross and decode and self.has_variable("cache", "cached_cross_key"):
+            key = self.get_variable("cache", "cached_cross_key")
+            value = self.get_variable("cache", "cached_cross_value")
+            cache_layout = True
+        else:
+            key = project(kernel_init=self.kernel_init, name="key")(inputs_kv)
+            value = project(kernel_init=self.kernel_init, name="value")(inputs_kv)
+            key = with_sharding_constraint(key, _HEAD_AXES)
+            value = with_sharding_constraint(value, _HEAD_AXES)
+            if cross and decode:
+                self._keep_cross(key, value)
+
+        if decode and not cross:
+            key, value, positions, cache_layout = self._cache_step(query, key, value)
+            length = key.shape[-1] if cache_layout else key.shape[1]
+            if cache_layout:
+                seen = jnp.arange(length) <= _per_row(positions)
+                seen = jnp.broadcast_to(seen, (query.shape[0], 1, 1, length))
+                mask = combine_masks(mask, seen)
+            if callable(bias):
+                bias = bias(positions, length)
+        elif prefill_lengths is not None:
+            self._prefill(key, value, prefill_lengths)
+
+        attention_bias = None
+        if mask is not None:
+            attention_bias = jnp.where(mask > 0, 0.0, MASKED).astype(self.dtype)
+        if bias is not None:
+            assert not callable(bias), "only decoding has positions to ask for biases"
+            attention_bias = bias if attention_bias is None else attention_bias + bias
+
+        # Rows that share an encoder output become queries of one row, which reads the
+        # shared keys and values once.
+        shape = query.shape
+        if shape[0] != key.shape[0]:
+            query = query.reshape(key.shape[0], -1, *shape[2:])
+            if attention_bias is not None:
+                attention_bias = attention_bias.reshape(
+                    key.shape[0], 1, query.shape[1], -1
+                )
+
+        use_dropout = not deterministic and self.dropout_rate > 0.0
+        attended = dot_product_attention(
+            query,
+            key,
+            value,
+            bias=attention_bias,
+            dropout_rng=self.make_rng("dropout") if use_dropout else None,
+            dropout_rate=self.dropout_rate,
+            dtype=self.dtype,
+            float32_logits=self.float32_logits,
+            cache_layout=cache_layout,
+        ).reshape(shape)
+        return DenseGeneral(
+            inputs_q.shape[-1],
+            axis=(-2, -1),
+            kernel_init=self.kernel_init,
+            kernel_axes=(*heads, "embed"),
+            dtype=self.dtype,
+            name="out",
+        )(attended)
+
+    def _keep_cross(self, key: Array, value: Array) -> None:
+        # Not in `init`, whose inputs are placeholders.
+        if self.is_mutable_collection("cross_cache") and not self.is_initializing():
+            key, value = jnp.moveaxis(key, 1, -1), jnp.moveaxis(value, 1, -1)
+            self.put_variable("cross_cache", "cached_cross_key", key)
+            self.put_variable("cross_cache", "cached_cross_value", value)
+
+    def _cache_step(
+        self, query: Array, key: Array, value: Array
+    ) -> tuple[Array, Array, Int[Array, "rows_or_1 queries"], bool]:
+        """Creates the cache, or stores one position in it.
+
+        Returns:
+            Keys and values to attend to, the query positions, and whether keys and
+            values are in the layout of the cache (they are but for its creation).
+        """
+        exists = self.has_variable("cache", "cached_key")
+        shape = (key.shape[0], *key.shape[2:], key.shape[1])
+        cached_key = self.variable("cache", "cached_key", jnp.zeros, shape, key.dtype)
+        cached_value = self.variable(
+            "cache", "cached_value", jnp.zeros, shape, key.dtype
+        )
+        index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
+        if not exists:
+            return key, value, jnp.arange(key.shape[1])[None], False
+        expected = (cached_key.value.shape[0], 1, self.num_heads, self.head_dim)
+        if query.shape != expected:
+            raise ValueError(
+                f"a decoding step needs queries of shape {expected}, one position for "
+                f"each row of the cache, but got {query.shape}"
+            )
+        position = index.value
+        cached_key.value = _store(cached_key.value, key, position)
+        cached_value.value = _store(cached_value.value, value, position)
+        index.value = position + 1
+        return cached_key.value, cached_value.value, position.reshape(-1, 1), True
+
+    def _prefill(self, key: Array, value: Array, lengths: Int[Array, " rows"]) -> None:
+        for name, projected in (("cached_key", key), ("cached_value", value)):
+            projected = jnp.moveaxis(projected, 1, -1)
+            filled = jnp.arange(projected.shape[-1]) < _per_row(lengths)
+            self.put_variable("cache", name, jnp.where(filled, projected, 0))
+        self.put_variable("cache", "cache_index", lengths.astype(jnp.int32))
+
+
+def _store(
+    cache: Float[Array, "rows heads dim length"],
+    projected: Float[Array, "rows 1 heads dim"],
+    position: Int[Array, "*rows"],
+) -> Float[Array, "rows heads dim length"]:
+    column = jnp.moveaxis(projected, 1, -1)
+    if position.ndim == 0:
+        return lax.dynamic_update_slice_in_dim(cache, column, position, axis=-1)
+    # Rows that run past the end of the cache are finished, and store nothing.
+    here = jnp.arange(cache.shape[-1]) == _per_row(position)
+    return jnp.where(here, column, cache)

@@ -1,0 +1,196 @@
+"""Layers without attention: linear maps, the MLP block, embeddings, RMS norm.
+
+Parameters are float32 whatever the dtype of the computation. Each one declares its
+logical axes in the collection `params_axes`.
+"""
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import param_with_axes, with_sharding_constraint
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from t5x.errors import UserError
+
+Initializer = Callable[..., Array]
+
+attention_kernel_init = nn.initializers.variance_scaling(1.0, "fan_in", "normal")
+dense_kernel_init = nn.initializers.variance_scaling(1.0, "fan_in", "truncated_normal")
+embedding_table_init = nn.initializers.variance_scaling(
+    1.0, "fan_in", "normal", out_axis=0
+)
+
+
+def _as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+class DenseGeneral(nn.Module):
+    """Linear map without bias over one or several axes.
+
+    Attributes:
+        features: sizes of the output axes, which replace the contracted ones at the end.
+        kernel_axes: logical names of the kernel's axes. With two names the kernel is
+            stored as [all inputs, all outputs], else with one axis for each contracted
+            and each output axis. Initial values are the same in both forms.
+        axis: axes of the input to contract.
+        dtype: of the computation.
+        kernel_init: initialiser, called with the two-axis shape.
+    """
+
+    features: int | Sequence[int]
+    kernel_axes: tuple[str, ...]
+    axis: int | Sequence[int] = -1
+    dtype: Any = jnp.float32
+    kernel_init: Initializer = dense_kernel_init
+
+    @nn.compact
+    def __call__(self, inputs: Float[Array, "..."]) -> Float[Array, "..."]:
+        features = _as_tuple(self.features)
+        axis = tuple(a % inputs.ndim for a in _as_tuple(self.axis))
+        contracted = tuple(inputs.shape[a] for a in axis)
+        joined = (math.prod(contracted), math.prod(features))
+
+        def init(key, shape, dtype):
+            return self.kernel_init(key, joined, dtype).reshape(shape)
+
+        kernel = param_with_axes(
+            "kernel",
+            init,
+            joined if len(self.kernel_axes) == 2 else contracted + features,
+            jnp.float32,
+            axes=self.kernel_axes,
+        )
+        kernel = jnp.asarray(kernel, self.dtype).reshape(contracted + features)
+        dims = ((axis, tuple(range(len(axis)))), ((), ()))
+        return lax.dot_general(jnp.asarray(inputs, self.dtype), kernel, dims)
+
+
+def activation_function(activation: str | Callable) -> Callable[[Array], Array]:
+    """Returns `activation` itself, or the function of that name in flax.linen.
+
+    Raises:
+        UserError: no such function; "linear" is the identity.
+    """
+    if callable(activation):
+        return activation
+    if activation == "linear":
+        return lambda x: x
+    function = getattr(nn, activation, None)
+    if not callable(function):
+        raise UserError(
+            f"mlp_activations names {activation!r}, which is neither 'linear' nor a "
+            "function of flax.linen such as 'relu', 'gelu' or 'silu'"
+        )
+    return function
+
+
+class MlpBlock(nn.Module):
+    """Feed-forward block; several activations make it gated (Shazeer 2020, GLU variants).
+
+    Attributes:
+        intermediate_dim: width of the hidden layer.
+        activations: one for each input projection; their outputs are multiplied.
+        intermediate_dropout_rate: dropout on the hidden layer, broadcast over length.
+        dtype: of the computation.
+    """
+
+    intermediate_dim: int = 2048
+    activations: Sequence[str | Callable] = ("relu",)
+    intermediate_dropout_rate: float = 0.1
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, inputs: Float[Array, "batch length emb"], deterministic: bool = False
+    ) -> Float[Array, "batch length emb"]:
+        branches = []
+        for i, activation in enumerate(self.activations):
+            project = DenseGeneral(
+                self.intermediate_dim,
+                dtype=self.dtype,
+                kernel_axes=("embed", "mlp"),
+                name="wi" if len(self.activations) == 1 else f"wi_{i}",
+            )
+            branches.append(activation_function(activation)(project(inputs)))
+        hidden = functools.reduce(operator.mul, branches)
+        hidden = nn.Dropout(self.intermediate_dropout_rate, broadcast_dims=(-2,))(
+            hidden, deterministic=deterministic
+        )
+        hidden = with_sharding_constraint(hidden, ("batch", "length", "mlp"))
+        return DenseGeneral(
+            inputs.shape[-1], dtype=self.dtype, kernel_axes=("mlp", "embed"), name="wo"
+        )(hidden)
+
+
+class Embed(nn.Module):
+    """Embedding table, with which `attend` computes tied logits.
+
+    A gather on every backend: a one-hot product has the same value and costs as much as
+    the logits, and XLA now partitions the gather over a sharded vocabulary by itself.
+
+    Attributes:
+        num_embeddings: rows of the table.
+        features: width of a row.
+        dtype: of the embedded tokens.
+        attend_dtype: of the table in `attend`; None means `dtype`.
+        embedding_init: initialiser.
+    """
+
+    num_embeddings: int
+    features: int
+    dtype: Any = jnp.float32
+    attend_dtype: Any = None
+    embedding_init: Initializer = embedding_table_init
+
+    def setup(self) -> None:
+        self.embedding = param_with_axes(
+            "embedding",
+            self.embedding_init,
+            (self.num_embeddings, self.features),
+            jnp.float32,
+            axes=("vocab", "embed"),
+        )
+
+    def __call__(self, tokens: Int[Array, "..."]) -> Float[Array, "... features"]:
+        # Rows are cast after the gather, so that a decoding step does not cast the table.
+        return jnp.asarray(self.embedding[tokens], self.dtype)
+
+    def attend(
+        self, query: Float[Array, "... features"]
+    ) -> Float[Array, "... num_embeddings"]:
+        """Inner products of `query` with every row of the table."""
+        dtype = self.dtype if self.attend_dtype is None else self.attend_dtype
+        return jnp.dot(query, jnp.asarray(self.embedding, dtype).T)
+
+
+class LayerNorm(nn.Module):
+    """Root-mean-square norm (Zhang and Sennrich 2019): no mean, no bias.
+
+    The statistics are float32 in every dtype.
+
+    Attributes:
+        epsilon: added to the mean square.
+        dtype: of the output.
+        scale_init: initialiser of the scale.
+    """
+
+    epsilon: float = 1e-6
+    dtype: Any = jnp.float32
+    scale_init: Initializer = nn.initializers.ones
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... emb"]) -> Float[Array, "... emb"]:
+        scale = param_with_axes(
+            "scale", self.scale_init, x.shape[-1:], jnp.float32, axes=("embed",)
+        )
+        x = jnp.asarray(x, jnp.float32)
+        mean_square = jnp.mean(lax.square(x), axis=-1, keepdims=True)
+        normalised = jnp.asarray(x * lax.rsqrt(mean_square + self.epsilon), self.dtype)
+        return normalised * jnp.asarray(scale, self.dtype)

@@ -1,0 +1,78 @@
+"""Attention masks: 1 where a query may look at a key, shape [batch, 1, queries, keys]."""
+
+from collections.abc import Callable
+from typing import Any, overload
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Shaped
+
+Mask = Float[Array, "batch 1 queries keys"]
+
+
+def make_attention_mask(
+    query_input: Shaped[Array, "batch queries"],
+    key_input: Shaped[Array, "batch keys"],
+    pairwise_fn: Callable[[Array, Array], Array] = jnp.multiply,
+    dtype: Any = jnp.float32,
+) -> Mask:
+    """Mask of `pairwise_fn(query, key)` over all pairs, with an axis for the heads."""
+    pairs = pairwise_fn(query_input[:, :, None], key_input[:, None, :])
+    return pairs[:, None].astype(dtype)
+
+
+def make_causal_mask(
+    x: Shaped[Array, "batch length"], dtype: Any = jnp.float32
+) -> Mask:
+    """Mask by which each position sees itself and the ones before it."""
+    positions = jnp.broadcast_to(jnp.arange(x.shape[-1]), x.shape)
+    return make_attention_mask(positions, positions, jnp.greater_equal, dtype=dtype)
+
+
+@overload
+def combine_masks(first: Mask, /, *masks: Mask | None, dtype: Any = ...) -> Mask: ...
+@overload
+def combine_masks(*masks: Mask | None, dtype: Any = ...) -> Mask | None: ...
+def combine_masks(*masks: Mask | None, dtype: Any = jnp.float32) -> Mask | None:
+    """Logical and of the masks that are given; None if there are none."""
+    combined = None
+    for mask in masks:
+        if mask is not None:
+            combined = mask if combined is None else jnp.logical_and(combined, mask)
+    return None if combined is None else combined.astype(dtype)
+
+
+def make_decoder_mask(
+    decoder_target_tokens: Shaped[Array, "batch length"],
+    dtype: Any,
+    decoder_causal_attention: Shaped[Array, "batch length"] | None = None,
+    decoder_segment_ids: Shaped[Array, "batch length"] | None = None,
+) -> Mask:
+    """Mask for self-attention in a decoder: causal, without padding, within a segment.
+
+    Args:
+        decoder_target_tokens: 0 is padding.
+        dtype: of the mask.
+        decoder_causal_attention: 1 at the positions (the inputs of a prefix language
+            model, Raffel et al. 2020) that also see the later ones among them.
+        decoder_segment_ids: the example to which a position of a packed row belongs.
+    """
+    visible = make_causal_mask(decoder_target_tokens, dtype=dtype)
+    if decoder_causal_attention is not None:
+        prefix = make_attention_mask(
+            decoder_causal_attention,
+            decoder_causal_attention,
+            jnp.logical_and,
+            dtype=dtype,
+        )
+        visible = jnp.logical_or(visible, prefix)
+    is_token = decoder_target_tokens > 0
+    masks = [visible, make_attention_mask(is_token, is_token, dtype=dtype)]
+    if decoder_segment_ids is not None:
+        masks.append(
+            make_attention_mask(
+                decoder_segment_ids, decoder_segment_ids, jnp.equal, dtype=dtype
+            )
+        )
+    mask = combine_masks(*masks, dtype=dtype)
+    assert mask is not None
+    return mask

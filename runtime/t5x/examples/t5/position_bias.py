@@ -1,0 +1,103 @@
+"""Relative position biases of T5 (Raffel et al. 2020, section 2.1)."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from flax.linen.partitioning import param_with_axes
+from jaxtyping import Array, Float, Int
+
+from t5x.examples.t5.dense import Initializer
+
+bias_init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
+
+
+def _bucket_of_distance(num_buckets: int, max_distance: int) -> np.ndarray:
+    """Buckets of the distances 0 ... max_distance: exact ones first, then logarithmic."""
+    exact = num_buckets // 2
+    distance = np.arange(max_distance + 1)
+    ratio = distance.astype(np.float32) / exact + np.finfo(np.float32).eps
+    steps = np.log(ratio) / np.log(max_distance / exact) * (num_buckets - exact)
+    far = np.minimum(exact + steps.astype(np.int32), num_buckets - 1)
+    return np.where(distance < exact, distance, far)
+
+
+def relative_position_bucket(
+    relative_position: Int[Array, "..."] | Int[np.ndarray, "..."],
+    bidirectional: bool = True,
+    num_buckets: int = 32,
+    max_distance: int = 128,
+) -> Int[Array, "..."] | Int[np.ndarray, "..."]:
+    """Bucket in [0, num_buckets) of a relative position, key position minus query position.
+
+    Half of the buckets are for keys after the query if `bidirectional`; otherwise such
+    keys share bucket 0. Distances from `max_distance` on share the last bucket.
+    """
+    distance: Any = -relative_position
+    offset: Any = 0
+    if bidirectional:
+        num_buckets //= 2
+        offset = num_buckets * (relative_position > 0)
+        distance = abs(distance)
+    table: Array | np.ndarray = _bucket_of_distance(num_buckets, max_distance)
+    if not isinstance(relative_position, np.ndarray):
+        table = jnp.asarray(table)
+    return offset + table[distance.clip(0, max_distance)]
+
+
+class RelativePositionBiases(nn.Module):
+    """Learnt attention bias for each head and bucket of relative positions.
+
+    Attributes:
+        num_heads: heads of the attention.
+        num_buckets: rows of the table for a head.
+        max_distance: distance from which on positions share a bucket.
+        dtype: of the biases.
+        embedding_init: initialiser of the table.
+    """
+
+    num_heads: int
+    num_buckets: int = 32
+    max_distance: int = 128
+    dtype: Any = jnp.float32
+    embedding_init: Initializer = bias_init
+
+    def setup(self) -> None:
+        self.rel_embedding = param_with_axes(
+            "rel_embedding",
+            self.embedding_init,
+            (self.num_heads, self.num_buckets),
+            jnp.float32,
+            axes=("heads", "relpos_buckets"),
+        )
+
+    def _biases(
+        self, relative_position: Array | np.ndarray, bidirectional: bool
+    ) -> Array:
+        buckets = relative_position_bucket(
+            relative_position, bidirectional, self.num_buckets, self.max_distance
+        )
+        return jnp.asarray(self.rel_embedding, self.dtype)[:, buckets]
+
+    def __call__(
+        self, qlen: int, klen: int, bidirectional: bool = True
+    ) -> Float[Array, "1 heads {qlen} {klen}"]:
+        """Biases of all positions of two sequences that start at the same place."""
+        # Rows of the result are shifted copies of one vector. Repeating a vector of
+        # period qlen + klen and cutting it one short shifts each row by one, so that
+        # neither this nor its gradient handles qlen * klen indices.
+        period = qlen + klen
+        shift = np.arange(period)
+        shift = np.where(shift < klen, shift, shift - period)
+        vector = self._biases(shift, bidirectional)
+        rows = jnp.broadcast_to(vector[:, None], (self.num_heads, qlen, period))
+        rows = rows.reshape(self.num_heads, -1)[:, : qlen * (period - 1)]
+        return rows.reshape(1, self.num_heads, qlen, period - 1)[..., :klen]
+
+    def at(
+        self, positions: Int[Array, "rows queries"], klen: int, bidirectional: bool
+    ) -> Float[Array, "rows heads queries {klen}"]:
+        """Biases of queries at given positions to the keys 0 ... klen - 1."""
+        relative = jnp.arange(klen) - positions[..., None]
+        return jnp.moveaxis(self._biases(relative, bidirectional), 0, 1)

@@ -1,0 +1,244 @@
+"""Explains mistakes in gin files: which name is unknown, and the nearest known one."""
+
+import difflib
+import inspect
+import os
+import pkgutil
+import re
+import sys
+import tokenize
+import traceback
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import gin
+
+_MODULE = re.compile(r"<module '([\w.]+)'")
+_CLASS = re.compile(r"<class '([\w.]+)'")
+_LOCATION = re.compile(r'In file "([^"]+)", line (\d+)')
+
+
+def explain(error: BaseException) -> str | None:
+    """A message for the user where an error is due to the configuration, else None.
+
+    Errors that arise while gin imports a module of the user are left alone: those need
+    their traceback.
+    """
+    text = str(error)
+    if isinstance(error, ModuleNotFoundError):
+        return _unknown_module(error)
+    if isinstance(error, tokenize.TokenError):
+        return f"a bracket or string is not closed in one of the gin files: {text}"
+    if unset := _unset_macro(text):
+        return unset
+    if not isinstance(
+        error, (ValueError, SyntaxError, NameError, AttributeError, TypeError, OSError)
+    ):
+        return None
+    if not _raised_by_gin(error):
+        return None
+    hint = (
+        _unknown_attribute(text)
+        or _unknown_symbol(text)
+        or _unknown_parameter(text)
+        or _unknown_configurable(text)
+        or _required_macro(text)
+        or _bare_string(text, error)
+    )
+    return f"{_one_paragraph(text)}{hint or ''}"
+
+
+def explain_call(error: BaseException) -> str | None:
+    """A message where a call made by gin lacks values that the user must give."""
+    text = str(error)
+    if isinstance(error, RuntimeError) and text.startswith("Required bindings for"):
+        return _first_paragraph(text)
+    if isinstance(error, TypeError) and "No values supplied by Gin" in text:
+        found = re.search(r"for arguments: (\[[^\]]*\])", text)
+        names = found.group(1) if found else ""
+        call = re.search(r"In call to configurable '([^']+)'", text)
+        where = call.group(1) if call else "a configurable"
+        return f"{where} lacks values for {names}: bind them in a gin file."
+    return None
+
+
+def message_of(error: BaseException) -> str:
+    """The text of an error without what gin appends about its calls."""
+    lines = str(error).splitlines()
+    kept = [line for line in lines if not line.strip().startswith("In call to config")]
+    return "\n".join(kept).strip() or type(error).__name__
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """'; did you mean X?' with the nearest known name, or '.'."""
+    by_lower = {k.lower(): k for k in known}
+    found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f"; did you mean {by_lower[found[0]]!r}?" if found else "."
+
+
+def set_macros() -> set[str]:
+    """Names of the macros that the configuration sets."""
+    return {scope for scope, name in gin.config._CONFIG if name == "gin.macro"}
+
+
+def used_macros() -> set[str]:
+    """Names of the macros that the configuration refers to."""
+    references = gin.config.iterate_references(
+        gin.config._CONFIG, to=gin.config.get_configurable(gin.config.macro)
+    )
+    return {r.scoped_selector.rsplit("/", 1)[0] for r in references}
+
+
+def unused_bindings(bindings: Collection[str]) -> list[str]:
+    """Warnings about macros set on the command line that nothing refers to."""
+    used = used_macros()
+    warnings = []
+    for binding in bindings:
+        name = binding.split("=", 1)[0].strip()
+        if re.fullmatch(r"\w+", name) and name in set_macros() - used:
+            warnings.append(
+                f"--gin.{name} has no effect: no gin file refers to %{name}"
+                f"{nearest(name, used)}"
+            )
+    return warnings
+
+
+def _raised_by_gin(error: BaseException) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return isinstance(error, SyntaxError)
+    folder = os.path.dirname(gin.__file__)
+    return frames[-1].filename.startswith(folder) or isinstance(error, SyntaxError)
+
+
+def _one_paragraph(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
+
+
+def _first_paragraph(text: str) -> str:
+    return text.split("\n\n", 1)[0].split("\n  In call", 1)[0].strip()
+
+
+def _unknown_module(error: ModuleNotFoundError) -> str | None:
+    """Only where the missing module is the one that a gin file names."""
+    text = str(error)
+    # gin re-raises a copy that has no `name`.
+    found = re.search(r"No module named '([\w.]+)'", text)
+    if not found or not _raised_by_gin(error):
+        return None
+    missing = found.group(1)
+    parent, _, leaf = missing.rpartition(".")
+    if parent in sys.modules:
+        paths = getattr(sys.modules[parent], "__path__", None)
+        known = [m.name for m in pkgutil.iter_modules(paths)] if paths else []
+        near = nearest(leaf, known)
+    else:
+        near = nearest(missing, [m.name for m in pkgutil.iter_modules()])
+    return f"{_one_paragraph(text)}\nThere is no module {missing!r}{near}"
+
+
+def _unknown_attribute(text: str) -> str | None:
+    found = re.search(
+        r"Couldn't resolve selector (\S+); (.*) has no attribute (\w+)", text
+    )
+    if not found:
+        return None
+    owner = _owner(found.group(2))
+    known = [] if owner is None else [n for n in dir(owner) if not n.startswith("_")]
+    return f"\nUnknown name {found.group(3)!r}{nearest(found.group(3), known)}"
+
+
+def _owner(text: str) -> Any:
+    if found := _MODULE.search(text):
+        return sys.modules.get(found.group(1))
+    if found := _CLASS.search(text):
+        module, _, name = found.group(1).rpartition(".")
+        return getattr(sys.modules.get(module), name, None)
+    return None
+
+
+def _unknown_symbol(text: str) -> str | None:
+    found = re.search(r"'(\w+)' was not provided by an import statement", text)
+    if not found:
+        return None
+    known: set[str] = set()
+    if location := _LOCATION.search(text):
+        known = _imported_names(location.group(1))
+    near = nearest(found.group(1), known)
+    return f"\nUnknown name {found.group(1)!r}{near} Import it in that gin file."
+
+
+def _imported_names(path: str) -> set[str]:
+    for folder in ["", *(str(p) for p in gin.config._LOCATION_PREFIXES)]:
+        candidate = os.path.join(folder, path)
+        if os.path.exists(candidate):
+            with open(candidate) as file:
+                lines = re.findall(
+                    r"(?m)^(?:from\s+\S+\s+)?import\s+(.+)$", file.read()
+                )
+            return {re.split(r"\s+as\s+", ln.split("#")[0].strip())[-1] for ln in lines}
+    return set()
+
+
+def _unknown_parameter(text: str) -> str | None:
+    found = re.search(
+        r"Configurable '([^']+)' doesn't have a parameter named '(\w+)'", text
+    )
+    if not found:
+        return None
+    known: set[str] = set()
+    for selector in gin.config._REGISTRY.matching_selectors(found.group(1)) or [
+        s
+        for s in gin.config._REGISTRY._selector_map
+        if s.rsplit(".", 1)[-1] == found.group(1).rsplit(".", 1)[-1]
+    ]:
+        wrapped = gin.config._REGISTRY[selector].wrapped
+        known.update(inspect.signature(wrapped).parameters)
+    near = nearest(found.group(2), known)
+    return f"\nUnknown parameter {found.group(2)!r}{near} Known: {_listed(known)}."
+
+
+def _unknown_configurable(text: str) -> str | None:
+    found = re.search(r"No configurable matching '([^']+)'", text)
+    if not found:
+        return None
+    name = found.group(1).rsplit("/", 1)[-1]
+    known = set(gin.config._REGISTRY._selector_map)
+    short = {s.rsplit(".", 1)[-1] for s in known}
+    near = nearest(name, known | short)
+    return f"\nUnknown name {name!r}{near}"
+
+
+def _required_macro(text: str) -> str | None:
+    found = re.search(r"^(\S+) set to `%gin.REQUIRED` but not", text)
+    if not found:
+        return None
+    name = found.group(1).split("/")[0]
+    unused = set_macros() - used_macros() - {name}
+    near = nearest(name, unused)
+    if near == ".":
+        return f"\nGive --gin.{name}=VALUE or set {name} in a gin file."
+    other = near.removeprefix("; did you mean ").rstrip("?")
+    return f"\n{other} is set and nothing refers to it: did you mean {name!r}?"
+
+
+def _unset_macro(text: str) -> str | None:
+    found = re.search(r"No bindings specified for '(\w+)/gin.macro'", text)
+    if not found:
+        return None
+    name = found.group(1)
+    return (
+        f"The macro %{name} is used but not set{nearest(name, set_macros())} Set it in a "
+        f"gin file or with --gin.{name}=VALUE."
+    )
+
+
+def _bare_string(text: str, error: BaseException) -> str | None:
+    if isinstance(error, SyntaxError):
+        return '\nStrings need quotes of their own: --gin.NAME=\\"text\\".'
+    del text
+    return None
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

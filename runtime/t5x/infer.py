@@ -1,0 +1,391 @@
+"""`python -m t5x.infer`: predictions or scores for a dataset, as JSON lines."""
+
+import dataclasses
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from typing import Any
+
+import jax
+from absl import logging
+from etils import epath
+
+from t5x import datasets as datasets_lib
+from t5x import distributed, gin_utils, inference, program, state_init, vocabularies
+from t5x.checkpoint_config import RestoreCheckpointConfig
+from t5x.data_config import DatasetConfig
+from t5x.errors import UserError
+from t5x.infer_output import (
+    Inferences,
+    MergeFn,
+    WriteFn,
+    check_mode,
+    chunk_name,
+    merge_chunks_to_file,
+    split_outputs,
+    touch,
+    write_inferences_to_file,
+)
+from t5x.infer_tasks import create_task_from_tfexample_file
+from t5x.metrics_writer import to_host
+from t5x.paths import absolute, with_absolute_path
+from t5x.progress import announce
+
+__all__ = [
+    "Inferences",
+    "MergeFn",
+    "WriteFn",
+    "create_task_from_tfexample_file",
+    "infer",
+    "merge_chunks_to_file",
+    "write_inferences_to_file",
+]
+
+
+def infer(
+    *,
+    mode: str,
+    model: Any,
+    dataset_cfg: DatasetConfig,
+    restore_checkpoint_cfg: RestoreCheckpointConfig,
+    partitioner: Any,
+    output_dir: str,
+    checkpoint_period: int,
+    shard_id: int = 0,
+    num_shards: int = 1,
+    merge_chunked_results: bool = True,
+    write_fn: WriteFn = write_inferences_to_file,
+    checkpoint_ds_iter: bool = True,
+    train_state_initializer_cls: Callable[..., Any] = state_init.TrainStateInitializer,
+    fallback_init_rng: int | None = None,
+    merge_fn: MergeFn = merge_chunks_to_file,
+    summarize_config_fn: Callable[..., None] = gin_utils.summarize_gin_config,
+    verify_matching_vocabs_fn: Callable[..., None]
+    | None = vocabularies.verify_matching_vocabs,
+    output_vocab_feature_name: str = "targets",
+    file_extension: str = "jsonl",
+    keep_aux_as_numpy: bool = False,
+    use_orbax: bool = True,
+) -> None:
+    """Runs inference on every task of a dataset; started again, it goes on.
+
+    The examples are worked through in chunks. A chunk is written to a folder
+    `tmp-<task>-<shard>` together with the position in the data; at the end the chunks
+    are merged into `<output_dir>/<task>-<mode>.<extension>-<shard>-of-<shards>`, and an
+    empty file `....COMPLETED` marks the task as done.
+
+    Args:
+        mode: 'predict' | 'score' | 'predict_with_aux'.
+        model: the model; its optimizer is not used.
+        dataset_cfg: what to work on.
+        restore_checkpoint_cfg: which checkpoint.
+        partitioner: partitioner of model and data.
+        output_dir: where results go.
+        checkpoint_period: batches in a chunk.
+        shard_id, num_shards: this job's part of the examples.
+        merge_chunked_results: merge the chunks at the end.
+        write_fn: (path, (predictions, aux), examples, mode, vocabulary) writes a chunk.
+        checkpoint_ds_iter: save the position in the data; where that is impossible,
+            chunks that exist are skipped all the same.
+        train_state_initializer_cls: constructor of the state initializer.
+        fallback_init_rng: seed for parameters that the checkpoint lacks, if
+            RestoreCheckpointConfig.fallback_to_scratch is set.
+        merge_fn: (output_dir, file name, tmp_dir, step) merges chunks.
+        summarize_config_fn: called with model_dir, summary_writer (None) and step.
+        verify_matching_vocabs_fn: raises where data and model do not fit, or None.
+        output_vocab_feature_name: feature whose vocabulary decodes predictions.
+        file_extension: see above.
+        keep_aux_as_numpy: leave auxiliary values as arrays.
+        use_orbax: read with orbax where the checkpoint is one of orbax.
+
+    Raises:
+        UserError: a wrong mode, or no such checkpoint or task.
+    """
+    import seqio
+
+    check_mode(mode)
+    # A doubled slash would make two names of one folder.
+    output_dir = absolute(re.sub(r"(?<!gs:)/{2,}", "/", output_dir))
+    if shard_id == 0:
+        summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
+    epath.Path(output_dir).mkdir(parents=True, exist_ok=True)
+    if verify_matching_vocabs_fn is not None:
+        verify_matching_vocabs_fn(dataset_cfg, model)
+    source = datasets_lib.task_or_mixture(dataset_cfg)
+    reader = _Reader(
+        dataset_cfg,
+        model.FEATURE_CONVERTER_CLS(pack=False),
+        seqio.ShardInfo(index=shard_id, num_shards=num_shards),
+        rows=checkpoint_period * dataset_cfg.batch_size,
+    )
+    spec = reader.model_spec(source)
+    batch_size = dataset_cfg.batch_size
+    initializer = train_state_initializer_cls(
+        optimizer_def=None,  # the optimizer state is not read
+        init_fn=model.get_initial_variables,
+        input_shapes={k: (batch_size, *s.shape) for k, s in spec.items()},
+        input_types={k: s.dtype.as_numpy_dtype for k, s in spec.items()},
+        partitioner=partitioner,
+    )
+    if shard_id == 0:
+        state_init.log_model_info(
+            os.path.join(output_dir, "model-info.txt"),
+            initializer.global_train_state_shape,
+            partitioner,
+        )
+    train_state = _restore(
+        initializer, partitioner, restore_checkpoint_cfg, fallback_init_rng, use_orbax
+    )
+    steps = {
+        "predict": model.predict_batch,
+        "predict_with_aux": model.predict_batch_with_aux,
+        "score": model.score_batch,
+    }
+    infer_fn = inference.get_infer_fn(
+        infer_step=steps[mode],
+        batch_size=batch_size,
+        train_state_axes=initializer.train_state_axes,
+        partitioner=partitioner,
+        keep_aux_as_numpy=keep_aux_as_numpy,
+    )
+    for task in seqio.get_subtasks(source):
+        job = _TaskJob(
+            task=task,
+            name=chunk_name(task.name, mode, file_extension, shard_id, num_shards),
+            tmp_dir=os.path.join(
+                output_dir, f"tmp-{task.name}-{shard_id:05}-of-{num_shards:05}"
+            ),
+            output_dir=output_dir,
+            infer_fn=functools.partial(infer_fn, train_state=train_state),
+            write=functools.partial(
+                _write_chunk,
+                write_fn,
+                mode,
+                task.output_features[output_vocab_feature_name].vocabulary,
+            ),
+            merge=functools.partial(_merge, merge_fn, int(to_host(train_state.step)))
+            if merge_chunked_results
+            else None,
+            save_position=checkpoint_ds_iter,
+        )
+        job.run(reader)
+    announce(f"finished; results are in {output_dir}")
+
+
+def _restore(
+    initializer: Any,
+    partitioner: Any,
+    cfg: RestoreCheckpointConfig,
+    fallback_init_rng: int | None,
+    use_orbax: bool,
+) -> Any:
+    cfg = with_absolute_path(cfg)
+    cfg.strict = False  # the checkpoint has an optimizer, the state has none
+    found, paths = state_init.get_first_valid_restore_config_and_paths([cfg])
+    if not paths:
+        raise UserError(f"No checkpoint found at {cfg.path} (mode {cfg.mode!r}).")
+    if len(paths) > 1:
+        raise UserError(f"Inference needs one checkpoint, got {list(paths)}.")
+    init_rng = (
+        None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
+    )
+    train_state, _ = state_init.create_checkpoint_manager_and_restore(
+        initializer,
+        partitioner,
+        found,
+        paths[0],
+        init_rng,
+        use_orbax=use_orbax,
+    )
+    return train_state
+
+
+@dataclasses.dataclass
+class _Reader:
+    """Reads the examples of a task in chunks, as the task and as the model sees them."""
+
+    cfg: DatasetConfig
+    converter: Any
+    shard_info: Any
+    rows: int
+
+    def _task_dataset(self, provider: Any) -> Any:
+        splits = getattr(provider, "splits", None)
+        if splits and self.cfg.split not in splits:
+            raise UserError(
+                f"{provider.name!r} has no split {self.cfg.split!r}; it has "
+                f"{sorted(splits)}."
+            )
+        return provider.get_dataset(
+            sequence_length=self.cfg.task_feature_lengths,
+            split=self.cfg.split,
+            shuffle=False,
+            num_epochs=1,
+            shard_info=self.shard_info,
+            use_cached=self.cfg.use_cached,
+            seed=self.cfg.seed,
+        )
+
+    def model_spec(self, provider: Any) -> Any:
+        """Shapes of one example's model features."""
+        return self.converter(
+            self._task_dataset(provider), self.cfg.task_feature_lengths
+        ).element_spec
+
+    def chunks(self, provider: Any) -> Any:
+        """Dataset of (chunk number, (task features, model features)), padded."""
+        import tensorflow as tf
+
+        task_ds = self._task_dataset(provider)
+        model_ds = self.converter(
+            task_ds, task_feature_lengths=self.cfg.task_feature_lengths
+        )
+        both = tf.data.Dataset.zip((task_ds, model_ds))
+        return both.padded_batch(self.rows, drop_remainder=False).enumerate()
+
+
+@dataclasses.dataclass
+class _TaskJob:
+    """Inference on one task."""
+
+    task: Any
+    name: str
+    tmp_dir: str
+    output_dir: str
+    infer_fn: Callable[..., Any]
+    write: Callable[[str, Inferences, Any], None]
+    merge: Callable[..., None] | None
+    save_position: bool
+
+    def run(self, reader: _Reader) -> None:
+        marker = os.path.join(self.output_dir, f"{self.name}.COMPLETED")
+        if epath.Path(marker).exists():
+            announce(f"{self.name} is complete already: skipped")
+            return
+        first = jax.process_index() == 0
+        if first:
+            epath.Path(self.tmp_dir).mkdir(parents=True, exist_ok=True)
+        distributed.sync_global_devices(f"{self.name}:start")
+        count = 0
+        # One thread, so that chunks are written in order while the next is computed.
+        with futures.ThreadPoolExecutor(1) as writer:
+            pending: list[futures.Future] = []
+            for chunk, path, examples, model_ds, keep_position in self._todo(reader):
+                rng = jax.random.fold_in(jax.random.PRNGKey(0), chunk)
+                result = split_outputs(self.infer_fn(model_ds, rng=rng))
+                count += len(result[0])
+                announce(f"{self.name}: chunk {chunk}, {count:,} examples done")
+                if first:
+                    move = keep_position()
+                    pending.append(
+                        writer.submit(self._finish_chunk, path, result, examples, move)
+                    )
+                for done in [f for f in pending if f.done()]:
+                    done.result()
+                    pending.remove(done)
+                distributed.sync_global_devices(f"{self.name}:chunk{chunk:05}")
+            for future in pending:
+                future.result()
+        if first:
+            if self.merge is not None:
+                self.merge(self.output_dir, self.name, self.tmp_dir)
+                epath.Path(self.tmp_dir).rmtree()
+            touch(marker)
+        distributed.sync_global_devices(f"{self.name}:complete")
+
+    def _todo(self, reader: _Reader) -> Iterator[tuple[int, str, Any, Any, Any]]:
+        """Chunks without results, each with a function that saves the position."""
+        import tensorflow as tf
+
+        iterator = iter(reader.chunks(self.task))
+        position = _Position(iterator, self.tmp_dir) if self.save_position else None
+        if position is not None:
+            position.restore()
+        for chunk_tensor, (task_batch, model_batch) in iterator:
+            chunk = int(chunk_tensor)
+            path = os.path.join(self.tmp_dir, f"{self.name}-chunk{chunk:05}")
+            if epath.Path(f"{path}.COMPLETED").exists() and epath.Path(path).exists():
+                logging.info("Chunk %d exists already.", chunk)
+                continue
+            examples = tf.data.Dataset.from_tensor_slices(task_batch)
+            model_ds = tf.data.Dataset.from_tensor_slices(model_batch).enumerate()
+            save = functools.partial(position.save, chunk) if position else _no_position
+            yield chunk, path, examples, model_ds, save
+
+    def _finish_chunk(
+        self, path: str, result: Inferences, examples: Any, move: Callable[[], None]
+    ) -> None:
+        self.write(path, result, examples)
+        touch(f"{path}.COMPLETED")
+        move()
+
+
+def _no_position() -> Callable[[], None]:
+    return lambda: None
+
+
+def _write_chunk(
+    write_fn: WriteFn,
+    mode: str,
+    vocabulary: Any,
+    path: str,
+    result: Inferences,
+    examples: Any,
+) -> None:
+    write_fn(path, result, examples, mode, vocabulary)
+
+
+def _merge(
+    merge_fn: MergeFn, step: int, output_dir: str, name: str, tmp_dir: str
+) -> None:
+    merge_fn(output_dir, name, tmp_dir, step)
+
+
+class _Position:
+    """The position in the data, as a TensorFlow checkpoint `<tmp_dir>/input.ckpt`."""
+
+    def __init__(self, iterator: Any, tmp_dir: str):
+        import tensorflow as tf
+
+        self._checkpoint = tf.train.Checkpoint(ds=iterator)
+        self._folder = epath.Path(tmp_dir)
+        self._usable = True
+
+    def restore(self) -> None:
+        """Goes to the saved position, if there is one."""
+        if any(self._folder.glob("input.ckpt*")):
+            prefix = os.fspath(self._folder / "input.ckpt")
+            self._checkpoint.read(prefix).assert_consumed()
+
+    def save(self, chunk: int) -> Callable[[], None]:
+        """Saves the position; the result, called later, makes it the one to restore."""
+        import tensorflow as tf
+
+        if not self._usable:
+            return lambda: None
+        prefix = os.fspath(self._folder / f"{chunk}.ckpt")
+        try:
+            self._checkpoint.write(prefix)
+        except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError):
+            self._usable = False
+            logging.warning(
+                "The position in the data cannot be saved (its source is a Python "
+                "generator); after a stop the finished chunks are skipped one by one."
+            )
+            for path in self._folder.glob(f"{chunk}.ckpt*"):
+                path.unlink()
+            return lambda: None
+
+        def move() -> None:
+            for path in self._folder.glob(f"{chunk}.ckpt*"):
+                suffix = path.name.removeprefix(f"{chunk}.ckpt")
+                path.replace(self._folder / f"input.ckpt{suffix}")
+
+        return move
+
+
+if __name__ == "__main__":
+    program.define_flags()
+    program.run(lambda: infer)

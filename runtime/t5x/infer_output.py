@@ -1,0 +1,188 @@
+"""Writing what inference returns: JSON lines, in chunks that are merged at the end."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from etils import epath
+
+from t5x.errors import UserError
+
+# (predictions, auxiliary values)
+Inferences = tuple[Sequence[Any], Mapping[str, Any]]
+WriteFn = Callable[[str, Inferences, Any, str, Any], None]
+MergeFn = Callable[[str, str, str, int | None], None]
+
+MODES = ("predict", "score", "predict_with_aux")
+
+
+def check_mode(mode: str) -> None:
+    """Raises UserError for an unknown mode."""
+    if mode not in MODES:
+        raise UserError(
+            "`mode` must be one of 'predict', 'score' or 'predict_with_aux'. "
+            f"Got '{mode}'"
+        )
+
+
+def write_inferences_to_file(
+    path: str,
+    inferences: Inferences,
+    task_ds: Any,
+    mode: str,
+    vocabulary: Any = None,
+    json_encoder_cls: type[json.JSONEncoder] | None = None,
+    include_all_inputs: bool = False,
+    input_fields_to_include: Sequence[str] | None = None,
+    output_ids: bool = False,
+) -> None:
+    """Writes one JSON object per example.
+
+    Args:
+        path: file to write; it appears when it is complete.
+        inferences: (predictions, auxiliary values): token ids, or scores.
+        task_ds: the examples, a `tf.data.Dataset` or an iterable of dicts.
+        mode: 'predict', 'score' or 'predict_with_aux'.
+        vocabulary: decodes token ids; needed for predictions.
+        json_encoder_cls: encoder; None means seqio's, which knows arrays.
+        include_all_inputs: write all features, not just those named *_pretokenized.
+        input_fields_to_include: write these features (and their pretokenized forms).
+        output_ids: write the token ids as well.
+
+    Raises:
+        UserError: a wrong mode, no vocabulary, or both choices of inputs.
+    """
+    check_mode(mode)
+    if mode != "score" and vocabulary is None:
+        raise UserError(
+            "The `vocabulary` parameter is required in `predict` and "
+            "`predict_with_aux` modes"
+        )
+    if include_all_inputs and input_fields_to_include is not None:
+        raise UserError(
+            "include_all_inputs and input_fields_to_include should not be set "
+            "simultaneously."
+        )
+    if json_encoder_cls is None:
+        import seqio
+
+        json_encoder_cls = seqio.TensorAndNumpyEncoder
+    predictions, aux = inferences
+    examples = (
+        task_ds.as_numpy_iterator()
+        if hasattr(task_ds, "as_numpy_iterator")
+        else task_ds
+    )
+    target = epath.Path(path)
+    temporary = target.with_name(f"{target.name}.tmp")
+    with temporary.open("w") as file:
+        for i, example in enumerate(examples):
+            names = _chosen(example, include_all_inputs, input_fields_to_include)
+            line: dict[str, Any] = {"inputs": {k: _plain(example[k]) for k in names}}
+            if mode == "score":
+                line["score"] = _plain(predictions[i])
+            else:
+                line["prediction"] = _text(vocabulary, predictions[i])
+                if output_ids:
+                    line["prediction_tokens"] = _without_padding(predictions[i])
+            if aux and mode != "predict":
+                line["aux"] = jax.tree.map(
+                    lambda v, i=i: _plain(v[i]),
+                    aux,
+                    is_leaf=lambda v: isinstance(v, (np.ndarray, list)),
+                )
+            file.write(json.dumps(line, cls=json_encoder_cls) + "\n")
+    temporary.replace(target)
+
+
+def _chosen(
+    example: Mapping[str, Any], everything: bool, fields: Sequence[str] | None
+) -> list[str]:
+    if everything:
+        return list(example)
+    if fields is not None:
+        return [k for k in example if k.removesuffix("_pretokenized") in fields]
+    return [k for k in example if k.endswith("_pretokenized")]
+
+
+def _plain(value: Any) -> Any:
+    """bytes, numpy and jax values -> what JSON has."""
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, (np.ndarray, np.generic, jax.Array)):
+        array = np.asarray(value)
+        if array.dtype == object:
+            return _plain(array.tolist())
+        return array.astype(float).item() if array.ndim == 0 else array.tolist()
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _text(vocabulary: Any, ids: Any) -> Any:
+    """Text of the ids, cut after the first end-of-sequence token."""
+    import tensorflow as tf
+
+    return _plain(vocabulary.decode_tf(tf.constant(ids)).numpy())
+
+
+def _without_padding(ids: Any) -> list:
+    ids = np.asarray(ids).tolist()
+    return ids[: ids.index(0)] if 0 in ids else ids
+
+
+def merge_chunks_to_file(
+    output_dir: str, output_fname: str, tmp_dir: str, step: int | None
+) -> None:
+    """Joins the chunk files of a task, in order, into one file.
+
+    Raises:
+        FileNotFoundError: there are no chunks.
+        UserError: one is missing.
+    """
+    del step
+    pattern = re.compile(re.escape(output_fname) + r"-chunk(\d{5,})")
+    chunks = {}
+    for path in epath.Path(tmp_dir).iterdir():
+        if found := pattern.fullmatch(path.name):
+            chunks[int(found.group(1))] = path
+    if not chunks:
+        raise FileNotFoundError(
+            f"No chunk results found in {tmp_dir}: did the input contain any examples?"
+        )
+    missing = sorted(set(range(max(chunks) + 1)) - set(chunks))
+    if missing:
+        raise UserError(
+            f"Chunks {missing} of {output_fname} are missing in {tmp_dir}; delete that "
+            "folder and run inference again."
+        )
+    target = epath.Path(output_dir) / output_fname
+    temporary = target.with_name(f"{target.name}.tmp")
+    with temporary.open("wb") as merged:
+        for number in sorted(chunks):
+            with chunks[number].open("rb") as chunk:
+                shutil.copyfileobj(chunk, merged)
+    temporary.replace(target)
+
+
+def split_outputs(outputs: Any) -> Inferences:
+    """(predictions in order, auxiliary values) from what an `infer_fn` returned."""
+    indexed, aux = outputs if isinstance(outputs, tuple) else (outputs, {})
+    return [prediction for _, prediction in indexed], aux
+
+
+def chunk_name(
+    task: str, mode: str, extension: str, shard_id: int, num_shards: int
+) -> str:
+    """Name of the output file of one shard."""
+    return f"{task}-{mode}.{extension}-{shard_id:05}-of-{num_shards:05}"
+
+
+def touch(path: str | os.PathLike) -> None:
+    """Writes an empty marker file."""
+    epath.Path(path).write_text("")

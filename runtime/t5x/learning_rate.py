@@ -1,0 +1,86 @@
+"""Learning-rate schedules: a product of named factors, traced inside jit."""
+
+import difflib
+from collections.abc import Callable
+from typing import Protocol
+
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Int
+
+from t5x.errors import UserError
+
+
+class LearningRateCallable(Protocol):
+    """`f(step) -> learning rate`, both scalars; traced inside the train step."""
+
+    def __call__(self, step: Int[Array, ""]) -> Float[Array, ""]: ...
+
+
+def create_learning_rate_scheduler(
+    factors: str = "constant * linear_warmup * rsqrt_decay",
+    base_learning_rate: float = 0.5,
+    warmup_steps: int = 1000,
+    decay_factor: float = 0.5,
+    steps_per_decay: int = 20000,
+    steps_per_cycle: int = 100000,
+    step_offset: int = 0,
+    min_learning_rate: float = 1e-8,
+) -> LearningRateCallable:
+    """Returns the schedule that multiplies the factors named in `factors`.
+
+    With s = max(0, step - step_offset) and w = warmup_steps the factors are
+
+    - `constant`: base_learning_rate
+    - `linear_warmup`: min(1, s / w)
+    - `linear_decay`: base_learning_rate * min(s / w, 1 + decay_factor * (w - s))
+    - `rsqrt_decay`: 1 / sqrt(max(s, w))
+    - `rsqrt_normalized_decay`: sqrt(w) / sqrt(max(s, w))
+    - `decay_every`: decay_factor ** (s // steps_per_decay)
+    - `cosine_decay`: (1 + cos(pi * (max(0, s - w) / steps_per_cycle mod 1))) / 2
+
+    Args:
+        factors: names joined by `*`.
+        min_learning_rate: floor of the result.
+
+    Raises:
+        UserError: a factor has an unknown name.
+    """
+    schedules: dict[str, Callable] = {
+        "constant": lambda s: base_learning_rate,
+        "linear_warmup": lambda s: jnp.minimum(1.0, s / warmup_steps),
+        "linear_decay": lambda s: (
+            base_learning_rate
+            * jnp.minimum(s / warmup_steps, 1.0 + decay_factor * (warmup_steps - s))
+        ),
+        "rsqrt_decay": lambda s: 1.0 / jnp.sqrt(jnp.maximum(s, warmup_steps)),
+        "rsqrt_normalized_decay": lambda s: (
+            jnp.sqrt(float(warmup_steps)) / jnp.sqrt(jnp.maximum(s, warmup_steps))
+        ),
+        "decay_every": lambda s: decay_factor ** (s // steps_per_decay),
+        "cosine_decay": lambda s: _half_cosine(
+            jnp.maximum(0.0, s - warmup_steps) / float(steps_per_cycle)
+        ),
+    }
+    names = [name.strip() for name in factors.split("*")]
+    for name in names:
+        if name not in schedules:
+            near = difflib.get_close_matches(name, schedules, n=1)
+            raise UserError(
+                f"create_learning_rate_scheduler.factors = {factors!r}: unknown factor "
+                f"{name!r}"
+                + (f"; did you mean {near[0]!r}?" if near else "")
+                + f" Known factors: {', '.join(schedules)}."
+            )
+
+    def learning_rate(step: Int[ArrayLike, ""]) -> Float[Array, ""]:
+        s = jnp.maximum(0.0, jnp.asarray(step) - step_offset)
+        rate: ArrayLike = 1.0
+        for name in names:
+            rate = rate * schedules[name](s)
+        return jnp.maximum(rate, min_learning_rate).astype(jnp.float32)
+
+    return learning_rate
+
+
+def _half_cosine(progress: Float[Array, ""]) -> Float[Array, ""]:
+    return jnp.maximum(0.0, 0.5 * (1.0 + jnp.cos(jnp.pi * (progress % 1.0))))

@@ -1,0 +1,207 @@
+"""Cross entropy with label smoothing and z-loss, and its normalisation."""
+
+import enum
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from t5x.errors import UserError
+
+
+def _cross_entropy(logits: Array, targets: Array, z_loss: float | Array):
+    log_z = jax.scipy.special.logsumexp(logits, axis=-1)
+    loss = -jnp.sum(targets * (logits - log_z[..., None]), axis=-1)
+    total_z_loss = z_loss * lax.square(log_z)
+    return (loss + total_z_loss, total_z_loss), log_z
+
+
+@jax.custom_vjp
+def cross_entropy_with_logits(
+    logits: Float[Array, "*batch vocab"],
+    targets: Float[Array, "*batch vocab"],
+    z_loss: float | Float[Array, ""],
+) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
+    """Cross entropy plus `z_loss` * log(Z)^2, where Z is the sum of exp(logits).
+
+    The z-loss (Mesh TensorFlow; Chowdhery et al. 2022, section 5) keeps logits from
+    drifting away from log probabilities. The gradient is written out: it keeps the logits
+    and log(Z) only, and is exact for targets that sum to 1. It treats the second result
+    as a figure to report, through which no gradient flows.
+
+    Args:
+        logits: unnormalised log probabilities.
+        targets: one-hot or smoothed target distribution.
+        z_loss: coefficient, which has no gradient.
+
+    Returns:
+        The loss, z-loss included, and the z-loss alone.
+    """
+    return _cross_entropy(logits, targets, z_loss)[0]
+
+
+def _cross_entropy_forward(logits, targets, z_loss):
+    result, log_z = _cross_entropy(logits, targets, z_loss)
+    return result, (logits, targets, z_loss, log_z)
+
+
+def _cross_entropy_backward(residuals, cotangents):
+    logits, targets, z_loss, log_z = residuals
+    g = cotangents[0][..., None]
+    log_z = log_z[..., None]
+    log_softmax = logits - log_z
+    d_logits = (1 + 2 * z_loss * log_z) * jnp.exp(log_softmax) - targets
+    return (
+        (g * d_logits).astype(logits.dtype),
+        (-g * log_softmax).astype(targets.dtype),
+        jnp.zeros_like(z_loss),
+    )
+
+
+cross_entropy_with_logits.defvjp(_cross_entropy_forward, _cross_entropy_backward)
+
+
+def compute_weighted_cross_entropy(
+    logits: Float[Array, "batch length vocab"],
+    targets: Int[Array, "batch length"],
+    weights: Float[Array, "batch length"] | None = None,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    loss_normalizing_factor: float | Float[Array, ""] | None = None,
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
+    """Summed (not mean) cross entropy of a batch.
+
+    Args:
+        logits: of every position.
+        targets: token ids.
+        weights: of the positions; None is 1 everywhere.
+        label_smoothing: probability shared by all tokens but the target (Szegedy et al.
+            2016). The entropy of the smoothed target, the least possible loss, is
+            subtracted.
+        z_loss: see `cross_entropy_with_logits`.
+        loss_normalizing_factor: divides the loss and the z-loss.
+
+    Returns:
+        Loss (z-loss included), z-loss, and the sum of the weights.
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    if logits.ndim != targets.ndim + 1:
+        raise ValueError(
+            f"logits of shape {logits.shape} need targets with one axis less, but "
+            f"targets have shape {targets.shape}"
+        )
+    vocab_size = logits.shape[-1]
+    confidence = 1.0 - label_smoothing
+    others = label_smoothing / max(vocab_size - 1, 1)
+    # 1e-20 makes 0 * log(0) a 0.
+    entropy = -(
+        confidence * jnp.log(confidence)
+        + (vocab_size - 1) * others * jnp.log(others + 1e-20)
+    )
+    is_target = targets[..., None] == jnp.arange(vocab_size)
+    soft_targets = jnp.where(is_target, confidence, others).astype(jnp.float32)
+    loss, total_z_loss = cross_entropy_with_logits(logits, soft_targets, z_loss)
+    loss = loss - entropy
+    weight_sum = jnp.asarray(targets.size, jnp.float32)
+    if weights is not None:
+        loss = loss * weights
+        total_z_loss = total_z_loss * weights
+        weight_sum = jnp.sum(weights)
+    if loss_normalizing_factor is not None:
+        loss = loss / loss_normalizing_factor
+        total_z_loss = total_z_loss / loss_normalizing_factor
+    return jnp.sum(loss), jnp.sum(total_z_loss), weight_sum
+
+
+@enum.unique
+class SpecialLossNormalizingFactor(enum.Enum):
+    """Factors that depend on the batch.
+
+    NUM_REAL_TARGET_TOKENS: sum of the loss weights.
+    NUM_TOTAL_TARGET_TOKENS: number of positions, padding included.
+    AVERAGE_PER_SEQUENCE: mean over the sequences of the mean over a sequence's tokens.
+    """
+
+    NUM_REAL_TARGET_TOKENS = 1
+    NUM_TOTAL_TARGET_TOKENS = 2
+    AVERAGE_PER_SEQUENCE = 3
+
+
+def convert_special_loss_normalizing_factor_to_enum(
+    x: str,
+) -> SpecialLossNormalizingFactor:
+    """Returns the factor of that name in any case; gin files cannot write enums.
+
+    Raises:
+        UserError: there is no such factor.
+    """
+    try:
+        return SpecialLossNormalizingFactor[x.upper()]
+    except KeyError:
+        names = ", ".join(factor.name for factor in SpecialLossNormalizingFactor)
+        raise UserError(
+            f"LOSS_NORMALIZING_FACTOR = {x!r}: use None, a number, or one of {names}"
+        ) from None
+
+
+def _sum_over_segment(
+    positions: Int[Array, "batch length"],
+    segment_ids: Int[Array, "batch length"],
+    weights: Float[Array, "batch length"],
+) -> Float[Array, "batch length"]:
+    """Sum of the weights of the packed sequence that a position belongs to; 0 at padding.
+
+    A sequence starts where the position is 0 or the segment id changes; padding (segment
+    0) comes last.
+    """
+    changes = jnp.diff(segment_ids, axis=-1, prepend=segment_ids[:, :1]) != 0
+    starts = (positions == 0) | changes
+    # Padding positions are 0 too: each one becomes a sequence with no weight.
+    sequence = jnp.cumsum(starts, axis=-1)
+    weights = jnp.where(segment_ids != 0, weights, 0.0)
+    length = weights.shape[-1]
+
+    def sums_of_row(sequence, weights):
+        sums = jax.ops.segment_sum(weights, sequence, num_segments=length + 1)
+        return sums[sequence]
+
+    return jax.vmap(sums_of_row)(sequence, weights)
+
+
+def get_loss_normalizing_factor_and_weights(
+    loss_normalizing_factor: float | str | SpecialLossNormalizingFactor | None,
+    batch: Mapping[str, Array],
+) -> tuple[float | Float[Array, ""] | None, Float[Array, "batch length"] | None]:
+    """Turns a special factor into a number, and gives the weights that go with it.
+
+    Args:
+        loss_normalizing_factor: None and numbers come back as they are, with the batch's
+            `decoder_loss_weights`.
+        batch: `decoder_target_tokens`, optionally `decoder_loss_weights` (default: 1 at
+            every token but padding), and for packed rows `decoder_segment_ids` and
+            `decoder_positions`.
+    """
+    factor = loss_normalizing_factor
+    weights = batch.get("decoder_loss_weights")
+    if isinstance(factor, str):
+        factor = convert_special_loss_normalizing_factor_to_enum(factor)
+    if not isinstance(factor, SpecialLossNormalizingFactor):
+        return factor, weights
+    targets = batch["decoder_target_tokens"]
+    if weights is None:
+        weights = jnp.asarray(targets > 0, jnp.float32)
+    if factor is SpecialLossNormalizingFactor.NUM_TOTAL_TARGET_TOKENS:
+        return targets.size, weights
+    if factor is SpecialLossNormalizingFactor.AVERAGE_PER_SEQUENCE:
+        if "decoder_segment_ids" in batch:
+            totals = _sum_over_segment(
+                batch["decoder_positions"], batch["decoder_segment_ids"], weights
+            )
+        else:
+            totals = jnp.sum(weights, axis=-1, keepdims=True)
+        weights = jnp.where(totals != 0, weights / jnp.where(totals != 0, totals, 1), 0)
+    return jnp.sum(weights), weights

@@ -1,0 +1,37 @@
+"""Models: the page of names under which gin files and user code find them."""
+
+from t5x.base_model import (
+    BaseModel,
+    BaseTransformerModel,
+    DecodeFnCallable,
+    TokensIdsToLogitsCallable,
+    get_input_vocabulary,
+    get_output_vocabulary,
+)
+from t5x.decoder_only import DecoderOnlyModel, remove_prefix
+from t5x.encoder_decoder import DecoderParams, EncoderDecoderModel
+from t5x.metrics import MetricsMap
+from t5x.model_metrics import (
+    compute_base_metrics,
+    compute_metrics,
+    compute_weighted_accuracy,
+    count_packed_examples,
+)
+
+__all__ = [
+    "BaseModel",
+    "BaseTransformerModel",
+    "DecodeFnCallable",
+    "DecoderOnlyModel",
+    "DecoderParams",
+    "EncoderDecoderModel",
+    "MetricsMap",
+    "TokensIdsToLogitsCallable",
+    "compute_base_metrics",
+    "compute_metrics",
+    "compute_weighted_accuracy",
+    "count_packed_examples",
+    "get_input_vocabulary",
+    "get_output_vocabulary",
+    "remove_prefix",
+]

@@ -1,0 +1,113 @@
+"""What an optimizer is: a definition, its state, and the two together with a target."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import flax.core
+import flax.struct
+from flax import traverse_util
+from flax.serialization import from_state_dict, to_state_dict
+
+PyTree = Any
+
+
+class OptimizerState(flax.struct.PyTreeNode):
+    """Number of updates made (int32 scalar), and the state of each parameter.
+
+    Where an optimizer stands for its axis names, `step` is None.
+    """
+
+    step: Any
+    param_states: PyTree
+
+
+class OptimizerDef:
+    """Base class of optimizers: pure functions of parameters, state and gradients.
+
+    A subclass that is to be partitioned by axis names also has
+    `derive_logical_axes(optimizer, param_logical_axes) -> Optimizer`, and one that needs
+    the names beforehand has `set_param_axes(param_logical_axes)`.
+    """
+
+    def __init__(self, hyper_params: Any):
+        self.hyper_params = hyper_params
+
+    def init_state(self, params: PyTree) -> OptimizerState:
+        """State before the first update."""
+        raise NotImplementedError
+
+    def apply_gradient(
+        self, hyper_params: Any, params: PyTree, state: OptimizerState, grads: PyTree
+    ) -> tuple[PyTree, OptimizerState]:
+        """New parameters and state."""
+        raise NotImplementedError
+
+    def update_hyper_params(self, **overrides: Any) -> Any:
+        """The hyper-parameters with some replaced (all by `hyper_params=`)."""
+        hyper_params = overrides.pop("hyper_params", self.hyper_params)
+        return hyper_params.replace(**overrides) if overrides else hyper_params
+
+    def create(self, target: PyTree) -> "Optimizer":
+        """Joins the definition with parameters and their initial state."""
+        return Optimizer(self, self.init_state(target), target)
+
+    def state_dict(self, target: PyTree, state: OptimizerState) -> dict[str, Any]:
+        """`{'target': ..., 'state': {'step': ..., 'param_states': ...}}`."""
+        return {"target": to_state_dict(target), "state": to_state_dict(state)}
+
+    def restore_state(
+        self, opt_target: PyTree, opt_state: OptimizerState, state_dict: Mapping
+    ) -> tuple[PyTree, OptimizerState]:
+        """Target and state with the values of `state_dict`."""
+        return (
+            from_state_dict(opt_target, state_dict["target"]),
+            from_state_dict(opt_state, state_dict["state"]),
+        )
+
+
+class Optimizer(flax.struct.PyTreeNode):
+    """An optimizer definition with the parameters (target) that it updates."""
+
+    optimizer_def: OptimizerDef = flax.struct.field(pytree_node=False)
+    state: OptimizerState
+    target: PyTree
+
+    def apply_gradient(
+        self, grads: PyTree, **hyper_param_overrides: Any
+    ) -> "Optimizer":
+        """One update; keywords such as `learning_rate` replace hyper-parameters."""
+        target, state = self.optimizer_def.apply_gradient(
+            self.optimizer_def.update_hyper_params(**hyper_param_overrides),
+            self.target,
+            self.state,
+            grads,
+        )
+        return self.replace(target=target, state=state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """`{'target': ..., 'state': {'step': ..., 'param_states': ...}}`."""
+        return self.optimizer_def.state_dict(self.target, self.state)
+
+    def restore_state(self, state_dict: Mapping) -> "Optimizer":
+        """The optimizer with the values of `state_dict`."""
+        target, state = self.optimizer_def.restore_state(
+            self.target, self.state, state_dict
+        )
+        return self.replace(target=target, state=state)
+
+
+def flatten(tree: PyTree) -> dict[str, Any]:
+    """Leaves of a nested dictionary by '/'-joined path."""
+    return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
+
+
+def unflatten(flat: Mapping[str, Any], like: Mapping) -> Mapping:
+    """Inverse of `flatten`; a FrozenDict if `like` is one."""
+    return as_container(traverse_util.unflatten_dict(dict(flat), sep="/"), like)
+
+
+def as_container(tree: PyTree, like: PyTree) -> Any:
+    """`tree` frozen or not as `like` is, so that both are the same pytree."""
+    if isinstance(like, flax.core.FrozenDict):
+        return flax.core.freeze(tree)
+    return flax.core.unfreeze(tree)

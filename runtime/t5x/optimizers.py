@@ -1,0 +1,70 @@
+"""Optimizers: the page of names under which gin files and user code find them.
+
+Adafactor has its own module, `t5x.adafactor`. `amos` has no PyPI package and is absent.
+"""
+
+from collections.abc import Sequence
+
+import optax
+import optax.contrib
+
+from t5x.multi_optimizer import MultiOptimizer
+from t5x.optax_wrapper import (
+    OptaxStatePartitionRules,
+    OptaxWrapper,
+    wrap_optax_optimizer,
+)
+from t5x.optimizer_base import Optimizer, OptimizerDef, OptimizerState
+
+__all__ = [
+    "MultiOptimizer",
+    "OptaxStatePartitionRules",
+    "OptaxWrapper",
+    "Optimizer",
+    "OptimizerDef",
+    "OptimizerDefType",
+    "OptimizerState",
+    "OptimizerStateType",
+    "OptimizerType",
+    "adabelief",
+    "adagrad",
+    "adam",
+    "adamw",
+    "chain",
+    "dpsgd",
+    "fromage",
+    "lamb",
+    "lars",
+    "lion",
+    "noisy_sgd",
+    "radam",
+    "rmsprop",
+    "sgd",
+    "wrap_optax_optimizer",
+    "yogi",
+]
+
+OptimizerType = Optimizer
+OptimizerDefType = OptimizerDef
+OptimizerStateType = OptimizerState
+
+
+def chain(transformations: Sequence[optax.GradientTransformation]) -> OptaxWrapper:
+    """Wraps `optax.chain` of a sequence (gin has no variable arguments)."""
+    return OptaxWrapper(optax.chain(*transformations))
+
+
+adabelief = wrap_optax_optimizer(optax.adabelief)
+adagrad = wrap_optax_optimizer(optax.adagrad)
+adam = wrap_optax_optimizer(optax.adam)
+adamw = wrap_optax_optimizer(optax.adamw)
+dpsgd = wrap_optax_optimizer(optax.contrib.dpsgd)
+fromage = wrap_optax_optimizer(optax.fromage)
+lamb = wrap_optax_optimizer(optax.lamb)
+lars = wrap_optax_optimizer(optax.lars)
+lion = wrap_optax_optimizer(optax.lion)
+noisy_sgd = wrap_optax_optimizer(optax.noisy_sgd)
+radam = wrap_optax_optimizer(optax.radam)
+rmsprop = wrap_optax_optimizer(optax.rmsprop)
+sgd = wrap_optax_optimizer(optax.sgd)
+yogi = wrap_optax_optimizer(optax.yogi)

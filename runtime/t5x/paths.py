@@ -1,0 +1,21 @@
+"""Paths as users write them: local ones may be relative, others are URLs (gs://)."""
+
+import copy
+import os
+from typing import Any
+
+
+def absolute(path: str | os.PathLike) -> str:
+    """An absolute local path, or a URL as it is. (orbax wants no relative paths.)"""
+    text = os.fspath(path)
+    return text if "://" in text else os.path.abspath(text)
+
+
+def with_absolute_path(restore_cfg: Any) -> Any:
+    """A copy of a RestoreCheckpointConfig whose paths are absolute."""
+    cfg = copy.copy(restore_cfg)
+    if isinstance(cfg.path, (str, os.PathLike)):
+        cfg.path = absolute(cfg.path)
+    else:
+        cfg.path = [absolute(path) for path in cfg.path]
+    return cfg

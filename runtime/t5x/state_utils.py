@@ -1,0 +1,156 @@
+"""Operations on state dictionaries, the nested form of train states in checkpoints."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+from flax import traverse_util
+
+from t5x.errors import UserError
+
+_SPEC_KEYS = frozenset({"driver", "kvstore", "metadata"})
+
+
+def tensorstore_leaf(_: Any, value: Mapping) -> bool:
+    """Whether a node is a TensorStore spec, which stands for an array."""
+    return set(value) >= _SPEC_KEYS
+
+
+def flatten_state_dict(
+    state_dict: Mapping[str, Any], keep_empty_nodes: bool = False
+) -> dict[str, Any]:
+    """Leaves (arrays and TensorStore specs) by '/'-joined name."""
+    return traverse_util.flatten_dict(
+        state_dict,
+        is_leaf=tensorstore_leaf,
+        keep_empty_nodes=keep_empty_nodes,
+        sep="/",
+    )
+
+
+def _unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    return traverse_util.unflatten_dict(dict(flat), sep="/")
+
+
+def get_name_tree(
+    state_dict: Mapping[str, Any], keep_empty_nodes: bool = False
+) -> dict[str, Any]:
+    """A tree like `state_dict` with the '/'-joined name of each leaf as its value."""
+    flat = traverse_util.flatten_dict(state_dict, keep_empty_nodes=keep_empty_nodes)
+    return traverse_util.unflatten_dict({path: "/".join(path) for path in flat})
+
+
+def intersect_state(
+    state_dict: Mapping[str, Any], intersect_state_dict: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The entries of `state_dict` whose names `intersect_state_dict` has too."""
+    wanted = flatten_state_dict(intersect_state_dict)
+    kept = {}
+    for name, value in flatten_state_dict(state_dict).items():
+        if name in wanted:
+            kept[name] = value
+        else:
+            logging.warning("Not restoring %s: it is not in the checkpoint", name)
+    return _unflatten(kept)
+
+
+def merge_state(
+    state_dict: Mapping[str, Any],
+    from_scratch_state: Mapping[str, Any],
+    overwrite: bool = False,
+) -> dict[str, Any]:
+    """Adds the entries that only `from_scratch_state` has.
+
+    With `overwrite`, entries that both have come from `from_scratch_state` as well.
+    """
+    merged = flatten_state_dict(state_dict)
+    for name, value in flatten_state_dict(from_scratch_state).items():
+        if overwrite or name not in merged:
+            logging.warning("Initializing %s from scratch", name)
+            merged[name] = value
+    return _unflatten(merged)
+
+
+def _find_rule(
+    name: str, assignment_map: Sequence[tuple[str, str | None]]
+) -> tuple[str, str | None] | None:
+    """The pattern of the first rule that matches, and the old name or None to drop."""
+    for pattern, replacement in assignment_map:
+        match = re.fullmatch(pattern, name)
+        if match:
+            old = None if replacement is None else match.expand(replacement)
+            return pattern, old
+    return None
+
+
+def apply_assignment_map(
+    ckpt_optimizer_state: Mapping[str, Any],
+    optimizer_state: Mapping[str, Any],
+    assignment_map: Sequence[tuple[str, str | None]],
+    require_all_rules_match: bool = True,
+    *,
+    is_resuming: bool = False,
+) -> Mapping[str, Any]:
+    """Renames the entries of a checkpoint to those of the current model.
+
+    Each rule is a pattern for the whole '/'-joined *new* name
+    (`target/...`, `state/param_states/...`) and a replacement that expands to the old
+    name, or None to leave the entry out. The first rule that matches counts. Entries
+    that were read under a new name lose the old one; two new names may read the same
+    old one; all other entries keep their names.
+
+    Args:
+        ckpt_optimizer_state: state dictionary of the checkpoint.
+        optimizer_state: state dictionary of the current model.
+        assignment_map: the rules.
+        require_all_rules_match: whether a rule without any match is an error.
+        is_resuming: a run that continues has been renamed before, so nothing happens.
+
+    Raises:
+        UserError: an old name is not in the checkpoint, or a rule matches nothing.
+    """
+    if is_resuming:
+        return ckpt_optimizer_state
+    checkpoint = flatten_state_dict(ckpt_optimizer_state)
+    renamed: dict[str, Any] = {}
+    dropped: set[str] = set()
+    read: set[str] = set()
+    used: set[str] = set()
+    for name in flatten_state_dict(optimizer_state):
+        rule = _find_rule(name, assignment_map)
+        if rule is None:
+            if name not in checkpoint:
+                logging.warning("Neither a rule nor the checkpoint has %s", name)
+            continue
+        pattern, old = rule
+        used.add(pattern)
+        if old is None:
+            logging.info("Dropping %s (rule %s)", name, pattern)
+            dropped.add(name)
+            continue
+        if old not in checkpoint:
+            raise UserError(
+                f"Parameter '{old}' does not exist in restore checkpoint. It is wanted "
+                f"for '{name}' by rule '{pattern}'. "
+                f"Must be one of: {sorted(checkpoint)}"
+            )
+        logging.info("Reading %s from %s (rule %s)", name, old, pattern)
+        read.add(old)
+        renamed[name] = checkpoint[old]
+
+    unused = [pattern for pattern, _ in assignment_map if pattern not in used]
+    if require_all_rules_match and unused:
+        names = ", ".join(f"'{pattern}'" for pattern in unused)
+        raise UserError(
+            f"Unused patterns in `assignment_map`: {{{names}}}. A pattern must match "
+            "the whole new name, such as 'target/decoder/.*'."
+        )
+    # A name that was both read under another one and is wanted itself stays: rules may
+    # rotate names.
+    wanted = set(flatten_state_dict(optimizer_state))
+    for name, value in checkpoint.items():
+        keeps_name = name in wanted or name not in read
+        if keeps_name and name not in dropped and name not in renamed:
+            renamed[name] = value
+    return _unflatten(renamed)

@@ -1,0 +1,98 @@
+"""TensorBoard event files."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from tensorboardX import FileWriter
+from tensorboardX import summary as summary_lib
+from tensorboardX.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboardX.proto.tensor_pb2 import TensorProto
+from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
+
+
+class TensorBoardWriter:
+    """Writes TensorBoard event files. Has the methods of clu's `MetricWriter`.
+
+    (clu's own interface class cannot be imported without TensorFlow.) Videos, hyper
+    parameters and custom summaries have no place in these files and raise.
+    """
+
+    def __init__(self, logdir: str):
+        self._file = FileWriter(logdir, flush_secs=10)
+
+    def write_scalars(self, step: int, scalars: Mapping[str, Any]) -> None:
+        """Writes scalars of one step."""
+        values = [
+            Summary.Value(tag=name, simple_value=float(np.asarray(value).reshape(())))
+            for name, value in scalars.items()
+        ]
+        self._file.add_summary(Summary(value=values), step)
+
+    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
+        """Writes texts (Markdown) of one step."""
+        metadata = SummaryMetadata(
+            plugin_data=SummaryMetadata.PluginData(plugin_name="text")
+        )
+        for name, text in texts.items():
+            tensor = TensorProto(
+                dtype="DT_STRING",
+                string_val=[text.encode()],
+                tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
+            )
+            value = Summary.Value(tag=name, metadata=metadata, tensor=tensor)
+            self._file.add_summary(Summary(value=[value]), step)
+
+    def write_images(self, step: int, images: Mapping[str, Any]) -> None:
+        """Writes images [n, h, w, c] or [h, w, c] of one step."""
+        for name, image in images.items():
+            array = np.asarray(image)
+            layout = "NHWC" if array.ndim == 4 else "HWC"
+            self._file.add_summary(
+                summary_lib.image(name, array, dataformats=layout), step
+            )
+
+    def write_audios(
+        self, step: int, audios: Mapping[str, Any], *, sample_rate: int
+    ) -> None:
+        """Writes sounds [n, t, c] in [-1, 1] of one step."""
+        for name, sounds in audios.items():
+            for number, sound in enumerate(np.asarray(sounds)):
+                self._file.add_summary(
+                    summary_lib.audio(f"{name}/{number}", sound, sample_rate), step
+                )
+
+    def write_histograms(
+        self,
+        step: int,
+        arrays: Mapping[str, Any],
+        num_buckets: Mapping[str, int] | None = None,
+    ) -> None:
+        """Writes histograms of one step."""
+        for name, array in arrays.items():
+            buckets = (num_buckets or {}).get(name) or 30
+            self._file.add_summary(
+                summary_lib.histogram(name, np.asarray(array), bins=buckets), step
+            )
+
+    def write_summaries(
+        self, step: int, values: Mapping[str, Any], metadata: Any = None
+    ) -> None:
+        """Refuses summaries of custom plugins."""
+        raise TypeError(f"cannot write custom summaries {sorted(values)}")
+
+    def write_videos(self, step: int, videos: Mapping[str, Any]) -> None:
+        """Refuses videos."""
+        raise TypeError(f"cannot write videos {sorted(videos)}")
+
+    def write_hparams(self, hparams: Mapping[str, Any]) -> None:
+        """Refuses hyper parameters: the gin configuration is written as a text."""
+        raise TypeError(f"cannot write hyper parameters {sorted(hparams)}")
+
+    def flush(self) -> None:
+        """Writes out what is still in memory."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Flushes and closes the file."""
+        self._file.close()

@@ -1,0 +1,283 @@
+"""`python -m t5x.train`: trains a model as a gin configuration says."""
+
+import contextlib
+import functools
+import gc
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from etils import epath
+
+from t5x import datasets as datasets_lib
+from t5x import (
+    distributed,
+    iterators,
+    paths,
+    program,
+    run_record,
+    state_init,
+    train_loop,
+    vocabularies,
+)
+from t5x import train_setup as setup
+from t5x.checkpoint_config import CheckpointConfig
+from t5x.data_config import DatasetConfig
+from t5x.errors import UserError
+from t5x.inference_evaluator import EvaluatorConstructor
+from t5x.metrics_writer import to_host
+from t5x.preemption import PreemptionGuard
+from t5x.progress import Progress, announce
+from t5x.train_loop import TRAIN_METRIC_KEY, run_actions
+from t5x.train_schedule import make_schedule
+from t5x.trainer import BaseTrainerConstructor
+from t5x.trainer_actions import BaseAction
+
+__all__ = ["TRAIN_METRIC_KEY", "run_actions", "train"]
+
+
+def train(
+    *,
+    model: Any,
+    train_dataset_cfg: DatasetConfig,
+    train_eval_dataset_cfg: DatasetConfig | None,
+    infer_eval_dataset_cfg: DatasetConfig | None,
+    checkpoint_cfg: CheckpointConfig,
+    partitioner: Any,
+    trainer_cls: BaseTrainerConstructor,
+    model_dir: str,
+    total_steps: int,
+    eval_steps: int,
+    eval_period: int,
+    relative_steps: int | None = None,
+    stats_period: int | None = None,
+    random_seed: int | None,
+    use_hardware_rng: bool = False,
+    summarize_config_fn: Callable[[str, Any, int], None],
+    inference_evaluator_cls: EvaluatorConstructor | None = None,
+    get_dataset_fn: Callable[..., Any] = datasets_lib.get_dataset,
+    concurrent_metrics: bool = True,
+    actions: Mapping[str, Sequence[BaseAction]] | None = None,
+    train_eval_get_dataset_fn: Callable[
+        ..., Mapping[str, Any]
+    ] = datasets_lib.get_training_eval_datasets,
+    run_eval_before_training: bool = False,
+    train_state_initializer_cls: Callable[..., Any] = state_init.TrainStateInitializer,
+    use_orbax: bool = True,
+    verify_matching_vocabs_fn: Callable[..., None]
+    | None = vocabularies.verify_matching_vocabs,
+    gc_period: int = 0,
+) -> tuple[int, Any]:
+    """Trains a model; evaluates and saves it on the way and at the end.
+
+    Interrupted by SIGTERM it saves everything and raises PreemptionError; started again
+    with the same arguments it goes on as if it had never stopped.
+
+    Args:
+        model: a `BaseModel`.
+        train_dataset_cfg: training data.
+        train_eval_dataset_cfg: data for evaluation with teacher forcing, or None.
+        infer_eval_dataset_cfg: data for evaluation by decoding, or None.
+        checkpoint_cfg: what to restore and what to save; either part may be None.
+        partitioner: partitioner of model and data.
+        trainer_cls: constructor of the trainer, called by keyword.
+        model_dir: folder of checkpoints, metrics and results.
+        total_steps: step at which training ends.
+        eval_steps: batches of an evaluation with teacher forcing.
+        eval_period: steps between evaluations, from the first step of the run.
+        relative_steps: steps to train from where the run begins; replaces total_steps.
+        stats_period: steps over which training metrics are averaged; default: the
+            shortest of the other periods.
+        random_seed: seed of initialisation and dropout; None draws one and uses the
+            fast generator.
+        use_hardware_rng: use the fast generator, whose numbers depend on the sharding.
+        summarize_config_fn: called with (model_dir, metric writer, step).
+        inference_evaluator_cls: evaluator that decodes; None means `seqio.Evaluator`.
+        get_dataset_fn: makes the training data, see `datasets.GetDatasetCallable`.
+        concurrent_metrics: compute inference metrics while training goes on. Actions
+            for TRAIN and INFER_EVAL need False.
+        actions: 'TRAIN' | 'TRAIN_EVAL' | 'INFER_EVAL' -> actions.
+        train_eval_get_dataset_fn: makes the data for teacher forcing.
+        run_eval_before_training: evaluate the initial model too.
+        train_state_initializer_cls: constructor of the state initializer.
+        use_orbax: write orbax checkpoints, not the legacy layout.
+        verify_matching_vocabs_fn: raises where data and model do not fit, or None.
+        gc_period: steps between garbage collections; 0 leaves them to Python.
+
+    Returns:
+        (last step, last train state).
+
+    Raises:
+        UserError: a setting is wrong; the message says how to mend it.
+        PreemptionError: interrupted, with everything saved.
+    """
+    model_dir = paths.absolute(model_dir)
+    epath.Path(model_dir).mkdir(parents=True, exist_ok=True)
+    record = run_record.RunRecord(model_dir)
+    distributed.sync_global_devices("run_record")
+    action_map = setup.parse_actions(actions, concurrent_metrics)
+    save_cfg = checkpoint_cfg.save
+    feature_converter_cls = setup.converter_of(model)
+    verify = functools.partial(
+        setup.verify_vocabs, verify_matching_vocabs_fn, get_dataset_fn, model
+    )
+    with PreemptionGuard() as guard, contextlib.ExitStack() as stack:
+        stack.enter_context(guard.interruptible())
+
+        # ---- Randomness ----
+        init_rng, trainer_rng = setup.make_rngs(random_seed, use_hardware_rng, record)
+
+        # ---- Data ----
+        verify(train_dataset_cfg)
+        layout = partitioner.get_data_layout(train_dataset_cfg.batch_size)
+        train_iter = iterators.prepare_train_iter(
+            get_dataset_fn(
+                setup.with_seed(train_dataset_cfg, record),
+                layout.shard_id,
+                layout.num_shards,
+                feature_converter_cls,
+            ),
+            checkpoint_cfg=checkpoint_cfg,
+            partitioner=partitioner,
+            data_layout=layout,
+        )
+        stack.callback(train_iter.close)
+        train_eval_datasets: Mapping[str, Any] = {}
+        if train_eval_dataset_cfg is not None:
+            verify(train_eval_dataset_cfg)
+            train_eval_datasets = train_eval_get_dataset_fn(
+                train_eval_dataset_cfg,
+                layout.shard_id,
+                layout.num_shards,
+                eval_steps,
+                feature_converter_cls,
+            )
+
+        # ---- Train state, the first there is: 1. newest checkpoint in model_dir,
+        # ---- 2. checkpoint_cfg.restore, 3. from scratch ----
+        tick = time.time()
+        initializer = train_state_initializer_cls(
+            optimizer_def=model.optimizer_def,
+            init_fn=model.get_initial_variables,
+            input_shapes={
+                name: (layout.batch_size, *spec.shape[1:])
+                for name, spec in train_iter.element_spec.items()
+            },
+            input_types={n: spec.dtype for n, spec in train_iter.element_spec.items()},
+            partitioner=partitioner,
+        )
+        train_state, manager, source = setup.restore_or_init(
+            initializer,
+            partitioner,
+            checkpoint_cfg,
+            model_dir,
+            train_iter,
+            init_rng,
+            use_orbax,
+        )
+        if manager is not None:
+            stack.callback(manager.close)
+        first_batch_ready = train_iter.peek_async()
+        step = int(to_host(train_state.step))
+        init_seconds = time.time() - tick
+        what = f"restored {source}" if source else "initialised from scratch"
+        announce(f"step {step:,}  {what} ({init_seconds:.1f}s)")
+        state_init.log_model_info(
+            os.path.join(model_dir, "model-info.txt"),
+            initializer.global_train_state_shape,
+            partitioner,
+        )
+
+        # ---- Schedule ----
+        resumed = setup.is_in(source, model_dir)
+        first_step = setup.first_step_of(record, step, resumed)
+        if relative_steps:
+            total_steps = first_step + relative_steps
+        if total_steps < step:
+            raise UserError(
+                f"Unexpected total_steps ({total_steps}) < checkpoint step ({step}) of "
+                f"{source}: give more steps (TRAIN_STEPS counts from 0, "
+                "TRAIN_STEPS_RELATIVE from the checkpoint), or use another MODEL_DIR."
+            )
+        evaluates = bool(train_eval_dataset_cfg or infer_eval_dataset_cfg)
+        schedule = make_schedule(
+            first_step,
+            total_steps,
+            eval_period=eval_period if evaluates else 0,
+            checkpoint_period=save_cfg.period if save_cfg else 0,
+            gc_period=gc_period,
+            stats_period=stats_period,
+            checkpoint_steps=save_cfg.checkpoint_steps if save_cfg else (),
+        )
+
+        # ---- Trainer and evaluator ----
+        trainer = trainer_cls(
+            model=model,
+            train_state=train_state,
+            partitioner=partitioner,
+            eval_names=list(train_eval_datasets),
+            summary_dir=model_dir,
+            train_state_axes=initializer.train_state_axes,
+            rng=trainer_rng,
+        )
+        del train_state  # the first step donates it
+        stack.callback(trainer.close)
+        metrics = trainer.train_metrics_manager
+        summarize_config_fn(model_dir, metrics.summary_writer, step)
+        metrics.write_scalar("timing/init_or_restore_seconds", init_seconds, step)
+        evaluator = setup.make_evaluator(
+            infer_eval_dataset_cfg,
+            inference_evaluator_cls,
+            model,
+            partitioner,
+            model_dir,
+            verify,
+        )
+        if evaluator is not None:
+            stack.callback(evaluator.close)
+        if resumed:
+            train_loop.restore_actions(action_map, record)
+            trainer.stop_training = bool(record.get("stop"))
+        evaluation = train_loop.Evaluation(
+            trainer=trainer,
+            train_state_axes=initializer.train_state_axes,
+            train_eval_datasets=train_eval_datasets,
+            evaluator=evaluator,
+            concurrent_metrics=concurrent_metrics,
+            actions=action_map,
+            record=record,
+        )
+        if run_eval_before_training:
+            evaluation.run(step)
+        if step < total_steps:
+            setup.compile_train_step(trainer, train_iter, partitioner, layout)
+            setup.warm_up(first_batch_ready, trainer, step)
+        guard.finish_steps()
+
+        # ---- Loop ----
+        if gc_period:
+            gc.disable()
+            stack.callback(gc.enable)
+        trainer.preempted = guard.before_step
+        trainer.progress = Progress(step, total_steps)
+        stack.callback(trainer.progress.close)
+        step = train_loop.TrainLoop(
+            trainer=trainer,
+            evaluation=evaluation,
+            schedule=schedule,
+            record=record,
+            batches=train_iter,
+            save=setup.save_fn(manager, save_cfg),
+            saved_step=step if resumed else None,
+            model_dir=model_dir,
+        ).run(step, guard)
+        record.complete()
+    distributed.sync_global_devices("complete")
+    announce(f"step {step:,}  finished; results are in {model_dir}")
+    return step, trainer.train_state
+
+
+if __name__ == "__main__":
+    program.define_flags()
+    program.run(lambda: train)

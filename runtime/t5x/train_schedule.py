@@ -1,0 +1,108 @@
+"""When a run stops to save, evaluate or write metrics: arithmetic on step numbers."""
+
+import bisect
+import dataclasses
+from collections.abc import Sequence
+
+from t5x.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """The stops of a run. Periods count from `first_step`; 0 means never.
+
+    Attributes:
+        first_step: step at which the run began (not where it was resumed).
+        total_steps: step at which it ends.
+        eval_period, checkpoint_period, gc_period: steps between evaluations,
+            checkpoints, garbage collections.
+        stats_period: steps over which training metrics are averaged.
+        checkpoint_steps: single steps at which to save as well.
+        unit: steps of one round; every period is a multiple of it.
+    """
+
+    first_step: int
+    total_steps: int
+    eval_period: int
+    checkpoint_period: int
+    gc_period: int
+    stats_period: int
+    checkpoint_steps: tuple[int, ...]
+    unit: int
+
+    def round_end(self, step: int) -> int:
+        """End of the round that contains the step after `step`."""
+        rounds = (step - self.first_step) // self.unit + 1
+        return min(self.first_step + rounds * self.unit, self.total_steps)
+
+    def next_stop(self, step: int) -> int:
+        """Where to pause next: end of a round, of a stats period, or a saved step."""
+        stop = min(self.round_end(step), step + self.stats_period)
+        later = bisect.bisect_right(self.checkpoint_steps, step)
+        if later < len(self.checkpoint_steps):
+            stop = min(stop, self.checkpoint_steps[later])
+        return stop
+
+    def _due(self, period: int, step: int) -> bool:
+        return bool(period) and (
+            step == self.total_steps or (step - self.first_step) % period == 0
+        )
+
+    def evaluates_at(self, step: int) -> bool:
+        """Whether an evaluation follows this step; the last step has one."""
+        return self._due(self.eval_period, step)
+
+    def collects_at(self, step: int) -> bool:
+        """Whether the garbage collector runs after this step."""
+        return self._due(self.gc_period, step)
+
+    def saves_at(self, step: int) -> bool:
+        """Whether a checkpoint is due after this step; the last step is saved."""
+        wanted = self.checkpoint_period or self.checkpoint_steps
+        if wanted and step == self.total_steps:
+            return True
+        return self._due(self.checkpoint_period, step) or step in self.checkpoint_steps
+
+
+def make_schedule(
+    first_step: int,
+    total_steps: int,
+    *,
+    eval_period: int | None = 0,
+    checkpoint_period: int | None = 0,
+    gc_period: int = 0,
+    stats_period: int | None = None,
+    checkpoint_steps: Sequence[int] | None = (),
+) -> Schedule:
+    """Checks the periods and returns the schedule.
+
+    The round is the shortest of the evaluation, checkpoint and gc periods (the whole
+    run where there is none); `stats_period` defaults to the round.
+
+    Raises:
+        UserError: a period is no multiple of the round.
+    """
+    periods = {
+        "eval_period": eval_period or 0,
+        "SaveCheckpointConfig.period": checkpoint_period or 0,
+        "gc_period": gc_period or 0,
+    }
+    unit = min((p for p in periods.values() if p), default=max(total_steps, 1))
+    for name, period in periods.items():
+        if period % unit:
+            shortest = next(n for n, p in periods.items() if p == unit)
+            raise UserError(
+                f"Checkpoint period ({checkpoint_period}), eval period ({eval_period}), "
+                f"and GC period ({gc_period}) must all be multiples of each other: "
+                f"{name} = {period} is not a multiple of {shortest} = {unit}."
+            )
+    return Schedule(
+        first_step=first_step,
+        total_steps=total_steps,
+        eval_period=periods["eval_period"],
+        checkpoint_period=periods["SaveCheckpointConfig.period"],
+        gc_period=periods["gc_period"],
+        stats_period=stats_period or unit,
+        checkpoint_steps=tuple(sorted(checkpoint_steps or ())),
+        unit=unit,
+    )

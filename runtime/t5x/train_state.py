@@ -1,0 +1,289 @@
+"""Train states: what a training or inference step reads and returns, as a pytree."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import flax.core
+import flax.struct
+import jax.numpy as jnp
+from flax.core import FrozenDict
+from flax.linen import partitioning as flax_partitioning
+from flax.serialization import to_state_dict
+from jaxtyping import Array, Int
+
+from t5x.optimizer_base import Optimizer, OptimizerDef, PyTree, as_container, flatten
+
+EMPTY_DICT: FrozenDict = flax.core.freeze({})
+_AXES_SUFFIX = "_axes"
+
+
+@runtime_checkable
+class TrainState(Protocol):
+    """What trainers, checkpointers and partitioners need of a state."""
+
+    @property
+    def step(self) -> Int[Array, ""]:
+        """Number of updates made."""
+
+    @property
+    def params(self) -> PyTree:
+        """Parameters, nested by module."""
+
+    @property
+    def param_states(self) -> PyTree:
+        """Optimizer state of each parameter."""
+
+    @property
+    def flax_mutables(self) -> Mapping:
+        """The model's other collections, such as batch statistics."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nested dictionaries, as written to checkpoints."""
+
+    def restore_state(self, state_dict: Mapping[str, Any]) -> "TrainState":
+        """The state with the values of `state_dict`."""
+
+    def replace_params(self, params: PyTree) -> "TrainState":
+        """The state with other parameters."""
+
+    def replace_flax_mutables(self, flax_mutables: Mapping) -> "TrainState":
+        """The state with other mutable collections."""
+
+    def replace_step(self, step: Int[Array, ""]) -> "TrainState":
+        """The state at another step."""
+
+    def apply_gradient(
+        self, grads: PyTree, learning_rate: Any, flax_mutables: Mapping = EMPTY_DICT
+    ) -> "TrainState":
+        """The state after one update."""
+
+    def as_logical_axes(self) -> "TrainState":
+        """The state with axis names (or None) in place of arrays."""
+
+
+def _check_axes(axes: Mapping, variables: Mapping) -> None:
+    names = flatten(flax_partitioning.get_axis_names(axes))
+    missing = set(flatten(variables)) - set(names)
+    if missing:
+        raise ValueError(f"Missing axis names for parameters: {sorted(missing)}")
+
+
+def _axis_names(axes: Mapping | None, like: Mapping) -> Mapping:
+    if axes is None:
+        raise ValueError(
+            "Named axis partitioning needs the collection `params_axes`, and the model "
+            "does not emit it: create its parameters with "
+            "flax.linen.partitioning.param_with_axes."
+        )
+    return as_container(flax_partitioning.get_axis_names(axes), like)
+
+
+def _split_variables(
+    variables: Mapping,
+) -> tuple[PyTree, Mapping | None, FrozenDict, FrozenDict | None]:
+    """Parameters and the other collections, each with its axes if it has any."""
+    collections = dict(variables)
+    params = collections.pop("params")
+    axes = {
+        name.removesuffix(_AXES_SUFFIX): collections.pop(name)
+        for name in tuple(collections)
+        if name.endswith(_AXES_SUFFIX)
+    }
+    for name, found in axes.items():
+        _check_axes(found, params if name == "params" else collections[name])
+    params_axes = axes.pop("params", None)
+    return (
+        params,
+        params_axes,
+        flax.core.freeze(collections),
+        flax.core.freeze(axes) or None,
+    )
+
+
+def _restored_mutables(state_dict: Mapping[str, Any]) -> FrozenDict:
+    return flax.core.freeze(state_dict.get("flax_mutables", {}))
+
+
+class FlaxOptimTrainState(flax.struct.PyTreeNode):
+    """Parameters with their optimizer, and the other collections of the model.
+
+    The `*_axes` fields hold flax AxisMetadata, which has no arrays.
+    """
+
+    _optimizer: Optimizer
+    params_axes: Mapping | None = None
+    flax_mutables: Mapping = EMPTY_DICT
+    flax_mutables_axes: Mapping | None = None
+
+    @classmethod
+    def create(
+        cls, optimizer_def: OptimizerDef, model_variables: Mapping
+    ) -> "FlaxOptimTrainState":
+        """Initial state for the variables that `Module.init` returned.
+
+        Raises:
+            ValueError: a parameter has no axis names, or the optimizer needs them and
+                the model emits none.
+        """
+        params, params_axes, mutables, mutables_axes = _split_variables(model_variables)
+        if hasattr(optimizer_def, "set_param_axes"):
+            if params_axes is None:
+                raise ValueError(
+                    "The optimizer supports params_axes for model-based partitioning, "
+                    "but the model is not emitting them: create its parameters with "
+                    "flax.linen.partitioning.param_with_axes."
+                )
+            optimizer_def.set_param_axes(_axis_names(params_axes, params))
+        return cls(
+            optimizer_def.create(params),
+            params_axes=params_axes,
+            flax_mutables=mutables,
+            flax_mutables_axes=mutables_axes,
+        )
+
+    @property
+    def step(self) -> Int[Array, ""]:
+        """See `TrainState`."""
+        return self._optimizer.state.step
+
+    @property
+    def params(self) -> PyTree:
+        """See `TrainState`."""
+        return self._optimizer.target
+
+    @property
+    def param_states(self) -> PyTree:
+        """See `TrainState`."""
+        return self._optimizer.state.param_states
+
+    def state_dict(self) -> dict[str, Any]:
+        """`{'target', 'state': {'step', 'param_states'}[, 'flax_mutables']}`."""
+        state_dict = self._optimizer.state_dict()
+        if self.flax_mutables:
+            state_dict["flax_mutables"] = to_state_dict(self.flax_mutables)
+        return state_dict
+
+    def restore_state(self, state_dict: Mapping[str, Any]) -> "FlaxOptimTrainState":
+        """See `TrainState`."""
+        return self.replace(
+            _optimizer=self._optimizer.restore_state(state_dict),
+            flax_mutables=_restored_mutables(state_dict),
+        )
+
+    def apply_gradient(
+        self, grads: PyTree, learning_rate: Any, flax_mutables: Mapping = EMPTY_DICT
+    ) -> "FlaxOptimTrainState":
+        """See `TrainState`; `flax_mutables` replaces the collections."""
+        optimizer = self._optimizer.apply_gradient(grads, learning_rate=learning_rate)
+        return self.replace(_optimizer=optimizer, flax_mutables=flax_mutables)
+
+    def replace_params(self, params: PyTree) -> "FlaxOptimTrainState":
+        """See `TrainState`."""
+        return self.replace(_optimizer=self._optimizer.replace(target=params))
+
+    def replace_flax_mutables(self, flax_mutables: Mapping) -> "FlaxOptimTrainState":
+        """See `TrainState`."""
+        return self.replace(flax_mutables=flax_mutables)
+
+    def replace_step(self, step: Int[Array, ""]) -> "FlaxOptimTrainState":
+        """See `TrainState`."""
+        state = self._optimizer.state.replace(step=step)
+        return self.replace(_optimizer=self._optimizer.replace(state=state))
+
+    def as_logical_axes(self) -> "FlaxOptimTrainState":
+        """See `TrainState`.
+
+        Raises:
+            ValueError: the optimizer has no `derive_logical_axes`, or the model emits
+                no axis names.
+        """
+        optimizer_def = self._optimizer.optimizer_def
+        if not hasattr(optimizer_def, "derive_logical_axes"):
+            raise ValueError(
+                f"Optimizer '{type(optimizer_def).__name__}' requires a "
+                "`derive_logical_axes` method to be used with named axis partitioning."
+            )
+        names = _axis_names(self.params_axes, self.params)
+        mutables_axes = self.flax_mutables_axes or EMPTY_DICT
+        return type(self)(
+            optimizer_def.derive_logical_axes(self._optimizer, names),
+            flax_mutables=flax_partitioning.get_axis_names(mutables_axes),
+        )
+
+
+class InferenceState(flax.struct.PyTreeNode):
+    """The reading side of `FlaxOptimTrainState`, without an optimizer."""
+
+    step: Int[Array, ""] | None
+    params: PyTree
+    params_axes: Mapping | None = None
+    flax_mutables: Mapping = EMPTY_DICT
+    flax_mutables_axes: Mapping | None = None
+
+    @classmethod
+    def create(cls, model_variables: Mapping) -> "InferenceState":
+        """State for the variables that `Module.init` returned.
+
+        Raises:
+            ValueError: a parameter has no axis names.
+        """
+        params, params_axes, mutables, mutables_axes = _split_variables(model_variables)
+        return cls(
+            step=jnp.zeros((), jnp.int32),
+            params=params,
+            params_axes=params_axes,
+            flax_mutables=mutables,
+            flax_mutables_axes=mutables_axes,
+        )
+
+    @property
+    def param_states(self) -> PyTree:
+        """Raises NotImplementedError: there is no optimizer."""
+        raise NotImplementedError("InferenceState has no optimizer states.")
+
+    def apply_gradient(self, *args: Any, **kwargs: Any) -> "InferenceState":
+        """Raises NotImplementedError: there is no optimizer."""
+        raise NotImplementedError("InferenceState does not support `apply_gradient`.")
+
+    def state_dict(self) -> dict[str, Any]:
+        """`{'target', 'state': {'step'}[, 'flax_mutables']}`."""
+        state_dict: dict[str, Any] = {
+            "target": to_state_dict(self.params),
+            "state": {"step": self.step},
+        }
+        if self.flax_mutables:
+            state_dict["flax_mutables"] = to_state_dict(self.flax_mutables)
+        return state_dict
+
+    def restore_state(self, state_dict: Mapping[str, Any]) -> "InferenceState":
+        """See `TrainState`; optimizer states in `state_dict` are ignored."""
+        return self.replace(
+            params=as_container(state_dict["target"], self.params),
+            step=state_dict["state"]["step"],
+            flax_mutables=_restored_mutables(state_dict),
+        )
+
+    def replace_params(self, params: PyTree) -> "InferenceState":
+        """See `TrainState`."""
+        return self.replace(params=params)
+
+    def replace_flax_mutables(self, flax_mutables: Mapping) -> "InferenceState":
+        """See `TrainState`."""
+        return self.replace(flax_mutables=flax_mutables)
+
+    def replace_step(self, step: Int[Array, ""]) -> "InferenceState":
+        """See `TrainState`."""
+        return self.replace(step=step)
+
+    def as_logical_axes(self) -> "InferenceState":
+        """See `TrainState`.
+
+        Raises:
+            ValueError: the model emits no axis names.
+        """
+        mutables_axes = self.flax_mutables_axes or EMPTY_DICT
+        return type(self)(
+            step=None,
+            params=_axis_names(self.params_axes, self.params),
+            flax_mutables=flax_partitioning.get_axis_names(mutables_axes),
+        )

@@ -1,0 +1,197 @@
+"""Actions: what may happen after a round of training or evaluation."""
+
+import abc
+import enum
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import clu.values
+import numpy as np
+from absl import logging
+
+from t5x.errors import UserError
+
+
+@enum.unique
+class ActionMode(enum.Enum):
+    """When an action runs: after a round of training, or of one kind of evaluation."""
+
+    TRAIN = 1
+    TRAIN_EVAL = 2
+    INFER_EVAL = 3
+
+
+class BaseAction(abc.ABC):
+    """Something to do with the metrics of a round, on the first process."""
+
+    @abc.abstractmethod
+    def run(
+        self, train_state: Any, metrics_by_task: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        """Returns whether training should stop.
+
+        Args:
+            train_state: the current train state.
+            metrics_by_task: name of the task ('train' for training) -> metrics.
+        """
+
+
+ActionMapType = Mapping[ActionMode, Sequence[BaseAction]]
+
+
+def _find_metric(
+    action: BaseAction, metrics_by_task: Mapping[str, Mapping], task: str, metric: str
+) -> Any:
+    """The metric, or None with a warning that says what there is."""
+    if task not in metrics_by_task:
+        missing = f"task {task!r} is not evaluated; tasks: {sorted(metrics_by_task)}"
+    elif metric not in metrics_by_task[task]:
+        missing = f"metrics of {task!r}: {sorted(metrics_by_task[task])}"
+    else:
+        return metrics_by_task[task][metric]
+    logging.warning(
+        "%s on %s/%s not run: %s", type(action).__name__, task, metric, missing
+    )
+    return None
+
+
+def _as_float(action: BaseAction, value: Any) -> float | None:
+    if isinstance(value, clu.values.Scalar):
+        value = np.asarray(value.value).reshape(()).item()
+    elif not isinstance(value, (float, np.floating)):
+        logging.warning(
+            "%s not run: its metric is a %s, not a scalar",
+            type(action).__name__,
+            type(value).__name__,
+        )
+        return None
+    return float(value)
+
+
+class EarlyStoppingAction(BaseAction):
+    """Stops when a metric does not improve any more.
+
+    With compare_to='previous' (as in T5X) training stops when in the last `patience`
+    values each one is no better than the one before it: `patience` values, hence
+    `patience - 1` comparisons. With compare_to='best' it stops when the last `patience`
+    values are all no better than the best one before them ("stop after `patience`
+    evaluations without improvement").
+
+    An improvement is a change by more than `atol + rtol * |reference|`.
+
+    Args:
+        metric: (task, metric).
+        mode: 'min' or 'max', what is better.
+        patience: see above.
+    """
+
+    def __init__(
+        self,
+        metric: tuple[str, str],
+        mode: str,
+        patience: int = 3,
+        atol: float = 0.0,
+        rtol: float = 0.0,
+        compare_to: str = "previous",
+    ):
+        self._task, self._metric = metric
+        if mode not in ("min", "max"):
+            raise UserError(
+                f"EarlyStoppingAction.mode = {mode!r}: give 'min' or 'max'."
+            )
+        for name, value in (("atol", atol), ("rtol", rtol)):
+            if value < 0:
+                raise UserError(
+                    f"EarlyStoppingAction.{name} = {value}: give 0 or more."
+                )
+        if compare_to not in ("previous", "best"):
+            raise UserError(
+                f"EarlyStoppingAction.compare_to = {compare_to!r}: give 'previous' or "
+                "'best'."
+            )
+        self._sign = 1.0 if mode == "min" else -1.0
+        self._patience = patience
+        self._atol = atol
+        self._rtol = rtol
+        self._compare_to = compare_to
+        self._history: list[tuple[int, float]] = []
+
+    def get_state(self) -> list:
+        """The values seen, so that a stopped run goes on where it was."""
+        return [list(entry) for entry in self._history]
+
+    def set_state(self, state: Sequence) -> None:
+        """Takes over what `get_state` returned."""
+        self._history = [(int(step), float(value)) for step, value in state]
+
+    def _improves(self, current: float, reference: float) -> bool:
+        delta = self._atol + self._rtol * abs(reference)
+        return self._sign * current < self._sign * reference - delta
+
+    def run(
+        self, train_state: Any, metrics_by_task: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        """Adds the value to the history; True when training should stop."""
+        found = _find_metric(self, metrics_by_task, self._task, self._metric)
+        value = None if found is None else _as_float(self, found)
+        if value is None:
+            return False
+        step = _step_of(train_state, default=len(self._history))
+        # An evaluation that is repeated after a restart replaces the first one.
+        self._history = [e for e in self._history if e[0] < step] + [(step, value)]
+        values = [v for _, v in self._history]
+        if self._compare_to == "previous":
+            window = values[-self._patience :]
+            tired = len(window) == self._patience and not any(
+                self._improves(after, before)
+                for before, after in itertools.pairwise(window)
+            )
+        else:
+            best_at = 0
+            for i, candidate in enumerate(values):
+                if self._improves(candidate, values[best_at]):
+                    best_at = i
+            tired = len(values) - 1 - best_at >= self._patience
+        if tired:
+            logging.warning(
+                "Stopping: %s of %s has not improved; its values by step: %s",
+                self._metric,
+                self._task,
+                ", ".join(f"{s}: {v:.6g}" for s, v in self._history),
+            )
+        return tired
+
+
+class TerminateOnNanAction(BaseAction):
+    """Stops when a metric is NaN or infinite.
+
+    Args:
+        task: name of the task; 'train' for training metrics.
+        metric: name of the metric.
+    """
+
+    def __init__(self, task: str, metric: str = "loss"):
+        self._task = task
+        self._metric = metric
+
+    def run(
+        self, train_state: Any, metrics_by_task: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        """True when the metric is not finite."""
+        del train_state
+        found = _find_metric(self, metrics_by_task, self._task, self._metric)
+        value = None if found is None else _as_float(self, found)
+        if value is None or np.isfinite(value):
+            return False
+        logging.warning("Stopping: %s of %s is %s.", self._metric, self._task, value)
+        return True
+
+
+def _step_of(train_state: Any, default: int) -> int:
+    step = getattr(train_state, "step", None)
+    if step is None:
+        return default
+    if hasattr(step, "addressable_data"):
+        step = step.addressable_data(0)
+    return int(np.asarray(step).reshape(()))

@@ -1,0 +1,107 @@
+"""The names of `t5x.utils`: a page of re-exports; the code is in files named by role.
+
+`TensorBoardLogger` is the seqio logger of that name that needs no TensorBoard.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from absl import app
+
+from t5x.checkpoint_config import (
+    CheckpointConfig,
+    RestoreCheckpointConfig,
+    SaveCheckpointConfig,
+)
+from t5x.checkpoint_schedule import (
+    find_first_checkpoint_step,
+    find_next_checkpoint_step,
+)
+from t5x.data_config import DatasetConfig
+from t5x.datasets import (
+    GetDatasetCallable,
+    GetEvalDatasetCallable,
+    get_dataset,
+    get_dataset_inner,
+    get_training_eval_datasets,
+    get_zeros_batch_like_dataset,
+    get_zeros_batch_like_spec,
+)
+from t5x.distributed import get_local_data, multihost_assert_equal, sync_global_devices
+from t5x.inference import InferFnCallable, get_infer_fn
+from t5x.inference_evaluator import EvaluatorConstructor, TensorBoardLogger
+from t5x.iterators import PrefetchIterator, ShardedDatasetIterator, prepare_train_iter
+from t5x.learning_rate import LearningRateCallable, create_learning_rate_scheduler
+from t5x.legacy_manager import LegacyCheckpointer, LegacyCheckpointManager
+from t5x.state_init import (
+    InitFnCallable,
+    TrainStateInitializer,
+    create_checkpoint_manager_and_restore,
+    create_orbax_checkpoint_manager,
+    get_fallback_state,
+    get_first_valid_restore_config_and_paths,
+    log_model_info,
+    restore,
+)
+from t5x.train_step import flatten_dict_string_keys
+from t5x.variables import override_params_axes_names, set_hardware_rng_ops
+from t5x.vocabularies import (
+    get_vocabulary,
+    import_module,
+    round_vocab_size_to_multiple,
+    verify_matching_vocabs,
+)
+
+__all__ = [
+    "CheckpointConfig",
+    "DatasetConfig",
+    "EvaluatorConstructor",
+    "GetDatasetCallable",
+    "GetEvalDatasetCallable",
+    "InferFnCallable",
+    "InitFnCallable",
+    "LearningRateCallable",
+    "LegacyCheckpointManager",
+    "LegacyCheckpointer",
+    "PrefetchIterator",
+    "RestoreCheckpointConfig",
+    "SaveCheckpointConfig",
+    "ShardedDatasetIterator",
+    "TensorBoardLogger",
+    "TrainStateInitializer",
+    "create_checkpoint_manager_and_restore",
+    "create_learning_rate_scheduler",
+    "create_orbax_checkpoint_manager",
+    "find_first_checkpoint_step",
+    "find_next_checkpoint_step",
+    "flatten_dict_string_keys",
+    "get_dataset",
+    "get_dataset_inner",
+    "get_fallback_state",
+    "get_first_valid_restore_config_and_paths",
+    "get_infer_fn",
+    "get_local_data",
+    "get_training_eval_datasets",
+    "get_vocabulary",
+    "get_zeros_batch_like_dataset",
+    "get_zeros_batch_like_spec",
+    "import_module",
+    "log_model_info",
+    "multihost_assert_equal",
+    "override_params_axes_names",
+    "prepare_train_iter",
+    "restore",
+    "round_vocab_size_to_multiple",
+    "run_main",
+    "set_hardware_rng_ops",
+    "sync_global_devices",
+    "verify_matching_vocabs",
+]
+
+
+def run_main(
+    main: Callable[[Sequence[str]], Any],
+    flags_parser: Callable[[Sequence[str]], Sequence[str]],
+) -> None:
+    """Runs a main function under absl with its own parser of flags."""
+    app.run(main, flags_parser=flags_parser)

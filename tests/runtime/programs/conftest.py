@@ -1,0 +1,141 @@
+"""Runs of the programs on the toy model and data of toy_run.py."""
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from t5x import learning_rate, partitioning, train, trainer, utils
+
+HERE = Path(__file__).parent
+# Importable here as in the programs that the tests start.
+sys.path.insert(0, str(HERE))
+
+from toy_run import LENGTH, ROWS, Numbers, TinyModel
+
+
+@pytest.fixture
+def numbers() -> type[Numbers]:
+    return Numbers
+
+
+@pytest.fixture
+def tiny_model() -> TinyModel:
+    return TinyModel()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compilation_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Compiles the same program once a session: tests start many equal runs."""
+    folder = tmp_path_factory.mktemp("jax_cache")
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+@pytest.fixture
+def run_train(tiny_model: TinyModel) -> Callable[..., Any]:
+    """Calls `train` on `Numbers`: 8 steps, a checkpoint every 4, no evaluation."""
+
+    def run(
+        model_dir: Path, *, steps: int = 8, period: int = 4, **overrides: Any
+    ) -> Any:
+        on_batch = overrides.pop("on_batch", lambda number: None)
+        settings = {
+            "model": tiny_model,
+            "train_dataset_cfg": utils.DatasetConfig(
+                "numbers", {"inputs": LENGTH}, "train", ROWS, False, 0
+            ),
+            "train_eval_dataset_cfg": None,
+            "infer_eval_dataset_cfg": None,
+            "checkpoint_cfg": utils.CheckpointConfig(
+                save=utils.SaveCheckpointConfig(period=period)
+            ),
+            "partitioner": partitioning.PjitPartitioner(num_partitions=1),
+            "trainer_cls": functools.partial(
+                trainer.Trainer,
+                learning_rate_fn=learning_rate.create_learning_rate_scheduler(
+                    factors="constant", base_learning_rate=0.01
+                ),
+                num_microbatches=None,
+            ),
+            "model_dir": str(model_dir),
+            "total_steps": steps,
+            "eval_steps": 1,
+            "eval_period": 0,
+            "random_seed": 0,
+            "summarize_config_fn": lambda model_dir, writer, step: None,
+            "get_dataset_fn": lambda cfg, shard_id, num_shards, converter: Numbers(
+                on_batch=on_batch
+            ),
+        }
+        return train.train(**{**settings, **overrides})
+
+    return run
+
+
+@pytest.fixture
+def same_params() -> Callable[[Any, Any], None]:
+    """Asserts that two train states hold the same bits."""
+
+    def check(a: Any, b: Any) -> None:
+        assert int(a.step) == int(b.step)
+        for name in ("params", "param_states"):
+            left, right = (jax.tree.leaves(getattr(s, name)) for s in (a, b))
+            assert len(left) == len(right) > 1
+            for x, y in zip(left, right, strict=True):
+                np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+    return check
+
+
+def program_env(cwd: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a program that finds modules in its own folder."""
+    inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    env = dict(env or {})
+    first = [env.pop("PYTHONPATH")] if "PYTHONPATH" in env else []
+    path = os.pathsep.join([*first, str(cwd), str(HERE)])
+    return {**inherited, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu", **env}
+
+
+@pytest.fixture(scope="session")
+def here() -> Path:
+    """The folder of the toy modules and gin files."""
+    return HERE
+
+
+@pytest.fixture(scope="session")
+def start_program() -> Callable[..., subprocess.Popen]:
+    """Starts `python -m t5x.<name> <flags>` in a folder."""
+
+    def start(
+        name: str, *flags: str, cwd: Path, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, "-m", f"t5x.{name}", *flags],
+            cwd=cwd,
+            env=program_env(cwd, env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def run_program(start_program: Callable[..., subprocess.Popen]) -> Callable[..., Any]:
+    """Runs a program to its end: (exit status, stdout, stderr)."""
+
+    def run(name: str, *flags: str, cwd: Path, **kwargs: Any) -> tuple[int, str, str]:
+        with start_program(name, *flags, cwd=cwd, **kwargs) as process:
+            out, err = process.communicate(timeout=600)
+        return process.returncode, out, err
+
+    return run

@@ -1,0 +1,172 @@
+"""gin: flags, the nearest known name, and the small configurables."""
+
+import gin
+import pytest
+from t5x import gin_hints, gin_utils
+from t5x.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def fresh_gin():
+    gin.clear_config(clear_constants=True)
+    yield
+    gin.clear_config(clear_constants=True)
+
+
+def parse(tmp_path, text, *bindings, **kwargs):
+    path = tmp_path / "run.gin"
+    path.write_text(text)
+    # By its whole path: gin keeps the search paths of earlier tests.
+    gin_utils.parse_gin_flags(["."], [str(path)], list(bindings), **kwargs)
+
+
+HEAD = "from __gin__ import dynamic_registration\nfrom t5x import utils\n"
+
+
+def test_gin_flags_become_bindings():
+    args = ["prog", "--gin.A=1", '--gin.x.y="a=b"', "--gin_file=f", "--v=1"]
+    assert gin_utils.rewrite_gin_args(args) == [
+        "prog",
+        "--gin_bindings=A = 1",
+        '--gin_bindings=x.y = "a=b"',
+        "--gin_file=f",
+        "--v=1",
+    ]
+    with pytest.raises(ValueError, match="must be of the form .* got: --gin.A"):
+        gin_utils.rewrite_gin_args(["prog", "--gin.A"])
+
+
+def test_later_files_and_bindings_win(tmp_path):
+    (tmp_path / "a.gin").write_text("X = 1\nY = 1\nZ = 1\n")
+    (tmp_path / "b.gin").write_text("Y = 2\nZ = 2\n")
+    gin_utils.parse_gin_flags([str(tmp_path)], ["a.gin", "b.gin"], ["Z = 3"])
+    values = [gin.query_parameter(f"{name}/macro.value") for name in "XYZ"]
+    assert values == [1, 2, 3]
+
+
+def test_search_paths_are_tried_in_order(tmp_path):
+    for folder in ("first", "second"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "where.gin").write_text(f"WHERE = '{folder}'\n")
+    paths = [str(tmp_path / "first"), str(tmp_path / "second")]
+    gin_utils.parse_gin_flags(paths, ["where.gin"], [])
+    assert gin.query_parameter("WHERE/macro.value") == "first"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            "utils.DatasetConfg.split = 'x'",
+            "Unknown name 'DatasetConfg'; did you mean 'DatasetConfig'",
+        ),
+        (
+            "util.DatasetConfig.split = 'x'",
+            "Unknown name 'util'; did you mean 'utils'",
+        ),
+        (
+            "utils.DatasetConfig.splt = 'x'",
+            "Unknown parameter 'splt'; did you mean 'split'",
+        ),
+        ("import tas", "There is no module 'tas'"),
+        (
+            "from t5x import util",
+            "There is no module 't5x.util'; did you mean 'utils'",
+        ),
+        ("X = (1", "a bracket or string is not closed"),
+        ("X = abc", "Strings need quotes of their own"),
+        (
+            "utils.DatasetConfig.split = %SPLT\nSPLIT = 'train'",
+            (
+                "The macro %SPLT is used but not set; did you mean 'SPLIT'? Set it in a "
+                "gin file or with --gin.SPLT=VALUE."
+            ),
+        ),
+        ("STEPS = %gin.REQUIRED", "Give --gin.STEPS=VALUE or set STEPS in a gin file"),
+        (
+            "STEPS = %gin.REQUIRED\nSTEP = 3",
+            "'STEP' is set and nothing refers to it: did you mean 'STEPS'",
+        ),
+    ],
+)
+def test_mistakes_in_a_file(tmp_path, line, message):
+    with pytest.raises(UserError) as caught:
+        parse(tmp_path, HEAD + line + "\n")
+    assert message in str(caught.value)
+    assert caught.value.user_error
+
+
+def test_mistakes_in_a_binding(tmp_path):
+    text = HEAD + "utils.DatasetConfig.split = 'x'\n"
+    with pytest.raises(UserError, match="did you mean 't5x.utils.DatasetConfig'"):
+        parse(tmp_path, text, "utils.DatasetConfg.split = 'y'")
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(UserError, match="Unable to open file: nowhere.gin"):
+        gin_utils.parse_gin_flags(["."], ["nowhere.gin"], [])
+
+
+def test_an_error_in_a_module_of_the_user_keeps_its_traceback(tmp_path, monkeypatch):
+    (tmp_path / "broken_user_module.py").write_text("1 / 0\n")
+    (tmp_path / "incomplete_user_module.py").write_text("import no_such_dependency\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        parse(tmp_path, HEAD + "import broken_user_module\n")
+    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+        parse(tmp_path, HEAD + "import incomplete_user_module\n")
+
+
+def test_a_macro_that_nothing_refers_to_is_reported(tmp_path, capfd):
+    text = HEAD + "BATCH_SIZE = 8\nutils.DatasetConfig.batch_size = %BATCH_SIZE\n"
+    parse(tmp_path, text, "BATCH_SIZ = 16")
+    assert (
+        "--gin.BATCH_SIZ has no effect: no gin file refers to %BATCH_SIZ; "
+        "did you mean 'BATCH_SIZE'?"
+    ) in capfd.readouterr().err
+
+
+def test_missing_arguments_are_named(tmp_path):
+    parse(tmp_path, HEAD + "utils.DatasetConfig.split = 'train'\n")
+    with pytest.raises(TypeError) as caught:
+        gin.get_configurable("utils.DatasetConfig")()
+    message = gin_utils.user_message(caught.value)
+    assert message == (
+        "DatasetConfig lacks values for ['batch_size', 'mixture_or_task_name', 'seed', "
+        "'shuffle', 'task_feature_lengths']: bind them in a gin file."
+    )
+
+
+def test_what_counts_as_a_mistake_of_the_user():
+    assert (
+        gin_utils.user_message(UserError("no\n  In call to configurable 'x'")) == "no"
+    )
+    assert "gone" in gin_utils.user_message(FileNotFoundError(2, "gone", "f"))
+    assert gin_utils.user_message(ValueError("a defect")) is None
+    assert gin_utils.user_message(KeyError("a defect")) is None
+    assert gin_hints.nearest("zzzz", ["split"]) == "."
+
+
+def test_configurables():
+    assert gin_utils.sum_fn(1, 2) == 3
+    assert gin_utils.bool_fn("") is False
+    assert gin_utils.string_split_fn("a,b,c", ",") == ["a", "b", "c"]
+    assert gin_utils.string_split_fn("a,b,c", ",", maxsplit=1, index=-1) == "b,c"
+
+
+def test_summary_of_the_configuration(tmp_path):
+    parse(tmp_path, HEAD + "utils.DatasetConfig.split = 'train'\n")
+    written = {}
+
+    class Writer:
+        def write_texts(self, step, texts):
+            written[step] = texts
+
+        def flush(self):
+            written["flushed"] = True
+
+    gin_utils.summarize_gin_config(str(tmp_path / "m"), Writer(), 7)
+    config = (tmp_path / "m" / "config.gin").read_text()
+    assert "utils.DatasetConfig.split = 'train'" in " ".join(config.split())
+    assert "DatasetConfig" in written[7]["config"]
+    assert written["flushed"]

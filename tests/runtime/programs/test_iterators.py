@@ -1,0 +1,152 @@
+"""Iterators: reading ahead in a thread, and resuming exactly."""
+
+import threading
+
+import jax
+import numpy as np
+import pytest
+from t5x import partitioning
+from t5x.iterators import PrefetchIterator, ShardedDatasetIterator, prepare_train_iter
+
+PARTITIONER = partitioning.PjitPartitioner(num_partitions=1)
+
+
+def prepare(iterator):
+    return prepare_train_iter(
+        iterator, checkpoint_cfg=None, partitioner=PARTITIONER, data_layout=None
+    )
+
+
+def tokens(batch):
+    return np.asarray(batch["encoder_input_tokens"])
+
+
+def test_yields_the_batches_on_the_mesh(numbers):
+    prepared, plain = prepare(numbers()), numbers()
+    for _ in range(5):
+        batch = next(prepared)
+        assert all(isinstance(x, jax.Array) for x in batch.values())
+        np.testing.assert_array_equal(tokens(batch), tokens(next(plain)))
+    assert prepared.element_spec == plain.element_spec
+    assert isinstance(prepared.iterator, numbers)
+    prepared.close()
+
+
+@pytest.mark.parametrize("used", [0, 1, 4])
+@pytest.mark.parametrize("peek", [False, True])
+def test_save_and_restore(numbers, tmp_path, used, peek):
+    first = prepare(numbers())
+    if peek:
+        first.peek_async().result()
+    for _ in range(used):
+        next(first)
+    first.save(tmp_path / "position")
+    second = prepare(numbers())
+    second.restore(tmp_path / "position")
+    plain = numbers()
+    plain.position = used
+    for _ in range(6):
+        expected = tokens(next(plain))
+        np.testing.assert_array_equal(tokens(next(first)), expected)
+        np.testing.assert_array_equal(tokens(next(second)), expected)
+    first.close()
+    second.close()
+
+
+def test_peek_does_not_consume(numbers):
+    prepared = prepare(numbers())
+    peeked = tokens(prepared.peek())
+    np.testing.assert_array_equal(peeked, tokens(prepared.peek()))
+    np.testing.assert_array_equal(peeked, tokens(next(prepared)))
+    assert not np.array_equal(peeked, tokens(next(prepared)))
+    prepared.close()
+
+
+def test_nothing_is_read_before_the_first_use(numbers, tmp_path):
+    seen = []
+    prepared = prepare(numbers(on_batch=seen.append))
+    assert seen == []
+    next(prepared)
+    with pytest.raises(RuntimeError, match="after the first batch"):
+        prepared.restore(tmp_path / "x")
+    prepared.close()
+
+
+def test_reads_only_a_few_batches_ahead(numbers):
+    seen = []
+    enough = threading.Event()
+
+    def on_batch(number):
+        seen.append(number)
+        if number == 3:
+            enough.set()
+
+    prepared = PrefetchIterator(numbers(on_batch=on_batch), depth=2)
+    for _ in range(2):
+        next(prepared)
+    assert enough.wait(10)
+    assert not threading.Event().wait(0.2)
+    assert seen == [0, 1, 2, 3]
+    prepared.close()
+
+
+def test_the_end_and_errors_reach_the_reader(numbers):
+    def on_batch(number):
+        if number == 2:
+            raise OSError("disk gone")
+
+    prepared = prepare(numbers(on_batch=on_batch))
+    next(prepared)
+    next(prepared)
+    for _ in range(2):
+        with pytest.raises(OSError, match="disk gone"):
+            next(prepared)
+    with pytest.raises(OSError, match="disk gone"):
+        prepared.peek_async().result()
+
+
+def test_an_iterator_that_cannot_be_saved_says_so(numbers, tmp_path):
+    class Unsaveable:
+        element_spec = numbers().element_spec
+
+        def __next__(self):
+            return next(numbers())
+
+    prepared = prepare(Unsaveable())
+    next(prepared)
+    with pytest.raises(NotImplementedError, match=r"Unsaveable has no save\(path\)"):
+        prepared.save(tmp_path / "x")
+    prepared.close()
+
+
+def test_other_types_are_refused():
+    with pytest.raises(ValueError, match="get_dataset_fn returned unsupported type"):
+        prepare([{"x": np.zeros(1)}])
+
+
+def test_a_tf_dataset_resumes(tmp_path):
+    import tensorflow as tf
+
+    def make():
+        ds = tf.data.Dataset.range(40).shuffle(10, seed=3).batch(2, drop_remainder=True)
+        return prepare(ds.map(lambda x: {"x": x}))
+
+    straight = make()
+    expected = [np.asarray(next(straight)["x"]) for _ in range(12)]
+    first = make()
+    got = [np.asarray(next(first)["x"]) for _ in range(5)]
+    first.save(tmp_path / "position")
+    second = make()
+    second.restore(tmp_path / "position")
+    got += [np.asarray(next(second)["x"]) for _ in range(7)]
+    np.testing.assert_array_equal(expected, got)
+    for iterator in (straight, first, second):
+        iterator.close()
+
+
+def test_a_sharded_iterator_shows_what_it_wraps(numbers):
+    source = numbers()
+    wrapped = ShardedDatasetIterator(source, PARTITIONER, None)
+    assert wrapped.iterator is source
+    assert wrapped.element_spec == source.element_spec
+    np.testing.assert_array_equal(tokens(wrapped.get_next()), tokens(next(numbers())))

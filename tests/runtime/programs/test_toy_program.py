@@ -1,0 +1,224 @@
+"""`python -m t5x.train` on data that is there as arrays: devices, processes, kills."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+from t5x import checkpoints
+from t5x.event_files import read_scalars
+
+pytestmark = pytest.mark.slow
+
+ABSENT = """
+from importlib.machinery import PathFinder
+
+find_spec = PathFinder.find_spec
+
+def find_present(name, path=None, target=None):
+    if name.partition(".")[0] not in ("seqio", "tensorflow", "tensorflow_text"):
+        return find_spec(name, path, target)
+
+PathFinder.find_spec = find_present
+"""
+
+# A T5.1.1 in place of the toy model.
+T5 = """
+from __gin__ import dynamic_registration
+
+import __main__ as train_script
+import toy_run
+from t5x import adafactor
+from t5x import models
+from t5x.examples.t5 import network
+
+train_script.train.model = @models.EncoderDecoderModel()
+models.EncoderDecoderModel:
+  module = @network.Transformer()
+  input_vocabulary = @toy_run.vocabulary()
+  output_vocabulary = @toy_run.vocabulary()
+  optimizer_def = @adafactor.Adafactor()
+adafactor.Adafactor.logical_factor_rules = @adafactor.standard_logical_factor_rules()
+network.Transformer.config = @network.T5Config()
+network.T5Config:
+  vocab_size = 32
+  emb_dim = 8
+  num_heads = 2
+  num_encoder_layers = 1
+  num_decoder_layers = 1
+  head_dim = 4
+  mlp_dim = 16
+  mlp_activations = ('gelu', 'linear')
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("toy")
+
+
+def cache(folder):
+    """Programs of this module compile the same things."""
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+
+
+@pytest.fixture
+def start(folder, here, start_program):
+    """Starts a run of the toy model in `folder/<model_dir>`."""
+
+    def start(model_dir, *more, devices=1, files=("toy_train.gin",), env=None):
+        return start_program(
+            "train",
+            f"--gin_search_paths={here},.",
+            *(f"--gin_file={name}" for name in files),
+            f"--gin.MODEL_DIR='{model_dir}'",
+            *more,
+            cwd=folder,
+            env={
+                **cache(folder),
+                "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+                **(env or {}),
+            },
+        )
+
+    return start
+
+
+def finish(*processes):
+    """Standard error of programs that must succeed."""
+    outputs = []
+    try:
+        for process in processes:
+            _, err = process.communicate(timeout=240)
+            outputs.append(err)
+            assert process.returncode == 0, err
+    finally:
+        for process in processes:
+            process.kill()
+    return outputs
+
+
+@pytest.fixture(scope="module")
+def straight(folder, here, start_program):
+    """Losses of 8 uninterrupted steps on one device, 8 rows a batch."""
+    finish(
+        start_program(
+            "train",
+            f"--gin_search_paths={here}",
+            "--gin_file=toy_train.gin",
+            "--gin.MODEL_DIR='straight'",
+            "--gin.BATCH_SIZE=8",
+            cwd=folder,
+            env=cache(folder),
+        )
+    )
+    return losses(folder / "straight")
+
+
+def losses(model_dir):
+    by_step = read_scalars(model_dir / "train")["loss"]
+    assert list(by_step) == list(range(1, 9))
+    return np.array(list(by_step.values()))
+
+
+def params(model_dir):
+    return jax.tree.leaves(checkpoints.load_t5x_checkpoint(str(model_dir)))
+
+
+def same_params(a, b, **tolerance):
+    left, right = params(a), params(b)
+    assert len(left) == len(right) > 5
+    for x, y in zip(left, right, strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), **tolerance)
+
+
+def test_a_t5_trains_where_tensorflow_and_seqio_are_absent(folder, start):
+    (folder / "absent").mkdir()
+    (folder / "absent" / "sitecustomize.py").write_text(ABSENT)
+    (folder / "t5.gin").write_text(T5)
+    path = os.pathsep.join([str(folder / "absent"), os.environ.get("PYTHONPATH", "")])
+    for name in ("seqio", "tensorflow"):
+        attempt = subprocess.run(
+            [sys.executable, "-c", f"import {name}"],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"No module named '{name}'" in attempt.stderr
+    (err,) = finish(
+        start(
+            "without",
+            "--gin.trainer.Trainer.learning_rate_fn=@fixed/utils."
+            "create_learning_rate_scheduler()",
+            "--gin.fixed/utils.create_learning_rate_scheduler.factors='constant'",
+            "--gin.fixed/utils.create_learning_rate_scheduler.base_learning_rate=0.1",
+            files=("toy_train.gin", "t5.gin"),
+            env={"PYTHONPATH": str(folder / "absent")},
+        )
+    )
+    assert "finished" in err
+    by_step = losses(folder / "without")
+    assert by_step[4:].mean() < by_step[:4].mean()
+    state = checkpoints.load_t5x_checkpoint(str(folder / "without"))
+    assert state["target"]["token_embedder"]["embedding"].shape == (32, 8)
+
+
+@pytest.mark.parametrize("num_partitions", [1, 2])
+def test_eight_devices_train_as_one(straight, folder, start, num_partitions):
+    name = f"eight_{num_partitions}"
+    partitions = f"--gin.partitioning.PjitPartitioner.num_partitions={num_partitions}"
+    finish(start(name, partitions, "--gin.BATCH_SIZE=8", devices=8))
+    np.testing.assert_allclose(losses(folder / name), straight, rtol=1e-5)
+    same_params(folder / name, folder / "straight", rtol=1e-3, atol=1e-5)
+
+
+def test_two_processes_train_as_one(straight, folder, start):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    joined = [
+        start(
+            "two",
+            "--gin.BATCH_SIZE=8",
+            "--multiprocess_gpu",
+            f"--coordinator_address=127.0.0.1:{port}",
+            "--process_count=2",
+            f"--process_index={index}",
+        )
+        for index in range(2)
+    ]
+    finish(*joined)
+    np.testing.assert_allclose(losses(folder / "two"), straight, rtol=1e-5)
+    same_params(folder / "two", folder / "straight", rtol=1e-3, atol=1e-5)
+
+    # One process goes on from what two have saved.
+    (err,) = finish(start("two", "--gin.BATCH_SIZE=8", "--gin.TRAIN_STEPS=9"))
+    assert "step 8  restored" in err
+    assert "for another number of hosts" in err
+    assert checkpoints.all_steps(folder / "two") == [4, 8, 9]
+
+
+def test_sigkill_and_the_same_command_again(straight, folder, start):
+    """The run hangs in batch 6, after the checkpoint of step 4, and is killed there."""
+    with start("killed", "--gin.BATCH_SIZE=8", env={"TOY_HANG_AT": "6"}) as process:
+        deadline = time.time() + 120
+        while checkpoints.all_steps(folder / "killed") != [4]:
+            assert process.poll() is None and time.time() < deadline
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    (err,) = finish(start("killed", "--gin.BATCH_SIZE=8"))
+    assert "step 4  restored" in err
+    assert "Traceback" not in err
+    same_params(folder / "killed", folder / "straight", rtol=0, atol=0)
+    np.testing.assert_array_equal(losses(folder / "killed"), straight)

@@ -1,0 +1,383 @@
+"""The programs, end to end: a small T5 on a SeqIO task with the stock run files."""
+
+import json
+import signal
+import time
+
+import jax
+import numpy as np
+import pytest
+from t5x import checkpoints
+from t5x.event_files import read_scalars
+
+pytestmark = pytest.mark.slow
+
+STOCK = "t5x/configs/runs"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, here):
+    """A working folder with the data; programs keep what they compile in it."""
+    import importlib.util
+
+    folder = tmp_path_factory.mktemp("programs")
+    spec = importlib.util.find_spec("toy_seqio")
+    source = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(source)
+    source.write_files(folder / "data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def env(folder):
+    return {
+        "JAX_COMPILATION_CACHE_DIR": str(folder / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+
+
+def flags(here, stock, *bindings, settings=True):
+    files = ["toy_model.gin", f"{STOCK}/{stock}.gin"]
+    files += ["toy_settings.gin"] * settings
+    return [
+        f"--gin_search_paths={here},.",
+        *(f"--gin_file={name}" for name in files),
+        *(f"--gin.{binding}" for binding in bindings),
+    ]
+
+
+def train_flags(here, model_dir, *bindings, steps=1000, period=500):
+    return flags(
+        here,
+        "pretrain",
+        f'MODEL_DIR="{model_dir}"',
+        f"TRAIN_STEPS={steps}",
+        f"EVAL_PERIOD={period}",
+        *bindings,
+    )
+
+
+@pytest.fixture(scope="module")
+def pretrained(folder, env, here, run_program):
+    """A straight run of 1,000 steps."""
+    status, _, err = run_program(
+        "train", *train_flags(here, "straight"), cwd=folder, env=env
+    )
+    assert status == 0, err
+    return err
+
+
+def params(path):
+    state = checkpoints.load_t5x_checkpoint(str(path))
+    return jax.tree.leaves(state)
+
+
+def same(a, b):
+    left, right = params(a), params(b)
+    assert len(left) == len(right) > 50
+    for x, y in zip(left, right, strict=True):
+        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
+
+
+def test_training_leaves_what_it_should(pretrained, folder):
+    model_dir = folder / "straight"
+    assert checkpoints.all_steps(model_dir) == [500, 1000]
+    assert {p.name for p in model_dir.iterdir()} == {
+        "checkpoint_500",
+        "checkpoint_1000",
+        "config.gin",
+        "inference_eval",
+        "model-info.txt",
+        "train",
+        "training_eval",
+    }
+    assert "token_embedder/embedding" in (model_dir / "model-info.txt").read_text()
+    assert "TRAIN_STEPS = 1000" in (model_dir / "config.gin").read_text()
+    scalars = read_scalars(model_dir / "train")
+    assert list(scalars["loss"]) == list(range(1, 1001))
+    assert scalars["loss"][1000] < scalars["loss"][1] / 2
+    assert {
+        "accuracy",
+        "cross_ent_loss",
+        "cross_ent_loss_per_all_target_tokens",
+        "effective_batch_size/decoder_target_tokens",
+        "effective_batch_size/encoder_input_tokens",
+        "learning_rate",
+        "learning_rate/current",
+        "loss",
+        "loss_per_all_target_tokens",
+        "loss_per_nonpadding_target_token",
+        "non_padding_fraction/decoder_target_tokens",
+        "non_padding_fraction/encoder_input_tokens",
+        "non_padding_fraction/loss_weights",
+        "non_padding_fraction/overall",
+        "timing/checkpoint_seconds",
+        "timing/compilation_seconds",
+        "timing/init_or_restore_seconds",
+        "timing/seconds",
+        "timing/seqs",
+        "timing/seqs_per_second",
+        "timing/seqs_per_second_per_core",
+        "timing/steps_per_second",
+        "timing/target_tokens_per_second",
+        "timing/target_tokens_per_second_per_core",
+        "timing/train_iter_warmup",
+        "timing/uptime",
+        "z_loss",
+        "z_loss_per_all_target_tokens",
+    } <= set(scalars)
+    assert list(read_scalars(model_dir / "training_eval" / "toy")["loss"]) == [
+        500,
+        1000,
+    ]
+
+
+def test_the_log_tells_what_happens(pretrained):
+    lines = pretrained.splitlines()
+    for text in (
+        "step 0  initialised from scratch",
+        "step 1,000  training eval of toy: accuracy 0.",
+        "step 1,000  finished; results are in",
+    ):
+        assert any(line.startswith(text) for line in lines), pretrained
+    assert len(lines) < 40
+    assert "Traceback" not in pretrained
+
+
+def test_sigterm_and_the_same_command_again(
+    pretrained, folder, env, here, start_program, run_program
+):
+    command = train_flags(here, "stopped")
+    with start_program("train", *command, cwd=folder, env=env) as process:
+        deadline = time.time() + 300
+        while not checkpoints.all_steps(folder / "stopped"):
+            assert process.poll() is None and time.time() < deadline
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "run the same command to continue" in err
+    saved = checkpoints.all_steps(folder / "stopped")[-1]
+    assert saved < 1000, "the signal came too late for this test to mean anything"
+    assert f"Stopped at step {saved:,}. Everything up to step {saved:,} is saved" in err
+    assert "Traceback" not in err
+
+    status, _, err = run_program("train", *command, cwd=folder, env=env)
+    assert status == 0, err
+    assert f"step {saved:,}  restored" in err
+    same(
+        folder / "straight" / "checkpoint_1000", folder / "stopped" / "checkpoint_1000"
+    )
+    for name in ("train", "training_eval/toy"):
+        a, b = (
+            read_scalars(folder / d / name)["loss"] for d in ("straight", "stopped")
+        )
+        assert a == b
+
+
+def test_eight_devices_give_the_same_losses(pretrained, folder, env, here, run_program):
+    eight = {**env, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    status, _, err = run_program(
+        "train", *train_flags(here, "eight", steps=10, period=10), cwd=folder, env=eight
+    )
+    assert status == 0, err
+    a, b = (read_scalars(folder / d / "train")["loss"] for d in ("straight", "eight"))
+    np.testing.assert_allclose([a[s] for s in b], list(b.values()), rtol=1e-4)
+    assert len(b) == 10
+
+
+@pytest.fixture(scope="module")
+def finetuned(pretrained, folder, env, here, run_program):
+    """20 steps more, with inference evaluation, in the legacy checkpoint layout."""
+    bindings = (
+        'MODEL_DIR="tuned"',
+        'INITIAL_CHECKPOINT_PATH="straight/checkpoint_1000"',
+        "TRAIN_STEPS=0",
+        "TRAIN_STEPS_RELATIVE=20",
+        "EVAL_PERIOD=10",
+        "train.use_orbax=False",
+    )
+    status, _, err = run_program(
+        "train", *flags(here, "finetune", *bindings), cwd=folder, env=env
+    )
+    assert status == 0, err
+    return err
+
+
+def test_finetuning_goes_on_from_the_step_of_the_checkpoint(finetuned, folder):
+    model_dir = folder / "tuned"
+    assert checkpoints.all_steps(model_dir) == [1010, 1020]
+    assert (model_dir / "checkpoint_1020" / "checkpoint").is_file()
+    lines = (
+        (model_dir / "inference_eval" / "toy-metrics.jsonl").read_text().splitlines()
+    )
+    assert [json.loads(line)["step"] for line in lines] == [1010, 1020]
+    results = (model_dir / "inference_eval" / "toy-001020.jsonl").read_text()
+    assert len(results.splitlines()) == 9
+    events = read_scalars(model_dir / "inference_eval" / "toy")
+    exact = json.loads(lines[-1])["exact"]
+    assert events["eval/exact"][1020] == pytest.approx(exact)
+    assert f"step 1,020  inference eval of toy: exact {exact:.4g}" in finetuned
+
+
+def test_eval_of_all_checkpoints_once(finetuned, folder, env, here, run_program):
+    command = eval_flags(here, "evaluated")
+    status, _, err = run_program("eval", *command, cwd=folder, env=env)
+    assert status == 0, err
+    done = (folder / "evaluated" / "eval.toy.ckpt").read_text().splitlines()
+    assert [line.rsplit("_", 1)[1] for line in done] == ["1010", "1020"]
+    name = "inference_eval/toy-metrics.jsonl"
+    now, then = ((folder / d / name).read_text() for d in ("evaluated", "tuned"))
+    assert [json.loads(line) for line in now.splitlines()] == [
+        json.loads(line) for line in then.splitlines()
+    ]
+    status, _, err = run_program("eval", *command, cwd=folder, env=env)
+    assert status == 0, err
+    assert "skipping 2 checkpoints" in err
+    assert (folder / "evaluated" / name).read_text() == now
+
+
+def eval_flags(here, out):
+    bindings = (
+        'CHECKPOINT_PATH="tuned"',
+        f'EVAL_OUTPUT_DIR="{out}"',
+        'MIXTURE_OR_TASK_NAME="toy"',
+        'utils.RestoreCheckpointConfig.mode="all"',
+        'utils.DatasetConfig.split="validation"',
+    )
+    return flags(here, "eval", *bindings, settings=False)
+
+
+def infer_flags(here, out, *bindings):
+    return flags(
+        here,
+        "infer",
+        'CHECKPOINT_PATH="straight/checkpoint_1000"',
+        f'INFER_OUTPUT_DIR="{out}"',
+        'MIXTURE_OR_TASK_NAME="toy"',
+        "TASK_FEATURE_LENGTHS={'inputs': 8, 'targets': 8}",
+        "utils.DatasetConfig.batch_size=4",
+        "infer.checkpoint_period=1",
+        *bindings,
+        settings=False,
+    )
+
+
+def test_infer_on_shards(pretrained, folder, env, here, run_program):
+    status, _, err = run_program(
+        "infer", *infer_flags(here, "whole"), cwd=folder, env=env
+    )
+    assert status == 0, err
+    names = {p.name for p in (folder / "whole").iterdir()}
+    output = "toy-predict.jsonl-00000-of-00001"
+    assert names == {output, f"{output}.COMPLETED", "config.gin", "model-info.txt"}
+    lines = [
+        json.loads(ln) for ln in (folder / "whole" / output).read_text().splitlines()
+    ]
+    words = [
+        ln.split("\t")[0] for ln in (folder / "data/test.tsv").read_text().split("\n")
+    ]
+    assert [line["inputs"]["inputs_pretokenized"] for line in lines] == words[:-1]
+    assert all(isinstance(line["prediction"], str) for line in lines)
+
+    found = []
+    for shard in range(2):
+        command = infer_flags(here, "shards", "infer.num_shards=2")
+        status, _, err = run_program(
+            "infer", *command, f"--shard_id={shard}", cwd=folder, env=env
+        )
+        assert status == 0, err
+        path = folder / "shards" / f"toy-predict.jsonl-0000{shard}-of-00002"
+        found += [json.loads(line) for line in path.read_text().splitlines()]
+    key = str
+    assert sorted(found, key=key) == sorted(lines, key=key)
+
+
+def test_infer_goes_on_after_a_stop(pretrained, folder, env, here, run_program):
+    """Chunks that are there stay as they are, the others are added."""
+    command = infer_flags(here, "resumed", "infer.mode='score'")
+    status, _, err = run_program("infer", *command, cwd=folder, env=env)
+    assert status == 0, err
+    output = folder / "resumed" / "toy-score.jsonl-00000-of-00001"
+    whole = output.read_text()
+    assert len(whole.splitlines()) == 11
+    assert all(json.loads(line)["score"] < 0 for line in whole.splitlines())
+    # As it would be after a stop in the second chunk.
+    marker = output.with_name(f"{output.name}.COMPLETED")
+    marker.unlink()
+    output.unlink()
+    tmp = folder / "resumed" / "tmp-toy-00000-of-00001"
+    tmp.mkdir()
+    (tmp / f"{output.name}-chunk00000").write_text("kept\n")
+    (tmp / f"{output.name}-chunk00000.COMPLETED").write_text("")
+    status, _, err = run_program("infer", *command, cwd=folder, env=env)
+    assert status == 0, err
+    assert output.read_text().splitlines() == ["kept", *whole.splitlines()[4:]]
+    assert not tmp.exists()
+    status, _, err = run_program("infer", *command, cwd=folder, env=env)
+    assert status == 0
+    assert f"{output.name} is complete already: skipped" in err
+
+
+@pytest.mark.parametrize("mode", ["train", "eval", "infer"])
+def test_dry_runs_check_the_configuration(folder, env, here, run_program, mode):
+    commands = {
+        "train": train_flags(here, "x", steps=1, period=1),
+        "eval": eval_flags(here, "x"),
+        "infer": infer_flags(here, "x"),
+    }
+    status, out, err = run_program(
+        "main",
+        f"--run_mode={mode}",
+        "--dry_run",
+        *commands[mode],
+        cwd=folder,
+        env=env,
+    )
+    assert status == 0, err
+    assert {"eval": "evaluate"}.get(mode, mode) + ".model" in out
+    assert "nothing was run" in err
+    assert not (folder / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("binding", "message"),
+    [
+        ("TRAIN_STEP=5", "'TRAIN_STEP' is set and nothing refers to it"),
+        (
+            "train.modle_dir='x'",
+            "Unknown parameter 'modle_dir'; did you mean 'model_dir'",
+        ),
+        ("train.train_dataset_cfg=@utils.DatasetConfg()", "did you mean"),
+        ('MIXTURE_OR_TASK_NAME="toyy"', "No SeqIO task or mixture is named 'toyy'"),
+        ("train.total_steps=%NO_SUCH", "The macro %NO_SUCH is used but not set"),
+        ("utils.SaveCheckpointConfig.period=3", "must all be multiples of each other"),
+        (
+            'utils.RestoreCheckpointConfig.path="nowhere/checkpoint_1"',
+            "nowhere/checkpoint_1",
+        ),
+    ],
+)
+def test_mistakes_end_with_one_message(
+    folder, env, here, run_program, binding, message
+):
+    bindings = ['MODEL_DIR="mistake"', "EVAL_PERIOD=4"]
+    if not binding.startswith("TRAIN_STEP="):
+        bindings.append("TRAIN_STEPS=8")
+    status, _, err = run_program(
+        "train", *flags(here, "pretrain", *bindings, binding), cwd=folder, env=env
+    )
+    assert status == 1, err
+    assert "Traceback" not in err
+    assert message in err
+    assert sum(line.startswith("error: ") for line in err.splitlines()) == 1
+
+
+def test_a_batch_that_does_not_divide(folder, env, here, run_program):
+    bindings = ("BATCH_SIZE=3", "trainer.Trainer.num_microbatches=2")
+    status, _, err = run_program(
+        "train", *train_flags(here, "x", *bindings), cwd=folder, env=env
+    )
+    assert status == 1
+    assert "Batch size (3) must be divisible by Trainer.num_microbatches (2)" in err
+    assert "Traceback" not in err

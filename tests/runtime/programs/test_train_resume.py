@@ -1,0 +1,164 @@
+"""A run that is stopped anywhere and started again equals one that was not."""
+
+import os
+import signal
+
+import jax
+import numpy as np
+import pytest
+from t5x import checkpoints, datasets, utils
+from t5x.trainer import PreemptionError
+
+
+@pytest.mark.parametrize("use_orbax", [True, False])
+def test_four_and_four_steps_equal_eight(tmp_path, run_train, same_params, use_orbax):
+    step, straight = run_train(tmp_path / "straight", use_orbax=use_orbax)
+    assert step == 8
+    step, _ = run_train(tmp_path / "split", steps=4, use_orbax=use_orbax)
+    assert step == 4
+    step, resumed = run_train(tmp_path / "split", use_orbax=use_orbax)
+    assert step == 8
+    same_params(straight, resumed)
+
+
+def test_batches_after_a_restart_are_the_next_ones(tmp_path, run_train):
+    seen = []
+    run_train(tmp_path, steps=4, on_batch=seen.append)
+    assert seen[:4] == [0, 1, 2, 3]
+    read_ahead = len(seen)
+    run_train(tmp_path, steps=8, on_batch=seen.append)
+    # Batches that were read ahead are in the checkpoint, and not read again.
+    assert seen[read_ahead] == read_ahead
+    assert seen == sorted(set(seen))
+
+
+@pytest.mark.parametrize("stop_at", [1, 3, 5])
+def test_sigterm_saves_and_the_same_call_continues(
+    tmp_path, run_train, same_params, stop_at, capfd
+):
+    _, straight = run_train(tmp_path / "straight")
+
+    def stop(number):
+        if number == stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(PreemptionError, match="run the same command to continue"):
+        run_train(tmp_path / "stopped", on_batch=stop)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    saved = checkpoints.all_steps(tmp_path / "stopped")
+    step, resumed = run_train(tmp_path / "stopped")
+    assert step == 8
+    same_params(straight, resumed)
+    assert saved == [s for s in saved if s < 8]
+    # Periods go on counting from the first step of the run.
+    assert 4 in checkpoints.all_steps(tmp_path / "stopped")
+    assert not (tmp_path / "stopped" / "unfinished_run.json").exists()
+
+
+def test_without_data_positions_the_data_starts_again(tmp_path, run_train):
+    save = utils.CheckpointConfig(
+        save=utils.SaveCheckpointConfig(period=4, save_dataset=False)
+    )
+    seen = []
+    run_train(tmp_path, steps=4, checkpoint_cfg=save)
+    run_train(tmp_path, steps=8, checkpoint_cfg=save, on_batch=seen.append)
+    assert seen[:2] == [0, 1]
+
+
+def test_checkpoint_of_the_first_step_only_where_asked(tmp_path, run_train):
+    run_train(tmp_path / "a", steps=2, period=2)
+    assert checkpoints.all_steps(tmp_path / "a") == [2]
+    asked = utils.CheckpointConfig(
+        save=utils.SaveCheckpointConfig(period=4, checkpoint_steps=[0, 3])
+    )
+    run_train(tmp_path / "b", checkpoint_cfg=asked)
+    assert checkpoints.all_steps(tmp_path / "b") == [0, 3, 4, 8]
+
+
+def test_checkpoint_steps_without_a_period(tmp_path, run_train):
+    asked = utils.CheckpointConfig(
+        save=utils.SaveCheckpointConfig(checkpoint_steps=[3])
+    )
+    run_train(tmp_path, steps=5, checkpoint_cfg=asked)
+    assert checkpoints.all_steps(tmp_path) == [3, 5]
+
+
+def test_no_checkpoints_at_all(tmp_path, run_train):
+    step, state = run_train(tmp_path, steps=3, checkpoint_cfg=utils.CheckpointConfig())
+    assert (step, int(state.step)) == (3, 3)
+    assert checkpoints.all_steps(tmp_path) == []
+    assert (tmp_path / "inference_eval").is_dir()
+
+
+def test_relative_steps_survive_an_interruption(tmp_path, run_train):
+    run_train(tmp_path / "pretrained", steps=4)
+    finetune = utils.CheckpointConfig(
+        save=utils.SaveCheckpointConfig(period=4),
+        restore=utils.RestoreCheckpointConfig(
+            path=str(tmp_path / "pretrained" / "checkpoint_4"), mode="specific"
+        ),
+    )
+
+    def stop(number):
+        if number == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(PreemptionError):
+        run_train(
+            tmp_path / "tuned", relative_steps=6, checkpoint_cfg=finetune, on_batch=stop
+        )
+    step, _ = run_train(tmp_path / "tuned", relative_steps=6, checkpoint_cfg=finetune)
+    assert step == 10
+    # A run that is complete and started again trains that many more steps.
+    step, _ = run_train(tmp_path / "tuned", relative_steps=6, checkpoint_cfg=finetune)
+    assert step == 16
+
+
+@pytest.fixture
+def same_generator():
+    name = jax.config.jax_default_prng_impl
+    yield
+    jax.config.update("jax_default_prng_impl", name)
+
+
+def test_a_seed_that_is_drawn_is_kept_over_a_restart(
+    tmp_path, run_train, same_params, same_generator, monkeypatch
+):
+    seeds = iter([11, 11, 12, 13])
+    monkeypatch.setattr(datasets, "fresh_seed", seeds.__next__)
+    _, straight = run_train(tmp_path / "straight", random_seed=None)
+
+    def stop(number):
+        if number == 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(PreemptionError):
+        run_train(tmp_path / "stopped", random_seed=None, on_batch=stop)
+    _, resumed = run_train(tmp_path / "stopped", random_seed=None)
+    same_params(straight, resumed)
+    assert next(seeds) == 12
+    _, other = run_train(tmp_path / "other", random_seed=None)
+    assert not np.array_equal(other.params["kernel"], straight.params["kernel"])
+
+
+def test_data_that_ends_is_an_error(tmp_path, run_train):
+    def end(number):
+        if number == 5:
+            raise StopIteration
+
+    with pytest.raises(ValueError, match="data ended before step 6"):
+        run_train(tmp_path, on_batch=end)
+
+
+def test_fewer_steps_than_the_checkpoint(tmp_path, run_train):
+    run_train(tmp_path, steps=4)
+    with pytest.raises(ValueError, match=r"total_steps \(2\) < checkpoint step \(4\)"):
+        run_train(tmp_path, steps=2)
+
+
+def test_equal_steps_train_nothing(tmp_path, run_train, same_params):
+    _, first = run_train(tmp_path, steps=4)
+    seen = []
+    step, again = run_train(tmp_path, steps=4, on_batch=seen.append)
+    assert step == 4
+    same_params(first, again)

@@ -1,0 +1,375 @@
+"""The trainer: gradients, keys, metrics, actions."""
+
+import functools
+
+import clu.metrics
+import clu.values
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from t5x import metrics as metrics_lib
+from t5x import partitioning, state_init, trainer
+from t5x.event_files import read_scalars
+
+
+class NoDropout:
+    """Calls the model's loss without a key, so that parts of a batch add up."""
+
+    def __init__(self, model):
+        self._model = model
+
+    def loss_fn(self, params, batch, dropout_rng):
+        return self._model.loss_fn(params, batch, None)
+
+
+@pytest.fixture
+def state(tiny_model, numbers):
+    return make_state(tiny_model, numbers())
+
+
+def make_state(model, batches):
+    return make_initializer(model, batches).from_scratch(jax.random.PRNGKey(0))
+
+
+def make_initializer(model, batches):
+    spec = batches.element_spec
+    return state_init.TrainStateInitializer(
+        model.optimizer_def,
+        model.get_initial_variables,
+        {k: v.shape for k, v in spec.items()},
+        partitioning.PjitPartitioner(num_partitions=1),
+        {k: v.dtype for k, v in spec.items()},
+    )
+
+
+@pytest.fixture
+def make_trainer(tiny_model, numbers, tmp_path):
+    made = []
+
+    def make(num_microbatches=None, weight_metrics_computer=None, model=tiny_model):
+        initializer = make_initializer(tiny_model, numbers())
+        made.append(
+            trainer.Trainer(
+                model=model,
+                train_state=initializer.from_scratch(jax.random.PRNGKey(0)),
+                partitioner=partitioning.PjitPartitioner(num_partitions=1),
+                eval_names=["a" * 120, "b"],
+                summary_dir=str(tmp_path),
+                train_state_axes=initializer.train_state_axes,
+                rng=jax.random.PRNGKey(3),
+                learning_rate_fn=lambda step: 0.5 * (step + 1.0),
+                num_microbatches=num_microbatches,
+                weight_metrics_computer=weight_metrics_computer,
+            )
+        )
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_microbatches_add_up_to_the_batch(tiny_model, numbers, state, parts):
+    model, batch = NoDropout(tiny_model), next(numbers())
+    key = jax.random.PRNGKey(1)
+
+    def run(number):
+        return jax.jit(
+            lambda s: trainer.accumulate_grads_microbatched(
+                model, s, batch, key, number
+            )
+        )(state)
+
+    whole, whole_metrics, _ = run(None)
+    summed, metrics, mutables = run(parts)
+    assert mutables is None
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(summed), strict=True):
+        assert b.dtype == jnp.float32
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert float(jnp.abs(summed["embedding"]).max()) > 0.1
+    for name in ("accuracy", "loss_per_nonpadding_target_token"):
+        np.testing.assert_allclose(
+            metrics[name].compute(), whole_metrics[name].compute(), rtol=1e-5
+        )
+    np.testing.assert_allclose(
+        metrics["loss"].total, whole_metrics["loss"].total, rtol=1e-5
+    )
+
+
+def test_microbatches_use_keys_split_from_the_step_key(tiny_model, numbers, state):
+    batch, key = next(numbers()), jax.random.PRNGKey(5)
+    grads, _, _ = trainer.accumulate_grads_microbatched(
+        tiny_model, state, batch, key, num_microbatches=2
+    )
+    expected, rng = jax.tree.map(jnp.zeros_like, state.params), key
+    for part in range(2):
+        rng, part_key = jax.random.split(rng)
+        rows = {k: v[part * 2 : part * 2 + 2] for k, v in batch.items()}
+        loss = functools.partial(tiny_model.loss_fn, batch=rows, dropout_rng=part_key)
+        grad, _ = jax.grad(loss, has_aux=True)(state.params)
+        expected = jax.tree.map(jnp.add, expected, grad)
+    for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(grads), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_batch_that_does_not_divide(tiny_model, numbers, state):
+    with pytest.raises(
+        ValueError, match=r"Batch size \(4\) must be divisible .* \(3\)"
+    ):
+        trainer.accumulate_grads_microbatched(
+            tiny_model, state, next(numbers()), jax.random.PRNGKey(0), 3
+        )
+
+
+def test_flax_mutables_go_through_the_step(state):
+    class WithMutables:
+        def loss_fn(self, params, batch, rng, mutables):
+            loss = jnp.sum(params["kernel"]) * jnp.sum(batch["x"])
+            metrics = metrics_lib.create_metrics_dict({"loss": loss})
+            return loss, (metrics, {"count": mutables["count"] + 1})
+
+    with_mutables = state.replace_flax_mutables({"count": jnp.zeros(())})
+    for parts, expected in ((None, 1.0), (2, 2.0)):
+        _, metrics, mutables = trainer.accumulate_grads_microbatched(
+            WithMutables(),
+            with_mutables,
+            {"x": jnp.ones((4, 1))},
+            jax.random.PRNGKey(0),
+            parts,
+        )
+        assert float(mutables["count"]) == expected
+        np.testing.assert_allclose(
+            metrics["loss"].total, 4 * jnp.sum(state.params["kernel"]), rtol=1e-5
+        )
+
+
+def test_the_dropout_key_is_folded_from_the_absolute_step(
+    make_trainer, tiny_model, numbers
+):
+    """The second of two steps equals one step from its state with fold_in(rng, 1)."""
+    t = make_trainer()
+    batches = numbers()
+    t.train(batches, 1, start_step=0).result()
+    before = jax.tree.map(jnp.copy, t.train_state)
+    t.train(batches, 1).result()
+    key = jax.random.fold_in(jax.random.PRNGKey(3), 1)
+    batch = numbers()
+    batch.position = 1
+    expected, _ = jax.jit(
+        lambda s, b: trainer.train_with_lr(s, b, 1.0, key, tiny_model, None)
+    )(before, next(batch))
+    for a, b in zip(
+        jax.tree.leaves(expected.params),
+        jax.tree.leaves(t.train_state.params),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_train_metrics_are_averages_over_the_interval(
+    make_trainer, numbers, tiny_model, tmp_path
+):
+    t = make_trainer()
+    losses = []
+    for _ in range(3):
+        losses.append(float(t.train(numbers(), 1).result()["loss"].value))
+    t.close()
+    t = make_trainer()
+    repeated = iter([next(numbers())] * 3)
+    summary = t.train(repeated, 3).result()
+    np.testing.assert_allclose(summary["loss"].value, np.mean(losses), rtol=1e-5)
+    assert float(summary["learning_rate"].value) == pytest.approx((0.5 + 1.0 + 1.5) / 3)
+    assert float(summary["learning_rate/current"].value) == 1.5
+    assert float(summary["timing/seqs"].value) == 12
+    rate = float(summary["timing/steps_per_second"].value)
+    assert rate * float(summary["timing/seconds"].value) == pytest.approx(3)
+    t.close()
+    written = read_scalars(tmp_path / "train")
+    assert written["loss"][3] == pytest.approx(np.mean(losses), rel=1e-5)
+    assert "timing/uptime" in written
+
+
+def test_compiled_and_uncompiled_steps_agree(make_trainer, numbers, same_params):
+    plain, compiled = make_trainer(), make_trainer()
+    compiled.compile_train(next(numbers()))
+    plain.train(numbers(), 2).result()
+    compiled.train(numbers(), 2).result()
+    same_params(plain.train_state, compiled.train_state)
+
+
+def test_an_interruption_keeps_the_finished_steps(make_trainer, numbers, tmp_path):
+    t = make_trainer()
+    t.preempted = lambda step: step == 2
+    with pytest.raises(trainer.PreemptionError, match="after step 2"):
+        t.train(numbers(), 5)
+    assert int(t.train_state.step) == 2
+    t.close()
+    assert list(read_scalars(tmp_path / "train")["loss"]) == [2]
+
+
+def test_eval_averages_over_batches(make_trainer, numbers, tiny_model, tmp_path):
+    t = make_trainer()
+    source = numbers()
+    batches = [next(source) for _ in range(3)]
+    name = "a" * 120
+    t.compile_eval({name: batches[0], "b": batches[0]})
+    found = t.eval({name: batches, "b": batches[:1]})
+    expected = [float(tiny_model.eval_fn(t.train_state.params, b)[0]) for b in batches]
+    assert float(found[name]["loss"].value) == pytest.approx(
+        np.mean(expected), rel=1e-5
+    )
+    assert float(found["b"]["loss"].value) == pytest.approx(expected[0], rel=1e-5)
+    t.close()
+    folder = tmp_path / "training_eval" / ("a" * 113)
+    assert read_scalars(folder)["loss"][0] == pytest.approx(np.mean(expected), rel=1e-5)
+
+
+def test_eval_without_batches(make_trainer):
+    with pytest.raises(ValueError, match="'b' has no batch"):
+        make_trainer().eval({"b": []})
+
+
+def test_weight_metrics(make_trainer, numbers):
+    t = make_trainer(weight_metrics_computer=trainer.WeightMetricsComputer())
+    before = np.asarray(t.train_state.params["kernel"]).copy()
+    summary = t.train(numbers(), 1).result()
+    after = np.asarray(t.train_state.params["kernel"])
+    rms = lambda x: np.sqrt(np.mean(np.square(x)))
+    values = {k: float(v.value) for k, v in summary.items() if k.startswith("weight_")}
+    assert values["weight_rms/kernel"] == pytest.approx(rms(after), rel=1e-4)
+    assert values["weight_max/kernel"] == pytest.approx(np.abs(after).max(), rel=1e-4)
+    assert values["weight_update_rms/kernel"] == pytest.approx(
+        rms(after - before), rel=1e-3
+    )
+    assert values["weight_gradient_norm"] > 0
+    assert "weight_update_divided_by_weight_rms/embedding" in values
+    assert "weight_gradient_rms/embedding" in values
+
+
+def test_scalars_texts_and_histograms_reach_the_file(tmp_path):
+    manager = trainer.MetricsManager("x", str(tmp_path))
+    manager.write_scalar("a/b", jnp.float32(1.5), jnp.int32(3))
+    manager.summary_writer.write_texts(3, {"config": "# text"})
+    manager.summary_writer.write_histograms(3, {"h": np.arange(10.0)})
+    manager.summary_writer.write_images(3, {"i": np.zeros((4, 4, 3), np.float32)})
+    with pytest.raises(TypeError, match="cannot write videos"):
+        manager.summary_writer.write_videos(3, {"v": np.zeros(1)})
+    manager.close()
+    assert read_scalars(tmp_path / "x") == {"a/b": {3: 1.5}}
+    data = next((tmp_path / "x").glob("*tfevents*")).read_bytes()
+    assert b"config" in data and b"# text" in data
+
+
+def test_an_error_while_writing_is_not_lost(tmp_path):
+    class Broken(clu.metrics.Metric):
+        def compute(self):
+            raise RuntimeError("cannot compute")
+
+    manager = trainer.MetricsManager("x", None)
+    manager.write_metrics_summary({"m": Broken()}, 1, 1)
+    with pytest.raises(RuntimeError, match="cannot compute"):
+        manager.flush()
+    manager.close()
+
+
+# ---- actions ----
+
+
+class Step:
+    def __init__(self, step):
+        self.step = step
+
+
+def stops(action, values, wrap=clu.values.Scalar):
+    return [
+        action.run(Step(i), {"task": {"metric": wrap(v)}}) for i, v in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "values", "atol", "rtol", "stop"),
+    [
+        ("min", [1, 0.9, 0.71], 0.2, 0.0, True),
+        ("min", [1, 0.8, 0.6], 0.15, 0.0, False),
+        ("min", [1, 0.8, 0.6], 0.1, 0.09, False),
+        ("min", [1, 0.8, 0.6], 0.0, 0.3, True),
+        ("min", [1, 0.8, 0.7, 0.6], 0.15, 0.0, True),
+        ("min", [1, 1, 1], 0.0, 0.0, True),
+        ("max", [3, 2, 1], 0.0, 0.0, True),
+        ("max", [1, 2, 3], 0.0, 0.0, False),
+        ("max", [1, 2], 0.0, 0.0, False),
+        ("max", [0.5, 0.4, 0.45, 0.4, 0.45], 0.0, 0.0, False),
+    ],
+)
+def test_early_stopping_against_the_previous_value(mode, values, atol, rtol, stop):
+    action = trainer.EarlyStoppingAction(
+        ("task", "metric"), mode=mode, patience=3, atol=atol, rtol=rtol
+    )
+    assert stops(action, values)[-1] is stop
+
+
+def test_early_stopping_against_the_best_value():
+    action = trainer.EarlyStoppingAction(
+        ("task", "metric"), mode="max", patience=3, compare_to="best"
+    )
+    values = [0.3, 0.5, 0.4, 0.45, 0.5, 0.6]
+    assert stops(action, values) == [False, False, False, False, True, False]
+
+
+def test_early_stopping_goes_on_after_a_restart():
+    def make():
+        return trainer.EarlyStoppingAction(("task", "metric"), mode="max", patience=3)
+
+    action, again = make(), make()
+    assert not any(stops(action, [3.0, 2.0], wrap=float))
+    again.set_state(action.get_state())
+    # The evaluation of step 1 is repeated, that of step 2 is new.
+    assert not again.run(Step(1), {"task": {"metric": 2.0}})
+    assert again.run(Step(2), {"task": {"metric": 1.0}})
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        (
+            {"other": {"metric": 1.0}},
+            r"task 'task' is not evaluated; tasks: \['other'\]",
+        ),
+        ({"task": {"m2": 1.0}}, r"metrics of 'task': \['m2'\]"),
+        ({"task": {"metric": 3}}, "its metric is a int, not a scalar"),
+    ],
+)
+def test_actions_that_find_nothing_say_so(metrics, message, caplog):
+    import re
+
+    for action in (
+        trainer.EarlyStoppingAction(("task", "metric"), mode="min", patience=1),
+        trainer.TerminateOnNanAction("task", "metric"),
+    ):
+        caplog.clear()
+        assert action.run(Step(0), metrics) is False
+        assert re.search(message, caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("value", "stop"), [(1.0, False), (np.nan, True), (np.inf, True), (-np.inf, True)]
+)
+def test_terminate_on_nan(value, stop):
+    action = trainer.TerminateOnNanAction("task", "metric")
+    assert stops(action, [value]) == [stop]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mode": "up"}, "mode = 'up'"),
+        ({"mode": "min", "atol": -1}, "atol = -1"),
+        ({"mode": "min", "rtol": -1}, "rtol = -1"),
+        ({"mode": "min", "compare_to": "x"}, "compare_to = 'x'"),
+    ],
+)
+def test_early_stopping_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        trainer.EarlyStoppingAction(("task", "metric"), **settings)

@@ -1,0 +1,425 @@
+"""Beam search against exhaustive search, a plain-Python beam search, and by hand."""
+
+import functools
+import itertools
+
+import flax.core
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from t5x import decode_state, decoding
+
+VOCAB, EOS, STATES = 5, 1, 211
+
+
+def next_state(state, token):
+    """The hidden state of the toy model: a hash of everything read so far."""
+    return (state * 7 + token + 3) % STATES
+
+
+def random_table(seed, scale=2.0):
+    logits = np.random.RandomState(seed).randn(STATES, VOCAB).astype(np.float32)
+    return logits * scale
+
+
+def log_softmax(x):
+    x = np.asarray(x, np.float64)
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def penalty(alpha, length):
+    return ((5 + length) / 6) ** alpha
+
+
+def table_model(table):
+    """Logits that depend on the whole prefix, through a cache that beams must carry."""
+
+    def tokens_to_logits(state):
+        hidden = next_state(state.cache["hidden"], state.cur_token[:, 0])
+        return table[hidden], {**state.cache, "hidden": hidden}
+
+    return tokens_to_logits
+
+
+def cache_for(batch):
+    return {"hidden": jnp.zeros((batch,), jnp.int32)}
+
+
+def beam_search(inputs, cache, tokens_to_logits, eos_id, k, **options):
+    """The function under test as programs call it: inside jax.jit."""
+    run = jax.jit(
+        lambda inputs, cache: decoding.beam_search(
+            inputs, cache, tokens_to_logits, eos_id, num_decodes=k, **options
+        )
+    )
+    return run(inputs, cache)
+
+
+@functools.partial(jax.jit, static_argnames=("k", "alpha", "options"))
+def search(table, inputs, k, alpha=0.6, options=()):
+    return decoding.beam_search(
+        inputs,
+        cache_for(inputs.shape[0]),
+        table_model(table),
+        EOS,
+        num_decodes=k,
+        alpha=alpha,
+        **dict(options),
+    )
+
+
+def prefix_log_probs(table, prefix):
+    state = next_state(0, 0)
+    for token in prefix:
+        state = next_state(state, token)
+    return log_softmax(table[state])
+
+
+def reference(table, forced, k, alpha, length):
+    """Beam search on Python tuples: [(score, tokens)] ascending."""
+    live, finished = [(0.0, ())], []
+    for step in range(length):
+        best_live = max(live)[0] / penalty(alpha, length + 1)
+        if len(finished) == k and min(finished)[0] > best_live:
+            break
+        if forced[step]:
+            live = [(0.0, max(live)[1] + (int(forced[step]),))]
+            continue
+        candidates = sorted(
+            (
+                (log_prob + extra, prefix + (token,))
+                for log_prob, prefix in live
+                for token, extra in enumerate(prefix_log_probs(table, prefix))
+            ),
+            reverse=True,
+        )[: 2 * k]
+        scored = [(p / penalty(alpha, step + 1), s) for p, s in candidates]
+        finished += [(score, s) for score, s in scored if s[-1] == EOS]
+        finished = sorted(finished)[-k:]
+        live = sorted((p, s) for p, s in candidates if s[-1] != EOS)[-k:]
+    return finished or live
+
+
+def check_against(expected, decodes, scores):
+    """The best decodes are the expected ones; slots beyond them are empty."""
+    k, length = decodes.shape
+    found = len(expected)
+    assert 0 < found <= k
+    tokens = [list(s) + [0] * (length - len(s)) for _, s in expected]
+    np.testing.assert_array_equal(decodes[k - found :], tokens)
+    np.testing.assert_allclose(scores[k - found :], [s for s, _ in expected], atol=1e-4)
+    assert (np.asarray(scores[: k - found]) < -5e6).all()
+    assert (np.diff(scores) >= 0).all()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.5])
+def test_wide_beam_finds_every_sequence_in_order(alpha):
+    length, k = 3, 64  # 64 live beams cover all 4 ** 3 prefixes
+    hypotheses = [
+        (*prefix, EOS)
+        for size in range(length)
+        for prefix in itertools.product([0, 2, 3, 4], repeat=size)
+    ]
+    assert len(hypotheses) == 21
+    for seed in range(3):
+        table = random_table(seed)
+        expected = sorted(
+            (
+                sum(prefix_log_probs(table, s[:i])[t] for i, t in enumerate(s))
+                / penalty(alpha, len(s)),
+                s,
+            )
+            for s in hypotheses
+        )
+        decodes, scores = search(table, jnp.zeros((1, length), jnp.int32), k, alpha)
+        check_against(expected, decodes[0], scores[0])
+        np.testing.assert_array_equal(decodes[0, : k - 21], 0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "k", "length", "alpha"),
+    [(1, 1, 6, 0.6), (1, 4, 8, 0.6), (7, 2, 7, 0.0), (7, 3, 5, 1.0)],
+)
+def test_equals_plain_python_beam_search(batch, k, length, alpha):
+    rng = np.random.RandomState(0)
+    stopped_early = 0
+    for seed in range(12):
+        table = random_table(seed, scale=3.0)
+        inputs = np.zeros((batch, length), np.int32)
+        if seed % 2:
+            for row in inputs:
+                prompt = rng.randint(0, length - 1)
+                row[1 : 1 + prompt] = rng.randint(2, VOCAB, prompt)
+        decodes, scores = search(table, inputs, k, alpha)
+        assert decodes.shape == (batch, k, length) and scores.shape == (batch, k)
+        for row in range(batch):
+            forced = [*inputs[row, 1:], 0]
+            expected = reference(table, forced, k, alpha, length)
+            check_against(expected, decodes[row], scores[row])
+            stopped_early += expected[-1][1][-1] == EOS
+    assert stopped_early > 0
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_scripted_logits_end_where_the_script_says(batch):
+    """Row r repeats token 2 r times, then EOS; other tokens are hopeless."""
+
+    def tokens_to_logits(state):
+        wanted = jnp.where(state.cache["row"] > state.cur_index, 2, EOS)
+        return 20.0 * jax.nn.one_hot(wanted, VOCAB), state.cache
+
+    cache = {"row": jnp.arange(batch, dtype=jnp.int32)}
+    decodes, scores = beam_search(
+        jnp.zeros((batch, 8), jnp.int32), cache, tokens_to_logits, EOS, 2
+    )
+    for row in range(batch):
+        expected = [2] * row + [EOS] + [0] * (7 - row)
+        assert decodes[row, -1].tolist() == expected
+    np.testing.assert_allclose(scores[:, -1], 0.0, atol=1e-4)
+    assert (scores[:, 0] < -1.0).all()
+
+
+def test_hand_computed_scores():
+    """Probabilities 0.6 (EOS) and 0.4 (token 2) at each of two steps."""
+    logits = jnp.log(jnp.array([1e-30, 0.6, 0.4, 1e-30, 1e-30]))
+
+    def tokens_to_logits(state):
+        return jnp.broadcast_to(logits, (state.cur_token.shape[0], VOCAB)), state.cache
+
+    decodes, scores = beam_search(
+        jnp.zeros((1, 2), jnp.int32), {}, tokens_to_logits, EOS, 2, alpha=1
+    )
+    assert decodes.tolist() == [[[2, EOS], [EOS, 0]]]
+    np.testing.assert_allclose(
+        scores, [[np.log(0.4 * 0.6) / (7 / 6), np.log(0.6)]], rtol=1e-5
+    )
+
+
+def count_steps(**options):
+    """Number of model calls for a model that wants EOS at its third step."""
+    calls = []
+
+    def tokens_to_logits(state):
+        jax.debug.callback(lambda i: calls.append(int(i)), state.cur_index)
+        wanted = jnp.where(state.cur_index >= 2, EOS, 3)
+        rows = state.cur_token.shape[0]
+        return jnp.tile(30.0 * jax.nn.one_hot(wanted, VOCAB), (rows, 1)), state.cache
+
+    inputs = jnp.zeros((2, 50), jnp.int32)
+    result = beam_search(inputs, {}, tokens_to_logits, EOS, 1, **options)
+    jax.effects_barrier()
+    return len(calls), result
+
+
+def test_stops_as_soon_as_no_live_beam_can_win():
+    steps, (decodes, _) = count_steps()
+    assert steps == 3
+    assert decodes[:, 0, :4].tolist() == [[3, 3, EOS, 0]] * 2
+
+
+def test_max_decode_step_limits_steps_and_returns_live_beams():
+    steps, (decodes, scores) = count_steps(max_decode_step=2)
+    assert steps == 2
+    assert decodes[0, 0, :4].tolist() == [3, 3, 0, 0]
+    np.testing.assert_allclose(scores, 0.0, atol=1e-5)
+
+
+def test_min_log_prob_stops_once_all_live_beams_are_below():
+    steps, (decodes, _) = count_steps(min_log_prob=1.0)
+    assert steps == 1
+    assert decodes[0, 0, :3].tolist() == [3, 0, 0]
+
+
+def test_max_decode_len_sets_the_width_of_the_result():
+    inputs = jnp.zeros((2, 4), jnp.int32).at[:, 1].set(3)
+    longer, _ = search(random_table(0), inputs, 2, options=(("max_decode_len", 9),))
+    shorter, _ = search(random_table(0), inputs, 2, options=(("max_decode_len", 2),))
+    assert longer.shape == (2, 2, 9) and shorter.shape == (2, 2, 2)
+    assert (longer[:, :, 0] == 3).all() and (shorter[:, -1, 0] == 3).all()
+
+
+def test_prompt_that_fills_the_inputs_leaves_the_last_position_free():
+    inputs = jnp.array([[0, 2, 3, 4]], jnp.int32)
+    table = random_table(5)
+    decodes, _ = search(table, inputs, 1)
+    last = int(np.argmax(prefix_log_probs(table, (2, 3, 4))))
+    assert decodes.tolist() == [[[2, 3, 4, last]]]
+
+
+def test_impossible_eos_is_no_hypothesis():
+    """A model that forbids all but token 3 never finishes, and its beam is returned."""
+    logits = jnp.full((VOCAB,), -1e9).at[3].set(0.0)
+
+    def tokens_to_logits(state):
+        return jnp.broadcast_to(logits, (state.cur_token.shape[0], VOCAB)), state.cache
+
+    decodes, scores = beam_search(
+        jnp.zeros((1, 4), jnp.int32), {}, tokens_to_logits, EOS, 3
+    )
+    assert decodes[0, -1].tolist() == [3, 3, 3, 3]
+    np.testing.assert_allclose(scores[0, -1], 0.0, atol=1e-5)
+
+
+def prefilled(table, inputs, lengths, k):
+    """Search that starts behind the prompts, from the cache they leave."""
+    hidden = []
+    for row, length in zip(inputs, lengths, strict=True):
+        state = 0
+        for token in row[:length]:
+            state = next_state(state, int(token))
+        hidden.append(state)
+
+    def tokens_to_logits(state):
+        rows = state.cur_token.shape[0]
+        assert state.cache["cache_index"].shape == (rows,)
+        logits, cache = table_model(table)(state)
+        return logits, {**cache, "cache_index": state.cache["cache_index"] + 1}
+
+    return beam_search(
+        jnp.asarray(inputs),
+        {"hidden": jnp.array(hidden, jnp.int32), "cache_index": jnp.asarray(lengths)},
+        tokens_to_logits,
+        EOS,
+        k,
+        initial_index=jnp.asarray(lengths),
+    )
+
+
+def test_prefilled_prompts_of_uneven_length_equal_forced_ones():
+    table = jnp.asarray(random_table(11, scale=0.5))
+    lengths = np.array([0, 4, 1, 6], np.int32)
+    inputs = np.zeros((4, 8), np.int32)
+    for row, length in zip(inputs, lengths, strict=True):
+        row[1 : 1 + length] = 2 + np.arange(length) % 3
+    decodes, scores = prefilled(table, inputs, lengths, 3)
+    wanted, wanted_scores = search(table, inputs, 3)
+    np.testing.assert_allclose(scores, wanted_scores, atol=1e-4)
+    # (The prompt stands in empty slots too.)
+    np.testing.assert_array_equal(decodes[scores > -1e6], wanted[scores > -1e6])
+    assert (scores[:3] > -1e6).all()
+    # The longest prompt is full long before the others end, and must not run on.
+    alone = prefilled(table, inputs[3:], lengths[3:], 3)
+    np.testing.assert_array_equal(decodes[3], alone[0][0])
+
+
+def test_scanned_and_frozen_caches_give_the_same_result():
+    table = jnp.asarray(random_table(3))
+    inputs = jnp.zeros((3, 6), jnp.int32)
+    expected = search(table, inputs, 4)
+
+    def tokens_to_logits(state):
+        assert state.cache["layer"]["hidden"].shape == (2, 12)
+        assert state.cache["layer"]["cache_index"].shape == (2,)
+        assert state.cache["layer"]["cached_bias"].shape == (1, 9)
+        hidden = next_state(state.cache["layer"]["hidden"], state.cur_token[:, 0])
+        cache = flax.core.unfreeze(state.cache)
+        cache["layer"]["hidden"] = hidden
+        return table[hidden[1]], cache
+
+    cache = flax.core.freeze(
+        {
+            "layer": {
+                "hidden": jnp.zeros((2, 3), jnp.int32),
+                "cache_index": jnp.zeros((2,), jnp.int32),
+                "cached_bias": jnp.zeros((1, 9)),
+            }
+        }
+    )
+    found = beam_search(inputs, cache, tokens_to_logits, EOS, 4, cache_offset=1)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], atol=1e-5)
+
+
+def test_scores_are_those_of_float32_even_for_bfloat16_logits():
+    table = jnp.asarray(random_table(3)).astype(jnp.bfloat16)
+    inputs = jnp.zeros((2, 6), jnp.int32)
+    found = search(table, inputs, 2)
+    expected = search(table.astype(jnp.float32), inputs, 2)
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_cache_gather_moves_only_leaves_that_differ_between_beams():
+    x = jnp.arange(2 * 3 * 2.0).reshape(2, 3, 2)
+    names = ("cached_key", "cached_cross_key", "cached_cross_value", "cache_index")
+    indices = jnp.array([[2, 0, 0], [1, 1, 2]])
+    moved = decoding.cache_gather_beams(
+        {"l": dict.fromkeys(names, x)}, indices, 2, 3, 3
+    )
+    expected = np.stack([np.asarray(x)[b, indices[b]] for b in range(2)])
+    np.testing.assert_array_equal(moved["l"]["cached_key"], expected)
+    for name in names[1:]:
+        np.testing.assert_array_equal(moved["l"][name], x)
+    scanned = jnp.stack([x, 2 * x])
+    moved = decoding.cache_gather_beams({"v": scanned}, indices, 2, 3, 3, offset=1)
+    np.testing.assert_array_equal(moved["v"], np.stack([expected, 2 * expected]))
+    # With another number of beams nothing may stay behind.
+    fewer = decoding.cache_gather_beams(
+        {"cached_cross_key": x}, indices[:, :2], 2, 3, 2
+    )
+    assert fewer["cached_cross_key"].shape == (2, 2, 2)
+
+
+def test_gather_does_not_spread_nan_between_beams():
+    x = jnp.array([[[1.0], [jnp.nan], [3.0]]])
+    kept = decoding.gather_beams(x, jnp.array([[0, 2]]), 1, 3, 2)
+    np.testing.assert_array_equal(kept, [[[1.0], [3.0]]])
+
+
+def test_beam_axis_helpers():
+    x = jnp.arange(4.0).reshape(2, 2)
+    expanded = decoding.flat_batch_beam_expand(x, 2)
+    np.testing.assert_array_equal(expanded, [[0, 1], [0, 1], [2, 3], [2, 3]])
+    np.testing.assert_array_equal(
+        decoding.flatten_beam_dim(decoding.add_beam_dim(x, 2)), expanded
+    )
+    np.testing.assert_array_equal(
+        decoding.unflatten_beam_dim(expanded, 2, 2), decoding.add_beam_dim(x, 2)
+    )
+    scanned = decoding.flat_batch_beam_expand(x[None], 2, offset=1)
+    np.testing.assert_array_equal(scanned, expanded[None])
+    best = decoding.gather_topk_beams(x, jnp.array([[0.0, 1.0], [5.0, 2.0]]), 2, 2)
+    np.testing.assert_array_equal(best, [[0, 1], [3, 2]])
+    with pytest.raises(ValueError, match=r"batch_size \* beam_size = 3 \* 2"):
+        decoding.unflatten_beam_dim(expanded, 3, 2)
+
+
+def test_cache_map_skips_what_has_no_batch_axis():
+    cache = {
+        name: jnp.ones(()) for name in ("cached_key", "cache_index", "cached_bias")
+    } | {"position_embedder_index": jnp.ones(()), "empty": {}}
+    doubled = decoding.cache_map(lambda x: 2 * x, cache)
+    assert float(doubled["cached_key"]) == 2
+    assert float(doubled["cache_index"]) == 1
+    assert float(doubled["cached_bias"]) == 1
+    assert float(doubled["position_embedder_index"]) == 1
+    doubled = decoding.cache_map(lambda x: 2 * x, cache, apply_to_index=True)
+    assert float(doubled["cache_index"]) == 2
+
+
+def test_two_stage_top_k_equals_one_stage_with_ties(monkeypatch):
+    x = jnp.asarray(np.random.RandomState(0).randint(0, 400, (3, 9001)), jnp.float32)
+    x = x.at[0].set(-jnp.inf)
+    monkeypatch.setattr(decode_state.jax, "default_backend", lambda: "tpu")
+    calls = []
+    top_k = lax.top_k
+    monkeypatch.setattr(
+        decode_state.lax, "top_k", lambda *a: (calls.append(1), top_k(*a))[1]
+    )
+    values, indices = decoding.top_k_two_stage(x, 8)
+    assert len(calls) == 2
+    expected = top_k(x, 8)
+    np.testing.assert_array_equal(values, expected[0])
+    np.testing.assert_array_equal(indices, expected[1])
+
+
+def test_beam_init_starts_with_one_live_beam():
+    state = decoding.beam_init(2, 3, 5, {"k": jnp.ones((2, 4)), "cache_index": 0})
+    np.testing.assert_array_equal(state.live_logprobs, [[0, -1e7, -1e7]] * 2)
+    assert state.cache["k"].shape == (2, 3, 4)
+    assert state.live_seqs.shape == (2, 3, 5)
+    assert not state.finished_flags.any()
+    assert float(decoding.brevity_penalty(0.6, 7)) == pytest.approx(2**0.6)

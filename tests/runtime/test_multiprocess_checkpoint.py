@@ -1,0 +1,169 @@
+"""Two processes on one machine: partitioned calls, and checkpoints of both layouts."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from t5x import checkpoints
+
+WORKER = """
+    import pathlib, sys
+    import jax
+    import numpy as np
+    from flax.linen import partitioning as flax_partitioning
+    from jax import numpy as jnp
+    from jax.sharding import PartitionSpec as P
+
+    rank, port, folder = int(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank)
+
+    from t5x import checkpoints, distributed, partitioning, train_state
+    from t5x.errors import UserError
+
+    class Iterator:
+        position = 0
+
+        def save(self, path):
+            pathlib.Path(path).write_text(str(self.position))
+
+        def restore(self, path):
+            self.position = int(pathlib.Path(path).read_text())
+
+    rules = partitioning.standard_logical_axis_rules(parameter_partitioning_dims=2)
+    p = partitioning.PjitPartitioner(num_partitions=1, logical_axis_rules=rules)
+    assert dict(p.mesh.shape) == {"data": 2, "model": 2}, p.mesh.shape
+    layout = p.get_data_layout(4)
+    assert (layout.shard_id, layout.num_shards) == (rank, 2)
+    try:
+        p.get_data_layout(5)
+    except UserError as e:
+        assert "(5)" in str(e) and "(2," in str(e)
+    else:
+        raise AssertionError
+
+    def init(rng):
+        names = flax_partitioning.AxisMetadata(("embed", "mlp"))
+        odd = flax_partitioning.AxisMetadata(("mlp",))
+        return train_state.InferenceState.create({
+            "params": {"w": jax.random.normal(rng, (8, 6)), "odd": jnp.arange(3.0)},
+            "params_axes": {"w_axes": names, "odd_axes": odd},
+        })
+
+    shape = jax.eval_shape(init, jax.random.PRNGKey(0))
+    axes = p.get_mesh_axes(shape)
+    assert axes.params["w"] == P("data", "model")
+    assert axes.params["odd"] == P(None)   # 3 is not divisible by 2
+    state = p.partition(init, None, axes)(jax.random.PRNGKey(0))
+    state = state.replace_step(
+        distributed.place(np.int32(7), jax.sharding.NamedSharding(p.mesh, P())))
+
+    # Each process gives its own two rows of the batch.
+    rows = np.arange(32.0, dtype=np.float32).reshape(4, 8)
+    local = rows[rank * 2:rank * 2 + 2]
+    fn = p.partition(lambda s, b: (b @ s.params["w"]).sum(), (axes, P("data")), None)
+    whole = distributed.fetch_global(state.params["w"])
+    for call in (fn, p.compile(fn, state, local)):
+        np.testing.assert_allclose(call(state, local), (rows @ whole).sum(), rtol=1e-5)
+
+    def same(a, b):
+        np.testing.assert_array_equal(
+            distributed.fetch_global(a), distributed.fetch_global(b))
+
+    iterator = Iterator()
+    iterator.position = 10 + rank
+    orbax = checkpoints.OrbaxCheckpointManagerInterface(
+        str(folder / "orbax"), shape, p, iterator, keep=1)
+    legacy = checkpoints.Checkpointer(shape, p, str(folder / "legacy"), iterator, keep=1)
+    for manager in (orbax, legacy):
+        for step in (7, 9):
+            manager.save(state.replace_step(state.step * 0 + step))
+    orbax.wait_until_finished()
+    for name in ("orbax", "legacy"):
+        for reader in (
+            checkpoints.OrbaxCheckpointManagerInterface(
+                str(folder / name), shape, p, Iterator()),
+            checkpoints.Checkpointer(shape, p, str(folder / name), Iterator()),
+        ):
+            assert reader.all_steps() == [9], (name, reader.all_steps())
+            got = reader.restore()
+            same(got.params["w"], state.params["w"])
+            same(got.params["odd"], state.params["odd"])
+            assert got.params["w"].sharding.spec == P("data", "model")
+            assert int(distributed.get_local_data(got.step)) == 9
+            assert reader._dataset._iterator.position == 10 + rank
+    # One process fails: both stop with an error, nothing is left behind.
+    if rank == 1:
+        def fail(path):
+            raise OSError(28, "No space left on device")
+        iterator.save = fail
+    try:
+        legacy.save(state.replace_step(state.step * 0 + 11))
+    except (UserError, RuntimeError) as e:
+        print(e)
+    else:
+        raise AssertionError
+    assert legacy.all_steps() == [9]
+    distributed.sync_global_devices("end")
+    if rank == 0:
+        np.save(folder / "w.npy", whole)
+    orbax.close()
+    print("done", rank)
+"""
+
+
+def run_pair(folder):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    env = {
+        **os.environ,
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+    }
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(WORKER), str(i), str(port), folder],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for i in range(2)
+    ]
+    try:
+        outputs = [w.communicate(timeout=240) for w in workers]
+    finally:
+        for worker in workers:
+            worker.kill()
+    for worker, (_, stderr) in zip(workers, outputs, strict=True):
+        assert worker.returncode == 0, stderr[-4000:]
+    return [stdout for stdout, _ in outputs]
+
+
+@pytest.mark.slow
+def test_two_processes_save_and_restore(tmp_path):
+    outputs = run_pair(str(tmp_path))
+    assert "done 0" in outputs[0]
+    assert "done 1" in outputs[1]
+    assert "Process [1] failed" in outputs[0]
+    assert "No space left on device. The checkpoint of step 9 is intact" in outputs[1]
+    names = sorted(p.name for p in pathlib.Path(tmp_path, "legacy").iterdir())
+    assert names == ["checkpoint_9"]
+    # One process reads what two have written.
+    expected = np.load(tmp_path / "w.npy")
+    for layout in ("orbax", "legacy"):
+        loaded = checkpoints.load_t5x_checkpoint(str(tmp_path / layout))
+        np.testing.assert_array_equal(loaded["target"]["w"], expected)
+        np.testing.assert_array_equal(loaded["target"]["odd"], [0, 1, 2])
+        assert loaded["state"]["step"] == 9
+    files = checkpoints.get_checkpoint_dir(tmp_path / "orbax", 9)
+    assert pathlib.Path(
+        files, "dataset", "process_1-of-2", "train_ds-001-of-002"
+    ).is_file()
+    legacy = checkpoints.get_checkpoint_dir(tmp_path / "legacy", 9)
+    assert pathlib.Path(legacy, "train_ds-001-of-002").read_text() == "11"

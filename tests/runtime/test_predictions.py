@@ -1,0 +1,305 @@
+"""Predictions of the encoder-decoder and the decoder-only model."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import traverse_util
+from model_kit import (
+    BATCH,
+    LM_BATCH,
+    LM_CONFIG,
+    LM_PARAMS,
+    T5_PARAMS,
+    VOCABULARY,
+    language_model,
+    t5_model,
+)
+from t5x import decoding, models
+from t5x.errors import UserError
+from t5x.examples.decoder_only import network as decoder_network
+
+# Prediction of the encoder-decoder model.
+
+
+def recorder(calls):
+    """A decode function that records its arguments and takes one step."""
+
+    def decode(inputs, cache, tokens_to_logits, num_decodes, **kwargs):
+        rows = inputs.shape[0] * num_decodes
+        expand = functools.partial(
+            decoding.flat_batch_beam_expand, beam_size=num_decodes
+        )
+        state = decoding.DecodingState(
+            cur_index=jnp.array(0),
+            sequences=jnp.zeros((rows, inputs.shape[1]), jnp.int32),
+            cur_token=jnp.zeros((rows, 1), jnp.int32),
+            cache=decoding.cache_map(expand, cache),
+        )
+        logits, new_cache = tokens_to_logits(state)
+        calls.append({"inputs": inputs, "cache": cache, "logits": logits, **kwargs})
+        calls[-1] |= {"new_cache": new_cache, "num_decodes": num_decodes}
+        decodes = jnp.arange(rows * inputs.shape[1])
+        decodes = decodes.reshape(inputs.shape[0], num_decodes, -1)
+        scores = jnp.arange(float(rows)).reshape(inputs.shape[0], num_decodes)
+        return decodes, scores
+
+    return decode
+
+
+def test_decode_function_gets_what_the_contract_says():
+    calls = []
+    model = t5_model(decode_fn=recorder(calls))
+    options = {"alpha": 0.25}
+    rng = jax.random.key(5)
+    best, aux = model.predict_batch_with_aux(
+        T5_PARAMS(), BATCH, rng=rng, decoder_params=options, num_decodes=3
+    )
+    assert options == {"alpha": 0.25}
+    (call,) = calls
+    assert call["alpha"] == 0.25
+    assert call["decode_rng"] is rng
+    assert call["eos_id"] == 1
+    assert call["cache_offset"] == 0
+    assert "initial_index" not in call
+    assert not call["inputs"].any() and call["inputs"].shape == (2, 5)
+    for path, leaf in traverse_util.flatten_dict(call["cache"]).items():
+        assert leaf.ndim == 0 if path[-1] == "cache_index" else leaf.shape[0] == 2
+    # Three decodes of each row, next to each other, see the same inputs.
+    first = jax.jit(model._compute_logits)(T5_PARAMS(), BATCH)[:, 0]
+    np.testing.assert_allclose(call["logits"], np.repeat(first, 3, axis=0), atol=1e-4)
+    index = call["new_cache"]["decoder"]["layers_0"]["self_attention"]["cache_index"]
+    assert index == 1
+    # Best decode: the last one.
+    assert best.tolist() == [[10, 11, 12, 13, 14], [25, 26, 27, 28, 29]]
+    assert aux["scores"].tolist() == [2, 5]
+
+
+class StandIn:
+    """Stands for a module where only the calls matter."""
+
+    def __init__(self):
+        self.calls = []
+
+    def apply(self, variables, *args, method=None, **kwargs):
+        self.calls.append(kwargs)
+        if method == self.encode:
+            return jnp.zeros((2, 6, 8))
+        return None, {"cache": {"decoder": {"position_embedder": {}}}}
+
+    def encode(self):
+        """Never called by itself."""
+
+    def decode(self):
+        """Never called by itself."""
+
+
+class PrefillingStandIn(StandIn):
+    def decode(self, prefill, prefill_lengths):
+        """Never called by itself."""
+
+
+def stand_in_model(module, calls, **kwargs):
+    def decode_fn(inputs, num_decodes, initial_index=None, **kwargs):
+        calls.append({"inputs": inputs, "initial_index": initial_index, **kwargs})
+        decodes = jnp.arange(2 * num_decodes).reshape(2, num_decodes, 1)
+        return decodes, decodes[..., 0]
+
+    return models.EncoderDecoderModel(
+        module, VOCABULARY, VOCABULARY, None, decode_fn=decode_fn, **kwargs
+    )
+
+
+def test_all_decodes_and_defaults():
+    calls = []
+    defaults = models.DecoderParams(return_all_decodes=True, num_decodes=2)
+    model = stand_in_model(StandIn(), calls, default_decoder_params=defaults)
+    decodes, aux = model.predict_batch_with_aux({}, BATCH)
+    assert decodes.tolist() == [[[0], [1]], [[2], [3]]]
+    assert aux["scores"].tolist() == [[0, 1], [2, 3]]
+    assert "decode_rng" not in calls[0]
+    best, aux = model.predict_batch_with_aux(
+        {}, BATCH, num_decodes=3, return_all_decodes=False
+    )
+    assert best.tolist() == [[2], [5]]
+    assert aux["scores"].tolist() == [2, 5]
+    assert model.predict_batch({}, BATCH).tolist() == decodes.tolist()
+
+
+PROMPTED = {**BATCH, "decoder_input_tokens": np.array([[0, 3, 1, 0], [0, 4, 5, 1]])}
+
+
+def test_prompt_is_the_targets_without_eos():
+    calls = []
+    model = stand_in_model(StandIn(), calls)
+    model.predict_batch_with_aux({}, PROMPTED, prompt_with_targets=True)
+    model.predict_batch_with_aux({}, PROMPTED)
+    assert calls[0]["inputs"].tolist() == [[0, 3, 0, 0], [0, 4, 5, 0]]
+    assert calls[0]["initial_index"] is None
+    assert not calls[1]["inputs"].any()
+
+
+def test_module_may_prefill_prompts():
+    """A module with the parameter `prefill` gets its prompt into the cache at once."""
+    calls = []
+    module = PrefillingStandIn()
+    model = stand_in_model(module, calls)
+    model.predict_batch_with_aux({}, PROMPTED, prompt_with_targets=True)
+    prefill = module.calls[-1]
+    assert prefill["prefill"] is True
+    assert prefill["prefill_lengths"].tolist() == [1, 2]
+    assert calls[0]["initial_index"].tolist() == [1, 2]
+    position = calls[0]["cache"]["decoder"]["position_embedder"]
+    assert position["position_embedder_index"].tolist() == [1, 2]
+
+
+def test_rng_given_twice_is_refused():
+    with pytest.raises(ValueError, match="`rng` and as decoder_params"):
+        t5_model().predict_batch_with_aux(
+            {},
+            BATCH,
+            rng=jax.random.key(0),
+            decoder_params={"decode_rng": jax.random.key(1)},
+        )
+
+
+def test_greedy_predictions_equal_full_forward_passes():
+    model = t5_model(decode_fn=decoding.temperature_sample)
+    logits_of = jax.jit(model._compute_logits)
+    shifted = np.zeros((2, 6), int)
+    ended = np.zeros(2, bool)
+    for i in range(5):
+        forward = {
+            "encoder_input_tokens": BATCH["encoder_input_tokens"],
+            "decoder_input_tokens": shifted[:, :-1],
+            "decoder_target_tokens": np.ones((2, 5), int),
+        }
+        best = np.argmax(logits_of(T5_PARAMS(), forward)[:, i], axis=-1)
+        shifted[:, i + 1] = np.where(ended, 0, best)
+        ended |= best == 1
+    assert len(set(shifted.ravel().tolist())) > 2
+    options = {"temperature": 0.0, "topk": 0}
+    predict = functools.partial(model.predict_batch_with_aux, decoder_params=options)
+    predictions, _ = jax.jit(predict)(T5_PARAMS(), BATCH)
+    np.testing.assert_array_equal(predictions, shifted[:, 1:])
+
+
+def test_beam_scores_equal_scores_by_full_forward_passes():
+    predict = functools.partial(
+        t5_model().predict_batch_with_aux,
+        decoder_params={"alpha": 0.0},
+        num_decodes=3,
+        return_all_decodes=True,
+    )
+    decodes, aux = jax.jit(predict)(T5_PARAMS(), BATCH)
+    assert len({tuple(row) for row in decodes[0].tolist()}) == 3
+    assert (np.diff(aux["scores"], axis=1) >= 0).all()
+    targets = np.asarray(decodes).reshape(6, 5)
+    # Token 0 may be chosen before the end; after EOS it is padding.
+    after_end = np.cumsum(targets == 1, axis=1) - (targets == 1) > 0
+    batch = {
+        "encoder_input_tokens": np.repeat(BATCH["encoder_input_tokens"], 3, axis=0),
+        "decoder_input_tokens": np.pad(targets, ((0, 0), (1, 0)))[:, :-1],
+        "decoder_target_tokens": np.ones((6, 5), int),
+    }
+    logits = jax.jit(t5_model()._compute_logits)(T5_PARAMS(), batch)
+    log_probs = jax.nn.log_softmax(logits)
+    chosen = np.take_along_axis(np.asarray(log_probs), targets[..., None], axis=-1)
+    expected = np.where(after_end, 0, chosen[..., 0]).sum(1)
+    np.testing.assert_allclose(np.ravel(aux["scores"]), expected, atol=1e-4)
+
+
+def test_cross_attention_is_projected_once_per_decode():
+    """The only product with a cross-attention key kernel stands before the loop."""
+    model = t5_model()
+    predict = functools.partial(model.predict_batch_with_aux, num_decodes=2)
+    jaxpr = jax.make_jaxpr(predict)(T5_PARAMS(), BATCH).jaxpr
+
+    def products(jaxpr, in_loop=False):
+        for equation in jaxpr.eqns:
+            loop = in_loop or equation.primitive.name == "while"
+            if equation.primitive.name == "dot_general":
+                yield in_loop, equation.invars[0].aval.shape
+            for inner in jax.core.jaxprs_in_params(equation.params):
+                yield from products(inner, loop)
+
+    found = list(products(jaxpr))
+    # Encoder outputs [2 or 2 * 2, 6, 8].
+    assert (False, (2, 6, 8)) in found
+    assert any(loop for loop, _ in found)
+    assert not [shape for loop, shape in found if loop and shape[1:] == (6, 8)]
+
+
+# Decoder-only model.
+
+
+def test_language_model_loss_counts_targets_only():
+    model = language_model()
+    loss, _ = jax.jit(model.loss_fn)(LM_PARAMS(), LM_BATCH, None)
+    scores = jax.jit(model.score_batch)(LM_PARAMS(), LM_BATCH)
+    assert float(loss) == pytest.approx(-float(scores.sum()), rel=1e-5)
+    logits = jax.jit(model._compute_logits)(LM_PARAMS(), LM_BATCH)
+    log_probs = np.asarray(jax.nn.log_softmax(logits))
+    expected = sum(
+        log_probs[0, i, LM_BATCH["decoder_target_tokens"][0, i]] for i in (4, 5, 6)
+    )
+    assert float(scores[0]) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_language_model_predictions_equal_full_forward_passes(bidirectional):
+    model = language_model(inputs_bidirectional_attention=bidirectional)
+    logits_of = jax.jit(model._compute_logits)
+    attention = LM_BATCH["decoder_causal_attention"]
+    shifted = np.pad(LM_BATCH["decoder_input_tokens"] * attention, ((0, 0), (0, 1)))
+    rows = np.arange(2)
+    ends = attention.sum(1) - 1
+    expected = np.zeros((2, 8), int)
+    ended = np.zeros(2, bool)
+    for i in range(4):
+        forward = {
+            "decoder_input_tokens": shifted[:, :-1],
+            "decoder_target_tokens": np.ones((2, 8), int),
+            "decoder_causal_attention": attention,
+        }
+        logits = logits_of(LM_PARAMS(), forward)[rows, ends + i]
+        expected[:, i] = np.where(ended, 0, np.argmax(logits, axis=-1))
+        shifted[rows, np.minimum(ends + i + 1, 8)] = expected[:, i]
+        ended |= expected[:, i] == 1
+    options = {"temperature": 0.0, "topk": 0}
+    predict = functools.partial(
+        model.predict_batch_with_aux, decoder_params=options, num_decodes=2
+    )
+    best, aux = jax.jit(predict)(LM_PARAMS(), LM_BATCH)
+    assert aux["scores"].shape == (2,)
+    # Row 0 has room for four tokens, row 1 for more than were computed above.
+    np.testing.assert_array_equal(best[:, :4], expected[:, :4])
+    assert not best[0, 4:].any()
+
+
+def test_language_model_needs_the_end_of_the_inputs():
+    batch = {k: v for k, v in LM_BATCH.items() if k != "decoder_causal_attention"}
+    with pytest.raises(UserError, match="task_feature_lengths for both"):
+        language_model().predict_batch(LM_PARAMS(), batch)
+    model = language_model(inputs_bidirectional_attention=True)
+    with pytest.raises(UserError, match="inputs_bidirectional_attention needs"):
+        model.score_batch(LM_PARAMS(), batch)
+
+
+def test_prefill_rules():
+    module = decoder_network.DecoderWrapper(LM_CONFIG)
+    tokens = LM_BATCH["decoder_input_tokens"]
+    for kwargs in ({"decode": True, "prefill_lengths": tokens[:, 0]}, {}):
+        with pytest.raises(ValueError, match="prefill=True needs prefill_lengths"):
+            module.apply({}, tokens, tokens, prefill=True, **kwargs)
+
+
+def test_remove_prefix():
+    sequences = jnp.array([[1, 2, 3, 4, 0], [5, 6, 7, 8, 9]])
+    lengths = jnp.array([2, 0])
+    expected = [[3, 4, 0, 0, 0], [5, 6, 7, 8, 9]]
+    assert models.remove_prefix(sequences, lengths).tolist() == expected
+    beams = models.remove_prefix(jnp.stack([sequences] * 2, axis=1), lengths)
+    assert beams.tolist() == [[row, row] for row in expected]
