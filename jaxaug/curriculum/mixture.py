@@ -82,7 +82,7 @@ def prompt_curriculum(
     mixture: str,
     total_steps: int,
     batch_size: int,
-    examples_per_row: float = 1.0,
+    examples_per_row: Sequence[float] = (1.0, 1.0, 1.0),
     num_hosts: int = 1,
     stage_ends: Sequence[float] = schedules.PROMPT_STAGE_ENDS,
     stage_weights: Sequence[Sequence[float]] = schedules.PROMPT_STAGE_WEIGHTS,
@@ -96,10 +96,12 @@ def prompt_curriculum(
       mixture: name of a registered task or mixture, e.g. `d3st_aug_6x`.
       total_steps: length of the training run.
       batch_size: rows of the global batch.
-      examples_per_row: mean number of examples in a row: 1 without packing.
+      examples_per_row: how many examples of each level (short2, short5, whole
+        schema) packing puts into a row: 1 without packing. SeqIO mixes before it
+        packs, so the stages are kept by counting examples.
       num_hosts: hosts that read shards of the data.
-      stage_ends: see `schedule.staged`.
-      stage_weights: shares of (short2, short5, whole schema) in each stage.
+      stage_ends: shares of the training steps, see `schedule.staged`.
+      stage_weights: shares of the levels among the examples of each stage.
     """
     source = seqio.get_mixture_or_task(mixture)
     tasks = source.tasks if isinstance(source, seqio.Mixture) else [source]
@@ -112,11 +114,12 @@ def prompt_curriculum(
             level_of[task.name + suffix] = level
     # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
     levels = [level_of[name] for name in sorted(level_of)]
-    total = round(total_steps * batch_size * examples_per_row / num_hosts)
+    ends, mean = schedules.in_examples(stage_ends, stage_weights, examples_per_row)
+    total = round(total_steps * batch_size * mean / num_hosts)
     return seqio.Mixture(
         f"{mixture}_prompt_curriculum",
         list(rates.items()),
         sample_fn=scheduled_sample_fn(
-            schedules.staged(stage_ends, stage_weights), levels, max(total, 1)
+            schedules.staged(ends, stage_weights), levels, max(total, 1)
         ),
     )

@@ -64,6 +64,41 @@ PROMPT_STAGE_ENDS = (0.2, 0.4)
 PROMPT_STAGE_WEIGHTS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.05, 0.05, 0.9))
 
 
+def in_examples(
+    ends: Sequence[float],
+    weights: Sequence[Sequence[float]],
+    examples_per_row: Sequence[float],
+) -> tuple[tuple[float, ...], float]:
+    """Translates stage ends from shares of the steps to shares of the examples.
+
+    Packing puts several examples into a row, more of them the shorter they are, so
+    a stage of short examples uses up more of them in the same number of steps.
+
+    Args:
+      ends: progress in steps at which each stage but the last ends.
+      weights: for each stage, the share of each level among its examples.
+      examples_per_row: for each level, how many of its examples fill a row.
+
+    Returns:
+      `(ends, mean)`: progress in examples at which the stages end, and the mean
+      number of examples in a row over the whole run.
+
+    Raises:
+      UserError: if there is not one positive number per level.
+    """
+    if len(examples_per_row) != len(weights[0]) or min(examples_per_row) <= 0:
+        raise UserError(
+            f"curriculum: examples_per_row is {tuple(examples_per_row)}; give one "
+            f"positive number for each of the {len(weights[0])} levels, 1 unpacked"
+        )
+    shares = np.asarray(weights, np.float64)
+    shares /= shares.sum(axis=1, keepdims=True)
+    per_row = 1 / (shares / np.asarray(examples_per_row)).sum(axis=1)
+    examples = np.diff([0.0, *ends, 1.0]) * per_row
+    passed = np.cumsum(examples)
+    return tuple(float(end) for end in passed[:-1] / passed[-1]), float(passed[-1])
+
+
 def table(schedule: Schedule, resolution: int) -> Mapping[str, np.ndarray]:
     """Tabulates a schedule at `resolution` equal steps of progress.
 

@@ -50,3 +50,24 @@ def test_table_never_draws_a_level_of_weight_zero():
 def test_wrong_schedules_are_refused(ends, weights, message):
     with pytest.raises(UserError, match=message):
         schedule.staged(ends, weights)
+
+
+def test_stages_in_examples_when_rows_are_packed():
+    # Of 100 steps with one row each: 20 x 6 short examples, then 80 rows in which
+    # three of four examples fill half a row and one a sixth: 2.4 a row.
+    ends, mean = schedule.in_examples((0.2,), ((1, 0), (1, 3)), (6.0, 2.0))
+    assert mean == pytest.approx(0.2 * 6 + 0.8 * 2.4)
+    assert ends == pytest.approx((1.2 / mean,))
+
+
+def test_stages_in_examples_are_those_in_steps_without_packing():
+    ends = schedule.PROMPT_STAGE_ENDS
+    found, mean = schedule.in_examples(ends, schedule.PROMPT_STAGE_WEIGHTS, (1, 1, 1))
+    assert found == pytest.approx(ends)
+    assert mean == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("per_row", [(1.0,), (1.0, 0.0)])
+def test_wrong_examples_per_row_is_refused(per_row):
+    with pytest.raises(UserError, match="one positive number for each of the 2"):
+        schedule.in_examples((0.5,), ((1, 0), (0, 1)), per_row)

@@ -1,0 +1,166 @@
+"""MiniSGD: a small world of our own in the layout of the SGD repository.
+
+It makes every command run offline, and scales by one argument for load tests. Some
+services occur only in dev or test; values are shared between slots, so a tracker has to
+read the descriptions. It is no benchmark.
+"""
+
+import contextlib
+import functools
+import hashlib
+import importlib.resources
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from etils import epath
+
+from jaxaug.data.files import PathLike
+from jaxaug.data.folders import CACHE_DIR_VARIABLE
+from jaxaug.data.minisgd.overlap import overlap_report
+from jaxaug.data.minisgd.simulator import FILE_DIALOGUES, dialogue
+from jaxaug.data.minisgd.world import AUGMENTED, VARIANTS, schema_json
+from jaxaug.errors import UserError
+
+__all__ = ["materialise", "overlap_report", "write"]
+
+TRAIN_DIALOGUES = 4000
+DEV_DIALOGUES = 200
+TEST_DIALOGUES = 300
+AUGMENTED_FOLDER = "aug"
+COMPLETE = "minisgd.json"
+
+
+def write(
+    out_dir: PathLike,
+    *,
+    train_dialogues: int = TRAIN_DIALOGUES,
+    dev_dialogues: int = DEV_DIALOGUES,
+    test_dialogues: int = TEST_DIALOGUES,
+    seed: int = 0,
+) -> epath.Path:
+    """Writes a world: schemas, variants and simulated dialogues.
+
+    Layout: `{train,dev,test}/{schema.json,dialogues_001.json..}` (128 dialogues a file),
+    `sgd_x/data/v1..v5/<split>/schema.json`, `variants/aug/v1..v5/train/schema.json`.
+    Dialogues are streamed, so memory does not grow with their number; the same
+    arguments give the same bytes on every machine and Python.
+
+    Args:
+      out_dir: a folder that does not exist yet, local or gs://. On a local disk it
+        appears complete or not at all; an object store renames file by file, so
+        there wait for the return.
+      train_dialogues: how many of each split to simulate, at least 1.
+      dev_dialogues: see train_dialogues.
+      test_dialogues: see train_dialogues.
+      seed: another seed gives other dialogues in the same schemas.
+
+    Returns:
+      The folder.
+
+    Raises:
+      UserError: the folder exists, or a number is below 1.
+    """
+    folder = epath.Path(out_dir)
+    sizes = {"train": train_dialogues, "dev": dev_dialogues, "test": test_dialogues}
+    for split, size in sizes.items():
+        if size < 1:
+            raise UserError(f"{split}_dialogues is {size}: give at least 1.")
+    if folder.exists():
+        raise UserError(
+            f"{folder} exists: MiniSGD is written into a new folder. "
+            "Name another one, or remove it."
+        )
+    partial = _temporary(folder)
+    try:
+        for split, size in sizes.items():
+            _write_split(partial, split, size, seed)
+        marker = json.dumps({"seed": seed, "dialogues": sizes})
+        (partial / COMPLETE).write_text(marker + "\n")
+        partial.rename(folder)
+    finally:
+        if partial.exists():
+            partial.rmtree()
+    return folder
+
+
+def materialise(cache: PathLike) -> epath.Path:
+    """The default world in a cache folder, written at the first call.
+
+    The folder's name holds a hash of this package, so that changed schemas or code
+    never meet an old world. On a local disk, processes may do this at once. A folder
+    without its marker `minisgd.json` is replaced.
+
+    Raises:
+      UserError: the folder cannot be written (disk full, no permission).
+    """
+    folder = epath.Path(cache) / f"minisgd-{_content_hash()}"
+    if (folder / COMPLETE).exists():
+        return folder
+    partial, broken = _temporary(folder), _temporary(folder)
+    try:
+        write(partial)
+        if folder.exists() and not (folder / COMPLETE).exists():
+            # Moved, not removed in place: another process may be doing the same.
+            with contextlib.suppress(FileNotFoundError):
+                folder.rename(broken)
+        partial.rename(folder)
+    except OSError as error:
+        # Else another process was faster; its world is the same.
+        if not (folder / COMPLETE).exists():
+            raise UserError(
+                f"MiniSGD cannot be written to {folder}: {error}. Free disk space, or "
+                f"name a cache folder that can be written with ${CACHE_DIR_VARIABLE}."
+            ) from error
+    finally:
+        for path in (partial, broken):
+            if path.exists():
+                path.rmtree()
+    return folder
+
+
+def _temporary(folder: epath.Path) -> epath.Path:
+    return folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp"
+
+
+def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:
+    folder = root / split
+    _write_json(folder / "schema.json", schema_json(split))
+    for label in VARIANTS:
+        path = root / "sgd_x" / "data" / label / split / "schema.json"
+        _write_json(path, schema_json(split, label))
+    if split == "train":
+        for variant, label in zip(VARIANTS, AUGMENTED, strict=True):
+            path = root / "variants" / AUGMENTED_FOLDER / variant / split
+            _write_json(path / "schema.json", schema_json(split, label))
+    for number, start in enumerate(range(0, size, FILE_DIALOGUES), start=1):
+        indices = range(start, min(start + FILE_DIALOGUES, size))
+        _write_json(
+            folder / f"dialogues_{number:03d}.json",
+            [dialogue(split, index, seed) for index in indices],
+        )
+
+
+def _write_json(path: epath.Path, records: list[dict[str, Any]]) -> None:
+    # One record a line: json's fast encoder does not indent.
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ",\n".join(json.dumps(record) for record in records)
+    path.write_text(f"[\n{lines}\n]\n")
+
+
+@functools.cache
+def _content_hash() -> str:
+    digest = hashlib.sha256()
+    for name, data in sorted(_resources()):
+        digest.update(f"{name}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()[:16]
+
+
+def _resources() -> Iterator[tuple[str, bytes]]:
+    package = importlib.resources.files(__name__)
+    for folder in (package, package / "schemas"):
+        for entry in folder.iterdir():
+            if entry.name.endswith((".py", ".json")):
+                yield entry.name, entry.read_bytes()

@@ -1,0 +1,178 @@
+"""MiniSGD on disk: layout, same bytes for same arguments, the shared cached world."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from jaxaug.data import minisgd
+from jaxaug.data.minisgd import simulator
+from jaxaug.data.minisgd.world import VARIANTS
+from jaxaug.data.schema import read_schema
+from jaxaug.data.sgd import read_dialogues, read_schema_of
+from jaxaug.errors import UserError
+
+SPLITS = ("train", "dev", "test")
+SIZES = {"train": 300, "dev": 150, "test": 200}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    sizes = {f"{split}_dialogues": size for split, size in SIZES.items()}
+    return minisgd.write(tmp_path_factory.mktemp("minisgd") / "world", **sizes)
+
+
+def contents(folder):
+    folder = pathlib.Path(folder)
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_layout(world):
+    schemas = [f"{split}/schema.json" for split in SPLITS]
+    expected = [
+        "minisgd.json",
+        *schemas,
+        *(f"train/dialogues_00{number}.json" for number in (1, 2, 3)),
+        *(f"{split}/dialogues_00{n}.json" for split in ("dev", "test") for n in (1, 2)),
+        *(f"sgd_x/data/{v}/{schema}" for v in VARIANTS for schema in schemas),
+        *(f"variants/aug/{v}/train/schema.json" for v in VARIANTS),
+    ]
+    assert sorted(contents(world)) == sorted(expected)
+
+
+def test_same_seed_same_bytes_also_in_another_process(world, tmp_path):
+    script = (
+        "import sys; from jaxaug.data import minisgd; minisgd.write(sys.argv[1], "
+        "train_dialogues=300, dev_dialogues=150, test_dialogues=200)"
+    )
+    environment = os.environ | {"PYTHONHASHSEED": "7"}
+    command = [sys.executable, "-c", script, str(tmp_path / "again")]
+    subprocess.run(command, check=True, env=environment)
+    assert contents(tmp_path / "again") == contents(world)
+
+
+def test_seed_changes_dialogues_not_schemas(world, tmp_path):
+    sizes = {f"{split}_dialogues": size for split, size in SIZES.items()}
+    other = contents(minisgd.write(tmp_path / "other", seed=1, **sizes))
+    for name, data in contents(world).items():
+        assert (other[name] == data) == name.endswith("schema.json"), name
+
+
+def test_scale_streams_any_number_of_dialogues(tmp_path):
+    folder = minisgd.write(
+        tmp_path / "big", train_dialogues=1000, dev_dialogues=1, test_dialogues=1
+    )
+    files = sorted((pathlib.Path(folder) / "train").glob("dialogues_*.json"))
+    sizes = [len(json.loads(file.read_text())) for file in files]
+    assert sizes == [128] * 7 + [104]
+    found = list(read_dialogues(folder, "train"))
+    assert len({dialogue.dialogue_id for dialogue in found}) == 1000
+    # A larger world begins with the smaller one.
+    assert json.loads(files[0].read_text())[5] == simulator.dialogue("train", 5, seed=0)
+
+
+def test_the_reader_accepts_everything(world):
+    for split, size in SIZES.items():
+        for variant in (None, *VARIANTS):
+            assert len(list(read_dialogues(world, split, variant))) == size
+    for variant in VARIANTS:
+        aug = read_dialogues(world, "train", variant, world / "variants" / "aug")
+        schema = read_schema(
+            world / "variants" / "aug" / variant / "train" / "schema.json"
+        )
+        names = {service.name for service in schema.services}
+        used = {service for dialogue in aug for service in dialogue.services}
+        assert used == names
+
+
+def test_original_names_differ_from_variant_names(world):
+    original = read_schema_of(world, "train")
+    for variant in VARIANTS:
+        renamed = read_schema_of(world, "train", variant)
+        for old, new in zip(original.services, renamed.services, strict=True):
+            assert new.name == old.name + variant[1]
+            for slot, other in zip(old.slots, new.slots, strict=True):
+                assert slot.name != other.name
+                assert slot.description != other.description
+                assert slot.is_categorical == other.is_categorical
+                assert slot.possible_values == other.possible_values
+            for intent, changed in zip(old.intents, new.intents, strict=True):
+                assert intent.name != changed.name
+                assert intent.description != changed.description
+
+
+def test_write_refuses_an_existing_folder_and_empty_splits(tmp_path):
+    (tmp_path / "there").mkdir()
+    with pytest.raises(UserError, match="there exists: MiniSGD is written into a new"):
+        minisgd.write(tmp_path / "there")
+    with pytest.raises(UserError, match=r"dev_dialogues is 0: give at least 1"):
+        minisgd.write(tmp_path / "new", dev_dialogues=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
+    def fail(split, index, seed):
+        if index == 7:
+            raise OSError("No space left on device")
+        return simulator.dialogue(split, index, seed)
+
+    monkeypatch.setattr(minisgd, "dialogue", fail)
+    message = r"minisgd-.* No space left on device\. Free disk space, or .*CACHE_DIR"
+    with pytest.raises(UserError, match=message):
+        minisgd.materialise(tmp_path / "cache")
+    with pytest.raises(OSError, match="No space left"):
+        minisgd.write(tmp_path / "out")
+    assert not [path for path in tmp_path.rglob("*") if path.name != "cache"]
+
+
+def test_materialise_once(tmp_path, monkeypatch):
+    folder = minisgd.materialise(tmp_path)
+    assert list(tmp_path.iterdir()) == [pathlib.Path(folder)]
+    assert json.loads((folder / "minisgd.json").read_text()) == {
+        "seed": 0,
+        "dialogues": {"train": 4000, "dev": 200, "test": 300},
+    }
+    before = (folder / "train" / "dialogues_001.json").stat().mtime
+
+    def never(*args, **kwargs):
+        raise AssertionError("written again")
+
+    monkeypatch.setattr(minisgd, "write", never)
+    assert minisgd.materialise(tmp_path) == folder
+    assert (folder / "train" / "dialogues_001.json").stat().mtime == before
+
+
+def test_materialise_replaces_a_half_written_folder(tmp_path):
+    folder = minisgd.materialise(tmp_path)
+    (folder / "minisgd.json").unlink()
+    (folder / "train" / "dialogues_001.json").write_text("[")
+    assert minisgd.materialise(tmp_path) == folder
+    assert len(list(read_dialogues(folder, "dev"))) == 200
+    assert (folder / "minisgd.json").exists()
+
+
+@pytest.mark.parametrize("half_written", [False, True])
+def test_materialise_at_the_same_time(tmp_path, half_written):
+    if half_written:
+        (minisgd.materialise(tmp_path) / "minisgd.json").unlink()
+    results = []
+    threads = [
+        threading.Thread(target=lambda: results.append(minisgd.materialise(tmp_path)))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 3
+    assert len(set(map(str, results))) == 1
+    assert list(tmp_path.iterdir()) == [pathlib.Path(results[0])]
+    assert (results[0] / "minisgd.json").exists()

@@ -1,0 +1,232 @@
+"""The simulated dialogues of MiniSGD: annotation, variety, and what they hold back."""
+
+import pytest
+
+from jaxaug.data.minisgd import simulator
+from jaxaug.data.minisgd.world import services, services_of, unseen_services
+
+SPLITS = ("train", "dev", "test")
+
+
+@pytest.fixture(scope="module")
+def dialogues():
+    """Raw dialogues of all splits, as (split, dialogue)."""
+    return [
+        (split, simulator.dialogue(split, index, seed=0))
+        for split in SPLITS
+        for index in range(600)
+    ]
+
+
+def user_frames(dialogues, split=None):
+    for where, dialogue in dialogues:
+        if split in (None, where):
+            for turn in dialogue["turns"]:
+                if turn["speaker"] == "USER":
+                    for frame in turn["frames"]:
+                        yield turn, frame
+
+
+def test_golden_dialogue():
+    """Guards the stream of random numbers against changes of Python or of ours."""
+    turns = simulator.dialogue("train", 2, seed=0)["turns"]
+    assert [turn["utterance"] for turn in turns] == [
+        "please send a parcel please rush it a large one",
+        "which place do we bring it to",
+        "with destination museum forget the size",
+        "is delivered Thursday ok",
+        "sounds good pick up at the mall",
+        "all set",
+    ]
+    first, second, third = (turn["frames"][0]["state"] for turn in turns[::2])
+    assert first == {
+        "active_intent": "SendParcel",
+        "requested_slots": [],
+        "slot_values": {"express": ["True"], "parcel_size": ["large"]},
+    }
+    assert second["slot_values"] == {"delivery_place": ["museum"], "express": ["True"]}
+    assert third["slot_values"] == {
+        "delivery_date": ["Thursday"],
+        "delivery_place": ["museum"],
+        "express": ["True"],
+        "pickup_place": ["mall"],
+    }
+
+
+def test_test_only_services_never_appear_in_train(dialogues):
+    used = {
+        split: {s for where, d in dialogues if where == split for s in d["services"]}
+        for split in SPLITS
+    }
+    for split in SPLITS:
+        assert used[split] == {spec.name for spec in services_of(split)}
+    assert not used["train"] & {"Buses_1", "Lessons_1", "Taxis_1", "Trains_1"}
+
+
+def test_test_frames_are_half_unseen(dialogues):
+    unseen = {spec.name for spec in unseen_services("test")}
+    frames = [f["service"] for _, f in user_frames(dialogues, "test")]
+    share = sum(service in unseen for service in frames) / len(frames)
+    assert 0.4 < share < 0.6
+
+
+def test_turns_alternate_and_are_few(dialogues):
+    for _, dialogue in dialogues:
+        speakers = [turn["speaker"] for turn in dialogue["turns"]]
+        assert 2 <= len(speakers) <= 6
+        assert speakers == ["USER", "SYSTEM"] * (len(speakers) // 2)
+        for turn in dialogue["turns"]:
+            assert turn["utterance"] == " ".join(turn["utterance"].split()) != ""
+            assert turn["frames"]
+            for frame in turn["frames"]:
+                assert ("state" in frame) == (turn["speaker"] == "USER")
+
+
+def test_spans_quote_the_utterance(dialogues):
+    specs = {spec.name: spec for spec in services()}
+    spans = 0
+    for _, dialogue in dialogues:
+        for turn in dialogue["turns"]:
+            for frame in turn["frames"]:
+                quoted = set()
+                for span in frame["slots"]:
+                    slot = specs[frame["service"]].slot(span["slot"])
+                    assert not slot.is_categorical
+                    start, end = span["start"], span["exclusive_end"]
+                    quoted.add((slot.name, turn["utterance"][start:end]))
+                acted = {
+                    (action["slot"], action["values"][0])
+                    for action in frame["actions"]
+                    if action["values"]
+                    and action["act"] in ("INFORM", "OFFER", "CONFIRM")
+                    and action["values"] != ["dontcare"]
+                    and not specs[frame["service"]].slot(action["slot"]).is_categorical
+                }
+                assert quoted == acted
+                spans += len(quoted)
+    assert spans > 1000
+
+
+def test_values_were_said_before(dialogues):
+    specs = {spec.name: spec for spec in services()}
+    checked = 0
+    for _, dialogue in dialogues:
+        said = ""
+        for turn in dialogue["turns"]:
+            said += " " + turn["utterance"]
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                for name, values in frame["state"]["slot_values"].items():
+                    slot = specs[frame["service"]].slot(name)
+                    (value,) = values
+                    if value == "dontcare":
+                        continue
+                    assert value in slot.values
+                    if not slot.is_flag:
+                        assert f" {value} " in f"{said} ", (dialogue, value)
+                        checked += 1
+    assert checked > 1000
+
+
+def test_states_follow_the_actions(dialogues):
+    """Replays the annotated actions of the user; they must yield every state."""
+    for _, dialogue in dialogues:
+        states: dict[str, dict[str, list[str]]] = {}
+        for turn in dialogue["turns"]:
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                state = states.setdefault(frame["service"], {})
+                requested = []
+                for action in frame["actions"]:
+                    if action["act"] in ("INFORM", "SELECT"):
+                        state[action["slot"]] = action["values"]
+                    if action["act"] == "REQUEST":
+                        requested.append(action["slot"])
+                annotated = frame["state"]["slot_values"]
+                removed = set(state) - set(annotated)
+                assert len(removed) <= 1
+                for slot in removed:
+                    del state[slot]
+                assert annotated == state
+                assert frame["state"]["requested_slots"] == sorted(requested)
+
+
+def test_phenomena_occur(dialogues):
+    """Everything that SGD has and a tracker must handle, in a visible share."""
+    frames = list(user_frames(dialogues))
+    acts = {a["act"] for _, f in frames for a in f["actions"]}
+    assert acts == {
+        "INFORM",
+        "INFORM_INTENT",
+        "REQUEST",
+        "SELECT",
+        "AFFIRM",
+        "NEGATE",
+        "THANK_YOU",
+    }
+    system = [
+        frame
+        for _, dialogue in dialogues
+        for turn in dialogue["turns"][1::2]
+        for frame in turn["frames"]
+    ]
+    assert {a["act"] for f in system for a in f["actions"]} == {
+        "REQUEST",
+        "OFFER",
+        "CONFIRM",
+        "INFORM",
+        "INFORM_COUNT",
+        "NOTIFY_SUCCESS",
+        "NOTIFY_FAILURE",
+        "REQ_MORE",
+        "GOODBYE",
+    }
+    calls = [f for f in system if "service_call" in f]
+    assert calls and all(len(f["service_results"]) == 1 for f in calls)
+    double = sum(len(turn["frames"]) == 2 for turn, _ in frames) / 2
+    states = [frame["state"] for _, frame in frames]
+    values = [v for s in states for v in s["slot_values"].values()]
+    size = len(frames)
+    assert 0.01 < double / size < 0.06
+    assert 0.02 < sum(v == ["dontcare"] for v in values) / len(values) < 0.2
+    assert 0.02 < sum(s["active_intent"] == "NONE" for s in states) / size < 0.2
+    assert 0.03 < sum(bool(s["requested_slots"]) for s in states) / size < 0.25
+    assert 0.02 < sum(not s["slot_values"] for s in states) / size < 0.2
+    changed = removed = 0
+    for _, dialogue in dialogues:
+        before: dict[str, dict[str, list[str]]] = {}
+        for turn in dialogue["turns"][::2]:
+            for frame in turn["frames"]:
+                old = before.get(frame["service"], {})
+                new = frame["state"]["slot_values"]
+                changed += any(new.get(slot, v) != v for slot, v in old.items())
+                removed += bool(set(old) - set(new))
+                before[frame["service"]] = new
+    assert changed / size > 0.02
+    assert removed / size > 0.001
+
+
+def test_shared_values_are_distinct_in_a_state(dialogues):
+    """Otherwise a state would not show which slot the tracker bound a value to."""
+    specs = {spec.name: spec for spec in services()}
+    for _, frame in user_frames(dialogues):
+        spec = specs[frame["service"]]
+        free = [
+            value
+            for slot, (value,) in frame["state"]["slot_values"].items()
+            if value != "dontcare" and not spec.slot(slot).is_categorical
+        ]
+        assert len(free) == len(set(free))
+
+
+def test_vocabulary_stays_small(dialogues):
+    words = {
+        word
+        for _, dialogue in dialogues
+        for turn in dialogue["turns"]
+        for word in turn["utterance"].lower().split()
+    }
+    for spec in services():
+        slots = [slot.wordings for slot in spec.slots]
+        for wordings in slots + [intent.wordings for intent in spec.intents]:
+            for _, text in wordings.values():
+                words |= set(text.lower().split())
+    assert 400 < len(words) < 700
