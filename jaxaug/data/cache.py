@@ -27,7 +27,7 @@ from jaxaug.errors import UserError
 from jaxaug.formats import d3st, parallel
 from jaxaug.formats.records import Example
 
-_LAYOUT = 1  # Part of the cache key: raise it when shards or meta.json change.
+_LAYOUT = 2  # Part of the cache key: raise it when shards or meta.json change.
 _META = "meta.json"
 # Enough shards for every host of a large pod to read its own.
 _MIN_SHARDS = 32
@@ -210,7 +210,8 @@ def _write_shards(work: _ShardJob) -> list[tuple[str, int, int]]:
         if work.job.options.order == "shuffled":
             # Frames of one dialogue are alike: part them before the shuffle buffer,
             # which is small beside a file.
-            random.Random(f"{epoch}|{work.file}").shuffle(examples)
+            key = f"{work.job.options.seed}|{epoch}|{work.file}"
+            random.Random(key).shuffle(examples)
         size = -(-len(examples) // work.parts)
         for part in range(work.parts):
             chunk = examples[part * size : (part + 1) * size]

@@ -55,7 +55,14 @@ class RecordSource(seqio.FileDataSource):
         shard_info: seqio.ShardInfo | None = None,
         **unused,
     ) -> tf.data.Dataset:
-        """The examples of a split; see `seqio.DataSource`."""
+        """The examples of a split; see `seqio.DataSource`.
+
+        Shards are shuffled by `seed` and the seed of the recipe, so that the tasks of a
+        mixture, to which SeqIO hands the same seed, do not read the same dialogues at
+        the same time.
+        """
+        if seed is not None:
+            seed ^= self._recipes[split].options.seed
         dataset = super().get_dataset(split, shuffle, seed, shard_info, **unused)
         name = self._recipes[split].corpus.split
         return dataset.map(lambda example: {**example, "split": tf.constant(name)})

@@ -79,6 +79,16 @@ def test_shuffled_shards_part_the_frames_of_a_dialogue(data, tmp_path):
     assert neighbours(D3STOptions()) > 0.5
 
 
+def test_order_within_a_file_depends_on_the_seed(data, tmp_path):
+    def order(seed):
+        options = D3STOptions(order="shuffled", seed=seed)
+        found = build(Recipe(Corpus(data, "train"), options), root=tmp_path)
+        return [(e.dialogue_id, e.turn, e.frame) for e in found.read()]
+
+    assert order(1) != order(2)
+    assert sorted(order(1)) == sorted(order(2))
+
+
 def test_a_second_call_reads_what_is_there(data, tmp_path, monkeypatch):
     recipe = Recipe(Corpus(data, "dev"), T5DSTOptions())
     first = build(recipe, root=tmp_path)

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from jaxaug.data.minisgd.language import OPENERS
 from jaxaug.data.minisgd.overlap import overlap_report, uncovered_words
 from jaxaug.data.minisgd.world import (
     AUGMENTED,
@@ -15,7 +16,15 @@ from jaxaug.data.minisgd.world import (
     unseen_services,
 )
 
+FUNCTION_WORDS = {
+    *("a", "an", "the", "of", "to", "for", "at", "in", "on", "is", "it", "are"),
+    *("and", "with", "or", "not", "if", "by", "this", "has"),
+}
 SPLITS = ("train", "dev", "test")
+
+
+def content_words(text):
+    return frozenset(text.split()) - FUNCTION_WORDS
 
 
 def test_services_of_the_splits():
@@ -62,6 +71,24 @@ def test_every_wording_of_an_item_is_different():
             assert set(wordings) == labels
             texts = [text for _, text in wordings.values()]
             assert len(set(texts)) == len(texts), (spec.name, texts)
+
+
+def test_no_variant_repeats_the_words_of_its_augmentation():
+    """Not even with other function words, or in another order."""
+    for spec in services_of("train"):
+        slots = [slot.wordings for slot in spec.slots]
+        for wordings in slots + [intent.wordings for intent in spec.intents]:
+            evaluated = {content_words(wordings[label][1]) for label in VARIANTS}
+            trained = {content_words(wordings[label][1]) for label in AUGMENTED}
+            assert not evaluated & trained
+
+
+def test_no_variant_is_what_users_say():
+    names = {spec.name for spec in services_of("train")}
+    said = {t for key, texts in OPENERS.items() if key[0] in names for t in texts}
+    for spec in services():
+        for item in (*spec.intents, *spec.slots):
+            assert not said & {item.wordings[label][1] for label in VARIANTS}
 
 
 def test_overlap_of_training_and_evaluation_variants():

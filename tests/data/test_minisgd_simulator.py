@@ -27,6 +27,15 @@ def user_frames(dialogues, split=None):
                         yield turn, frame
 
 
+def active_intent(frame):
+    return frame["state"]["active_intent"]
+
+
+def usable_slots(spec, intent):
+    found = spec.intent(intent)
+    return {*found.required, *found.optional}
+
+
 def test_golden_dialogue():
     """Guards the stream of random numbers against changes of Python or of ours."""
     turns = simulator.dialogue("train", 2, seed=0)["turns"]
@@ -34,7 +43,7 @@ def test_golden_dialogue():
         "please send a parcel please rush it a large one",
         "which place do we bring it to",
         "with destination museum forget the size",
-        "is delivered Thursday ok",
+        "is for Thursday ok",
         "sounds good pick up at the mall",
         "all set",
     ]
@@ -129,12 +138,21 @@ def test_values_were_said_before(dialogues):
 
 def test_states_follow_the_actions(dialogues):
     """Replays the annotated actions of the user; they must yield every state."""
+    specs = {spec.name: spec for spec in services()}
+    switches = 0
     for _, dialogue in dialogues:
         states: dict[str, dict[str, list[str]]] = {}
         for turn in dialogue["turns"]:
             for frame in turn["frames"] if turn["speaker"] == "USER" else ():
                 state = states.setdefault(frame["service"], {})
                 requested = []
+                spec = specs[frame["service"]]
+                switched = any(a["act"] == "INFORM_INTENT" for a in frame["actions"])
+                if switched and state:
+                    usable = usable_slots(spec, frame["state"]["active_intent"])
+                    switches += bool(set(state) - usable)
+                    for slot in set(state) - usable:
+                        del state[slot]
                 for action in frame["actions"]:
                     if action["act"] in ("INFORM", "SELECT"):
                         state[action["slot"]] = action["values"]
@@ -147,6 +165,64 @@ def test_states_follow_the_actions(dialogues):
                     del state[slot]
                 assert annotated == state
                 assert frame["state"]["requested_slots"] == sorted(requested)
+    assert switches > 0
+
+
+def test_slots_belong_to_the_intent(dialogues):
+    specs = {spec.name: spec for spec in services()}
+    calls = 0
+    for _, dialogue in dialogues:
+        for turn in dialogue["turns"]:
+            for frame in turn["frames"]:
+                spec = specs[frame["service"]]
+                if call := frame.get("service_call"):
+                    usable = usable_slots(spec, call["method"])
+                    assert set(call["parameters"]) <= usable
+                    calls += 1
+                state = frame.get("state", {"active_intent": "NONE"})
+                if state["active_intent"] != "NONE":
+                    usable = usable_slots(spec, state["active_intent"])
+                    assert set(state["slot_values"]) <= usable
+    assert calls > 100
+
+
+def test_without_intent_nothing_new_is_said(dialogues):
+    idle = [f for _, f in user_frames(dialogues) if active_intent(f) == "NONE"]
+    assert idle
+    assert {a["act"] for f in idle for a in f["actions"]} == {"THANK_YOU"}
+
+
+def test_few_dialogues_fail(dialogues):
+    failed = sum(
+        any(
+            action["act"] == "NOTIFY_FAILURE"
+            for turn in dialogue["turns"]
+            for frame in turn["frames"]
+            for action in frame["actions"]
+        )
+        for _, dialogue in dialogues
+    )
+    assert 0.01 < failed / len(dialogues) < 0.1
+
+
+def test_starts_come_before_ends(dialogues):
+    specs = {spec.name: spec for spec in services()}
+    pairs = ordered = 0
+    for _, frame in user_frames(dialogues):
+        values = {s: v for s, (v,) in frame["state"]["slot_values"].items()}
+        for slot in specs[frame["service"]].slots:
+            start, end = values.get(slot.name), values.get(slot.before)
+            if {start, end} <= set(slot.values):
+                pairs += 1
+                ordered += slot.values.index(start) < slot.values.index(end)
+    assert pairs > 100
+    assert ordered / pairs > 0.95
+
+
+def test_an_offer_is_never_a_clause():
+    for spec in services():
+        for slot in spec.slots:
+            assert bool(slot.concept.offer) == bool(slot.concept.tell), slot.name
 
 
 def test_phenomena_occur(dialogues):

@@ -75,6 +75,19 @@ def test_unshuffled_order_is_the_same_each_time(source):
     assert mixed == rows(source.get_dataset("train", shuffle=True, seed=1))
 
 
+def test_recipes_of_other_seeds_read_the_shards_in_another_order(data):
+    def dialogues(seed):
+        recipe = Recipe(Corpus(data, "train"), D3STOptions(order="shuffled", seed=seed))
+        source = RecordSource({"train": recipe})
+        found = source.get_dataset("train", shuffle=True, seed=1)
+        return [item["dialogue_id"] for item in found.as_numpy_iterator()]
+
+    one, two = dialogues(0), dialogues(1)
+    same = set(one[:20]) & set(two[:20])
+    assert sorted(one) == sorted(two)
+    assert len(same) < 10
+
+
 @pytest.mark.parametrize("hosts", [2, 3, 32])
 def test_hosts_read_disjoint_shards(source, hosts):
     assert len(source.list_shards("train")) >= hosts

@@ -30,7 +30,7 @@ def pieces(words, text):
 
 def test_index_words(words):
     assert pieces(
-        words, "0=type of food 0a) italian 0b) mexican i0=reserve a table"
+        words, "0=type of food 0a) italian 0b) french i0=reserve a table"
     ) == (
         [
             "0=",
@@ -42,7 +42,7 @@ def test_index_words(words):
             "italian",
             "0b",
             ")",
-            "mexican",
+            "french",
             "i0=",
             "reserve",
             "a",

@@ -4,7 +4,13 @@ Every slot names a concept; slots of different services may share one. Phrases f
 the meaning of the slot, and stay the same whatever schema variant is in force.
 """
 
+import re
 from dataclasses import dataclass
+
+_PREPOSITIONAL = re.compile(
+    "(around|at|for|from|in|of|on|out of|to|until|with) "
+    r"((a|the|my|return on|check in|check out) )?\{v\}( \w+)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +28,11 @@ class Concept:
     no: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     wonder: tuple[str, ...] = ()
+
+    @property
+    def offer(self) -> tuple[str, ...]:
+        """The phrases of `tell` that fit after "how about": no clauses."""
+        return tuple(text for text in self.tell if _PREPOSITIONAL.fullmatch(text))
 
 
 CONCEPTS: dict[str, Concept] = {
@@ -74,9 +85,9 @@ CONCEPTS: dict[str, Concept] = {
         "seat class",
         tell=(
             "in {v} class",
-            "with an {v} seat",
+            "with a seat in {v}",
             "in the {v} cabin",
-            "and {v} comfort",
+            "with {v} comfort",
         ),
         ask=("which seat class do you want", "what kind of cabin"),
         wonder=("what class is the seat", "which cabin is it"),
@@ -208,7 +219,7 @@ CONCEPTS: dict[str, Concept] = {
     ),
     "car_type": Concept(
         "type of car",
-        tell=("a {v} car", "a {v} model", "the {v} type", "some {v} vehicle"),
+        tell=("a {v} car", "a {v} model", "of the {v} type", "some {v} vehicle"),
         ask=("what type of car do you want", "which vehicle category"),
         wonder=("what kind of car is it", "which model is it"),
     ),
@@ -273,7 +284,7 @@ CONCEPTS: dict[str, Concept] = {
     ),
     "show_date": Concept(
         "day",
-        tell=("on {v}", "the show on {v}", "to watch on {v}", "for {v} please"),
+        tell=("on {v}", "the show on {v}", "to watch on {v}", "for {v}"),
         ask=("on which day", "when do you want to watch it"),
     ),
     "show_time": Concept(
@@ -330,6 +341,12 @@ CONCEPTS: dict[str, Concept] = {
         tell=("with a {v}", "to see the {v}", "i need a {v}", "for the {v}"),
         ask=("what type of doctor", "which kind of doctor do you need"),
     ),
+    "tutor": Concept(
+        "tutor",
+        tell=("with {v}", "to see {v}", "{v} teaches me", "my tutor is {v}"),
+        ask=("which tutor do you want to see", "what is the name"),
+        wonder=("which tutor is it", "what is the name of the tutor"),
+    ),
     "language": Concept(
         "language",
         tell=("in {v}", "for {v}", "i want to learn {v}", "the {v} lesson"),
@@ -347,6 +364,18 @@ CONCEPTS: dict[str, Concept] = {
         ask=("at what time do you come", "what is the hour of the visit"),
         wonder=("at what time is it", "what is the hour"),
     ),
+    "lesson_date": Concept(
+        "day",
+        tell=("on {v}", "for {v}", "i can come {v}", "the lesson is on {v}"),
+        ask=("on which day do you come", "what is the date of the lesson"),
+        wonder=("on which day is it", "what is the date"),
+    ),
+    "lesson_time": Concept(
+        "time",
+        tell=("at {v}", "around {v}", "i can come at {v}", "the hour is {v}"),
+        ask=("at what time do you come", "what is the hour of the lesson"),
+        wonder=("at what time is it", "what is the hour"),
+    ),
     # Money
     "account": Concept(
         "account",
@@ -360,7 +389,7 @@ CONCEPTS: dict[str, Concept] = {
     ),
     "amount": Concept(
         "amount",
-        tell=("{v}", "a sum of {v}", "the amount is {v}", "{v} in cash"),
+        tell=("{v}", "for {v}", "the amount is {v}", "{v} in cash"),
         ask=("how much do you send", "what amount of money"),
     ),
     "private": Concept(

@@ -6,17 +6,17 @@ OPENERS: dict[tuple[str, str], tuple[str, ...]] = {
         "search for flights",
         "find me a flight",
         "show available flights",
-        "i look for a plane",
+        "i am looking for a plane",
     ),
     ("Flights_1", "BookFlight"): (
         "book a flight",
         "i want to buy a plane ticket",
-        "reserve a flight",
+        "reserve a plane ticket",
         "make a flight booking",
     ),
     ("Hotels_1", "FindHotel"): (
         "find a hotel",
-        "i look for a hotel",
+        "i am looking for a hotel",
         "show me hotels",
         "search for a place to stay",
     ),
@@ -24,7 +24,7 @@ OPENERS: dict[tuple[str, str], tuple[str, ...]] = {
         "book a hotel room",
         "reserve a hotel",
         "i want to book a room",
-        "make a hotel reservation",
+        "make a room reservation",
     ),
     ("Restaurants_1", "ReserveTable"): (
         "reserve a table",
@@ -52,9 +52,9 @@ OPENERS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("Meetings_1", "AddMeeting"): (
         "add a meeting",
-        "schedule a meeting",
-        "create an appointment",
-        "plan a talk",
+        "set up a meeting",
+        "create an event",
+        "plan a meeting",
     ),
     ("Meetings_1", "CheckCalendar"): (
         "check the calendar",
@@ -66,7 +66,7 @@ OPENERS: dict[tuple[str, str], tuple[str, ...]] = {
         "book a doctor visit",
         "make an appointment",
         "i need medical care",
-        "schedule a visit",
+        "schedule a doctor",
     ),
     ("Payments_1", "SendMoney"): (
         "send money",
@@ -82,7 +82,7 @@ OPENERS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("Homes_1", "FindHome"): (
         "find an apartment",
-        "i look for a flat",
+        "i am looking for a flat",
         "search for a home",
         "show me apartments",
     ),
@@ -95,7 +95,7 @@ OPENERS: dict[tuple[str, str], tuple[str, ...]] = {
     ("Trains_1", "FindTrain"): (
         "find a train",
         "search for trains",
-        "i look for a train",
+        "i am looking for a train",
         "show available trains",
     ),
     ("Trains_1", "BuyTrainTicket"): (
@@ -119,7 +119,7 @@ OPENERS: dict[tuple[str, str], tuple[str, ...]] = {
     ("Buses_1", "FindBus"): (
         "find a bus",
         "search for buses",
-        "i look for a bus",
+        "i am looking for a bus",
         "show available buses",
     ),
 }
@@ -130,11 +130,12 @@ GREETINGS = ("hello", "hi", "please", "good day")
 REMARKS = (
     "my train was late",
     "i came by taxi",
-    "i was at a lesson",
+    "he gives a lesson to a learner",
     "the bus is slow",
     "my tutor speaks every language",
     "i like to learn in the taxi",
-    "trains and buses are fast",
+    "trains and buses take many passengers",
+    "she teaches me to study a tongue",
     "i take a ride in town",
 )
 ANY_OPEN = (
@@ -155,7 +156,13 @@ ANSWER = ("it is {v}", "that would be {v}")
 ANSWER_YES = ("yes it is", "yes")
 ANSWER_NO = ("no sorry", "no it is not")
 SUCCESS = ("done", "it is booked", "all set")
+# The dialogue ends before the user has told everything that is needed.
+LATER = ("we can go on later goodbye", "i keep that for later have a nice day")
 FAILURE = ("sorry that did not work", "sorry no luck today")
 FOUND = ("i found {n}", "there are {n}")
+# What is counted where it is not results, keyed as OPENERS.
+COUNTED = {
+    ("Payments_1", "CheckBalance"): ("there are {n} dollars", "you have {n} dollars"),
+}
 MORE = ("anything else", "what else")
 GOODBYE = ("goodbye", "have a nice day")

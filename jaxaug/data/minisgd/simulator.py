@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxaug.data.minisgd import language as words
+from jaxaug.data.minisgd.choices import free_values
 from jaxaug.data.minisgd.draw import Draw
 from jaxaug.data.minisgd.speech import Speech
 from jaxaug.data.minisgd.world import (
@@ -25,6 +26,7 @@ NO_INTENT = "NONE"
 FILE_DIALOGUES = 128
 UNSEEN_SHARE = 0.5
 TWO_SERVICES = 0.06
+FAILURES = 0.2
 USER_TURNS = (1, 2, 2, 2, 3, 3)
 
 
@@ -187,7 +189,9 @@ class _Simulation:
             speech.act(self.track.spec.name, "NEGATE")
         if not speech.text or draw.chance(0.15):
             self._wonder(speech)
-        if not speech.text:
+        if speech.text:
+            self.track.active = True
+        else:
             self._leave(speech, self.track)
 
     def _wonder(self, speech: Speech) -> None:
@@ -233,6 +237,8 @@ class _Simulation:
             return False
         track.intent = self.draw.pick(others)
         track.wanted = self._wanted(track.intent)
+        usable = {*track.intent.required, *track.intent.optional}
+        track.values = {n: v for n, v in track.values.items() if n in usable}
         self._open(speech)
         return True
 
@@ -273,13 +279,9 @@ class _Simulation:
         return self.draw.pick([v for v in self._free_values(slot) if v != value])
 
     def _free_values(self, slot: SlotSpec) -> list[str]:
-        """Values that no other slot of the service has: nobody flies Paris-Paris."""
-        taken = {
-            value
-            for name, value in self.track.values.items()
-            if name != slot.name and not slot.is_categorical
-        }
-        return [value for value in slot.values if value not in taken]
+        track = self.track
+        known = {s.name: track.values[s.name] for s in track.known()}
+        return free_values(slot, track.spec, known, track.wanted)
 
     def _phrase(self, slot: SlotSpec, value: str) -> str:
         concept = slot.concept
@@ -306,7 +308,7 @@ class _Simulation:
         elif track.known() and not last and draw.chance(0.5):
             self._confirm(speech)
         else:
-            self._finish(speech)
+            self._finish(speech, last)
         self.turns.append(speech.turn())
 
     def _reply(self, speech: Speech) -> None:
@@ -337,9 +339,8 @@ class _Simulation:
         value = self.draw.pick(self._free_values(slot))
         before, after = self.draw.pick(words.OFFER).split("{phrase}")
         speech.say(before)
-        speech.value(
-            self.track.spec.name, "OFFER", slot, self._phrase(slot, value), value
-        )
+        phrase = self.draw.pick(slot.concept.offer)
+        speech.value(self.track.spec.name, "OFFER", slot, phrase, value)
         speech.say(after)
         self.pending = _Pending("OFFER", [slot], value)
 
@@ -354,9 +355,14 @@ class _Simulation:
         speech.say(after)
         self.pending = _Pending("CONFIRM", slots)
 
-    def _finish(self, speech: Speech) -> None:
+    def _finish(self, speech: Speech, last: bool) -> None:
         track = self.track
-        if any(slot not in track.values for slot in track.intent.required):
+        incomplete = any(slot not in track.values for slot in track.intent.required)
+        if incomplete and last and not self.draw.chance(FAILURES):
+            speech.say(self.draw.pick(words.LATER))
+            speech.act(track.spec.name, "GOODBYE")
+            return
+        if incomplete:
             speech.say(self.draw.pick(words.FAILURE))
             speech.act(track.spec.name, "NOTIFY_FAILURE")
             return
@@ -365,7 +371,9 @@ class _Simulation:
             speech.act(track.spec.name, "NOTIFY_SUCCESS")
         else:
             count = self.draw.pick("2345")
-            speech.say(self.draw.pick(words.FOUND).format(n=count))
+            key = track.spec.name, track.intent.name
+            templates = words.COUNTED.get(key, words.FOUND)
+            speech.say(self.draw.pick(templates).format(n=count))
             speech.act(track.spec.name, "INFORM_COUNT", "count", count)
         speech.call(
             track.spec.name, track.intent.name, track.values, dict(track.values)

@@ -38,7 +38,6 @@ VALUES: dict[str, tuple[str, ...]] = {
         "Friday",
         "Saturday",
         "Sunday",
-        "tomorrow",
         "March 3",
         "June 5",
     ),

@@ -27,12 +27,16 @@ Wordings = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class SlotSpec:
-    """A slot: its meaning, its values and label -> (name, description)."""
+    """A slot: its meaning, its values and label -> (name, description).
+
+    `before` names the slot whose value must come later in the value list, if any.
+    """
 
     name: str
     concept: Concept
     values: tuple[str, ...]
     is_categorical: bool
+    before: str
     wordings: Wordings
 
     @property
@@ -55,7 +59,7 @@ class IntentSpec:
 class ServiceSpec:
     """A service, the splits it occurs in, and label -> description.
 
-    `weight` is its relative frequency in train: services with several slots of one
+    `weight` is its relative frequency in train, 0 outside: services with several slots of one
     value list need more examples.
     """
 
@@ -98,7 +102,7 @@ def _service(raw: dict[str, Any]) -> ServiceSpec:
     return ServiceSpec(
         name=raw["service"],
         splits=tuple(raw["splits"]),
-        weight=raw["weight"],
+        weight=raw.get("weight", 0),
         descriptions=raw["description"],
         intents=tuple(
             IntentSpec(
@@ -116,6 +120,7 @@ def _service(raw: dict[str, Any]) -> ServiceSpec:
                 concept=CONCEPTS[slot["concept"]],
                 values=tuple(slot.get("options") or VALUES[slot["values"]]),
                 is_categorical="options" in slot,
+                before=slot.get("before", ""),
                 wordings=_wordings(slot),
             )
             for slot in raw["slots"]
