@@ -199,7 +199,7 @@ def _unknown_parameter(text: str) -> str | None:
 
 
 def _unknown_configurable(text: str) -> str | None:
-    found = re.search(r"No configurable matching '([^']+)'", text)
+    found = re.search(r"No configurable matching (?:reference )?'@?([^'(]+)", text)
     if not found:
         return None
     name = found.group(1).rsplit("/", 1)[-1]

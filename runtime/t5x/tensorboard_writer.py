@@ -1,14 +1,20 @@
 """TensorBoard event files."""
 
+import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from tensorboardX import FileWriter
 from tensorboardX import summary as summary_lib
+from tensorboardX.event_file_writer import EventsWriter
+from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboardX.proto.tensor_pb2 import TensorProto
 from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboardX.record_writer import directory_check
+
+_FLUSH_SECONDS = 10
 
 
 class TensorBoardWriter:
@@ -19,7 +25,16 @@ class TensorBoardWriter:
     """
 
     def __init__(self, logdir: str):
-        self._file = FileWriter(logdir, flush_secs=10)
+        # Not tensorboardX's FileWriter, whose flush does not wait for its own thread.
+        directory_check(logdir)
+        self._file = EventsWriter(os.path.join(logdir, "events"), f".{os.getpid()}")
+        self._flushed = time.time()
+
+    def _add(self, step: int, summary: Summary) -> None:
+        now = time.time()
+        self._file.write_event(Event(wall_time=now, step=step, summary=summary))
+        if now - self._flushed > _FLUSH_SECONDS:
+            self.flush()
 
     def write_scalars(self, step: int, scalars: Mapping[str, Any]) -> None:
         """Writes scalars of one step."""
@@ -27,7 +42,7 @@ class TensorBoardWriter:
             Summary.Value(tag=name, simple_value=float(np.asarray(value).reshape(())))
             for name, value in scalars.items()
         ]
-        self._file.add_summary(Summary(value=values), step)
+        self._add(step, Summary(value=values))
 
     def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
         """Writes texts (Markdown) of one step."""
@@ -41,16 +56,14 @@ class TensorBoardWriter:
                 tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)]),
             )
             value = Summary.Value(tag=name, metadata=metadata, tensor=tensor)
-            self._file.add_summary(Summary(value=[value]), step)
+            self._add(step, Summary(value=[value]))
 
     def write_images(self, step: int, images: Mapping[str, Any]) -> None:
         """Writes images [n, h, w, c] or [h, w, c] of one step."""
         for name, image in images.items():
             array = np.asarray(image)
             layout = "NHWC" if array.ndim == 4 else "HWC"
-            self._file.add_summary(
-                summary_lib.image(name, array, dataformats=layout), step
-            )
+            self._add(step, summary_lib.image(name, array, dataformats=layout))
 
     def write_audios(
         self, step: int, audios: Mapping[str, Any], *, sample_rate: int
@@ -58,8 +71,8 @@ class TensorBoardWriter:
         """Writes sounds [n, t, c] in [-1, 1] of one step."""
         for name, sounds in audios.items():
             for number, sound in enumerate(np.asarray(sounds)):
-                self._file.add_summary(
-                    summary_lib.audio(f"{name}/{number}", sound, sample_rate), step
+                self._add(
+                    step, summary_lib.audio(f"{name}/{number}", sound, sample_rate)
                 )
 
     def write_histograms(
@@ -71,8 +84,8 @@ class TensorBoardWriter:
         """Writes histograms of one step."""
         for name, array in arrays.items():
             buckets = (num_buckets or {}).get(name) or 30
-            self._file.add_summary(
-                summary_lib.histogram(name, np.asarray(array), bins=buckets), step
+            self._add(
+                step, summary_lib.histogram(name, np.asarray(array), bins=buckets)
             )
 
     def write_summaries(
@@ -92,6 +105,7 @@ class TensorBoardWriter:
     def flush(self) -> None:
         """Writes out what is still in memory."""
         self._file.flush()
+        self._flushed = time.time()
 
     def close(self) -> None:
         """Flushes and closes the file."""

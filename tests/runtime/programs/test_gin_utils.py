@@ -100,6 +100,8 @@ def test_mistakes_in_a_binding(tmp_path):
     text = HEAD + "utils.DatasetConfig.split = 'x'\n"
     with pytest.raises(UserError, match="did you mean 't5x.utils.DatasetConfig'"):
         parse(tmp_path, text, "utils.DatasetConfg.split = 'y'")
+    with pytest.raises(UserError, match="did you mean 't5x.utils.DatasetConfig'"):
+        parse(tmp_path, text, "utils.DatasetConfig.module = @utils.DatasetConfg()")
 
 
 def test_a_file_that_is_not_there():
