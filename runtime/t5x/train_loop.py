@@ -147,10 +147,14 @@ def restore_actions(actions: ActionMapType, record: RunRecord) -> None:
                 action.set_state(state)
 
 
+# Metrics of a task in a message.
+_REPORTED = 4
+
+
 def report(
     step: int, title: str, metrics: Mapping[str, Any], only: tuple[str, ...] = ()
 ) -> None:
-    """One line per task with its scalar metrics."""
+    """One line per task with its first scalar metrics; files hold all of them."""
     for task, values in metrics.items():
         scalars = []
         for name, value in values.items():
@@ -162,6 +166,8 @@ def report(
                 and np.issubdtype(np.asarray(number).dtype, np.number)
             ):
                 scalars.append(f"{name} {float(number):.4g}")
+        if len(scalars) > _REPORTED:
+            scalars[_REPORTED:] = [f"and {len(scalars) - _REPORTED} more"]
         if scalars:
             announce(f"step {step:,}  {title} of {task}: {', '.join(scalars)}")
 
