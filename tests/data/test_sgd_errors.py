@@ -1,0 +1,259 @@
+"""What a reader of SGD refuses, and how it says so."""
+
+import json
+
+import pytest
+
+from jaxaug.data import sgd
+from jaxaug.data.rename import renaming
+from jaxaug.data.schema import read_schema
+from jaxaug.errors import UserError
+
+
+def _first(data):
+    return data[0]["turns"][0]["frames"][0]
+
+
+def _edit(*path_and_value):
+    *path, last, value = path_and_value
+
+    def change(data):
+        frame = _first(data)
+        for key in path:
+            frame = frame[key]
+        if value is KeyError:
+            del frame[last]
+        else:
+            frame[last] = value
+
+    return change
+
+
+def _on(target):
+    return lambda key, value: lambda data: target(data).__setitem__(key, value)
+
+
+_dialogue = _on(lambda data: data[0])
+_turn = _on(lambda data: data[0]["turns"][1])
+_IN_FRAME = "dialogue '1_00000', turn 0, frame 0: "
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            _edit("service", "Train_1"),
+            (
+                f"{_IN_FRAME}field 'service': expected a service of the split's schema "
+                "(did you mean 'Trains_1'?), got 'Train_1'. Correct the file"
+            ),
+        ),
+        (_edit("service", 3), f"{_IN_FRAME}field 'service': expected a string, got 3"),
+        (
+            _edit("service", KeyError),
+            f"{_IN_FRAME}field 'service': expected a string, got nothing",
+        ),
+        (
+            _edit("state", "slot_values", []),
+            (
+                f"{_IN_FRAME}field 'state.slot_values': expected an object from slots to "
+                "lists of values, got []"
+            ),
+        ),
+        (
+            _edit("state", "slot_values", "city", "Oslo"),
+            (
+                f"{_IN_FRAME}field 'state.slot_values.city': expected a non-empty list of "
+                "strings, got 'Oslo'"
+            ),
+        ),
+        (
+            _edit("state", "slot_values", "city", []),
+            "non-empty list of strings, got []",
+        ),
+        (_edit("state", "slot_values", "city", [1]), "list of strings, got [1]"),
+        (
+            _edit("state", "slot_values", "town", ["Oslo"]),
+            (
+                "field 'state.slot_values': expected slots of the service (known: city, "
+                "class, price), got 'town'"
+            ),
+        ),
+        (
+            _edit("state", "active_intent", "FindTrains"),
+            (
+                "field 'state.active_intent': expected intents of the service (did you "
+                "mean 'FindTrain'?), got 'FindTrains'"
+            ),
+        ),
+        (
+            _edit("state", "active_intent", None),
+            "field 'state.active_intent': expected the name of one intent, got None",
+        ),
+        (
+            _edit("state", "requested_slots", ["prise"]),
+            (
+                "field 'state.requested_slots': expected slots of the service (did you "
+                "mean 'price'?), got 'prise'"
+            ),
+        ),
+        (
+            _edit("state", "requested_slots", {}),
+            "field 'state.requested_slots': expected a list of slots, got {}",
+        ),
+        (
+            _edit("state", None),
+            f"{_IN_FRAME}field 'state': expected an object, got None",
+        ),
+        (
+            _edit("slots", 0, "exclusive_end", 99),
+            (
+                "field 'slots': expected 0 <= start < exclusive_end <= 22, the length of "
+                "the utterance, got {'slot': 'city', 'start': 11, 'exclusive_end': 99}"
+            ),
+        ),
+        (_edit("slots", 0, "slot", "x"), "field 'slots.slot': expected slots of the"),
+        (_edit("slots", "x"), "field 'slots': expected a list, got 'x'"),
+        (_edit("actions", 0, "x"), "field 'actions': expected a list of objects"),
+        (
+            _edit("actions", 0, "act", 1),
+            "field 'actions.act': expected a string, got 1",
+        ),
+        (_edit("actions", 0, "slot", "x"), "field 'actions.slot': expected slots"),
+        (
+            _edit("actions", 0, "values", None),
+            "field 'actions.values': expected a list of strings, got None",
+        ),
+        (
+            _edit("service_call", {"method": "x", "parameters": {}}),
+            "field 'service_call.method': expected intents of the service",
+        ),
+        (
+            _edit("service_call", {"method": "FindTrain"}),
+            (
+                "field 'service_call.parameters': expected an object from slots to values, "
+                "got nothing"
+            ),
+        ),
+        (
+            _edit("service_results", [{"city": 1}]),
+            "field 'service_results': expected strings as values, got {'city': 1}",
+        ),
+        (
+            _dialogue("services", ["Hotels_9"]),
+            (
+                "dialogue '1_00000': field 'services': expected services of the split's "
+                "schema (known: Trains_1), got 'Hotels_9'"
+            ),
+        ),
+        (_dialogue("services", []), "'services': expected a non-empty list of strings"),
+        (
+            _dialogue("services", ["Trains_1", "Trains_1"]),
+            "field 'services': expected distinct services",
+        ),
+        (_dialogue("turns", []), "field 'turns': expected a non-empty list, got []"),
+        (
+            _dialogue("dialogue_id", 5),
+            "dialogue #0: field 'dialogue_id': expected a non-empty string, got 5",
+        ),
+        (
+            _turn("speaker", "BOT"),
+            (
+                "dialogue '1_00000', turn 1: field 'speaker': expected USER or SYSTEM, got "
+                "'BOT'"
+            ),
+        ),
+        (_turn("utterance", None), "field 'utterance': expected a string, got None"),
+        (_turn("frames", {}), "turn 1: field 'frames': expected a list, got {}"),
+        (
+            lambda data: data.append(data[0]),
+            (
+                "dialogue '1_00000': field 'dialogue_id': expected an id that no other "
+                "dialogue has, got '1_00000'"
+            ),
+        ),
+        (
+            lambda data: data[0]["turns"][0]["frames"].append(_first(data)),
+            "turn 0, frame 1: field 'service': expected one frame a service",
+        ),
+        (lambda data: data.append(3), "dialogue #1: expected an object, got 3"),
+    ],
+)
+def test_wrong_fields(sgd_tree, edit_json, change, message):
+    path = sgd_tree / "train/dialogues_001.json"
+    edit_json(path, change)
+    with pytest.raises(UserError) as error:
+        list(sgd.read_dialogues(sgd_tree, "train"))
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
+    assert str(error.value).endswith("(`jaxaug data fetch sgd` for SGD and SGD-X).")
+
+
+def test_service_that_the_dialogue_does_not_list(sgd_tree, edit_json):
+    path = sgd_tree / "dev/dialogues_001.json"
+    edit_json(path, _edit("service", "Parks_1"))
+    with pytest.raises(UserError, match=r"one of the dialogue's services .*'Parks_1'"):
+        list(sgd.read_dialogues(sgd_tree, "dev"))
+
+
+def test_id_in_two_files(sgd_tree, edit_json):
+    edit_json(
+        sgd_tree / "train/dialogues_002.json", _dialogue("dialogue_id", "1_00000")
+    )
+    with pytest.raises(UserError) as error:
+        list(sgd.read_dialogues(sgd_tree, "train"))
+    assert (
+        f"dialogues_002.json: dialogue '1_00000' is in {sgd_tree}/train/"
+        "dialogues_001.json too; ids are unique in a split"
+    ) in str(error.value)
+
+
+def test_not_a_list(sgd_tree):
+    path = sgd_tree / "train/dialogues_001.json"
+    path.write_text(json.dumps({"a": 1}))
+    with pytest.raises(UserError, match="json: expected a list of dialogues, got {'a'"):
+        list(sgd.read_dialogues(sgd_tree, "train"))
+
+
+def test_folders_are_checked_before_the_first_dialogue(sgd_tree):
+    with pytest.raises(UserError, match="unknown variant 'v6'"):
+        sgd.read_dialogues(sgd_tree, "dev", "v6")
+    (sgd_tree / "dev/dialogues_001.json").unlink()
+    with pytest.raises(UserError, match="dialogue files are missing"):
+        sgd.read_dialogues(sgd_tree, "dev")
+
+
+_COUNTS = "holds the same services, slots and intents as the original"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d.pop(), f"1 services, but the original has 2. A variant {_COUNTS}"),
+        (
+            lambda d: d[0]["slots"].append(dict(d[0]["slots"][0], name="more")),
+            "service 'Trains_11' (variant of 'Trains_1'): 4 slots, but the original has 3",
+        ),
+        (
+            lambda d: d[0]["intents"].pop(),
+            "(variant of 'Trains_1'): 1 intents, but the original has 2",
+        ),
+        (
+            lambda d: (
+                d[0]["slots"].reverse() or d[0]["slots"].insert(1, d[0]["slots"].pop())
+            ),
+            (
+                "slot 'city_v1' stands where the original has 'class', but is_categorical "
+                "is False instead of True"
+            ),
+        ),
+    ],
+)
+def test_variant_that_does_not_match(sgd_tree, edit_json, change, message):
+    path = sgd_tree / "sgd_x/data/v1/dev/schema.json"
+    edit_json(path, change)
+    original = read_schema(sgd_tree / "dev/schema.json")
+    with pytest.raises(UserError) as error:
+        renaming(original, read_schema(path), str(path))
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
