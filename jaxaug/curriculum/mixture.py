@@ -3,6 +3,7 @@
 One of the two modules of jaxaug that may import SeqIO and TensorFlow.
 """
 
+import difflib
 from collections.abc import Sequence
 
 import numpy as np
@@ -102,15 +103,18 @@ def prompt_curriculum(
       num_hosts: hosts that read shards of the data.
       stage_ends: shares of the training steps, see `schedule.staged`.
       stage_weights: shares of the levels among the examples of each stage.
+
+    Raises:
+      UserError: no task or mixture has that name, or one has no short companions.
     """
-    source = seqio.get_mixture_or_task(mixture)
+    source = _registered(mixture)
     tasks = source.tasks if isinstance(source, seqio.Mixture) else [source]
     rates: dict[str, float] = {}
     level_of: dict[str, int] = {}
     for level, suffix in enumerate(("_short2", "_short5", "")):
         for task in tasks:
             rate = source.get_rate(task) if isinstance(source, seqio.Mixture) else 1.0
-            rates[task.name + suffix] = rate
+            rates[_registered(task.name + suffix).name] = rate
             level_of[task.name + suffix] = level
     # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
     levels = [level_of[name] for name in sorted(level_of)]
@@ -122,4 +126,17 @@ def prompt_curriculum(
         sample_fn=scheduled_sample_fn(
             schedules.staged(ends, stage_weights), levels, max(total, 1)
         ),
+    )
+
+
+def _registered(name: str) -> seqio.Task | seqio.Mixture:
+    known = sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
+    if name in known:
+        return seqio.get_mixture_or_task(name)
+    near = difflib.get_close_matches(name, known, n=3)
+    listed = ", ".join(near or known[:8]) or "none"
+    raise UserError(
+        f"curriculum: no task or mixture is named {name!r}; the nearest of {len(known)}: "
+        f"{listed}. d3st_aug_* needs variants of the training schema: put them under "
+        "variants/aug of the data folder, or name that folder in $JAXAUG_VARIANTS_DIR."
     )

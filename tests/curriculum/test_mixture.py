@@ -94,3 +94,12 @@ def test_prompt_curriculum_takes_the_companions_of_each_task():
     assert (drawn[150:] > 20).all()
     # cur_b is drawn twice as often as cur_a.
     assert 0.55 < (drawn % 10 == 2).mean() < 0.78
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    source = seqio.FunctionDataSource(lambda split, shuffle_files, seed: None, [])
+    seqio.TaskRegistry.add("cur_lonely", source=source, output_features={})
+    with pytest.raises(UserError, match="named 'cur_lonly'; .*: cur_lonely"):
+        mixture.prompt_curriculum("cur_lonly", total_steps=1, batch_size=1)
+    with pytest.raises(UserError, match="named 'cur_lonely_short2'"):
+        mixture.prompt_curriculum("cur_lonely", total_steps=1, batch_size=1)
