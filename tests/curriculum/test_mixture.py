@@ -97,7 +97,7 @@ def test_prompt_curriculum_takes_the_companions_of_each_task():
 
 
 def test_unknown_names_are_answered_with_the_nearest():
-    source = seqio.FunctionDataSource(lambda split, shuffle_files, seed: None, [])
+    source = seqio.FunctionDataSource(lambda split, shuffle_files: None, [])
     seqio.TaskRegistry.add("cur_lonely", source=source, output_features={})
     with pytest.raises(UserError, match="named 'cur_lonly'; .*: cur_lonely"):
         mixture.prompt_curriculum("cur_lonly", total_steps=1, batch_size=1)
