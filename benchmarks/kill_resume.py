@@ -43,9 +43,18 @@ def command(options: argparse.Namespace, model_dir: Path) -> list[str]:
 
 
 def run_until(
-    arguments: list[str], environment: dict[str, str], log: Path, kill: int | None, rng
-) -> int:
-    """Runs the program, killed by signal `kill` at a random moment, or to its end."""
+    arguments: list[str],
+    environment: dict[str, str],
+    log: Path,
+    kill: int | None = None,
+    delay: float = 0.0,
+) -> tuple[int, bool]:
+    """Runs the program to its end, or kills it `delay` seconds after training began.
+
+    Returns:
+      Its exit status, and whether it was killed before it ended.
+    """
+    killed = False
     with log.open("ab") as stream:
         process = subprocess.Popen(
             arguments, env=environment, stdout=stream, stderr=subprocess.STDOUT
@@ -57,10 +66,11 @@ def run_until(
                     break
                 time.sleep(0.2)
             try:
-                process.wait(timeout=rng.uniform(0.0, 6.0))
+                process.wait(timeout=delay)
             except subprocess.TimeoutExpired:
                 process.send_signal(kill)
-        return process.wait()
+                killed = True
+        return process.wait(), killed
 
 
 def last_checkpoint(model_dir: Path) -> dict[tuple[str, ...], np.ndarray]:
@@ -95,8 +105,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--gin_file", default="configs/d3st_aug.gin")
     parser.add_argument("--data_dir", help="default: $JAXAUG_DATA_DIR, else MiniSGD")
     parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--period", type=int, default=20)
+    parser.add_argument(
+        "--longest", type=float, default=6.0, help="seconds of training before a kill"
+    )
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--period", type=int, default=100)
     parser.add_argument("--eval_examples", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0, help="of the moments of death")
     parser.add_argument("--gin_bindings", action="append", default=[])
@@ -115,7 +128,7 @@ def main() -> int:
         base.mkdir(parents=True, exist_ok=True)
         straight, killed = base / "straight", base / "killed"
         arguments = command(options, straight)
-        status = run_until(arguments, environment, base / "straight.log", None, rng)
+        status, _ = run_until(arguments, environment, base / "straight.log")
         if status:
             print((base / "straight.log").read_text()[-4000:])
             return status
@@ -124,15 +137,18 @@ def main() -> int:
         deaths = 0
         for attempt in range(options.kills):
             kill = (signal.SIGKILL, signal.SIGTERM)[attempt % 2]
-            status = run_until(arguments, environment, log, kill, rng)
+            delay = rng.uniform(0.0, options.longest)
+            status, died = run_until(arguments, environment, log, kill, delay)
             steps = sorted(int(p.name[11:]) for p in killed.glob("checkpoint_*[0-9]"))
             print(f"{kill.name}: exit {status}, checkpoints {steps}", flush=True)
             if kill == signal.SIGTERM and status != 0:
                 print(log.read_text()[-4000:])
                 return 1
-            deaths += status != 0 or kill == signal.SIGTERM
-        status = run_until(arguments, environment, log, None, rng)
+            deaths += died
+        status, _ = run_until(arguments, environment, log)
         wrong = differences(straight, killed) if not status else [f"exit {status}"]
+        if deaths < options.kills:
+            wrong.append("the run ended before the last kill: raise --steps")
         print(f"{deaths} deaths;", "; ".join(wrong) or "the two runs are identical")
         return bool(wrong)
 
