@@ -63,14 +63,14 @@ def check_python() -> Iterator[Finding]:
 def requirements(distribution: str = "jaxaug") -> dict[str, list[str]]:
     """Extra ("" = always needed) -> distributions that the package asks for.
 
-    `jax[tpu]` stands for what that extra of jax adds.
+    Under an extra, `jax[tpu]` stands for what that extra of jax adds.
     """
     needed: dict[str, list[str]] = {}
     for name, inner, extra in _requirement_lines(distribution):
         if name.lower() == distribution:
             continue
         names = [name]
-        if inner and _version(name):
+        if extra and inner and _version(name):
             names = [n for n, _, e in _requirement_lines(name) if e == inner] or names
         needed.setdefault(extra, []).extend(dict.fromkeys(names))
     return needed
