@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,9 @@ from pathlib import Path
 import numpy as np
 from flax import traverse_util
 from t5x import checkpoints
+
+# A line of progress or of an evaluation after the first step.
+_STEP = re.compile(rb"^step [1-9]", re.MULTILINE)
 
 
 def command(options: argparse.Namespace, model_dir: Path) -> list[str]:
@@ -62,7 +66,7 @@ def run_until(
         if kill is not None:
             start, seen = time.monotonic(), log.stat().st_size
             while process.poll() is None and time.monotonic() - start < 300:
-                if b"steps/s" in log.read_bytes()[seen:]:
+                if _STEP.search(log.read_bytes()[seen:]):
                     break
                 time.sleep(0.2)
             try:
@@ -106,7 +110,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data_dir", help="default: $JAXAUG_DATA_DIR, else MiniSGD")
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument(
-        "--longest", type=float, default=6.0, help="seconds of training before a kill"
+        "--longest",
+        type=float,
+        default=6.0,
+        help="seconds from its first line to a kill",
     )
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--period", type=int, default=100)

@@ -1,6 +1,8 @@
 """gin for the programs: flags, errors that a person can read, small configurables."""
 
+import atexit
 import logging as std_logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -120,6 +122,18 @@ def run(main: Callable[[Sequence[str]], Any]) -> None:
     one message, exit status 1. A run stopped by SIGTERM ends with status 0. Everything
     else is a defect and keeps its traceback.
     """
+    ended: list[int] = []
+
+    def leave() -> None:
+        # What ends in the middle of an evaluation leaves threads inside TensorFlow, in
+        # which the teardown of the interpreter crashes.
+        if ended:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(ended[0])
+
+    # Registered before all that the program registers, so that it comes after that.
+    atexit.register(leave)
 
     def parse(args: list[str]) -> Sequence[str]:
         try:
@@ -132,11 +146,13 @@ def run(main: Callable[[Sequence[str]], Any]) -> None:
             return main(argv)
         except PreemptionError as error:
             announce(gin_hints.message_of(error))
+            ended.append(0)
             sys.exit(0)
         except Exception as error:
             message = user_message(error)
             if message is None:
                 raise
+            ended.append(1)
             _fail(message)
 
     app.run(guarded, flags_parser=parse)

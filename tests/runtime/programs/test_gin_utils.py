@@ -1,5 +1,8 @@
 """gin: flags, the nearest known name, and the small configurables."""
 
+import subprocess
+import sys
+
 import gin
 import pytest
 from t5x import gin_hints, gin_utils
@@ -172,3 +175,48 @@ def test_summary_of_the_configuration(tmp_path):
     assert "utils.DatasetConfig.split = 'train'" in " ".join(config.split())
     assert "DatasetConfig" in written[7]["config"]
     assert written["flushed"]
+
+
+ENDING = """
+import atexit, os
+from t5x import gin_utils
+from t5x.errors import UserError
+from t5x.trainer import PreemptionError
+
+class Teardown:
+    def __del__(self, write=os.write):
+        write(2, b"torn down")
+
+kept = Teardown()
+
+def main(argv):
+    atexit.register(print, "what the program registered")
+    print("unflushed", end=" ")
+    {end}
+
+gin_utils.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "message", "torn"),
+    [
+        ("raise PreemptionError('Stopped.')", 0, "Stopped.", False),
+        ("raise UserError('Wrong.')", 1, "error: Wrong.", False),
+        ("raise ZeroDivisionError('Defect.')", 1, "ZeroDivisionError: Defect.", True),
+        ("return", 0, "", True),
+    ],
+)
+def test_a_program_that_is_cut_short_ends_without_teardown(end, status, message, torn):
+    """Threads that it leaves inside TensorFlow would crash the teardown."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING.format(end=end)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == status, done.stderr
+    assert message in done.stderr
+    assert done.stdout == "unflushed what the program registered\n"
+    assert ("torn down" in done.stderr) == torn
