@@ -17,11 +17,23 @@ HOUSE = {"__gin__", "__main__", "t5x", "seqio", "optax", "jaxaug", "tasks"}
 # What jaxaug may take from t5x: names that upstream T5X has at the same place.
 UPSTREAM_NAMES = {
     "jaxaug/models": {
+        "t5x.checkpoints",
         "t5x.models",
         "t5x.examples.t5.network",
         "t5x.examples.t5.layers",
     },
-    "jaxaug/decode": {"t5x.decoding.DecodingState"},
+    "jaxaug/decode": {
+        f"t5x.decoding.{name}"
+        for name in (
+            "DecodingState",
+            "add_beam_dim",
+            "cache_gather_beams",
+            "cache_map",
+            "flat_batch_beam_expand",
+            "flatten_beam_dim",
+            "unflatten_beam_dim",
+        )
+    },
 }
 
 

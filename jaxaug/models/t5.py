@@ -1,10 +1,11 @@
 """T5 as jaxaug trains it: the T5X model, with an initialisation for small worlds."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import flax
 import jax
-from jaxtyping import Array
+from jaxtyping import Array, Int
 from t5x import models
 
 
@@ -38,3 +39,42 @@ class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
                 noise = jax.random.normal(key, flat[path].shape, flat[path].dtype)
                 flat[path] = self._relpos_stddev * noise
         return flax.core.freeze(flax.traverse_util.unflatten_dict(flat))
+
+
+class SourceEncoderDecoderModel(models.EncoderDecoderModel):
+    """An encoder-decoder that tells its decode function what it paraphrases.
+
+    A decode function of T5X sees neither the encoder's inputs nor the parameters. DiPS,
+    DPP and SSR compare candidates with the source; sampling keys its draws by it. All
+    decode functions of `jaxaug.decode` take the two arguments; those of T5X do not.
+    """
+
+    def predict_batch_with_aux(
+        self,
+        params: Mapping[str, Any],
+        batch: Mapping[str, Array],
+        rng: Array | None = None,
+        decoder_params: Mapping[str, Any] | None = None,
+        return_all_decodes: bool | None = None,
+        num_decodes: int | None = None,
+        prompt_with_targets: bool = False,
+    ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
+        """As the base class, with `source` and `embeddings` in `decoder_params`.
+
+        They are `encoder_input_tokens` [batch, source_length] and the table of token
+        embeddings [vocab, d], unless `decoder_params` has them.
+        """
+        told = {
+            "source": batch["encoder_input_tokens"],
+            "embeddings": params["token_embedder"]["embedding"],
+            **(decoder_params or {}),
+        }
+        return super().predict_batch_with_aux(
+            params=params,
+            batch=batch,
+            rng=rng,
+            decoder_params=told,
+            return_all_decodes=return_all_decodes,
+            num_decodes=num_decodes,
+            prompt_with_targets=prompt_with_targets,
+        )

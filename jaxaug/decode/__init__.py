@@ -1,0 +1,1 @@
+"""Jitted decoding: warpers and sampling, and one beam loop with pluggable selection."""

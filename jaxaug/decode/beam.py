@@ -1,0 +1,166 @@
+"""Beam search: one jitted loop, with the choice of what lives on plugged in."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxaug.decode import contract, keys
+from jaxaug.decode.beam_loop import Propose, Search, most_probable
+from jaxaug.decode.candidates import Select
+from jaxaug.decode.sample import TokensToLogits
+from jaxaug.errors import UserError
+
+
+def search(
+    inputs: Int[Array, "batch length"],
+    cache: Any,
+    tokens_to_logits: TokensToLogits,
+    eos_id: int,
+    num_decodes: int = 4,
+    *,
+    select: Select | None = None,
+    propose: Propose | None = None,
+    groups: int = 1,
+    num_candidates: int | None = None,
+    alpha: float = 0.6,
+    max_decode_steps: int | None = None,
+    cache_offset: int = 0,
+    decode_rng: Array | None = None,
+    initial_index: Int[Array, " batch"] | None = None,
+    source: Int[Array, "batch source_length"] | None = None,
+    input_ids: Int[Array, " batch"] | None = None,
+    seed: int | None = None,
+    embeddings: Float[Array, "vocab d"] | None = None,
+) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
+    """Beam search: a decode function of T5X.
+
+    Without `select` it is plain beam search with the results of
+    `t5x.decoding.beam_search`: hypotheses that end move to a pool of `num_decodes`
+    finished ones, the most probable others live on, and a row stops when the worst in
+    its pool beats the best that a live beam could reach. A row that has none finished at
+    the length limit returns its live beams with their plain log probabilities.
+
+    With `select` a hypothesis that ends stays among the candidates and continues with
+    padding at no cost, so that what is selected is always a set of k whole sequences; a
+    row stops when all of its k ended. Only the choice differs: the loop, the candidates
+    and the cache are the same.
+
+    Differs from `t5x.decoding.beam_search` in that an EOS of the prompt ends nothing,
+    and that a row that is done stays as it is while others go on.
+
+    Args:
+        inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
+            + 1 of `inputs` belongs to column j of the result.
+        cache: cache of one decode a row; leaves lead with `batch` after `cache_offset`
+            axes.
+        tokens_to_logits: one decoder step on all batch * num_decodes rows.
+        eos_id: token that ends a hypothesis.
+        num_decodes: number of beams, k.
+        select: chooses which of the `num_candidates` most probable continuations live
+            on.
+        propose: makes the candidates in place of `most_probable`.
+        groups: number of groups that search beside each other, each with k / groups
+            beams and a pool of its own; needs a `propose` that keeps them apart.
+        num_candidates: m; 2k, or 3k with `select`.
+        alpha: strength of the length penalty ((5 + tokens) / 6) ** alpha that divides
+            log probabilities, prompt and EOS counted; 0 is none.
+        max_decode_steps: largest number of tokens after the prompt.
+        cache_offset: leading axes before the batch axis, 1 for scanned layers.
+        decode_rng: key of the run, for a `select` that draws.
+        initial_index: number of prompt tokens that the cache already holds.
+        source: encoder inputs; shown to `select` without EOS, and identify the rows.
+        input_ids: identify the rows, and win over `source`.
+        seed: makes the key of the run in place of `decode_rng` (see `keys.base_key`).
+        embeddings: not used; `SourceEncoderDecoderModel` passes it to all decode
+            functions.
+
+    Returns:
+        Tokens without BOS, 0 after EOS, and log probabilities over the length penalty,
+        both sorted ascending: the best is last. Slots that stayed empty hold zeros and a
+        score of -1e7.
+
+    Raises:
+        UserError: `groups` does not divide `num_decodes`, `alpha` is negative,
+            `num_candidates` is too small, or arguments contradict each other.
+    """
+    del embeddings
+    batch, length = inputs.shape
+    if groups < 1 or num_decodes % groups:
+        raise UserError(
+            f"{groups} groups cannot share {num_decodes} beams evenly: num_decodes must "
+            "be a multiple of the number of groups"
+        )
+    if propose is None:
+        if groups > 1:
+            raise UserError(
+                f"{groups} groups need a `propose` that keeps them apart, as "
+                "diverse.decode has"
+            )
+        m = _number_of_candidates(num_candidates, num_decodes, select)
+        propose = functools.partial(most_probable, m=m)
+    elif num_candidates is not None:
+        raise UserError(
+            f"num_candidates is {num_candidates}, but `propose` decides on the number "
+            "of candidates: leave it out"
+        )
+    if alpha < 0:
+        raise UserError(f"alpha is {alpha}: a length penalty cannot be negative")
+    start = contract.start_index(inputs, initial_index)
+    prompt = contract.prompt_lengths(inputs, start)
+    forced = jnp.pad(inputs, ((0, 0), (0, length + 1))).astype(jnp.int32)
+    columns = start[:, None] + jnp.arange(length + 1)
+    forced = jnp.take_along_axis(forced, columns, axis=1)
+    if initial_index is None:
+        forced = forced.at[:, 0].set(0)
+    identities = keys.input_identities(inputs, source, input_ids)
+    if source is None:
+        source = jnp.zeros((batch, 1), jnp.int32)
+    process = Search(
+        tokens_to_logits=tokens_to_logits,
+        propose=propose,
+        select=select,
+        forced=forced,
+        start=start,
+        prompt=prompt,
+        limit=contract.length_limits(inputs, prompt, max_decode_steps),
+        prefilled=initial_index is not None,
+        source=jnp.where(source == eos_id, 0, source),
+        row_keys=keys.row_keys(keys.base_key(decode_rng, seed), identities),
+        eos_id=eos_id,
+        beams=num_decodes,
+        groups=groups,
+        alpha=alpha,
+        cache_offset=cache_offset,
+    )
+    state = lax.while_loop(process.unfinished, process.step, process.first(cache))
+    tokens, scores = process.result(state)
+    return _place(inputs, tokens, start), scores
+
+
+def _number_of_candidates(asked: int | None, beams: int, select: Select | None) -> int:
+    if asked is None:
+        return 2 * beams if select is None else 3 * beams
+    # Half of them may end, and k must live on.
+    least = 2 * beams if select is None else beams
+    if asked < least:
+        raise UserError(
+            f"num_candidates is {asked}, but {beams} beams need at least {least}"
+        )
+    return asked
+
+
+def _place(
+    inputs: Int[Array, "batch length"],
+    tokens: Int[Array, "batch k length_1"],
+    start: Int[Array, " batch"],
+) -> Int[Array, "batch k length"]:
+    """Puts the prompts that the cache held before what was decoded, without BOS."""
+    column = jnp.arange(inputs.shape[1])
+    decoded = jnp.take_along_axis(
+        tokens, jnp.maximum(column - start[:, None] + 1, 0)[:, None], axis=2
+    )
+    prompt = jnp.pad(inputs[:, 1:], ((0, 0), (0, 1)))[:, None]
+    return jnp.where((column < start[:, None])[:, None], prompt, decoded)

@@ -1,0 +1,60 @@
+"""What a beam search shows to the function that chooses which candidates live on."""
+
+from typing import Protocol
+
+import flax.struct
+from jaxtyping import Array, Bool, Float, Int
+
+# Below it, a log probability is no sum of real ones: there is no such candidate.
+IMPOSSIBLE = -5.0e6
+
+
+class Candidates(flax.struct.PyTreeNode):
+    """The `m` candidates of each input after one step, most probable first.
+
+    Attributes:
+        sequences: [batch, m, length] tokens generated so far, the new one included and
+            the prompt left out, zero-padded. A finished candidate ends with EOS.
+        lengths: [batch, m] number of generated tokens, EOS included.
+        log_probs: [batch, m] sum of the log probabilities of those tokens.
+        parents: [batch, m] index of the live beam, 0..k-1, that a candidate continues.
+        finished: [batch, m] whether the candidate ends with EOS.
+        source: [batch, source_length] tokens of the input, zero-padded, EOS removed;
+            [batch, 1] of zeros where the source is unknown.
+        source_lengths: [batch] number of tokens of the input.
+        step: scalar, number of steps done before this one (the first step has 0).
+        rng: [batch] one key a row, made of the row's identity and the step: draw with
+            `jax.vmap(jax.random.uniform)(candidates.rng)`, never for the whole batch at
+            once, so that a row's choice does not depend on the rows beside it.
+        k: static, how many candidates of each row to choose.
+    """
+
+    sequences: Int[Array, "batch m length"]
+    lengths: Int[Array, "batch m"]
+    log_probs: Float[Array, "batch m"]
+    parents: Int[Array, "batch m"]
+    finished: Bool[Array, "batch m"]
+    source: Int[Array, "batch source_length"]
+    source_lengths: Int[Array, " batch"]
+    step: Int[Array, ""]
+    rng: Array
+    k: int = flax.struct.field(pytree_node=False)
+
+    @property
+    def possible(self) -> Bool[Array, "batch m"]:
+        """False for fillers, which are there if a row has fewer than m continuations.
+
+        The search itself prefers possible candidates to fillers that were chosen.
+        """
+        return self.log_probs > IMPOSSIBLE
+
+
+class Select(Protocol):
+    """Chooses the candidates that live on.
+
+    A pure function of its argument that treats each row by itself. A finished candidate
+    stays a candidate: it continues with padding at no cost.
+    """
+
+    def __call__(self, candidates: Candidates, /) -> Int[Array, "batch k"]:
+        """Indices into the m candidates of each row, all different."""

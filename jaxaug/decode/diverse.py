@@ -1,0 +1,162 @@
+"""Diverse beam search: groups of beams that keep away from each other."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxaug.decode import beam
+from jaxaug.decode.beam_loop import Continuations, Proposal, take, unfinished_first
+from jaxaug.decode.sample import TokensToLogits
+from jaxaug.errors import UserError
+
+
+def decode(
+    inputs: Int[Array, "batch length"],
+    cache: Any,
+    tokens_to_logits: TokensToLogits,
+    eos_id: int,
+    num_decodes: int = 4,
+    *,
+    groups: int | None = None,
+    strength: float = 0.5,
+    ngram: int | None = None,
+    initial_index: Int[Array, " batch"] | None = None,
+    **options: Any,
+) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
+    """Diverse beam search (Vijayakumar et al., 2018, Algorithm 1): a T5X decode function.
+
+    The beams are shared out among groups, each a beam search of its own. In every step
+    the groups choose one after another, and a continuation loses `strength` for every
+    beam of an earlier group that just chose the same token (Hamming diversity), or with
+    `ngram` for every occurrence, at any place in the beams of earlier groups, of the
+    n-gram that it would complete (n-gram diversity). What a beam lost stays lost, as in
+    the authors' program; scores that are returned are log probabilities without it.
+
+    Args:
+        inputs: this and all that is not listed here is as in `beam.search`.
+        groups: number of groups; `num_decodes` if None, so that each has one beam.
+        strength: lambda of the paper, in units of log probability; 0 makes the groups
+            beam searches that know nothing of each other.
+        ngram: n of the n-grams; None is Hamming diversity.
+        options: further arguments of `beam.search`.
+
+    Returns:
+        As `beam.search`.
+
+    Raises:
+        UserError: `strength` is negative or `ngram` below 1; see `beam.search` too.
+    """
+    groups = num_decodes if groups is None else groups
+    if strength < 0:
+        raise UserError(f"strength is {strength}: it must not be negative")
+    if ngram is not None and ngram < 1:
+        raise UserError(f"ngram is {ngram}: must be at least 1, or None for Hamming")
+    return beam.search(
+        inputs,
+        cache,
+        tokens_to_logits,
+        eos_id,
+        num_decodes,
+        propose=functools.partial(
+            propose, groups=groups, strength=strength, ngram=ngram
+        ),
+        groups=groups,
+        initial_index=initial_index,
+        **options,
+    )
+
+
+def propose(
+    continuations: Continuations, *, groups: int, strength: float, ngram: int | None
+) -> Proposal:
+    """For each group its 2k / groups best continuations, given what earlier ones chose."""
+    beams = continuations.scores.shape[1]
+    width = beams // groups
+    proposals: list[Proposal] = []
+    earlier: list[_Choice] = []
+    for group in range(groups):
+        one = _slice(continuations, group * width, width)
+        penalty = strength * _repeats(one, earlier, ngram)
+        proposals.append(_best(one, penalty, first=group * width))
+        earlier.append(_live_on(one, proposals[-1], group * width))
+    return Proposal(
+        *(jnp.concatenate(parts, axis=1) for parts in zip(*proposals, strict=True))
+    )
+
+
+# Tokens [batch, width] that a group chose in this step; the sequences [batch, width,
+# length] and lengths [batch, width] that came of it.
+_Choice = tuple[
+    Int[Array, "batch width"],
+    Int[Array, "batch width length"],
+    Int[Array, "batch width"],
+]
+
+
+def _slice(continuations: Continuations, first: int, width: int) -> Continuations:
+    here = slice(first, first + width)
+    return continuations.replace(
+        next_log_probs=continuations.next_log_probs[:, here],
+        scores=continuations.scores[:, here],
+        log_probs=continuations.log_probs[:, here],
+        sequences=continuations.sequences[:, here],
+        lengths=continuations.lengths[:, here],
+    )
+
+
+def _best(
+    group: Continuations, penalty: Float[Array, "batch width vocab"], first: int
+) -> Proposal:
+    total = group.scores[..., None] + (group.next_log_probs - penalty)
+    batch, width, vocab = total.shape
+    scores, flat = lax.top_k(total.reshape(batch, width * vocab), 2 * width)
+    log_probs = group.log_probs[..., None] + group.next_log_probs
+    log_probs = jnp.take_along_axis(log_probs.reshape(batch, -1), flat, axis=1)
+    return Proposal(scores, log_probs, flat % vocab, first + flat // vocab)
+
+
+def _live_on(group: Continuations, proposal: Proposal, first: int) -> _Choice:
+    width = group.scores.shape[1]
+    chosen = unfinished_first(proposal.tokens == group.eos_id, width)
+    tokens = take(proposal.tokens, chosen)
+    parents = take(proposal.parents, chosen) - first
+    sequences, lengths = take((group.sequences, group.lengths), parents)
+    column = jnp.arange(sequences.shape[2])
+    sequences = jnp.where(column == lengths[..., None], tokens[..., None], sequences)
+    return tokens, sequences, lengths + 1
+
+
+def _repeats(
+    group: Continuations, earlier: list[_Choice], ngram: int | None
+) -> Float[Array, "batch width vocab"]:
+    """How often each continuation repeats what earlier groups have."""
+    counts = jnp.zeros_like(group.next_log_probs)
+    if not earlier:
+        return counts
+    batch, width, _ = counts.shape
+    rows = jnp.arange(batch)[:, None, None]
+    if ngram is None:
+        tokens = jnp.concatenate([tokens for tokens, _, _ in earlier], axis=1)
+        return counts.at[rows, jnp.arange(width)[:, None], tokens[:, None]].add(1.0)
+
+    sequences = jnp.concatenate([x for _, x, _ in earlier], axis=1)
+    lengths = jnp.concatenate([x for _, _, x in earlier], axis=1)
+    windows = sequences.shape[2] - ngram + 1
+    if windows < 1:
+        return counts
+    # [batch, width, others, windows]: does the n-gram there begin with this beam's end?
+    same = (jnp.arange(windows) + ngram <= lengths[..., None])[:, None]
+    same = same & (group.lengths >= ngram - 1)[..., None, None]
+    for offset in range(ngram - 1):
+        place = jnp.maximum(group.lengths - (ngram - 1) + offset, 0)
+        recent = jnp.take_along_axis(group.sequences, place[..., None], axis=2)
+        there = sequences[:, None, :, offset : offset + windows]
+        same = same & (there == recent[..., None])
+    completes = sequences[:, :, ngram - 1 :].reshape(batch, 1, -1)
+    same = jnp.broadcast_to(same, (batch, width, *same.shape[2:]))
+    return counts.at[rows, jnp.arange(width)[:, None], completes].add(
+        same.reshape(batch, width, -1).astype(counts.dtype)
+    )

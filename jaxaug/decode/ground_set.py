@@ -1,0 +1,173 @@
+"""The candidates of one input as parents plus at most one token, and when to choose.
+
+Siblings of a beam step share all tokens but the last, so what the set selectors compute
+(n-grams, edit distances, distances of embeddings) is computed for the k parents and
+extended by a token, and not for each of the 3k candidates.
+"""
+
+from collections.abc import Callable
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxaug.decode.candidates import Candidates
+from jaxaug.errors import UserError
+
+# Gains that differ by less count as equal, or rounding and not the index would decide
+# between candidates whose gains are the same on paper.
+_TIE = 1e-5
+# Ranks what is no candidate behind every candidate and before what is chosen already.
+_LAST_RESORT = -1e30
+
+
+class GroundSet(flax.struct.PyTreeNode):
+    """Candidate i is prefix `group[i]`, followed by `token[i]` where `extended[i]`.
+
+    Attributes:
+        prefixes: [groups, length] zero-padded.
+        prefix_lengths: [groups].
+        group: [n] index of the prefix.
+        token: [n] last token.
+        extended: [n] whether there is such a token.
+        valid: [n] False for a filler, which is no candidate.
+    """
+
+    prefixes: Int[Array, "groups length"]
+    prefix_lengths: Int[Array, " groups"]
+    group: Int[Array, " n"]
+    token: Int[Array, " n"]
+    extended: Bool[Array, " n"]
+    valid: Bool[Array, " n"]
+
+    @property
+    def lengths(self) -> Int[Array, " n"]:
+        """Number of tokens of each candidate."""
+        return self.prefix_lengths[self.group] + self.extended
+
+    def tails(self, width: int) -> tuple[Int[Array, "n width"], Int[Array, " n"]]:
+        """The last `width` tokens of the extended candidates, and how many they are.
+
+        With the n-grams of its prefix, the n-grams (n <= width) of its tail are all that
+        a candidate has. Others have an empty tail.
+        """
+        parent_length = self.prefix_lengths[self.group]
+        kept = jnp.minimum(parent_length, width - 1)
+        columns = (parent_length - kept)[:, None] + jnp.arange(width)
+        columns = jnp.minimum(columns, self.prefixes.shape[1] - 1)
+        tokens = self.prefixes[self.group[:, None], columns]
+        tokens = jnp.where(
+            jnp.arange(width) == kept[:, None], self.token[:, None], tokens
+        )
+        return tokens, jnp.where(self.extended, kept + 1, 0)
+
+
+def from_sequences(
+    sequences: Int[Array, "n length"], lengths: Int[Array, " n"]
+) -> GroundSet:
+    """A ground set of any sequences, each of which is a prefix of its own."""
+    count = sequences.shape[0]
+    return GroundSet(
+        prefixes=sequences,
+        prefix_lengths=lengths,
+        group=jnp.arange(count),
+        token=jnp.zeros((count,), sequences.dtype),
+        extended=jnp.zeros((count,), bool),
+        valid=jnp.ones((count,), bool),
+    )
+
+
+def from_candidates(candidates: Candidates) -> GroundSet:
+    """The ground set of each row of a step; leaves lead with `batch`.
+
+    The EOS of a finished candidate is no word of it and is left out.
+    """
+
+    def row(sequences, lengths, valid, parents, finished) -> GroundSet:
+        # An unfinished parent has candidates that all drop to it with their last token;
+        # a finished one has a single candidate, itself, which drops its EOS.
+        child = valid & (parents == jnp.arange(candidates.k)[:, None])
+        first = jnp.argmax(child, axis=1)
+        prefix_lengths = jnp.where(child.any(axis=1), lengths[first] - 1, 0)
+        prefix_lengths = jnp.maximum(prefix_lengths, 0)
+        columns = jnp.arange(sequences.shape[1])
+        last = jnp.maximum(lengths - 1, 0)[:, None]
+        return GroundSet(
+            prefixes=jnp.where(columns < prefix_lengths[:, None], sequences[first], 0),
+            prefix_lengths=prefix_lengths,
+            group=parents,
+            token=jnp.take_along_axis(sequences, last, axis=1)[:, 0],
+            # Nothing is generated yet while a prompt is fed.
+            extended=valid & ~finished & (lengths > 0),
+            valid=valid,
+        )
+
+    return jax.vmap(row)(
+        candidates.sequences,
+        candidates.lengths,
+        candidates.possible,
+        candidates.parents,
+        candidates.finished,
+    )
+
+
+def best_of(
+    gain: Float[Array, " n"], valid: Bool[Array, " n"], chosen: Bool[Array, " n"]
+) -> Int[Array, ""]:
+    """Lowest index whose gain is largest, within one part in 1e5 of it.
+
+    What is chosen already is out; what is not valid comes last.
+    """
+    gain = jnp.where(valid, gain, _LAST_RESORT)
+    gain = jnp.where(chosen, -jnp.inf, gain)
+    largest = jnp.max(gain)
+    return jnp.argmax(gain >= largest - _TIE * jnp.abs(largest)).astype(jnp.int32)
+
+
+def check_size(k: int, count: int) -> None:
+    """Raises UserError if k of `count` cannot be chosen."""
+    if not 1 <= k <= count:
+        raise UserError(
+            f"k = {k}, but the set has {count} candidates: k must lie in 1..{count}."
+        )
+
+
+def check_unit(name: str, value: float) -> None:
+    """Raises UserError unless a weight or probability lies in [0, 1]."""
+    if not 0 <= value <= 1:
+        raise UserError(f"{name} = {value}: it must lie in [0, 1].")
+
+
+def choose_when_due(
+    candidates: Candidates,
+    choose: Callable[[Int[Array, ""]], Int[Array, "batch k"]],
+    probability: float,
+) -> Int[Array, "batch k"]:
+    """`choose` where a set selection is due, the most probable candidates elsewhere.
+
+    It is due in a row once its output is half as long as its source (Kumar et al. 2019,
+    Algorithm 1; at once if the source is unknown), and then with `probability` per step,
+    drawn with the key of the row. A step in which it is due in no row costs nothing.
+
+    Args:
+        candidates: of one step.
+        choose: is called with the longest length of a candidate, which bounds its loops.
+        probability: of a set selection, in [0, 1].
+
+    Raises:
+        UserError: `probability` is out of range.
+    """
+    check_unit("probability", probability)
+    lengths = jnp.max(jnp.where(candidates.possible, candidates.lengths, 0), axis=1)
+    due = 2 * lengths >= candidates.source_lengths
+    if probability < 1:
+        draw = jax.vmap(lambda key: jax.random.bernoulli(key, probability))
+        due &= draw(candidates.rng)
+    rows = candidates.log_probs.shape[0]
+    plain = jnp.broadcast_to(
+        jnp.arange(candidates.k, dtype=jnp.int32), (rows, candidates.k)
+    )
+    chosen = lax.cond(jnp.any(due), lambda: choose(jnp.max(lengths)), lambda: plain)
+    return jnp.where(due[:, None], chosen, plain)

@@ -1,0 +1,62 @@
+"""Random keys that belong to an input and not to its place in a batch."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Shaped, UInt32
+
+
+def base_key(decode_rng: Array | None, seed: int | None) -> Array:
+    """The key of a whole decoding run: of `seed` if given, else `decode_rng`.
+
+    The programs of T5X hand out another `decode_rng` with every batch, so only a seed
+    makes what an input yields independent of the batch size there.
+    """
+    if seed is not None:
+        return jax.random.PRNGKey(seed)
+    return jax.random.PRNGKey(0) if decode_rng is None else decode_rng
+
+
+def input_identities(
+    inputs: Int[Array, "batch length"],
+    source: Int[Array, "batch source_length"] | None = None,
+    input_ids: Int[Array, " batch"] | None = None,
+) -> UInt32[Array, " batch"]:
+    """A number for each row, the same wherever the row stands.
+
+    It is `input_ids` if given, else a hash of the row of `source`, else of the prompt in
+    `inputs`. Only a row of which nothing is known (no source, no prompt) is identified
+    by its place in the batch.
+    """
+    if input_ids is not None:
+        return jnp.asarray(input_ids).astype(jnp.uint32)
+    if source is not None:
+        return hash_rows(source)
+    place = jnp.arange(inputs.shape[0], dtype=jnp.uint32)
+    return jnp.where(jnp.any(inputs != 0, axis=1), hash_rows(inputs), place)
+
+
+def hash_rows(tokens: Int[Array, "batch length"]) -> UInt32[Array, " batch"]:
+    """Hash of the tokens and their columns; padding (0), however much, does not count."""
+    tokens = tokens.astype(jnp.uint32)
+    column = jnp.arange(1, tokens.shape[1] + 1, dtype=jnp.uint32)
+    mixed = _mix(tokens ^ _mix(column * jnp.uint32(0x9E3779B9)))
+    return _mix(jnp.sum(jnp.where(tokens == 0, 0, mixed), axis=1, dtype=jnp.uint32))
+
+
+def _mix(x: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """Finaliser of MurmurHash3: every input bit reaches every output bit."""
+    x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+    x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+    return x ^ (x >> 16)
+
+
+def row_keys(key: Array, numbers: Int[Array, " rows"]) -> Shaped[Array, "rows ..."]:
+    """One key a row: `key` with the row's number folded in."""
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
+
+
+def fold_rows(
+    keys: Shaped[Array, "rows ..."], numbers: Int[Array, " rows"]
+) -> Shaped[Array, "rows ..."]:
+    """Folds into each row's key its own number."""
+    return jax.vmap(jax.random.fold_in)(keys, numbers)

@@ -1,0 +1,126 @@
+"""Sparse subset selection by dissimilarity: representatives of all candidates.
+
+Elhamifar, Sapiro and Sastry (2016) seek few items that encode all others at a small sum
+of dissimilarities. We fix their number k instead of a price for each, and minimise
+
+    cost(X) = sum over v in V of min over x in X of d(v, x)
+
+greedily instead of by their convex relaxation: the saving 'sum over v of (1 - min d)'
+is monotone and submodular for d in [0, 1], so it reaches 1 - 1/e of the largest
+saving, and the result is a set and not fractions to round. As d we take
+edit(v, x) / (|v| + |x|), of which the R of DiPS is the complement.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxaug.decode import beam, edit_distance, ground_set
+from jaxaug.decode.candidates import Candidates
+from jaxaug.decode.sample import TokensToLogits
+
+
+def greedy_select(
+    dissimilarity: Float[Array, "n n"],
+    k: int,
+    valid: Bool[Array, " n"] | None = None,
+) -> Int[Array, " k"]:
+    """Chooses k representatives, each the one that lowers the cost most.
+
+    Args:
+        dissimilarity: [v, x], in [0, 1].
+        k: how many to choose.
+        valid: False for what needs no representative and is taken only when nothing else
+            is left; all if None.
+
+    Returns:
+        Indices in order of selection. Savings within one part in 1e5 count as equal, and
+        the lowest index wins.
+
+    Raises:
+        UserError: k is not in 1..n.
+    """
+    count = dissimilarity.shape[0]
+    ground_set.check_size(k, count)
+    if valid is None:
+        valid = jnp.ones((count,), bool)
+
+    def step(state, _):
+        chosen, nearest = state
+        saved = jnp.maximum(nearest[:, None] - dissimilarity, 0)
+        gain = jnp.sum(saved * valid[:, None], axis=0)
+        pick = ground_set.best_of(gain, valid, chosen)
+        nearest = jnp.minimum(nearest, dissimilarity[:, pick])
+        return (chosen.at[pick].set(True), nearest), pick
+
+    start = (jnp.zeros((count,), bool), jnp.ones((count,)))
+    return lax.scan(step, start, length=k)[1]
+
+
+def select(
+    candidates: Candidates, *, probability: float = 1.0
+) -> Int[Array, "batch k"]:
+    """Which candidates of a beam step live on: the representatives of all of them.
+
+    Applied when DiPS is: with `probability` once the output is half as long as the
+    source, else the most probable candidates live on.
+
+    Args:
+        candidates: of one step.
+        probability: of a selection of representatives in one step, in [0, 1].
+
+    Raises:
+        UserError: `probability` is out of range.
+    """
+
+    def choose(longest: Int[Array, ""]) -> Int[Array, "batch k"]:
+        def row(ground) -> Int[Array, " k"]:
+            distances = edit_distance.dissimilarity(ground, longest)
+            return greedy_select(distances, candidates.k, ground.valid)
+
+        return jax.vmap(row)(ground_set.from_candidates(candidates))
+
+    return ground_set.choose_when_due(candidates, choose, probability)
+
+
+def decode(
+    inputs: Int[Array, "batch length"],
+    cache: Any,
+    tokens_to_logits: TokensToLogits,
+    eos_id: int,
+    num_decodes: int = 4,
+    *,
+    probability: float = 1.0,
+    initial_index: Int[Array, " batch"] | None = None,
+    **options: Any,
+) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
+    """Beam search in which representatives of all candidates live on: a decode function of T5X.
+
+    Args:
+        inputs: this and all that is not listed here is as in `beam.search`.
+        probability: as in `select`.
+        options: further arguments of `beam.search`; `num_candidates` is 3k by default.
+
+    Returns:
+        As `beam.search`.
+
+    Raises:
+        UserError: see `select` and `beam.search`.
+    """
+    return beam.search(
+        inputs,
+        cache,
+        tokens_to_logits,
+        eos_id,
+        num_decodes,
+        select=functools.partial(
+            select,
+            probability=probability,
+        ),
+        initial_index=initial_index,
+        **options,
+    )

@@ -1,0 +1,86 @@
+"""Toy models with exact answers, for the decoder tests."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+VOCAB, EOS, STATES = 5, 1, 211
+
+
+def next_state(state, token):
+    """The hidden state of the table model: a hash of everything read so far."""
+    return (state * 7 + token + 3) % STATES
+
+
+def random_table(seed, scale=2.0, vocab=VOCAB):
+    logits = np.random.RandomState(seed).randn(STATES, vocab).astype(np.float32)
+    return logits * scale
+
+
+def table_model(table):
+    """Logits that depend on the whole prefix, through a cache that beams must carry."""
+
+    def tokens_to_logits(state):
+        hidden = next_state(state.cache["hidden"], state.cur_token[:, 0])
+        return jnp.asarray(table)[hidden], {**state.cache, "hidden": hidden}
+
+    return tokens_to_logits
+
+
+def table_cache(inputs, initial_index=None, hidden=0):
+    """The cache of one decode a row, with the prefilled prompts read."""
+    states = []
+    for row, tokens in enumerate(np.asarray(inputs)):
+        state = hidden
+        for token in tokens[: 0 if initial_index is None else initial_index[row]]:
+            state = next_state(state, int(token))
+        states.append(state)
+    return {"hidden": jnp.asarray(states, jnp.int32)}
+
+
+def scripted_model(script):
+    """Row r of the input gets the logits script[r, position], whatever it reads."""
+    script = jnp.asarray(script, jnp.float32)
+
+    def tokens_to_logits(state):
+        row = state.cache["row"]
+        position = jnp.broadcast_to(state.cur_index, row.shape)
+        return script[row, position], state.cache
+
+    return tokens_to_logits, {"row": jnp.arange(script.shape[0])}
+
+
+def towards(tokens, vocab=VOCAB, height=20.0):
+    """Logits [rows, length, vocab] that make the tokens [rows, length] nearly sure."""
+    return height * jax.nn.one_hot(jnp.asarray(tokens), vocab)
+
+
+def log_softmax(x):
+    x = np.asarray(x, np.float64)
+    x = x - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def prefix_log_probs(table, prefix, hidden=0):
+    """Log probabilities of the token after BOS and `prefix`."""
+    state = next_state(hidden, 0)
+    for token in prefix:
+        state = next_state(state, token)
+    return log_softmax(table[state])
+
+
+def penalty(alpha, length):
+    return ((5 + length) / 6) ** alpha
+
+
+def random_prompts(rng, batch, length, shortest=0):
+    """Inputs with BOS and forced tokens of uneven lengths, and those lengths."""
+    inputs = np.zeros((batch, length), np.int32)
+    prompts = rng.randint(shortest, length - 1, batch)
+    for row, prompt in enumerate(prompts):
+        inputs[row, 1 : 1 + prompt] = rng.randint(2, VOCAB, prompt)
+    return inputs, prompts.astype(np.int32)
+
+
+def padded(tokens, length):
+    return [*tokens, *[0] * (length - len(tokens))]

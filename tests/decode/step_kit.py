@@ -1,0 +1,60 @@
+"""Padded arrays, and one beam step whose candidates are known, for the selectors."""
+
+import jax
+import jax.numpy as jnp
+
+from jaxaug.decode.candidates import Candidates
+
+WIDTH = 7
+
+
+def pad(rows, width=WIDTH):
+    return jnp.array([list(row) + [0] * (width - len(row)) for row in rows], jnp.int32)
+
+
+def arguments(ground, source, width=WIDTH):
+    return (
+        pad(ground, width),
+        jnp.array([len(row) for row in ground], jnp.int32),
+        pad([source], WIDTH + 2)[0],
+        jnp.array(len(source), jnp.int32),
+    )
+
+
+# A beam step: two parents of three tokens, one of which ended before.
+EOS = 5
+STEP_ROWS = [
+    ([1, 2, 3, 4], 0, False),
+    ([1, 2, 3, 1], 0, False),
+    ([1, 2, 3, EOS], 0, True),
+    ([2, 1, EOS], 1, True),
+    ([3, 3, 4, 2], 2, False),
+    ([3, 3, 4, 1], 2, False),
+    ([3, 3, 4, 4], 2, False),
+]
+
+
+def beam_step(sources, seed=0, fillers=0):
+    """The same candidates for each source; the last `fillers` are no candidates."""
+    batch, count = len(sources), len(STEP_ROWS)
+    log_probs = [-1.0 - i if i < count - fillers else -1e7 for i in range(count)]
+
+    def repeat(x):
+        return jnp.broadcast_to(x, (batch, *x.shape))
+
+    return Candidates(
+        sequences=repeat(pad([row for row, _, _ in STEP_ROWS])),
+        lengths=repeat(jnp.array([len(row) for row, _, _ in STEP_ROWS])),
+        log_probs=repeat(jnp.array(log_probs)),
+        parents=repeat(jnp.array([parent for _, parent, _ in STEP_ROWS])),
+        finished=repeat(jnp.array([finished for _, _, finished in STEP_ROWS])),
+        source=pad(sources, 12),
+        source_lengths=jnp.array([len(source) for source in sources]),
+        step=jnp.array(3),
+        rng=jax.random.split(jax.random.key(seed), batch),
+        k=3,
+    )
+
+
+def words():
+    return [row[:-1] if finished else row for row, _, finished in STEP_ROWS]

@@ -1,0 +1,328 @@
+"""Beam search against exhaustive search, T5X's, and a plain-Python search."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from decode_kit import (
+    EOS,
+    VOCAB,
+    padded,
+    penalty,
+    prefix_log_probs,
+    random_prompts,
+    random_table,
+    scripted_model,
+    table_cache,
+    table_model,
+    towards,
+)
+from t5x import decoding
+
+from jaxaug.decode import beam
+from jaxaug.errors import UserError
+
+
+@functools.partial(jax.jit, static_argnames=("options",))
+def search(table, inputs, cache, options=(), **arrays):
+    return beam.search(
+        inputs, cache, table_model(table), EOS, **dict(options), **arrays
+    )
+
+
+def run(table, inputs, initial_index=None, source=None, **options):
+    inputs = np.asarray(inputs, np.int32)
+    tokens, scores = search(
+        table,
+        inputs,
+        table_cache(inputs, initial_index),
+        tuple(sorted(options.items())),
+        initial_index=initial_index,
+        source=source,
+    )
+    return np.asarray(tokens), np.asarray(scores)
+
+
+def sequence_log_prob(table, sequence):
+    return sum(prefix_log_probs(table, sequence[:i])[t] for i, t in enumerate(sequence))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.5])
+def test_wide_beam_finds_every_sequence_in_order(alpha):
+    length, k = 4, 160  # 2k = 5 * 4 ** 3 candidates are all that there are
+    hypotheses = [
+        (*prefix, EOS)
+        for size in range(length)
+        for prefix in itertools.product([0, 2, 3, 4], repeat=size)
+    ]
+    assert len(hypotheses) == 85
+    for seed in range(2):
+        table = random_table(seed)
+        expected = sorted(
+            (sequence_log_prob(table, s) / penalty(alpha, len(s)), s)
+            for s in hypotheses
+        )
+        tokens, scores = run(table, np.zeros((1, length)), num_decodes=k, alpha=alpha)
+        assert tokens[0, k - 85 :].tolist() == [padded(s, 4) for _, s in expected]
+        np.testing.assert_allclose(
+            scores[0, k - 85 :], [score for score, _ in expected], atol=1e-4
+        )
+        assert not tokens[0, : k - 85].any() and (scores[0, : k - 85] < -5e6).all()
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_scripted_logits_end_where_the_script_says(batch):
+    """Row r repeats token 2 r times, then EOS; the second beam ends one step off."""
+    texts = [[2] * row + [EOS] * (8 - row) for row in range(batch)]
+    model, cache = scripted_model(towards(texts))
+    tokens, scores = beam.search(
+        jnp.zeros((batch, 8), jnp.int32), cache, model, EOS, num_decodes=2
+    )
+    for row in range(batch):
+        assert tokens[row, -1].tolist() == padded([2] * row + [EOS], 8)
+    np.testing.assert_allclose(scores[:, -1], 0.0, atol=1e-4)
+    assert (scores[:, 0] < -1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("batch", "k", "length", "alpha", "prefilled"),
+    [
+        (1, 1, 6, 0.6, False),
+        (7, 2, 7, 0.0, True),
+        (7, 3, 5, 1.0, False),
+        (7, 5, 9, 0.6, True),
+    ],
+)
+def test_equals_t5x(batch, k, length, alpha, prefilled):
+    rng = np.random.RandomState(0)
+    theirs_jitted = jax.jit(
+        lambda table, inputs, cache, start: decoding.beam_search(
+            inputs,
+            cache,
+            table_model(table),
+            EOS,
+            num_decodes=k,
+            alpha=alpha,
+            initial_index=start if prefilled else None,
+        )
+    )
+    ended = 0
+    for seed in range(10):
+        table = random_table(seed, scale=3.0)
+        inputs, start = random_prompts(rng, batch, length)
+        index = start if prefilled else None
+        ours = run(table, inputs, index, num_decodes=k, alpha=alpha)
+        theirs = theirs_jitted(table, inputs, table_cache(inputs, index), start)
+        np.testing.assert_array_equal(ours[0], theirs[0])
+        np.testing.assert_allclose(ours[1], theirs[1], atol=1e-4)
+        ended += (ours[0][:, -1] == EOS).any()
+    assert ended > 0
+
+
+@pytest.mark.parametrize("prefilled", [False, True])
+def test_prompts_of_uneven_length(prefilled):
+    inputs = np.array(
+        [[0] * 6, [0, 4, 0, 0, 0, 0], [0, EOS, 3, EOS, 0, 0], [0, 3, 3, 4, 4, 4]]
+    )
+    start = jnp.array([0, 1, 3, 5]) if prefilled else None
+    # With a prefilled prompt, beam search counts steps from where it begins.
+    script = [[2, 2, 2, 2, EOS, 2]] * 4
+    if prefilled:
+        script = [
+            row[n:] + [0] * n for row, n in zip(script, (0, 1, 3, 5), strict=True)
+        ]
+    model, cache = scripted_model(towards(script))
+    tokens, _ = beam.search(
+        jnp.asarray(inputs), cache, model, EOS, num_decodes=2, initial_index=start
+    )
+    assert tokens[:, -1].tolist() == [
+        [2, 2, 2, 2, EOS, 0],
+        [4, 2, 2, 2, EOS, 0],
+        [EOS, 3, EOS, 2, EOS, 0],  # an EOS of the prompt ends nothing
+        [3, 3, 4, 4, 4, EOS],  # whatever ended comes before all that did not
+    ]
+
+
+def test_max_decode_steps_counts_from_the_prompt():
+    model, cache = scripted_model(towards([[2, 3, 4, 2, 3, 4]] * 2))
+    inputs = jnp.array([[0, 0, 0, 0, 0, 0], [0, 4, 4, 0, 0, 0]])
+    tokens, _ = beam.search(
+        inputs, cache, model, EOS, num_decodes=2, max_decode_steps=2,
+        select=lambda c: jnp.tile(jnp.arange(2), (2, 1)),
+    )  # fmt: skip
+    # Had the search its pool, the unlikely texts that end would come first.
+    assert tokens[:, -1].tolist() == [[2, 3, 0, 0, 0, 0], [4, 4, 4, 2, 0, 0]]
+
+
+# A selection that no model would suggest, but that depends on all that it is shown.
+def odd_key(tokens, length, parent, finished, source, step):
+    weighted = sum(token * (position + 2) for position, token in enumerate(tokens))
+    total = weighted + 5 * length + 3 * parent + 11 * finished + sum(source) + 7 * step
+    return total * 37 % 23
+
+
+def odd_select(c):
+    position = jnp.arange(c.sequences.shape[2]) + 2
+    total = (
+        jnp.sum(c.sequences * position, axis=2)
+        + 5 * c.lengths
+        + 3 * c.parents
+        + 11 * c.finished
+        + (jnp.sum(c.source, axis=1))[:, None]
+        + 7 * c.step
+    )
+    key = jnp.where(c.possible, total * 37 % 23, 99)
+    return jnp.argsort(key, axis=1, stable=True)[:, : c.k]
+
+
+def set_search(table, prompt, source, k, m, length, alpha, limit):
+    """Search by `odd_select` on Python tuples: [(score, tokens)] ascending."""
+    live = [(0.0, (), False)]
+    for step in range(length):
+        if step < len(prompt):
+            continue
+        if step >= limit or all(done for _, _, done in live):
+            break
+        candidates = []
+        for parent, (log_prob, tokens, done) in enumerate(live):
+            if done:
+                candidates.append((log_prob, tokens, True, parent))
+                continue
+            extra = prefix_log_probs(table, (*prompt, *tokens))
+            candidates += [
+                (log_prob + extra[t], (*tokens, t), t == EOS, parent)
+                for t in range(VOCAB)
+            ]
+        candidates = sorted(candidates, key=lambda c: -c[0])[:m]
+        keyed = [
+            odd_key(tokens, len(tokens), parent, done, source, step)
+            for _, tokens, done, parent in candidates
+        ]
+        chosen = sorted(range(len(candidates)), key=lambda i: (keyed[i], i))[:k]
+        live = [candidates[i][:3] for i in sorted(chosen)]
+    return sorted(
+        (log_prob / penalty(alpha, len(prompt) + len(tokens)), (*prompt, *tokens))
+        for log_prob, tokens, _ in live
+    )
+
+
+@pytest.mark.parametrize(
+    ("batch", "k", "m", "length", "steps", "prefilled"),
+    [
+        (1, 1, None, 6, None, False),
+        (7, 2, None, 8, None, True),
+        (7, 3, 5, 7, 4, False),
+        (3, 4, 8, 9, None, False),
+    ],
+)
+def test_select_equals_plain_python(batch, k, m, length, steps, prefilled):
+    rng = np.random.RandomState(k)
+    ended = unfinished = 0
+    for seed in range(6):
+        table = random_table(seed)
+        inputs, prompts = random_prompts(rng, batch, length)
+        source = np.zeros((batch, 6), np.int32)
+        for row in source:
+            size = rng.randint(1, 6)
+            row[:size] = [*rng.randint(2, 50, size - 1), EOS]
+        tokens, scores = run(
+            table,
+            inputs,
+            prompts if prefilled else None,
+            source,
+            num_decodes=k,
+            select=odd_select,
+            num_candidates=m,
+            max_decode_steps=steps,
+            alpha=0.8,
+        )
+        for row in range(batch):
+            prompt = tuple(inputs[row, 1 : 1 + prompts[row]].tolist())
+            limit = length if steps is None else prompts[row] + steps
+            shown = [token for token in source[row].tolist() if token != EOS]
+            # With a prefilled prompt the steps count from where the search begins.
+            offset = prompts[row] if prefilled else 0
+            shown.append(-7 * int(offset))
+            expected = set_search(
+                table, prompt, shown, k, m or 3 * k, length, 0.8, limit
+            )
+            found = len(expected)
+            assert tokens[row, k - found :].tolist() == [
+                padded(text, length) for _, text in expected
+            ]
+            np.testing.assert_allclose(
+                scores[row, k - found :], [score for score, _ in expected], atol=1e-4
+            )
+            for _, text in expected:
+                ended += text[-1] == EOS
+                unfinished += text[-1] != EOS
+    assert ended > 0 and unfinished > 0
+
+
+def test_fillers_are_never_chosen_while_there_are_others():
+    """In the first step two beams have five continuations; the select asks for others."""
+
+    def last_ones(c):
+        return jnp.broadcast_to(jnp.array([c.log_probs.shape[1] - 1, 7]), (1, 2))
+
+    tokens, scores = run(
+        random_table(0), np.zeros((1, 1)), num_decodes=2, select=last_ones,
+        num_candidates=8, alpha=0.0,
+    )  # fmt: skip
+    log_probs = prefix_log_probs(random_table(0), ())
+    best = np.argsort(-log_probs)[:2]
+    assert tokens[0, :, 0].tolist() == best[::-1].tolist()
+    np.testing.assert_allclose(scores[0], log_probs[best[::-1]], atol=1e-5)
+
+
+def test_a_select_of_wrong_shape_is_refused():
+    with pytest.raises(ValueError, match=r"shape \(2, 3\); it must name k = 4"):
+        run(random_table(0), np.zeros((2, 3)), select=lambda c: c.parents[:, :3])
+
+
+def drawing_select(c):
+    """Chooses with the key of each row."""
+    noise = jax.vmap(lambda key: jax.random.uniform(key, c.parents.shape[1:]))(c.rng)
+    return jnp.argsort(noise, axis=1)[:, : c.k]
+
+
+@pytest.mark.parametrize("select", [None, odd_select, drawing_select])
+def test_results_do_not_depend_on_the_batch(select):
+    table = random_table(1)
+    inputs, _ = random_prompts(np.random.RandomState(3), 7, 8)
+    source = np.arange(14).reshape(7, 2) + 2
+    options = {"num_decodes": 3, "select": select, "seed": 4}
+    tokens, scores = run(table, inputs, None, source, **options)
+    for rows in ([3], [6, 0, 4]):
+        some = run(table, inputs[rows], None, source[rows], **options)
+        np.testing.assert_array_equal(some[0], tokens[rows])
+        np.testing.assert_allclose(some[1], scores[rows], atol=1e-5)
+    if select is drawing_select:
+        other = run(table, inputs, None, source, **{**options, "seed": 5})
+        assert (other[0] != tokens).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"alpha": -0.1}, "alpha is -0.1"),
+        ({"groups": 3}, "3 groups cannot share 4 beams"),
+        ({"num_candidates": 7}, "num_candidates is 7, but 4 beams need at least 8"),
+        (
+            {"num_candidates": 3, "select": odd_select},
+            "num_candidates is 3, but 4 beams need at least 4",
+        ),
+        ({"max_decode_steps": 4}, "max_decode_steps is 4"),
+        ({"groups": 2}, "2 groups need a `propose`"),
+        (
+            {"propose": print, "num_candidates": 8},
+            "num_candidates is 8, but `propose` decides",
+        ),
+    ],
+)
+def test_bad_arguments_are_explained(options, message):
+    with pytest.raises(UserError, match=message):
+        run(random_table(0), np.zeros((1, 3)), **options)

@@ -1,0 +1,137 @@
+"""The decode functions inside models of T5X: caches, gin files, what they are told."""
+
+import pathlib
+
+import gin
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from decode_kit import EOS, random_table, table_cache, table_model
+from decode_program import WORDS, make_examples, make_model, make_params
+from t5x import decoding, models
+from t5x.examples.decoder_only import network
+
+from jaxaug.decode import beam, diverse, warpers
+from jaxaug.decode.sample import sample
+from jaxaug.models.t5 import SourceEncoderDecoderModel
+
+CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "decode"
+GREEDY = {"warpers": (warpers.top_k(1),)}
+LM_BATCH = {
+    # Inputs [9, 4, 6, 1] and [7, 1]; room for four and five tokens more.
+    "decoder_input_tokens": np.array([[0, 9, 4, 6, 1, 0, 0, 0], [0, 7, 1, 0, 0, 0, 0, 0]]),
+    "decoder_causal_attention": np.array(
+        [[1, 1, 1, 1, 1, 0, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]]
+    ),
+}  # fmt: skip
+
+
+def lm_predictions(decode_fn, options, k):
+    config = network.TransformerConfig(
+        vocab_size=20, emb_dim=32, num_heads=2, head_dim=4, mlp_dim=16, num_layers=2,
+        mlp_activations=("gelu", "linear"),
+    )  # fmt: skip
+    model = models.DecoderOnlyModel(
+        network.DecoderWrapper(config), WORDS, None, decode_fn=decode_fn
+    )
+    shapes = {"decoder_input_tokens": (2, 8)}
+    variables = jax.eval_shape(
+        lambda key: model.get_initial_variables(key, shapes), jax.random.key(0)
+    )
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(
+        lambda x: np.float32(0.7 * rng.standard_normal(x.shape)), variables["params"]
+    )
+    predict = jax.jit(
+        lambda params, batch: model.predict_batch_with_aux(
+            params,
+            batch,
+            num_decodes=k,
+            return_all_decodes=True,
+            decoder_params=options,
+        )
+    )
+    return predict(params, LM_BATCH)
+
+
+@pytest.mark.parametrize(
+    ("ours", "ours_options", "theirs", "theirs_options", "k"),
+    [
+        (sample, GREEDY, decoding.temperature_sample, {"temperature": 0.0}, 1),
+        (beam.search, {}, decoding.beam_search, {}, 3),
+    ],
+    ids=["greedy", "beam"],
+)
+def test_decoder_only_with_prefilled_cache_equals_t5x(
+    ours, ours_options, theirs, theirs_options, k
+):
+    tokens, aux = lm_predictions(ours, ours_options, k)
+    expected, expected_aux = lm_predictions(theirs, theirs_options, k)
+    assert len(np.unique(expected)) > 3
+    np.testing.assert_array_equal(tokens, expected)
+    np.testing.assert_allclose(aux["scores"], expected_aux["scores"], atol=1e-4)
+
+
+def test_the_model_tells_source_and_embeddings():
+    told = {}
+
+    def decode_fn(inputs, num_decodes, source, embeddings, **rest):
+        names = ("alpha", "eos_id", "decode_rng")
+        told.update(source=source, embeddings=embeddings)
+        told.update({name: rest[name] for name in names})
+        return jnp.zeros((*inputs.shape[:1], 1, 6), jnp.int32), jnp.zeros((3, 1))
+
+    params = make_params()
+    batch = {
+        name: np.stack([example[name] for _, example in make_examples()[:3]])
+        for name in ("encoder_input_tokens", "decoder_input_tokens")
+    }
+    given = {"alpha": 0.5}
+    key = jax.random.PRNGKey(8)
+
+    @jax.jit
+    def run(params, batch, key):
+        make_model(decode_fn).predict_batch_with_aux(
+            params, batch, rng=key, decoder_params=given
+        )
+        return told
+
+    told = run(params, batch, key)
+    assert given == {"alpha": 0.5}
+    assert told["alpha"] == 0.5 and told["eos_id"] == 1
+    np.testing.assert_array_equal(told["decode_rng"], key)
+    np.testing.assert_array_equal(told["source"], batch["encoder_input_tokens"])
+    np.testing.assert_array_equal(
+        told["embeddings"], params["token_embedder"]["embedding"]
+    )
+
+
+GIN = {
+    "greedy": (sample, {**GREEDY, "rescale_log_probs": False}),
+    "sampling": (sample, {"seed": 0}),
+    "top_k_top_p": (sample, {"warpers": warpers.FALLBACK, "seed": 0}),
+    "bottom_k": (sample, {"warpers": (warpers.bottom_k(),), "seed": 0}),
+    "beam": (beam.search, {}),
+    "diverse_beam": (diverse.decode, {}),
+}
+
+
+@pytest.mark.parametrize("name", GIN)
+def test_gin_files_make_the_decode_function(name):
+    inputs = jnp.zeros((2, 6), jnp.int32)
+    source = jnp.array([[4, 5, 1], [6, 1, 0]])
+    arguments = (inputs, table_cache(inputs), table_model(random_table(1)), EOS)
+    gin.clear_config()
+    try:
+        gin.parse_config_file(str(CONFIGS / f"{name}.gin"))
+        model = gin.get_configurable(SourceEncoderDecoderModel)(
+            None, WORDS, WORDS, None
+        )
+        tokens, scores = model.decode_fn(*arguments, num_decodes=3, source=source)
+    finally:
+        gin.clear_config()
+    decode, options = GIN[name]
+    expected = decode(*arguments, num_decodes=3, source=source, **options)
+    np.testing.assert_array_equal(tokens, expected[0])
+    np.testing.assert_allclose(scores, expected[1], atol=1e-5)

@@ -1,0 +1,43 @@
+"""The same tokens for one device and eight, and for any batch size, under T5X."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = pathlib.Path(__file__).with_name("decode_program.py")
+
+
+def start(devices, *batch_sizes):
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), *map(str, batch_sizes)],
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(program):
+    out, err = program.communicate(timeout=1500)
+    assert program.returncode == 0, err[-3000:]
+    return json.loads(out)
+
+
+@pytest.mark.slow
+def test_one_device_equals_eight_and_any_batch_size():
+    one = finish(start(1, 7, 24))
+    eight = finish(start(8, 8))
+    assert (one.pop("devices"), eight.pop("devices")) == (1, 8)
+    expected = one["7"]
+    assert expected.keys() >= {"greedy", "bottom_k", "beam", "diverse", "dips"}
+    for decoder, texts in expected.items():
+        assert len(texts) == 19
+        distinct = {tuple(text) for row in texts for text in row}
+        assert len(distinct) > (8 if decoder == "greedy" else 30)
+        assert one["24"][decoder] == texts, decoder
+        assert eight["8"][decoder] == texts, decoder

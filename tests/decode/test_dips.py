@@ -1,0 +1,303 @@
+"""DiPS against plain Python, its properties, and when a beam step applies it."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from step_kit import WIDTH, arguments, beam_step, words
+
+from jaxaug.decode import dips, ground_set
+from jaxaug.decode.candidates import Candidates
+from jaxaug.errors import UserError
+
+COUNT, VOCAB = 6, 6
+EMBEDDINGS = np.random.default_rng(0).normal(size=(VOCAB, 3)).astype(np.float32)
+SENTENCE = st.lists(st.integers(1, VOCAB - 1), max_size=WIDTH)
+GROUND = st.lists(SENTENCE, min_size=COUNT, max_size=COUNT)
+OPTIONS = st.fixed_dictionaries(
+    {
+        "lam": st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        "normalise": st.booleans(),
+        "rbf_sigma": st.sampled_from([0.5, 1.0, 2.0]),
+        "mu": st.sampled_from([(1.0, 1.0, 1.0, 1.0), (2.0, 0.5, 0.0, 3.0)]),
+    }
+)
+
+
+def in_python(ground, source, **options):
+    return naive.Dips(ground, source, EMBEDDINGS.astype(float).tolist(), **options)
+
+
+def total(members, ground, source, **options) -> float:
+    mask = jnp.array([i in members for i in range(len(ground))])
+    found = dips.objective(
+        mask, *arguments(ground, source), embeddings=EMBEDDINGS, **options
+    )
+    return float(found["total"])
+
+
+def test_components_by_hand():
+    # Token 3 lies at distance 1 from token 1, and 2 far from everything.
+    embeddings = jnp.array([[9.0, 0], [0, 0], [50, 0], [0, 1.0]])
+    ground = [[1, 2], [1, 3, 1]]
+    found = dips.objective(
+        jnp.array([True, True]),
+        *arguments(ground, [1, 2, 1]),
+        embeddings=embeddings,
+        lam=0.25,
+    )
+    l1 = math.sqrt((2 / 3 + 1 / 2) + 1 / 3)
+    l2 = math.sqrt(1.0 + (2 + math.exp(-1)) / 3)
+    d1 = 3 + 3 / 2 + 1 / 3
+    d2 = 2 + 2 * (1 - 2 / 5)
+    expected = {"l1": l1, "l2": l2, "d1": d1, "d2": d2}
+    assert set(found) == {*expected, "total"}
+    for name, value in expected.items():
+        assert found[name] == pytest.approx(value, rel=1e-6), name
+    assert found["total"] == pytest.approx(0.25 * (l1 + l2) + 0.75 * (d1 + d2))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ground=GROUND, source=SENTENCE, options=OPTIONS, data=st.data())
+def test_objective_equals_plain_python(ground, source, options, data):
+    members = data.draw(st.sets(st.integers(0, COUNT - 1)))
+    mask = jnp.array([i in members for i in range(COUNT)])
+    found = dips.objective(
+        mask, *arguments(ground, source), embeddings=EMBEDDINGS, **options
+    )
+    expected = in_python(ground, source, **options).components(sorted(members))
+    for name, value in expected.items():
+        assert float(found[name]) == pytest.approx(value, rel=1e-5, abs=1e-5), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(ground=GROUND, source=SENTENCE, options=OPTIONS)
+def test_greedy_equals_plain_python(ground, source, options):
+    found = dips.greedy_select(
+        *arguments(ground, source), 4, embeddings=EMBEDDINGS, **options
+    )
+    value = in_python(ground, source, **options).value
+    assert found.dtype == jnp.int32
+    assert found.tolist() == naive.greedy(value, COUNT, 4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(ground=GROUND, source=SENTENCE)
+def test_other_weights_and_no_embeddings(ground, source):
+    weights = {"overlap_weights": (1.0,), "distinct_weights": (0.5, 0, 0, 2.0)}
+    found = dips.greedy_select(
+        *arguments(ground, source), 3, embeddings=None, lam=0.5, **weights
+    )
+    value = in_python(ground, source, lam=0.5, mu=(1, 0, 1, 1), **weights).value
+    assert found.tolist() == naive.greedy(value, COUNT, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ground=GROUND, source=SENTENCE, options=OPTIONS, data=st.data())
+def test_f_is_monotone_and_submodular(ground, source, options, data):
+    outside = data.draw(st.integers(0, COUNT - 1))
+    rest = [i for i in range(COUNT) if i != outside]
+    large = data.draw(st.sets(st.sampled_from(rest)))
+    small = data.draw(st.sets(st.sampled_from(sorted(large)))) if large else set()
+
+    def gain(members):
+        return total({*members, outside}, ground, source, **options) - total(
+            members, ground, source, **options
+        )
+
+    scale = 1e-5 * (1 + total(set(range(COUNT)), ground, source, **options))
+    assert gain(large) >= -scale
+    assert gain(small) >= gain(large) - scale
+    assert total(set(), ground, source, **options) == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(ground=GROUND, source=SENTENCE, options=OPTIONS)
+def test_greedy_reaches_the_guaranteed_share_of_the_optimum(ground, source, options):
+    value = in_python(ground, source, **options).value
+    best, _ = naive.best_subset(value, COUNT, 3)
+    found = dips.greedy_select(
+        *arguments(ground, source), 3, embeddings=EMBEDDINGS, **options
+    )
+    assert value(found.tolist()) >= (1 - 1 / math.e) * best - 1e-6
+
+
+def test_ties_go_to_the_lowest_index():
+    ground = [[2, 3], [1, 4, 5], [1, 4, 5], [2, 3], [1, 4, 5], [2, 3]]
+    found = dips.greedy_select(
+        *arguments(ground, [1, 4]), 6, embeddings=EMBEDDINGS, lam=0.5
+    )
+    assert found.tolist()[0] == 1
+    assert [i for i in found.tolist() if i in (1, 2, 4)] == [1, 2, 4]
+    assert [i for i in found.tolist() if i in (0, 3, 5)] == [0, 3, 5]
+
+
+def test_normalised_components_of_the_whole_set_are_mu():
+    found = dips.objective(
+        jnp.ones((2,), bool),
+        *arguments([[1, 2, 3], [1, 4]], [1, 2]),
+        embeddings=EMBEDDINGS,
+        lam=0.5,
+        mu=(1.0, 2.0, 3.0, 4.0),
+        normalise=True,
+    )
+    parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
+    assert parts == pytest.approx([1, 2, 3, 4])
+    # Nothing is shared with an empty source: those components are left out.
+    found = dips.objective(
+        jnp.ones((2,), bool),
+        *arguments([[1, 2, 3], [1, 4]], []),
+        embeddings=EMBEDDINGS,
+        lam=0.5,
+        normalise=True,
+    )
+    parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
+    assert parts == pytest.approx([0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("k", [0, 7])
+def test_k_must_fit(k):
+    with pytest.raises(UserError, match=f"k = {k}, but the set has 6 candidates"):
+        dips.greedy_select(
+            *arguments([[1]] * 6, [1]), k, embeddings=EMBEDDINGS, lam=0.5
+        )
+
+
+# One compilation serves all tests of a step: every batch has seven rows.
+LAM = 0.4
+SELECT = jax.jit(lambda step: dips.select(step, embeddings=EMBEDDINGS, lam=LAM))
+
+
+def in_seven(sources, **options):
+    """What is chosen for the sources, with rows of another kind after them."""
+    found = SELECT(beam_step([*sources, *[[2, 5]] * (7 - len(sources))], **options))
+    return found[: len(sources)].tolist()
+
+
+def expected(source, count=7):
+    value = in_python(words()[:count], source, lam=LAM).value
+    return naive.greedy(value, count, 3)
+
+
+def test_select_is_greedy_on_the_words_of_each_row():
+    sources = [[3, 3], [1, 2, 3, 1], [4] * 8, [2, 2, 2, 2, 1], [1], [2, 4, 2], []]
+    chosen = [expected(source) for source in sources]
+    assert len({tuple(row) for row in chosen}) > 1
+    assert in_seven(sources) == chosen
+    # Elsewhere, among others, a row chooses the same.
+    assert in_seven(sources[:2][::-1]) == chosen[:2][::-1]
+
+
+def test_select_normalises_and_takes_a_batch_of_one():
+    found = dips.select(
+        beam_step([[1, 2, 3, 1]]), embeddings=EMBEDDINGS, lam=0.9, normalise=True
+    )
+    value = in_python(words(), [1, 2, 3, 1], lam=0.9, normalise=True).value
+    assert found.tolist() == [naive.greedy(value, 7, 3)]
+
+
+def test_select_waits_for_half_the_source():
+    # The output has four tokens: too few for nine, enough for eight.
+    assert in_seven([[1] * 9, [1] * 8, [1] * 9]) == [
+        [0, 1, 2],
+        expected([1] * 8),
+        [0, 1, 2],
+    ]
+    assert expected([1] * 8) != [0, 1, 2]
+
+
+def test_fillers_are_neither_chosen_nor_part_of_the_ground_set():
+    assert in_seven([[1]], fillers=3) == [expected([1], count=4)]
+    (found,) = in_seven([[1]], fillers=5)
+    assert sorted(found[:2]) == [0, 1]
+    assert found[2] == 2
+
+
+def test_probability_is_that_of_a_step():
+    batch, other = 400, jnp.array([6, 4, 5], jnp.int32)
+
+    def choose(step, probability):
+        rows = step.log_probs.shape[0]
+        return ground_set.choose_when_due(
+            step, lambda longest: jnp.broadcast_to(other, (rows, 3)), probability
+        )
+
+    step = beam_step([[1]] * batch)
+    chosen = np.array(choose(step, 0.3))
+    plain = (chosen == [0, 1, 2]).all(axis=1)
+    assert (chosen[~plain] == [6, 4, 5]).all()
+    # Within four standard deviations of the binomial.
+    assert abs((~plain).sum() - 0.3 * batch) < 4 * math.sqrt(batch * 0.3 * 0.7)
+    assert np.array_equal(choose(step, 0.0), [[0, 1, 2]] * batch)
+    assert np.array_equal(choose(step, 1.0), [[6, 4, 5]] * batch)
+    # The draw is the row's own: it does not depend on the batch around it.
+    for row in np.flatnonzero(plain)[:2], np.flatnonzero(~plain)[:2]:
+        some = jax.tree.map(lambda x, row=row: x[row] if x.ndim else x, step)
+        assert np.array_equal(choose(some, 0.3), chosen[row])
+
+
+def test_bad_options_are_named():
+    step = beam_step([[1]])
+    with pytest.raises(UserError, match=r"lam = 1.5: it must lie in \[0, 1\]"):
+        dips.select(step, embeddings=EMBEDDINGS, lam=1.5)
+    with pytest.raises(UserError, match=r"probability = -1: it must lie in \[0, 1\]"):
+        dips.select(step, embeddings=EMBEDDINGS, probability=-1)
+    with pytest.raises(UserError, match="give `embedding_table`, or set mu"):
+        dips.select(step)
+    # Without L2 no embeddings are needed.
+    shape = jax.eval_shape(lambda: dips.select(step, mu=(1.0, 0.0, 1.0, 1.0)))
+    assert (shape.shape, shape.dtype) == ((1, 3), jnp.int32)
+
+
+def test_memory_at_full_size():
+    """k = 10, T = 64 and batch 64 with T5's table need far less than 2 GiB."""
+    batch, k, length, vocab, width = 64, 10, 64, 32128, 512
+    shape = jax.ShapeDtypeStruct
+
+    def ints(*dims):
+        return shape(dims, jnp.int32)
+
+    step = Candidates(
+        sequences=ints(batch, 3 * k, length),
+        lengths=ints(batch, 3 * k),
+        log_probs=shape((batch, 3 * k), jnp.float32),
+        parents=ints(batch, 3 * k),
+        finished=shape((batch, 3 * k), bool),
+        source=ints(batch, length),
+        source_lengths=ints(batch),
+        step=ints(),
+        rng=jax.eval_shape(lambda: jax.random.split(jax.random.key(0), batch)),
+        k=k,
+    )
+    table = shape((vocab, width), jnp.float32)
+    select = jax.jit(lambda c, e: dips.select(c, embeddings=e))
+    memory = select.lower(step, table).compile().memory_analysis()
+    used = (
+        memory.temp_size_in_bytes
+        + memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+    )
+    assert memory.argument_size_in_bytes > 4 * vocab * width
+    assert used < 2**29
+    # Without parents, each candidate is a prefix of its own.
+    whole = jax.jit(
+        jax.vmap(
+            lambda c, n, s, m, e: dips.greedy_select(
+                c, n, s, m, k, embeddings=e, lam=0.5
+            ),
+            in_axes=(0, 0, 0, 0, None),
+        )
+    )
+    memory = (
+        whole.lower(
+            step.sequences, step.lengths, step.source, step.source_lengths, table
+        )
+        .compile()
+        .memory_analysis()
+    )
+    assert memory.temp_size_in_bytes + memory.argument_size_in_bytes < 2**31

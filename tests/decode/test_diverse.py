@@ -1,0 +1,184 @@
+"""Diverse beam search against a step-by-step search on Python tuples."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from decode_kit import (
+    EOS,
+    VOCAB,
+    padded,
+    penalty,
+    prefix_log_probs,
+    random_prompts,
+    random_table,
+    scripted_model,
+    table_cache,
+    table_model,
+)
+
+from jaxaug.decode import beam, diverse
+from jaxaug.errors import UserError
+
+
+@functools.partial(jax.jit, static_argnames=("decode", "options"))
+def search(table, inputs, cache, decode, options, start=None):
+    return decode(
+        inputs, cache, table_model(table), EOS, initial_index=start, **dict(options)
+    )
+
+
+def run(table, inputs, start=None, decode=diverse.decode, hidden=0, **options):
+    inputs = np.asarray(inputs, np.int32)
+    cache = table_cache(inputs, start, hidden)
+    options = tuple(sorted(options.items()))
+    tokens, scores = search(table, inputs, cache, decode, options, start)
+    return np.asarray(tokens), np.asarray(scores)
+
+
+def repeats(tokens, ngram, others):
+    """How often the last token, or the last n-gram, is found in the others."""
+    if ngram is None:
+        return sum(other[-1] == tokens[-1] for other in others)
+    if len(tokens) < ngram:
+        return 0
+    last = tokens[len(tokens) - ngram :]
+    return sum(
+        other[i : i + ngram] == last
+        for other in others
+        for i in range(len(other) - ngram + 1)
+    )
+
+
+def reference(table, prompt, k, groups, strength, ngram, length, alpha):
+    """Algorithm 1 of the paper: [(score, tokens)] ascending. No early stop."""
+    width = k // groups
+    live = [[(0.0, 0.0, ())] for _ in range(groups)]
+    finished = [[] for _ in range(groups)]
+    for step in range(len(prompt), length):
+        chosen = []
+        for group in range(groups):
+            candidates = []
+            for augmented, log_prob, tokens in live[group]:
+                extra = prefix_log_probs(table, (*prompt, *tokens))
+                for token in range(VOCAB):
+                    text = (*tokens, token)
+                    lost = strength * repeats(text, ngram, chosen)
+                    candidates.append(
+                        (augmented + extra[token] - lost, log_prob + extra[token], text)
+                    )
+            candidates = sorted(candidates, key=lambda c: -c[0])[: 2 * width]
+            for augmented, log_prob, text in candidates:
+                if text[-1] == EOS:
+                    norm = penalty(alpha, step + 1)
+                    finished[group].append((augmented / norm, log_prob / norm, text))
+            finished[group].sort(key=lambda c: -c[0])
+            del finished[group][width:]
+            live[group] = [c for c in candidates if c[2][-1] != EOS][:width]
+            chosen += [text for _, _, text in live[group]]
+    found = [
+        (log_prob, (*prompt, *text))
+        for group in range(groups)
+        for _, log_prob, text in finished[group] or live[group]
+    ]
+    return sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("k", "groups", "ngram", "prefilled"),
+    [
+        (3, 3, None, False),
+        (4, 2, None, True),
+        (6, 3, 1, False),
+        (4, 2, 2, True),
+        (6, 3, 3, False),
+    ],
+)
+def test_equals_plain_python(k, groups, ngram, prefilled):
+    rng = np.random.RandomState(k)
+    length, alpha = 7, 0.6
+    changed = 0
+    for seed in range(4):
+        table = random_table(seed)
+        inputs, prompts = random_prompts(rng, 4, length)
+        tokens, scores = run(
+            table,
+            inputs,
+            prompts if prefilled else None,
+            num_decodes=k,
+            groups=groups,
+            ngram=ngram,
+            alpha=alpha,
+            strength=0.7,
+        )
+        for row, size in enumerate(prompts):
+            prompt = tuple(inputs[row, 1 : 1 + size].tolist())
+            expected, alike = (
+                reference(table, prompt, k, groups, strength, ngram, length, alpha)
+                for strength in (0.7, 0.0)
+            )
+            changed += expected != alike
+            found = len(expected)
+            texts = [padded(text, length) for _, text in expected]
+            values = [value for value, _ in expected]
+            np.testing.assert_allclose(scores[row, k - found :], values, atol=1e-4)
+            # Different groups may find the same text, and then rounding orders them.
+            assert sorted(tokens[row, k - found :].tolist()) == sorted(texts)
+    assert changed > 0
+
+
+def test_one_group_is_plain_beam_search():
+    inputs, _ = random_prompts(np.random.RandomState(0), 7, 8)
+    table = random_table(4)
+    ours = run(table, inputs, num_decodes=3, groups=1, strength=9.0)
+    plain = run(table, inputs, num_decodes=3, decode=beam.search)
+    np.testing.assert_array_equal(ours[0], plain[0])
+    np.testing.assert_allclose(ours[1], plain[1], atol=1e-6)
+
+
+def test_groups_without_penalty_are_equal_searches():
+    table = random_table(4)
+    tokens, scores = run(table, np.zeros((2, 8)), num_decodes=6, groups=3, strength=0.0)
+    pair, values = run(table, np.zeros((2, 8)), num_decodes=2, decode=beam.search)
+    np.testing.assert_array_equal(tokens, np.repeat(pair, 3, axis=1))
+    np.testing.assert_allclose(scores, np.repeat(values, 3, axis=1), atol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [1, 7])
+def test_groups_take_the_next_best_token(batch):
+    """Constant logits: a strong Hamming penalty gives each group its own token."""
+    script = np.broadcast_to(np.float32([-9, -99, 2, 1, 0]), (batch, 4, VOCAB))
+    model, cache = scripted_model(script)
+    tokens, scores = diverse.decode(
+        jnp.zeros((batch, 4), jnp.int32), cache, model, EOS, 3, strength=50.0, alpha=0.0
+    )
+    expected = [[4, 4, 4, 4], [3, 3, 3, 3], [2, 2, 2, 2]]
+    assert tokens.tolist() == [expected] * batch
+    log_probs = np.log(np.exp([0, 1, 2]) / np.exp([-9, -99, 2, 1, 0]).sum())
+    np.testing.assert_allclose(scores, [4 * log_probs] * batch, rtol=1e-5)
+
+
+def test_results_do_not_depend_on_the_batch():
+    table = random_table(6)
+    inputs, _ = random_prompts(np.random.RandomState(3), 7, 8)
+    options = {"num_decodes": 4, "groups": 2, "strength": 1.0, "ngram": 2}
+    tokens, scores = run(table, inputs, **options)
+    for rows in ([3], [6, 0, 4]):
+        some = run(table, inputs[rows], **options)
+        np.testing.assert_array_equal(some[0], tokens[rows])
+        np.testing.assert_allclose(some[1], scores[rows], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"strength": -1.0}, "strength is -1.0: it must not be negative"),
+        ({"ngram": 0}, "ngram is 0: must be at least 1"),
+        ({"groups": 3}, "3 groups cannot share 4 beams evenly"),
+    ],
+)
+def test_bad_arguments_are_explained(options, message):
+    with pytest.raises(UserError, match=message):
+        run(random_table(0), np.zeros((1, 3)), **options)
