@@ -114,6 +114,44 @@ def _add_evaluate(verbs: argparse._SubParsersAction) -> None:
         verb.add_argument("--output", required=True, help="JSON file to write")
 
 
+def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
+    parser = _verb(
+        verbs,
+        "paraphrase",
+        "jaxaug.paraphrase.run:run",
+        "paraphrase each line of a text file; the same command goes on after a stop",
+    )
+    parser.add_argument(
+        "--model",
+        required=True,
+        help="a name (random-tiny, minisgd) or the folder of a T5X run",
+    )
+    parser.add_argument(
+        "--sampler",
+        required=True,
+        help="greedy, sampling, top_k_top_p, bottom_k, beam, diverse_beam, dips, dpp, "
+        "ssr",
+    )
+    parser.add_argument("--num", type=int, default=1, help="outputs of each input")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--batch_size", type=int, default=32)
+    parser.add_argument(
+        "--max_length", type=int, default=64, help="tokens of an output"
+    )
+    parser.add_argument(
+        "--option",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the sampler, such as k=2",
+    )
+    parser.add_argument(
+        "--in", dest="input", required=True, help="UTF-8 text, one input a line"
+    )
+    parser.add_argument("--out", required=True, help="JSON lines to write")
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of every verb; importing this module stays cheap."""
     parser = argparse.ArgumentParser(
@@ -130,6 +168,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_data(verbs)
     _add_format(verbs)
     _add_evaluate(verbs)
+    _add_paraphrase(verbs)
     report = _verb(
         verbs, "report", "jaxaug.metrics.report:run", "tabulate finished runs"
     )

@@ -18,6 +18,7 @@ _VERBS = [
     ("format", "t5dst"),
     ("evaluate", "sgd"),
     ("evaluate", "sgdx"),
+    ("paraphrase",),
     ("report",),
 ]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")

@@ -1,0 +1,168 @@
+"""The models that can be named on a command line, and what a named model is.
+
+A model is a name of the table below or the folder of a T5X run.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+from flax import linen as nn
+from t5x import models
+from t5x.examples.t5 import network
+
+from jaxaug.data import folders, minisgd, vocabulary
+from jaxaug.data.schema import suggestion
+from jaxaug.errors import UserError
+from jaxaug.formats.records import clean
+from jaxaug.models import checkpoint
+
+MINISGD_RUN = "runs/paraphrase_minisgd"
+_MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gin"
+_VOCABULARY_MULTIPLE = 128
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TextModel:
+    """An encoder-decoder with its parameters and vocabularies.
+
+    Equal to itself alone, so that it can be a static argument of compiled programs.
+
+    Attributes:
+      label: name and version, for the records of a run, such as `minisgd@500`.
+      module: has `encode` and `decode`, as `t5x.examples.t5.network.Transformer`.
+      params: of the module.
+      input_vocabulary: with `encode`, `eos_id`; a SeqIO vocabulary or alike.
+      output_vocabulary: with `decode`, `eos_id`.
+      lowercase: whether the vocabulary knows lower case only.
+    """
+
+    label: str
+    module: nn.Module
+    params: Mapping[str, Any]
+    input_vocabulary: Any
+    output_vocabulary: Any
+    lowercase: bool
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of an input, EOS included."""
+        text = clean(text, self.lowercase)
+        return [*self.input_vocabulary.encode(text), self.input_vocabulary.eos_id]
+
+    def decode(self, tokens: list[int]) -> str:
+        """Text of an output up to its first EOS, in one line."""
+        return clean(self.output_vocabulary.decode(tokens), False)
+
+
+def load(name: str) -> TextModel:
+    """The model of that name in the registry, or of that folder.
+
+    Args:
+      name: a key of `MODELS`, else the folder of a T5X run, or of one of its
+        checkpoints, whose `config.gin` defines `MODEL`.
+
+    Raises:
+      UserError: neither a name nor a folder, or the folder holds no usable run.
+    """
+    if name in MODELS:
+        return MODELS[name]()
+    folder = epath.Path(name).expanduser()
+    if not folder.is_dir():
+        raise UserError(
+            f"model {name!r} is no name of the model registry and no folder; "
+            f"{suggestion(name, MODELS)}"
+        )
+    return _restored(folder, folder.name)
+
+
+def random_tiny() -> TextModel:
+    """A T5 of 0.3 M parameters that has learned nothing; always the same one."""
+    path = vocabulary.train_words(minisgd.materialise(folders.cache_dir()))
+    words = vocabulary.TokenVocabulary(path)
+    config = network.T5Config(
+        vocab_size=-(-words.vocab_size // _VOCABULARY_MULTIPLE) * _VOCABULARY_MULTIPLE,
+        dtype=jnp.float32,
+        emb_dim=64,
+        num_heads=4,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        head_dim=16,
+        mlp_dim=128,
+        mlp_activations=("gelu", "linear"),
+        dropout_rate=0.0,
+        logits_via_embedding=False,
+    )
+    module = network.Transformer(config)
+    params = random_parameters(module, words)
+    return TextModel("random-tiny", module, params, words, words, _lowercase(words))
+
+
+def random_parameters(module: nn.Module, words: Any) -> Mapping[str, Any]:
+    """Parameters drawn by NumPy: to run flax's initialisers takes ten times as long."""
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    model = models.EncoderDecoderModel(module, words, words, None)
+    shapes = jax.eval_shape(
+        lambda: flax.core.unfreeze(
+            model.get_initial_variables(
+                jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
+            )["params"]
+        )
+    )
+    rng = np.random.default_rng(0)
+
+    def draw(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
+        if path[-1].key == "scale":
+            return np.ones(leaf.shape, np.float32)
+        fan_in = leaf.shape[0] if path[-1].key == "kernel" else 1
+        return rng.standard_normal(leaf.shape, np.float32) / np.float32(fan_in**0.5)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+def trained_on_minisgd() -> TextModel:
+    """The model that `configs/paraphrase_minisgd.gin` trains."""
+    folder = epath.Path(MINISGD_RUN)
+    if not folder.is_dir():
+        raise UserError(
+            f"model 'minisgd' is not trained yet: {folder} is no folder. Train it with "
+            f"`{_MINISGD_COMMAND}`, or name the folder of another run."
+        )
+    return _restored(folder, "minisgd")
+
+
+def _restored(folder: epath.Path, name: str) -> TextModel:
+    run = checkpoint.load(folder)
+    model = run.model
+    words = model.input_vocabulary
+    return TextModel(
+        f"{name}@{run.step}",
+        model.module,
+        run.params,
+        words,
+        model.output_vocabulary,
+        _lowercase(words),
+    )
+
+
+def _lowercase(words: Any) -> bool:
+    """Whether no piece of a SentencePiece vocabulary has an upper-case letter."""
+    processor = getattr(words, "processor", None) or getattr(words, "tokenizer", None)
+    if processor is None:
+        return False
+    return not any(
+        piece != piece.lower()
+        for index in range(processor.get_piece_size())
+        if not processor.is_byte(index)
+        for piece in [processor.id_to_piece(index)]
+    )
+
+
+MODELS: Mapping[str, Callable[[], TextModel]] = {
+    "random-tiny": random_tiny,
+    "minisgd": trained_on_minisgd,
+}

@@ -1,0 +1,1 @@
+"""Paraphrases of the lines of a text file: `jaxaug paraphrase`."""

@@ -1,0 +1,162 @@
+"""Batches of tokens -> outputs and their log probabilities."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from jaxaug.models.registry import TextModel
+from jaxaug.models.t5 import SourceEncoderDecoderModel
+from jaxaug.paraphrase.buckets import Batch, pad
+
+
+class Output(NamedTuple):
+    """One output of one input; see `Decoder` for `log_probability`."""
+
+    text: str
+    log_probability: float
+
+
+class Decoder:
+    """Decodes batches with one model and one decode function.
+
+    The log probability of an output is that of the model: the sum over its tokens, EOS
+    included, of log p(token | tokens before, input), whatever the sampler. (The scores
+    of the decode functions are not comparable with one another: some are of warped
+    distributions, some are divided by a penalty for length.) It is computed afterwards
+    for each input by itself, in a shape that does not depend on the batch, so that its
+    last digit does not depend on the size of the batch either.
+    """
+
+    def __init__(
+        self,
+        model: TextModel,
+        decode_fn: Callable[..., Any],
+        *,
+        num: int,
+        max_length: int,
+        seed: int,
+    ):
+        """
+        Args:
+          model: of the registry.
+          decode_fn: meets the T5X contract, and takes `input_ids` and `source`.
+          num: outputs of each input.
+          max_length: tokens of an output at most, EOS included.
+          seed: of everything that is random.
+        """
+        self._model = model
+        self._params = jax.device_put(model.params)
+        self._num = num
+        self._max_length = max_length
+        self._key = jax.random.PRNGKey(seed)
+        self._decode_fn = decode_fn
+
+    def __call__(
+        self, sequences: Sequence[Sequence[int]], batch: Batch
+    ) -> list[list[Output]]:
+        """The outputs of a batch, the best by the sampler's own score first.
+
+        Args:
+          sequences: the tokens of the inputs `batch.indices`, EOS included.
+          batch: shape, and the places of the inputs, which are the identity that their
+            random numbers depend on.
+        """
+        params = self._params
+        sources = pad(sequences, batch.rows, batch.length)
+        ids = np.resize(np.asarray(batch.indices, np.int32), batch.rows)
+        decodes = np.asarray(
+            decode(
+                self._model,
+                self._decode_fn,
+                self._num,
+                self._max_length,
+                params,
+                sources,
+                ids,
+                self._key,
+            )
+        )[:, ::-1]
+        scores = [
+            log_probabilities(self._model, params, sources[row : row + 1], decodes[row])
+            for row in range(len(sequences))
+        ]
+        return [
+            [
+                Output(self._text(tokens), float(score))
+                for tokens, score in zip(decodes[row], row_scores, strict=True)
+            ]
+            for row, row_scores in enumerate(jax.device_get(scores))
+        ]
+
+    def _text(self, tokens: Int[np.ndarray, " length"]) -> str:
+        # Zeros before EOS are tokens that the model chose; they have no text.
+        return self._model.decode([token for token in tokens.tolist() if token])
+
+
+# Both programs are compiled once for all decoders of equal settings.
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def decode(
+    model: TextModel,
+    decode_fn: Callable[..., Any],
+    num: int,
+    max_length: int,
+    params: Any,
+    sources: Int[Array, "rows length"],
+    input_ids: Int[Array, " rows"],
+    key: Array,
+) -> Int[Array, "rows num max_length"]:
+    """Outputs of a batch, the best by the score of the decode function last."""
+    t5x_model = SourceEncoderDecoderModel(
+        model.module,
+        model.input_vocabulary,
+        model.output_vocabulary,
+        optimizer_def=None,
+        decode_fn=decode_fn,
+    )
+    width = jnp.zeros((sources.shape[0], max_length), jnp.int32)
+    decodes, _ = t5x_model.predict_batch_with_aux(
+        params,
+        {"encoder_input_tokens": sources, "decoder_input_tokens": width},
+        rng=key,
+        decoder_params={"input_ids": input_ids},
+        return_all_decodes=True,
+        num_decodes=num,
+    )
+    return decodes
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def log_probabilities(
+    model: TextModel,
+    params: Any,
+    source: Int[Array, "1 length"],
+    outputs: Int[Array, "num max_length"],
+) -> Float[Array, " num"]:
+    """Log probability of each output of one input; nothing counts after its EOS."""
+    module, variables = model.module, {"params": params}
+    encoded: Any = module.apply(
+        variables, source, enable_dropout=False, method=module.encode
+    )
+    logits: Any = module.apply(
+        variables,
+        jnp.repeat(encoded, len(outputs), axis=0),
+        jnp.repeat(source, len(outputs), axis=0),
+        jnp.pad(outputs[:, :-1], ((0, 0), (1, 0))),
+        outputs,
+        enable_dropout=False,
+        decode=False,
+        method=module.decode,
+    )
+    chosen = jnp.take_along_axis(
+        jax.nn.log_softmax(logits.astype(jnp.float32)), outputs[..., None], axis=-1
+    )[..., 0]
+    is_eos = outputs == model.output_vocabulary.eos_id
+    after_eos = jnp.cumsum(is_eos, axis=1) - is_eos > 0
+    return jnp.sum(jnp.where(after_eos, 0.0, chosen), axis=1)

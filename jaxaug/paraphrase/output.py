@@ -1,0 +1,236 @@
+"""The output file of a run: JSON lines that survive a stop at any moment.
+
+While a run is under way, `<out>.partial` grows by the lines of one batch at a time, in
+the order in which they are computed. At the end they are written in the order of the
+inputs under a temporary name, which is renamed to `<out>`. A run that starts again
+keeps every input of which all lines are there, be it in `<out>` or in the partial file.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from jaxaug.data.files import PathLike, shown
+from jaxaug.errors import UserError
+
+
+class OutputFile:
+    """Collects the records of a run; a context manager.
+
+    Records hold `line` (1 for the first input), `input`, `index` (0..num-1, best
+    first), `output`, `log_probability`, and the settings of the run.
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        inputs: Sequence[str],
+        settings: Mapping[str, Any],
+        num: int,
+    ):
+        """
+        Args:
+          path: a local file; its folder is created.
+          inputs: one text for each line.
+          settings: name -> JSON value, for every record; must be the same at a restart.
+          num: records of each input.
+
+        Raises:
+          UserError: the file cannot be written.
+        """
+        self.path = Path(path).expanduser()
+        self.partial = self.path.with_name(f"{self.path.name}.partial")
+        self._inputs = inputs
+        self._settings = json.loads(json.dumps(settings))
+        self._num = num
+        self._file: BinaryIO | None = None
+        # Input -> place of its lines in the partial file: (offset, length in bytes).
+        self._places: dict[int, tuple[int, int]] = {}
+        self.check_writable(path)
+
+    @staticmethod
+    def check_writable(path: PathLike) -> None:
+        """Creates the folder of an output file.
+
+        Raises:
+          UserError: the file could not be written.
+        """
+        target = Path(path).expanduser()
+        probe = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+        try:
+            if "://" in os.fspath(path):
+                raise OSError(errno.EINVAL, "is no local file")
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "is a folder")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise UserError(
+                f"{path}: cannot be written ({error.strerror}). Name a file in a folder "
+                "that can be written with --out."
+            ) from error
+
+    def __enter__(self) -> Self:
+        """Opens the partial file and keeps what an earlier run completed.
+
+        Raises:
+          UserError: a file of other settings or inputs, a damaged line, or another run
+            is writing to the same file.
+        """
+        finished = self._scan(self.path)
+        self._file = self.partial.open("a+b")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._places = self._scan(self.partial)
+            # A stop leaves at most one input cut off, at the end.
+            ends = [offset + size for offset, size in self._places.values()]
+            self._file.truncate(max(ends, default=0))
+            if finished:
+                self._copy_from(self.path, finished)
+        except BlockingIOError:
+            self._file.close()
+            raise UserError(
+                f"{self.path}: another run is writing to it. Wait for its end, or name "
+                "another --out."
+            ) from None
+        except BaseException:
+            self._file.close()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def __contains__(self, index: object) -> bool:
+        """Whether all records of the input at that place are there."""
+        return index in self._places
+
+    def __len__(self) -> int:
+        """How many inputs are complete."""
+        return len(self._places)
+
+    def add(self, outputs: Mapping[int, Sequence[tuple[str, float]]]) -> None:
+        """Appends the (text, log probability) pairs of some inputs, best first."""
+        for index, pairs in outputs.items():
+            if index not in self:
+                self._append(index, self._lines(index, pairs))
+        self._flush()
+
+    def finish(self) -> None:
+        """Writes the file in the order of the inputs and removes the partial one."""
+        assert self._file is not None and len(self) == len(self._inputs)
+        temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}.tmp")
+        try:
+            with temporary.open("wb") as file:
+                for index in range(len(self._inputs)):
+                    offset, size = self._places[index]
+                    self._file.seek(offset)
+                    file.write(self._file.read(size))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        self.partial.unlink()
+
+    def outputs(self) -> Iterator[list[str]]:
+        """The texts of each input, in the order of the inputs, after `finish`."""
+        with self.path.open(encoding="utf-8") as file:
+            for _ in self._inputs:
+                yield [json.loads(file.readline())["output"] for _ in range(self._num)]
+
+    def _lines(self, index: int, pairs: Sequence[tuple[str, float]]) -> bytes:
+        records = [
+            {
+                "line": index + 1,
+                "input": self._inputs[index],
+                "index": number,
+                "output": text,
+                "log_probability": round(log_probability, 6),
+                **self._settings,
+            }
+            for number, (text, log_probability) in enumerate(pairs)
+        ]
+        text = "".join(json.dumps(r, ensure_ascii=False) + "\n" for r in records)
+        return text.encode()
+
+    def _append(self, index: int, lines: bytes) -> None:
+        assert self._file is not None
+        self._places[index] = (self._file.seek(0, os.SEEK_END), len(lines))
+        self._file.write(lines)
+
+    def _flush(self) -> None:
+        assert self._file is not None
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _copy_from(self, path: Path, places: Mapping[int, tuple[int, int]]) -> None:
+        """Takes over inputs that the partial file lacks."""
+        with path.open("rb") as file:
+            for index in sorted(places.keys() - self._places.keys()):
+                offset, size = places[index]
+                file.seek(offset)
+                self._append(index, file.read(size))
+        self._flush()
+
+    def _scan(self, path: Path) -> dict[int, tuple[int, int]]:
+        """Input -> (offset, bytes) of its records, where a file holds all of them.
+
+        A last line without its end is left out; a damaged line elsewhere is an error.
+        """
+        places: dict[int, tuple[int, int]] = {}
+        if not path.exists():
+            return places
+        start = size = offset = 0
+        expected = (-1, 0)  # input and index of the next record of a whole input
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    break
+                found = self._checked(line, path, number)
+                if found[1] == 0:
+                    start, size, expected = offset, 0, found
+                size += len(line)
+                offset += len(line)
+                if found == expected:
+                    expected = (found[0], found[1] + 1)
+                    if expected[1] == self._num:
+                        places[found[0]] = (start, size)
+        return places
+
+    def _checked(self, line: bytes, path: Path, number: int) -> tuple[int, int]:
+        """Input and index of a record of this run."""
+        where, fix = f"{path}: line {number}", f"Remove {path}, or name another --out."
+        try:
+            record = json.loads(line)
+            index, decode = record["line"] - 1, record["index"] + 0
+        except (ValueError, TypeError, KeyError):
+            raise UserError(
+                f"{where}: is no record of `jaxaug paraphrase`. {fix}"
+            ) from None
+        for name, value in self._settings.items():
+            if record.get(name) != value:
+                raise UserError(
+                    f"{where}: was made with {name} {_shown(record.get(name))}, this "
+                    f"run has {_shown(value)}. {fix}"
+                )
+        if not 0 <= index < len(self._inputs) or (
+            record.get("input") != self._inputs[index]
+        ):
+            raise UserError(
+                f"{where}: was made from input {shown(record.get('input'))}, which is "
+                f"not line {record['line']} of the input file. {fix}"
+            )
+        return index, decode
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,266 @@
+"""The samplers by name: which decode function each of them is, and its options."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxaug.data.schema import suggestion
+from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
+from jaxaug.errors import UserError
+
+DecodeFn = Callable[..., Any]
+
+
+class Sampler(NamedTuple):
+    """A way to decode.
+
+    Attributes:
+      name: key of `SAMPLERS`.
+      make: (options by keyword) -> decode function; its signature names the options,
+        their types and defaults.
+      single: whether it can give one output only.
+    """
+
+    name: str
+    make: Callable[..., DecodeFn]
+    single: bool = False
+
+    @property
+    def options(self) -> Mapping[str, inspect.Parameter]:
+        """Name -> parameter, of every option."""
+        return inspect.signature(self.make).parameters
+
+    def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All options, those not given at their default.
+
+        Raises:
+          UserError: an option that the sampler does not have.
+        """
+        for name in given:
+            if name not in self.options:
+                raise UserError(
+                    f"sampler {self.name!r} has no option {name!r}; "
+                    f"{suggestion(name, self.options)}"
+                )
+        return {name: p.default for name, p in self.options.items()} | dict(given)
+
+    def build(self, num: int, options: Mapping[str, Any]) -> DecodeFn:
+        """The decode function with all options set; the same object for the same options.
+
+        Programs that are compiled for it can then be used again.
+
+        Raises:
+          UserError: more outputs than it can give, or an option out of its range.
+        """
+        if self.single and num > 1:
+            raise UserError(
+                f"sampler {self.name!r} gives one output of each input, --num is {num}. "
+                "Leave --num out, or take another sampler."
+            )
+        return _made(self.make, tuple(sorted(options.items())))
+
+
+@functools.cache
+def _made(
+    make: Callable[..., DecodeFn], options: tuple[tuple[str, Any], ...]
+) -> DecodeFn:
+    return make(**dict(options))
+
+
+def find(name: str) -> Sampler:
+    """The sampler of that name; raises `UserError` with the nearest names if none."""
+    if name not in SAMPLERS:
+        raise UserError(f"{name!r} is no sampler; {suggestion(name, SAMPLERS)}")
+    return SAMPLERS[name]
+
+
+def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Options from `name=value` texts.
+
+    Raises:
+      UserError: an unknown sampler or option, a text without `=`, an option that comes
+        twice, or a value of the wrong type.
+    """
+    chosen = find(sampler)
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"option {text!r}: write it as name=value.")
+        if name in options:
+            raise UserError(f"option {name!r} comes twice: give it once.")
+        chosen.complete({name: value})  # Knows the name.
+        options[name] = _value(chosen.options[name], value)
+    return options
+
+
+def _value(parameter: inspect.Parameter, text: str) -> Any:
+    kind = type(parameter.default)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        if kind is tuple:
+            numbers = tuple(float(part) for part in text.split(","))
+            if len(numbers) != len(parameter.default):
+                raise ValueError(numbers)
+            return numbers
+        return kind(text)
+    except (KeyError, ValueError):
+        forms = {bool: "true or false", tuple: "as many numbers, with commas between,"}
+        form = forms.get(kind) or {int: "a whole number", float: "a number"}[kind]
+        raise UserError(
+            f"option {parameter.name}={text!r}: expected {form} such as "
+            f"{parameter.default}."
+        ) from None
+
+
+# One function for each sampler: its signature is the list of the sampler's options.
+
+
+def _greedy(
+    *, min_length: int = 0, repetition_penalty: float = 1.0, no_repeat_ngrams: int = 0
+) -> DecodeFn:
+    return _sample(
+        warpers.top_k(1),
+        min_length=min_length,
+        repetition_penalty=repetition_penalty,
+        no_repeat_ngrams=no_repeat_ngrams,
+    )
+
+
+def _sampling(
+    *,
+    temperature: float = 1.0,
+    min_length: int = 0,
+    repetition_penalty: float = 1.0,
+    no_repeat_ngrams: int = 0,
+) -> DecodeFn:
+    return _sample(
+        warpers.temperature(temperature),
+        min_length=min_length,
+        repetition_penalty=repetition_penalty,
+        no_repeat_ngrams=no_repeat_ngrams,
+    )
+
+
+def _top_k_top_p(
+    *,
+    k: int = 120,
+    p: float = 0.95,
+    temperature: float = 1.0,
+    min_length: int = 0,
+    repetition_penalty: float = 1.0,
+    no_repeat_ngrams: int = 0,
+) -> DecodeFn:
+    return _sample(
+        warpers.temperature(temperature),
+        warpers.top_k(k),
+        warpers.top_p(p),
+        min_length=min_length,
+        repetition_penalty=repetition_penalty,
+        no_repeat_ngrams=no_repeat_ngrams,
+    )
+
+
+def _bottom_k(
+    *,
+    k: int = 2,
+    n_steps: int = 1,
+    then_k: int = 120,
+    then_p: float = 0.95,
+    temperature: float = 1.0,
+    min_length: int = 0,
+    repetition_penalty: float = 1.0,
+    no_repeat_ngrams: int = 0,
+) -> DecodeFn:
+    then = (warpers.top_k(then_k), warpers.top_p(then_p))
+    return _sample(
+        warpers.temperature(temperature),
+        warpers.bottom_k(k, n_steps, then),
+        min_length=min_length,
+        repetition_penalty=repetition_penalty,
+        no_repeat_ngrams=no_repeat_ngrams,
+    )
+
+
+def _sample(
+    *chain: warpers.Warper,
+    min_length: int,
+    repetition_penalty: float,
+    no_repeat_ngrams: int,
+) -> DecodeFn:
+    """Sampling with what forbids tokens put before what chooses among the rest."""
+    blocking = []
+    if min_length:
+        blocking.append(warpers.min_length(min_length))
+    if repetition_penalty != 1.0:
+        blocking.append(warpers.repetition_penalty(repetition_penalty))
+    if no_repeat_ngrams:
+        blocking.append(warpers.no_repeat_ngrams(no_repeat_ngrams))
+    return functools.partial(sample.sample, warpers=(*blocking, *chain))
+
+
+def _beam(*, alpha: float = 0.6) -> DecodeFn:
+    return functools.partial(beam.search, alpha=alpha)
+
+
+def _diverse_beam(
+    *, groups: int = 0, strength: float = 0.5, ngram: int = 0, alpha: float = 0.6
+) -> DecodeFn:
+    # 0 groups: one for each output. 0-grams: Hamming diversity.
+    return functools.partial(
+        diverse.decode,
+        groups=groups or None,
+        strength=strength,
+        ngram=ngram or None,
+        alpha=alpha,
+    )
+
+
+def _dips(
+    *,
+    lam: float = 0.5,
+    probability: float = 1.0,
+    mu: dips.Four = dips.MU,
+    rbf_sigma: float = 1.0,
+    normalise: bool = False,
+    alpha: float = 0.6,
+) -> DecodeFn:
+    return functools.partial(
+        dips.decode,
+        lam=lam,
+        probability=probability,
+        mu=mu,
+        rbf_sigma=rbf_sigma,
+        normalise=normalise,
+        alpha=alpha,
+    )
+
+
+def _dpp(
+    *, probability: float = 1.0, quality: float = 1.0, alpha: float = 0.6
+) -> DecodeFn:
+    return functools.partial(
+        dpp.decode, probability=probability, quality=quality, alpha=alpha
+    )
+
+
+def _ssr(*, probability: float = 1.0, alpha: float = 0.6) -> DecodeFn:
+    return functools.partial(ssr.decode, probability=probability, alpha=alpha)
+
+
+SAMPLERS: Mapping[str, Sampler] = {
+    sampler.name: sampler
+    for sampler in (
+        Sampler("greedy", _greedy, single=True),
+        Sampler("sampling", _sampling),
+        Sampler("top_k_top_p", _top_k_top_p),
+        Sampler("bottom_k", _bottom_k),
+        Sampler("beam", _beam),
+        Sampler("diverse_beam", _diverse_beam),
+        Sampler("dips", _dips),
+        Sampler("dpp", _dpp),
+        Sampler("ssr", _ssr),
+    )
+}

@@ -1,0 +1,66 @@
+"""What is printed after a run: how diverse the outputs are, how close to the inputs."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from jaxaug.metrics import diversity, similarity
+
+_ORDERS = range(1, 7)
+_BAR = 30
+
+
+def summary(inputs: Sequence[str], outputs: Iterable[Sequence[str]]) -> str:
+    """A text of self-BLEU, distinct-1..6 and similarity to the input.
+
+    Args:
+      inputs: the lines.
+      outputs: for each line its outputs.
+    """
+    groups = [list(texts) for texts in outputs]
+    pairs = [
+        (source, text)
+        for source, texts in zip(inputs, groups, strict=True)
+        for text in texts
+    ]
+    every = [text for _, text in pairs]
+    equal = sum(text.lower() == source.lower() for source, text in pairs)
+    bleu = _mean(map(diversity.self_bleu, groups), ".1f")
+    lines = [
+        f"{len(inputs)} inputs, {len(every)} outputs, {equal} of them equal to the input",
+        f"self-BLEU {bleu} among the outputs of an input, mean; 0 to 100, low is diverse",
+        "distinct-n    " + "".join(f"{order:>8}" for order in _ORDERS),
+        "  of one input"
+        + "".join(
+            f"{_mean((diversity.distinct(texts, n) for texts in groups), '.3f'):>8}"
+            for n in _ORDERS
+        ),
+        "  of all      "
+        + "".join(
+            f"{_mean([diversity.distinct(every, n)], '.3f'):>8}" for n in _ORDERS
+        ),
+    ]
+    for name, measure in (
+        ("word-level Jaccard similarity", similarity.jaccard),
+        ("sacrebleu sentence BLEU / 100", similarity.bleu),
+    ):
+        values = [measure(text, source) for source, text in pairs]
+        lines += [f"{name} to the input: mean {np.mean(values):.3f}"]
+        lines += _bars(values)
+    return "\n".join(lines)
+
+
+def _bars(values: Sequence[float]) -> list[str]:
+    counts = similarity.histogram(values)
+    longest = max(counts)
+    return [
+        f"  {low / len(counts):.1f}-{(low + 1) / len(counts):.1f} {count:8} "
+        + "#" * round(_BAR * count / longest)
+        for low, count in enumerate(counts)
+    ]
+
+
+def _mean(values: Iterable[float | None], form: str) -> str:
+    """Mean of what is defined, or a dash."""
+    defined = [value for value in values if value is not None]
+    return format(np.mean(defined), form) if defined else "-"

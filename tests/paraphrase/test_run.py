@@ -1,0 +1,290 @@
+"""The whole verb on a tiny model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+from t5x import decoding, models
+
+from jaxaug import cli
+from jaxaug.errors import UserError
+from jaxaug.metrics import diversity
+from jaxaug.models import registry
+from jaxaug.paraphrase import run, samplers
+from jaxaug.paraphrase.buckets import Batch, pad
+from jaxaug.paraphrase.decoder import Decoder, log_probabilities
+
+LENGTH = 6
+LINES = [
+    "city where the bus leaves from",
+    "find a hotel",
+    "number of passengers for the trip on the bus",
+    "find a hotel",
+    "Date",
+]
+
+
+@pytest.fixture
+def lines(tmp_path, small_world):
+    """A file of five lines, two of them equal."""
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return path
+
+
+def paraphrase(lines, out, sampler="bottom_k", num=3, **changes):
+    settings = {"model": "random-tiny", "max_length": LENGTH, "batch_size": 4}
+    return run.paraphrase(lines, out, sampler=sampler, num=num, **(settings | changes))
+
+
+def records(path):
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
+
+
+def test_records(lines, tmp_path):
+    out = tmp_path / "new" / "out.jsonl"
+    paraphrase(lines, out, seed=7)
+    found = records(out)
+    places = [(number, index) for number in range(1, 6) for index in range(3)]
+    assert [(r["line"], r["index"]) for r in found] == places
+    assert [r["input"] for r in found[::3]] == LINES
+    for record in found:
+        assert record["sampler"] == "bottom_k" and record["seed"] == 7
+        assert record["model"] == "random-tiny" and record["options"]["k"] == 2
+        assert record["num"] == 3 and record["max_length"] == LENGTH
+        assert record["log_probability"] < 0
+    assert os.listdir(out.parent) == ["out.jsonl"]
+    # Equal inputs at different places are different inputs.
+    texts = [record["output"] for record in found]
+    assert texts[3:6] != texts[9:12]
+    assert len(set(texts)) > 10
+
+
+def test_greedy_equals_t5x_and_scores_are_those_of_the_model(small_world):
+    """Text and log probability against the runtime's own greedy decoding and scoring."""
+    loaded = registry.load("random-tiny")
+    params = jax.device_put(loaded.params)
+    sequences = [loaded.encode(text) for text in LINES]
+    length = max(map(len, sequences))
+    source = pad(sequences, len(sequences), length)
+    words = loaded.output_vocabulary
+    t5x = models.EncoderDecoderModel(
+        loaded.module, words, words, None, decoding.temperature_sample
+    )
+    width = np.zeros((len(LINES), LENGTH), np.int32)
+    batch = {"encoder_input_tokens": source, "decoder_input_tokens": width}
+    tokens = np.asarray(t5x.predict_batch(params, batch))
+    ended = np.cumsum(tokens == 1, axis=1) - (tokens == 1) > 0
+    expected = t5x.score_batch(
+        params,
+        {
+            "encoder_input_tokens": source,
+            "decoder_input_tokens": np.pad(tokens[:, :-1], ((0, 0), (1, 0))),
+            "decoder_target_tokens": tokens,
+            "decoder_loss_weights": np.where(ended, 0.0, 1.0),
+        },
+    )
+    decoder = Decoder(
+        loaded,
+        samplers.find("greedy").build(1, samplers.find("greedy").complete({})),
+        num=1,
+        max_length=LENGTH,
+        seed=0,
+    )
+    outputs = decoder(sequences, Batch(tuple(range(5)), 8, 32))
+    assert [o.text for (o,) in outputs] == [
+        loaded.decode([t for t in row if t]) for row in tokens.tolist()
+    ]
+    np.testing.assert_allclose(
+        [o.log_probability for (o,) in outputs], expected, rtol=1e-5
+    )
+    assert len({o.text for (o,) in outputs}) > 1
+
+
+def test_tokens_after_eos_do_not_count(small_world):
+    """The sum ends with EOS, whatever stands behind it."""
+    loaded = registry.load("random-tiny")
+    source = np.array([loaded.encode("find a hotel")], np.int32)
+    outputs = np.array([[9, 8, 1, 0], [9, 8, 1, 5], [9, 8, 7, 1]], np.int32)
+    first, second, third = map(
+        float, log_probabilities(loaded, loaded.params, source, outputs)
+    )
+    assert first == second != third
+
+
+@pytest.mark.parametrize("sampler", ["bottom_k", "dips"])
+def test_same_bytes_for_every_batch_size(lines, tmp_path, sampler):
+    options = {"probability": 0.5} if sampler == "dips" else {}
+    if sampler == "dips":
+        lines.write_text("find a hotel\ndate\nfind a hotel\n")
+    contents = set()
+    for size in (1, 4):
+        out = tmp_path / f"{size}.jsonl"
+        paraphrase(lines, out, sampler, batch_size=size, options=options)
+        contents.add(out.read_bytes())
+    assert len(contents) == 1
+
+
+def test_same_bytes_after_a_stop(lines, tmp_path, monkeypatch):
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    paraphrase(lines, whole)
+    call, calls = Decoder.__call__, []
+
+    def stop_at_the_second(self, sequences, batch):
+        calls.append(batch.indices)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return call(self, sequences, batch)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Decoder, "__call__", stop_at_the_second)
+        paraphrase(lines, out)
+    assert not out.exists()
+    kept = records(tmp_path / "out.jsonl.partial")
+    assert {record["line"] - 1 for record in kept} == set(calls[0])
+    calls += [None, None]  # No further stop; only what is missing is decoded.
+    with monkeypatch.context() as patch:
+        patch.setattr(Decoder, "__call__", stop_at_the_second)
+        paraphrase(lines, out)
+    assert not set(calls[0]) & {i for batch in calls[4:] for i in batch}
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_seeds(lines, tmp_path):
+    for seed in (0, 1):
+        paraphrase(lines, tmp_path / f"{seed}", seed=seed)
+    first, second = (
+        {r["log_probability"] for r in records(tmp_path / f"{seed}")} for seed in (0, 1)
+    )
+    assert not first & second
+
+
+@pytest.mark.parametrize("sampler", [n for n in samplers.SAMPLERS if n != "greedy"])
+def test_every_sampler_gives_different_outputs(lines, tmp_path, sampler):
+    lines.write_text("find a hotel\n")
+    paraphrase(lines, tmp_path / "out", sampler)
+    found = records(tmp_path / "out")
+    assert [(r["line"], r["index"]) for r in found] == [(1, 0), (1, 1), (1, 2)]
+    # The unknown token has one text, so that outputs may look the same.
+    assert len({(r["output"], r["log_probability"]) for r in found}) == 3
+    assert all(r["sampler"] == sampler for r in found)
+
+
+def test_summary(lines, tmp_path, capsys):
+    arguments = ["--model", "random-tiny", "--sampler", "beam", "--num", "2"]
+    arguments += ["--in", str(lines), "--out", str(tmp_path / "out"), "--seed", "0"]
+    arguments += ["--max_length", "6", "--option", "alpha=0"]
+    assert cli.main(["paraphrase", *arguments]) == 0
+    printed = capsys.readouterr()
+    assert "5/5" in printed.err and "line/s" in printed.err
+    shown = printed.out
+    groups = [
+        [r["output"] for r in records(tmp_path / "out")[i : i + 2]]
+        for i in range(0, 10, 2)
+    ]
+    expected = np.mean([diversity.self_bleu(group) for group in groups])
+    assert "5 inputs, 10 outputs, 0 of them equal to the input" in shown
+    assert f"self-BLEU {expected:.1f} " in shown
+    for n in (1, 6):
+        value = np.mean([diversity.distinct(group, n) for group in groups])
+        line = next(x for x in shown.splitlines() if x.startswith("  of one input"))
+        assert line.split()[2 + n] == f"{value:.3f}"
+    assert "word-level Jaccard similarity to the input: mean" in shown
+    assert "sacrebleu sentence BLEU / 100 to the input: mean" in shown
+    assert (
+        sum(
+            int(x.split()[1])
+            for x in shown.splitlines()
+            if x[2:3] in "01" and x[5:6] == "-"
+        )
+        == 20
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lines": "none.txt"}, "none.txt: no such file. Name a UTF-8 text file"),
+        ({"lines": "."}, "is a folder, expected a file"),
+        ({"content": b""}, "lines.txt: holds no text"),
+        ({"content": b"\n \n"}, "lines.txt: holds no text"),
+        ({"content": b"a\n\nb\n"}, "lines.txt: line 2 is blank. Remove it"),
+        (
+            {"content": b"a\nb\xff\n"},
+            "lines.txt: line 2: byte 0xff at offset 3 is not UTF-8",
+        ),
+        ({"sampler": "greedi"}, "'greedi' is no sampler; did you mean 'greedy'"),
+        (
+            {"model": "random_tiny"},
+            "no name of the model registry and no folder; did you mean 'random-tiny'",
+        ),
+        ({"options": {"kk": 1}}, "has no option 'kk'; did you mean"),
+        ({"num": 0}, "--num is 0: give at least 1"),
+        ({"batch_size": -1}, "--batch_size is -1"),
+        ({"max_length": 0}, "--max_length is 0"),
+        ({"out": "."}, "cannot be written"),
+        ({"out": "lines.txt/out.jsonl"}, "cannot be written"),
+    ],
+)
+def test_wrong_arguments(lines, tmp_path, changes, message):
+    changes = dict(changes)
+    if "content" in changes:
+        lines.write_bytes(changes.pop("content"))
+    source = tmp_path / changes.pop("lines", "lines.txt")
+    out = tmp_path / changes.pop("out", "out.jsonl")
+    with pytest.raises(UserError, match=message):
+        paraphrase(source, out, **changes)
+    assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
+
+
+def test_lines_end_with_newlines_only(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_bytes("one\u2028still one\x0cone\r\ntwo".encode())
+    assert run.read_lines(path) == ["one\u2028still one\x0cone", "two"]
+
+
+def test_minisgd_tells_how_to_train_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match="not trained yet.*configs/paraphrase_minisgd.gin"
+    ):
+        registry.load("minisgd")
+
+
+@pytest.mark.slow
+def test_killed_and_started_again(tmp_path):
+    """SIGKILL in the middle of a run of the program, then the same command."""
+    (tmp_path / "lines.txt").write_text("".join(f"find hotel {i}\n" for i in range(60)))
+    command = [sys.executable, "-m", "jaxaug.cli", "paraphrase"]
+    command += ["--model", "random-tiny", "--sampler", "top_k_top_p", "--num", "2"]
+    command += ["--max_length", "8"]
+    command += ["--batch_size", "1", "--in", str(tmp_path / "lines.txt"), "--out"]
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    environment = os.environ | {"JAXAUG_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([*command, whole], check=True, env=environment, capture_output=True)
+    partial = tmp_path / "out.jsonl.partial"
+    with subprocess.Popen([*command, out], env=environment) as process:
+        while process.poll() is None and (
+            not partial.exists() or partial.stat().st_size < 2000
+        ):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+    assert 0 < len(partial.read_bytes()) < len(whole.read_bytes()) and not out.exists()
+    again = subprocess.run(
+        [*command, out], check=True, env=environment, capture_output=True, text=True
+    )
+    assert out.read_bytes() == whole.read_bytes()
+    assert not partial.exists() and "self-BLEU" in again.stdout
+
+
+def test_a_missing_library_is_noticed_before_the_work(lines, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(UserError, match="sacrebleu is not installed"):
+        paraphrase(lines, tmp_path / "out.jsonl")
+    assert not list(tmp_path.glob("out*"))

@@ -1,0 +1,179 @@
+"""The table of samplers and the options that come from a command line."""
+
+import pytest
+
+from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
+from jaxaug.errors import UserError
+from jaxaug.paraphrase import samplers
+
+NAMES = ["greedy", "sampling", "top_k_top_p", "bottom_k", "beam", "diverse_beam"]
+NAMES += ["dips", "dpp", "ssr"]
+
+
+def test_names():
+    assert list(samplers.SAMPLERS) == NAMES
+    for name, sampler in samplers.SAMPLERS.items():
+        assert sampler.name == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_have_a_default_that_tells_the_type(name):
+    options = samplers.find(name).options
+    assert options
+    for option, parameter in options.items():
+        assert parameter.kind is parameter.KEYWORD_ONLY
+        assert type(parameter.default) in (int, float, bool, tuple), option
+
+
+def chain(monkeypatch, name, **options):
+    """The warpers that a sampler is made of, as (factory, arguments)."""
+    for factory in ("temperature", "top_k", "top_p", "bottom_k", "min_length"):
+        monkeypatch.setattr(warpers, factory, lambda *a, f=factory: (f, *a))
+    for factory in ("repetition_penalty", "no_repeat_ngrams"):
+        monkeypatch.setattr(warpers, factory, lambda *a, f=factory: (f, *a))
+    samplers._made.cache_clear()  # Warpers made before would be found.
+    sampler = samplers.find(name)
+    decode_fn = sampler.build(1, sampler.complete(options))
+    samplers._made.cache_clear()
+    assert decode_fn.func is sample.sample
+    return decode_fn.keywords["warpers"]
+
+
+BLOCKING = {"min_length": 3, "repetition_penalty": 1.5, "no_repeat_ngrams": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("greedy", {}, [("top_k", 1)]),
+        ("sampling", {"temperature": 0.5}, [("temperature", 0.5)]),
+        (
+            "top_k_top_p",
+            {"k": 9, "p": 0.5, "temperature": 2.0},
+            [("temperature", 2.0), ("top_k", 9), ("top_p", 0.5)],
+        ),
+        (
+            "bottom_k",
+            {"k": 4, "n_steps": 2, "then_k": 9, "then_p": 0.5, "temperature": 2.0},
+            [
+                ("temperature", 2.0),
+                ("bottom_k", 4, 2, (("top_k", 9), ("top_p", 0.5))),
+            ],
+        ),
+    ],
+)
+def test_chains_of_warpers(monkeypatch, name, options, expected):
+    assert [*chain(monkeypatch, name, **options)] == expected
+    assert [*chain(monkeypatch, name, **options, **BLOCKING)] == [
+        ("min_length", 3),
+        ("repetition_penalty", 1.5),
+        ("no_repeat_ngrams", 2),
+        *expected,
+    ]
+    assert samplers.find(name).options.keys() == options.keys() | BLOCKING.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "options"),
+    [
+        ("beam", beam.search, {"alpha": 0.1}),
+        (
+            "diverse_beam",
+            diverse.decode,
+            {"groups": 2, "strength": 0.1, "ngram": 3, "alpha": 0.1},
+        ),
+        (
+            "dips",
+            dips.decode,
+            {
+                "lam": 0.1,
+                "probability": 0.2,
+                "mu": (1.0, 0.0, 1.0, 1.0),
+                "rbf_sigma": 2.0,
+                "normalise": True,
+                "alpha": 0.1,
+            },
+        ),
+        ("dpp", dpp.decode, {"probability": 0.2, "quality": 2.0, "alpha": 0.1}),
+        ("ssr", ssr.decode, {"probability": 0.2, "alpha": 0.1}),
+    ],
+)
+def test_beams_get_their_options(name, function, options):
+    sampler = samplers.find(name)
+    assert sampler.options.keys() == options.keys()
+    decode_fn = sampler.build(2, sampler.complete(options))
+    assert decode_fn.func is function
+    assert decode_fn.keywords == options
+
+
+def test_equal_options_give_the_same_function():
+    sampler = samplers.find("beam")
+    first, same, other = (sampler.build(2, {"alpha": a}) for a in (0.5, 0.5, 0.6))
+    assert first is same is not other
+
+
+def test_no_groups_and_no_ngram_leave_the_choice_to_the_decoder():
+    sampler = samplers.find("diverse_beam")
+    keywords = sampler.build(2, sampler.complete({})).keywords
+    assert keywords["groups"] is None and keywords["ngram"] is None
+
+
+def test_parse_by_type():
+    assert samplers.parse("bottom_k", ["k=3", "then_p=1", "min_length=2"]) == {
+        "k": 3,
+        "then_p": 1.0,
+        "min_length": 2,
+    }
+    assert samplers.parse("dips", ["normalise=true", "mu=1,0,.5,1", "lam=1"]) == {
+        "normalise": True,
+        "mu": (1.0, 0.0, 0.5, 1.0),
+        "lam": 1.0,
+    }
+    assert samplers.parse("greedy", []) == {}
+
+
+def test_defaults_are_those_of_the_papers():
+    options = samplers.find("bottom_k").complete({"k": 4})
+    assert options["k"] == 4
+    assert (options["n_steps"], options["then_k"], options["then_p"]) == (1, 120, 0.95)
+    assert samplers.find("bottom_k").complete({})["k"] == 2
+    assert samplers.find("beam").complete({}) == {"alpha": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("sampler", "texts", "message"),
+    [
+        ("buttom_k", [], r"'buttom_k' is no sampler; did you mean 'bottom_k'"),
+        ("xyz", [], "'xyz' is no sampler; known: beam, bottom_k, dips"),
+        (
+            "bottom_k",
+            ["n_step=1"],
+            "sampler 'bottom_k' has no option 'n_step'; did you mean 'n_steps'",
+        ),
+        ("beam", ["k=1"], "sampler 'beam' has no option 'k'; known: alpha"),
+        ("bottom_k", ["k"], "option 'k': write it as name=value"),
+        ("bottom_k", ["k=1", "k=2"], "option 'k' comes twice"),
+        ("bottom_k", ["k=2.5"], "option k='2.5': expected a whole number such as 2"),
+        ("beam", ["alpha=big"], "option alpha='big': expected a number such as 0.6"),
+        ("dips", ["normalise=1"], "normalise='1': expected true or false"),
+        ("dips", ["mu=1,2,3"], r"as many numbers, .* such as \(1.0, 1.0, 1.0, 1.0\)"),
+        ("dips", ["mu=1,x"], "mu='1,x': expected as many numbers, with commas"),
+    ],
+)
+def test_wrong_options(sampler, texts, message):
+    with pytest.raises(UserError, match=message):
+        samplers.parse(sampler, texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "num", "options", "message"),
+    [
+        ("greedy", 2, {}, "'greedy' gives one output of each input, --num is 2"),
+        ("sampling", 1, {"temperature": 0.0}, r"temperature\(0.0\): must be positive"),
+        ("top_k_top_p", 1, {"p": 1.5}, r"top_p\(1.5\): the mass must lie in"),
+    ],
+)
+def test_options_out_of_range(name, num, options, message):
+    sampler = samplers.find(name)
+    with pytest.raises(UserError, match=message):
+        sampler.build(num, sampler.complete(options))

@@ -1,0 +1,171 @@
+"""The paraphrasing tasks: pairs by position, exact tokens, what is refused."""
+
+import json
+
+import pytest
+
+pytest.importorskip("seqio")
+
+import seqio
+
+import tasks.vocabulary
+from jaxaug.data import minisgd
+from jaxaug.errors import UserError
+from tasks import paraphrase
+
+LENGTHS = {"inputs": 32, "targets": 32}
+
+
+@pytest.fixture(scope="module")
+def registered(tmp_path_factory):
+    """The tasks of a small MiniSGD."""
+    root = tmp_path_factory.mktemp("paraphrase")
+    minisgd.write(root / "data", train_dialogues=5, dev_dialogues=2, test_dialogues=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAXAUG_DATA_DIR", str(root / "data"))
+        patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
+        for name in (
+            "JAXAUG_VOCABULARY",
+            "JAXAUG_VARIANTS_DIR",
+            "JAXAUG_PARAPHRASES",
+        ):
+            patch.delenv(name, raising=False)
+        patch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
+        patch.setattr(tasks.vocabulary, "_DEFAULT", tasks.vocabulary.FoundVocabulary())
+        paraphrase.register()
+        yield root / "data"
+
+
+def test_names_and_splits(registered):
+    splits = {
+        name: tuple(seqio.TaskRegistry.get(name).splits)
+        for name in seqio.TaskRegistry.names()
+    }
+    assert splits == {
+        "paraphrase_sgdx": ("train", "validation", "test"),
+        "paraphrase_aug": ("train",),
+    }
+
+
+def test_examples_are_the_pairs_in_tokens(registered):
+    task = seqio.TaskRegistry.get("paraphrase_aug")
+    examples = list(
+        task.get_dataset(LENGTHS, "train", shuffle=False).as_numpy_iterator()
+    )
+    expected = paraphrase.pairs(registered, registered / "variants/aug", "train")
+    words = tasks.vocabulary.default_vocabulary()
+    assert len(examples) == len(expected) > 300
+    assert ("rent a car", "hire a vehicle") in expected
+    for example, pair in zip(examples, expected, strict=True):
+        for name, text in zip(("inputs", "targets"), pair, strict=True):
+            tokens = example[name].tolist()
+            assert tokens[-1] == 1 and words.unk_id not in tokens
+            assert words.decode(tokens) == text
+
+
+def test_pairs_by_hand(sgd_tree, edit_json):
+    """A wording that equals the original but for case and spaces is left out."""
+    folder = sgd_tree / "sgd_x/data"
+
+    def reword(schema):
+        schema[0]["slots"][0]["description"] = "Where  the TRAIN goes"
+        schema[0]["slots"][2]["description"] = "Fare"
+        schema[0]["intents"][1]["description"] = "Buy a ticket"
+
+    edit_json(folder / "v1/train/schema.json", reword)
+    for version in range(3, 6):
+        (folder / f"v{version}/train/schema.json").unlink()
+    assert paraphrase.pairs(sgd_tree, folder, "train") == [
+        ("comfort on board", "comfort on board (wording 1)"),
+        ("cost of the ticket", "fare"),
+        ("pay for a seat", "buy a ticket"),
+        ("where the train goes", "where the train goes (wording 2)"),
+        ("comfort on board", "comfort on board (wording 2)"),
+        ("cost of the ticket", "cost of the ticket (wording 2)"),
+    ]
+
+
+def test_variants_of_another_shape_are_refused(sgd_tree, edit_json):
+    path = sgd_tree / "sgd_x/data/v2/train/schema.json"
+    edit_json(path, lambda schema: schema[0]["slots"].pop(0))
+    edit_json(
+        path, lambda schema: [i["required_slots"].clear() for i in schema[0]["intents"]]
+    )
+    edit_json(
+        path, lambda schema: [i["result_slots"].clear() for i in schema[0]["intents"]]
+    )
+    with pytest.raises(
+        UserError, match=f"{path}: services, slots or intents differ in number"
+    ):
+        paraphrase.pairs(sgd_tree, sgd_tree / "sgd_x/data", "train")
+
+
+def test_variants_that_say_the_same_are_refused(sgd_tree):
+    folder = sgd_tree / "sgd_x/data"
+    original = json.loads((sgd_tree / "train/schema.json").read_text())
+    for version in range(1, 6):
+        (folder / f"v{version}/train/schema.json").write_text(json.dumps(original))
+    with pytest.raises(UserError, match="no description of split 'train' otherwise"):
+        paraphrase.pairs(sgd_tree, folder, "train")
+
+
+@pytest.fixture
+def own_pairs(tmp_path, monkeypatch):
+    """Sixty inputs of two paraphrases each, named by the variable."""
+    path = tmp_path / "mine.tsv"
+    lines = [f"Input {n}\tparaphrase {k} of {n}" for n in range(60) for k in (1, 2)]
+    path.write_text("\n".join([*lines, lines[0], "same\tSame"]) + "\n")
+    monkeypatch.setenv("JAXAUG_PARAPHRASES", str(path))
+    monkeypatch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
+    return path
+
+
+def test_own_pairs_are_split_by_input(own_pairs, registered):
+    paraphrase.register(registered)
+    splits = {}
+    for split in ("train", "validation"):
+        source = seqio.TaskRegistry.get("paraphrase_mine").source
+        rows = source.get_dataset(split, shuffle=False).as_numpy_iterator()
+        splits[split] = [(r["inputs"].decode(), r["targets"].decode()) for r in rows]
+    every = splits["train"] + splits["validation"]
+    assert sorted(every) == sorted(
+        (f"input {n}", f"paraphrase {k} of {n}") for n in range(60) for k in (1, 2)
+    )
+    inputs = {split: {text for text, _ in rows} for split, rows in splits.items()}
+    assert not inputs["train"] & inputs["validation"]
+    assert 0 < len(inputs["validation"]) < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\tb\nonly one\n", r"line 2 has 1 columns, of which 0 are empty"),
+        ("a\t \n", r"line 1 has 2 columns, of which 1 are empty"),
+        ("a\tb\tc\n", "line 1 has 3 columns"),
+    ],
+)
+def test_own_pairs_of_another_form_are_refused(own_pairs, text, message):
+    own_pairs.write_text(text)
+    with pytest.raises(UserError, match=message):
+        paraphrase.pairs_of_file(own_pairs)
+
+
+def test_too_few_own_pairs_are_refused(own_pairs, registered):
+    own_pairs.write_text("a\tb\n")
+    paraphrase.register(registered)
+    source = seqio.TaskRegistry.get("paraphrase_mine").source
+    with pytest.raises(UserError, match="no pair for the validation split"):
+        source.get_dataset("validation", shuffle=False)
+
+
+def test_a_file_that_is_missing_or_badly_named_is_refused(
+    own_pairs, registered, monkeypatch
+):
+    monkeypatch.setenv("JAXAUG_PARAPHRASES", f"{own_pairs}.gone")
+    with pytest.raises(UserError, match=r"JAXAUG_PARAPHRASES\): no such file"):
+        paraphrase.register(registered)
+    own_pairs.rename(own_pairs.with_name("my-own.tsv"))
+    monkeypatch.setenv("JAXAUG_PARAPHRASES", str(own_pairs.with_name("my-own.tsv")))
+    monkeypatch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
+    with pytest.raises(UserError, match="'my-own' becomes part of a task name"):
+        paraphrase.register(registered)
