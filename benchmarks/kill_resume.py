@@ -25,8 +25,8 @@ import numpy as np
 from flax import traverse_util
 from t5x import checkpoints
 
-# A line of progress or of an evaluation after the first step.
-_STEP = re.compile(rb"^step [1-9]", re.MULTILINE)
+# A line of progress, or that an evaluation ended and training goes on.
+_STEP = re.compile(rb"^step \d.*(inference eval|steps/s)", re.MULTILINE)
 
 
 def command(options: argparse.Namespace, model_dir: Path) -> list[str]:
