@@ -36,6 +36,9 @@ Four = tuple[float, float, float, float]
 OVERLAP_WEIGHTS: Weights = (1 / 3, 1 / 2, 1.0)
 DISTINCT_WEIGHTS: Weights = (1.0, 1 / 2, 1 / 3)
 MU: Four = (1.0, 1.0, 1.0, 1.0)
+# F grows with every n-gram, so it prefers whatever has not ended: chosen by F alone at
+# every step, outputs run on to the length limit.
+PROBABILITY = 0.3
 
 
 class _Terms(flax.struct.PyTreeNode):
@@ -358,7 +361,7 @@ def decode(
     embedding_table: Float[Array, "vocab d"] | None = None,
     embeddings: Float[Array, "vocab d"] | None = None,
     lam: float = 0.5,
-    probability: float = 1.0,
+    probability: float = PROBABILITY,
     overlap_weights: Weights = OVERLAP_WEIGHTS,
     distinct_weights: Weights = DISTINCT_WEIGHTS,
     mu: Four = MU,

@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import flax
 import gin
+import jax
 from etils import epath
 from gin import config_parser
 from t5x import checkpoints, models
@@ -40,7 +42,7 @@ def load(folder: epath.PathLike) -> Run:
 
     Raises:
       UserError: there is no configuration, it does not resolve or holds no
-        encoder-decoder, or there is no whole checkpoint.
+        encoder-decoder, there is no whole checkpoint, or it is of another model.
     """
     path = epath.Path(folder)
     root, step = path, None
@@ -59,7 +61,35 @@ def load(folder: epath.PathLike) -> Run:
         if not getattr(error, "user_error", False):
             raise
         raise UserError(f"{error} {_FIX}") from error
+    _check_shapes(model, state["target"], root)
     return Run(model, state["target"], step)
+
+
+def _check_shapes(
+    model: models.EncoderDecoderModel, params: Mapping[str, Any], root: epath.Path
+) -> None:
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    expected = jax.eval_shape(
+        lambda: model.get_initial_variables(
+            jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
+        )["params"]
+    )
+    wanted, found = (
+        {path: tuple(leaf.shape) for path, leaf in _flat(tree).items()}
+        for tree in (expected, params)
+    )
+    for path in sorted(wanted.keys() | found.keys()):
+        if wanted.get(path) != found.get(path):
+            raise UserError(
+                f"{root}: the checkpoint has {path} of shape {found.get(path)}, the model "
+                f"of its {_CONFIG} wants {wanted.get(path)}. If they differ in the "
+                "vocabulary, set $JAXAUG_VOCABULARY or $JAXAUG_DATA_DIR as they were in "
+                "training."
+            )
+
+
+def _flat(tree: Any) -> dict[str, Any]:
+    return flax.traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
 
 
 def configured(model: Any) -> Any:

@@ -221,7 +221,7 @@ def _diverse_beam(
 def _dips(
     *,
     lam: float = 0.5,
-    probability: float = 1.0,
+    probability: float = dips.PROBABILITY,
     mu: dips.Four = dips.MU,
     rbf_sigma: float = 1.0,
     normalise: bool = False,

@@ -49,7 +49,7 @@ def ssr_value(candidates, source, scores):
 
 SELECTORS = {
     "dips": (
-        functools.partial(dips.decode, embeddings=EMBEDDINGS, lam=0.3),
+        functools.partial(dips.decode, embeddings=EMBEDDINGS, lam=0.3, probability=1.0),
         dips_value,
     ),
     "dpp": (functools.partial(dpp.decode, quality=2.0), dpp_value),

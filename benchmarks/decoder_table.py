@@ -1,0 +1,227 @@
+"""Outputs of every decoder on real text, as tables for the docs.
+
+    python benchmarks/decoder_table.py --data_dir SGD --text_dir TEXT --work_dir WORK
+
+trains a small T5 from nothing on real paraphrases (those of Persona-Chat traits that the
+authors of PCC released, BLEURT of 0.5 and more, and the rewordings of SGD-X of the
+training and development schemas), then rewords 50 slot and intent descriptions of the
+test schema and 50 persona sentences of the ConvAI2 validation set, none of which it
+trained on, with `jaxaug paraphrase`, five outputs of each decoder (greedy has one). It
+writes `docs/decoders.md` (diversity and similarity) and one page of outputs for each of
+the two sets. A model that is in WORK already is used again; `--model` names another.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+
+from jaxaug.data.schema import read_schema
+from jaxaug.formats.records import clean
+from jaxaug.metrics import diversity, similarity
+from jaxaug.paraphrase.run import paraphrase
+from jaxaug.paraphrase.samplers import SAMPLERS
+
+LEAST_BLEURT = 0.5
+INPUTS, OUTPUTS = 50, 5
+VOCABULARY_SIZE = 3000
+ORDERS = range(1, 7)
+PERSONA = re.compile(r"\d+ your persona: (.*)")
+NAMES = {"schema": "schema descriptions", "persona": "persona sentences"}
+
+
+def descriptions(schema_path: Path) -> list[str]:
+    """Those of slots and intents, in order, each once."""
+    found = [
+        clean(item.description, True)
+        for service in read_schema(schema_path).services
+        for item in (*service.slots, *service.intents)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def persona_sentences(text_dir: Path) -> list[str]:
+    path = text_dir / "personachat" / "valid_self_original_no_cands.txt"
+    matches = map(PERSONA.match, path.read_text(encoding="utf-8").splitlines())
+    return list(dict.fromkeys(clean(m[1], True) for m in matches if m))
+
+
+def training_pairs(data_dir: Path, text_dir: Path) -> list[tuple[str, str]]:
+    """(input, paraphrase) of Persona-Chat and of the schemas, without the test inputs."""
+    held_out = set(persona_sentences(text_dir))
+    pairs: dict[tuple[str, str], None] = {}
+    path = text_dir / "pcc" / "persona_paraphrases.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        source = clean(record["trait"], True)
+        for candidate in record["paraphrases"]:
+            text = clean(candidate["text"], True)
+            score = candidate["score"]
+            if score is None or score < LEAST_BLEURT or source in held_out:
+                continue
+            if text and text.rstrip(" .") != source.rstrip(" ."):
+                pairs[source, text] = None
+    for split in ("train", "dev"):
+        original = _ordered(data_dir / split / "schema.json")
+        for variant in sorted((data_dir / "sgd_x" / "data").glob("v*")):
+            reworded = _ordered(variant / split / "schema.json")
+            for pair in zip(original, reworded, strict=True):
+                if pair[0] != pair[1]:
+                    pairs[pair] = None
+    found = list(pairs)
+    random.Random(0).shuffle(found)  # The shuffle of training holds a part at a time.
+    return found
+
+
+def _ordered(schema_path: Path) -> list[str]:
+    return [
+        clean(item.description, True)
+        for service in read_schema(schema_path).services
+        for item in (*service.slots, *service.intents)
+    ]
+
+
+def train(options: argparse.Namespace, work: Path) -> Path:
+    """The folder of a trained model."""
+    model_dir = work / "model"
+    pairs = training_pairs(options.data_dir, options.text_dir)
+    (work / "real.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(text for pair in pairs for text in pair),
+        model_prefix=str(work / "pieces"),
+        vocab_size=VOCABULARY_SIZE,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=2,
+    )
+    bindings = {
+        "TASK": "'paraphrase_real'",
+        "EVAL_TASK": "'paraphrase_real'",
+        "TRAIN_STEPS": options.steps,
+        "EVAL_PERIOD": options.steps // 4,
+        "BATCH_SIZE": 64,
+        "MODEL_DIR": f"'{model_dir}'",
+    }
+    print(f"{len(pairs)} pairs, {options.steps} steps", flush=True)
+    subprocess.run(
+        [sys.executable, "-m", "t5x.train", "--gin_file=configs/paraphrase_minisgd.gin"]
+        + [f"--gin.{name}={value}" for name, value in bindings.items()],
+        check=True,
+    )
+    return model_dir
+
+
+def outputs_of(path: Path) -> list[list[str]]:
+    """The outputs of each input, best first."""
+    groups: dict[int, list[str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        groups.setdefault(record["line"], []).append(record["output"])
+    return [groups[line] for line in sorted(groups)]
+
+
+def figures(inputs: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[str]:
+    """Means over the inputs: distinct-1..6, self-BLEU, BLEU and Jaccard to the input."""
+
+    def mean(values: list[float | None], form: str) -> str:
+        defined = [value for value in values if value is not None]
+        return format(np.mean(defined), form) if defined else "-"
+
+    pairs = [(s, t) for s, texts in zip(inputs, outputs, strict=True) for t in texts]
+    return [
+        *(mean([diversity.distinct(t, n) for t in outputs], ".3f") for n in ORDERS),
+        mean([diversity.self_bleu(texts) for texts in outputs], ".1f"),
+        mean([100 * similarity.bleu(text, source) for source, text in pairs], ".1f"),
+        mean([similarity.jaccard(text, source) for source, text in pairs], ".3f"),
+        str(sum(text == source for source, text in pairs)),
+    ]
+
+
+def row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def page(
+    title: str, inputs: Sequence[str], outputs: dict[str, list[list[str]]], note: str
+) -> str:
+    """Five outputs of each decoder for every input."""
+    lines = [f"# Outputs of every decoder: {title}", "", note, ""]
+    for index, source in enumerate(inputs):
+        lines += [f"**{index + 1}. {source}**", ""]
+        lines += [row(["decoder", *map(str, range(1, OUTPUTS + 1))])]
+        lines += ["|" + "---|" * (OUTPUTS + 1)]
+        for name, groups in outputs.items():
+            texts = list(groups[index])
+            lines += [row([name, *texts, *[""] * (OUTPUTS - len(texts))])]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data_dir", type=Path, required=True)
+    parser.add_argument("--text_dir", type=Path, required=True)
+    parser.add_argument("--work_dir", type=Path, required=True)
+    parser.add_argument("--docs", type=Path, default=Path("docs"))
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--model", help="of `jaxaug paraphrase`, in place of training")
+    parser.add_argument("--note", default="", help="a line for the head of the page")
+    options = parser.parse_args()
+    work = options.work_dir
+    work.mkdir(parents=True, exist_ok=True)
+    options.docs.mkdir(exist_ok=True)
+
+    known = set(descriptions(options.data_dir / "train" / "schema.json"))
+    known |= set(descriptions(options.data_dir / "dev" / "schema.json"))
+    rng = random.Random(0)
+    candidates = descriptions(options.data_dir / "test" / "schema.json")
+    sets = {
+        "schema": rng.sample([t for t in candidates if t not in known], INPUTS),
+        "persona": rng.sample(persona_sentences(options.text_dir), INPUTS),
+    }
+    model = options.model or str(work / "model")
+    # Both the training and the model that it makes find data and vocabulary there.
+    os.environ |= {
+        "JAXAUG_DATA_DIR": str(options.data_dir),
+        "JAXAUG_PARAPHRASES": str(work / "real.tsv"),
+        "JAXAUG_VOCABULARY": str(work / "pieces.model"),
+    }
+    if not options.model and not (work / "model" / "config.gin").exists():
+        train(options, work)
+
+    head = ["decoder", *(f"distinct-{n}" for n in ORDERS), "self-BLEU"]
+    head += ["BLEU to input", "Jaccard to input", "copies"]
+    lines = [f"# Decoders on real text\n\n{options.note}\n"]
+    for name, inputs in sets.items():
+        (work / f"{name}.txt").write_text("\n".join(inputs) + "\n")
+        outputs = {}
+        for sampler, entry in SAMPLERS.items():
+            path = work / f"{name}-{sampler}.jsonl"
+            num = 1 if entry.single else OUTPUTS
+            paraphrase(
+                work / f"{name}.txt", path, model=model, sampler=sampler, num=num,
+                max_length=32,
+            )  # fmt: skip
+            outputs[sampler] = outputs_of(path)
+        title = f"{INPUTS} {NAMES[name]}"
+        lines += [f"## {title}", "", row(head), "|" + "---|" * len(head)]
+        lines += [row([s, *figures(inputs, texts)]) for s, texts in outputs.items()]
+        lines += ["", f"All outputs: [decoders_{name}.md](decoders_{name}.md).", ""]
+        text = page(title, inputs, outputs, options.note)
+        (options.docs / f"decoders_{name}.md").write_text(text)
+    (options.docs / "decoders.md").write_text("\n".join(lines))
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
