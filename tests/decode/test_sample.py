@@ -57,7 +57,7 @@ def options(**given):
 @pytest.mark.parametrize(
     ("chain", "batch", "decodes"),
     [(GREEDY, 1, 1), (GREEDY, 7, 1), (GREEDY, 7, 3), ((), 7, 3)],
-    ids=str,
+    ids=["greedy-1-1", "greedy-7-1", "greedy-7-3", "pure-7-3"],
 )
 def test_scripted_tokens(batch, decodes, chain):
     """Even pure sampling has no choice where one token has nearly all the mass."""
