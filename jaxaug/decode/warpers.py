@@ -202,10 +202,11 @@ def _scatter(
 
 def _among_top(logits: Logits, k: int) -> Bool[Array, "rows vocab"]:
     """The k largest, ties to the lowest index."""
-    # Without the barrier XLA merges the slices below with those inside of top_k, no
-    # longer sees what it is, and sorts the whole row: on a CPU seventy times as slow.
-    values, indices = lax.optimization_barrier(lax.top_k(logits, k))
-    least, last = values[:, -1:], indices[:, -1:]
+    values, indices = lax.top_k(logits, k)
+    # Not the last column of each: XLA merges that slice with the one inside of top_k, no
+    # longer sees what it is, and sorts the whole row, on a CPU seventy times as slow.
+    least = jnp.min(values, axis=-1, keepdims=True)
+    last = jnp.max(jnp.where(values == least, indices, -1), axis=-1, keepdims=True)
     column = jnp.arange(logits.shape[-1])
     return (logits > least) | ((logits == least) & (column <= last))
 
