@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+# To compile the small programs of tests costs more than to run them. Programs that
+# tests start inherit this.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
@@ -17,6 +21,65 @@ def real_data() -> Path:
     if not folder:
         pytest.skip("real data is not there: JAXAUG_REAL_DATA is unset")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a Llama with random weights, which reads and writes bytes.
+
+    Ids are 0 `<|begin|>`, 1 `<|end|>` (special), then the 256 bytes.
+    """
+    import numpy as np
+    import tokenizers
+    from tokenizers import decoders, models, pre_tokenizers
+
+    from jaxaug.models import llama
+    from jaxaug.models.weights import export, families
+
+    folder = tmp_path_factory.mktemp("tiny_lm") / "model"
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    names = ["<|begin|>", "<|end|>", *alphabet]
+    bpe = models.BPE(vocab={name: i for i, name in enumerate(names)}, merges=[])
+    backend = tokenizers.Tokenizer(bpe)
+    backend.add_special_tokens(names[:2])
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    made = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    backend.save(str(made))
+
+    config = llama.Config(
+        vocab_size=len(names),
+        emb_dim=16,
+        num_layers=1,
+        num_heads=2,
+        head_dim=8,
+        mlp_dim=24,
+        num_kv_heads=1,
+        tie_embeddings=True,
+    )
+    hf_config = llama.to_hf(config) | {"bos_token_id": 0, "eos_token_id": 1}
+    family = families.of_config(hf_config, "tiny")
+    shapes = family.variables(family.build(config))["params"]
+    rng = np.random.default_rng(0)
+    params = _drawn(shapes, rng)
+    # A line break is likely, so that some outputs end early.
+    table = params["decoder"]["token_embedder"]["embedding"]
+    table[names.index("\u010a")] *= 2.5
+    export.write(
+        folder,
+        params,
+        family.key_map(config),
+        hf_config,
+        export.Card(name="tiny", source="random"),
+        {"tokenizer.json": made},
+    )
+    return folder
+
+
+def _drawn(shapes: Any, rng: Any) -> Any:
+    if hasattr(shapes, "items"):
+        return {name: _drawn(part, rng) for name, part in shapes.items()}
+    return 0.5 * rng.standard_normal(shapes.shape).astype("float32")
 
 
 @pytest.fixture

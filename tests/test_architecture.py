@@ -19,6 +19,8 @@ UPSTREAM_NAMES = {
     "jaxaug/models": {
         "t5x.checkpoints",
         "t5x.models",
+        "t5x.partitioning",
+        "t5x.train_state",
         "t5x.examples.t5.network",
         "t5x.examples.t5.layers",
     },

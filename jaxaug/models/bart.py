@@ -1,0 +1,435 @@
+"""BART, Pegasus and Marian: encoder-decoders that differ in a few flags.
+
+BART (Lewis et al. 2020) has learned positions, a norm on the embedding and norms after
+each residual; Pegasus (Zhang et al. 2020) sinusoidal positions and norms before each
+half of a block; Marian (Junczys-Dowmunt et al. 2018) sinusoidal positions and norms
+after. All tie the output matrix to the embedding and add a bias to the logits.
+"""
+
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import param_with_axes, with_sharding_constraint
+from jax import lax
+from jaxtyping import Array, Float, Int, Shaped
+from t5x.examples.t5 import layers as t5_layers
+
+from jaxaug.errors import UserError
+from jaxaug.models import layers
+from jaxaug.models.bart_config import IGNORED, Config, key_map, to_hf
+
+__all__ = ["IGNORED", "NETWORK", "Bart", "Config", "key_map", "to_hf"]
+
+Tokens = Int[Array, "batch length"]
+Inputs = Int[Array, "batch input_length"]
+Activations = Float[Array, "batch length emb"]
+Encoded = Float[Array, "batch input_length emb"]
+Logits = Float[Array, "batch length vocab"]
+
+_NORM_EPSILON = 1e-5
+# The logical axis of a classifier's few outputs: one that no rule shards.
+_LABELS = "kv"
+
+
+def _norm(config: Config, name: str) -> layers.LayerNorm:
+    return layers.LayerNorm(_NORM_EPSILON, config.dtype, name=name)
+
+
+def _attention(config: Config, heads: int, name: str) -> layers.Attention:
+    return layers.Attention(
+        num_heads=heads,
+        head_dim=config.emb_dim // heads,
+        qkv_bias=True,
+        out_bias=True,
+        dropout_rate=config.attention_dropout_rate,
+        dtype=config.dtype,
+        name=name,
+    )
+
+
+class _Block(nn.Module):
+    """What the blocks of both sides share: a residual with its norm, and the MLP."""
+
+    config: Config
+    deterministic: bool
+
+    def before(self, name: str, x: Activations) -> Activations:
+        return _norm(self.config, name)(x) if self.config.pre_norm else x
+
+    def after(self, name: str, x: Activations, y: Activations) -> Activations:
+        config = self.config
+        y = nn.Dropout(config.dropout_rate)(y, deterministic=self.deterministic)
+        x = x + y
+        if not config.pre_norm:
+            x = _norm(config, name)(x)
+        return with_sharding_constraint(x, ("batch", "length", "embed"))
+
+    def mlp(self, x: Activations, mlp_dim: int) -> Activations:
+        config = self.config
+        y = layers.Mlp(
+            mlp_dim,
+            activation=config.activation,
+            dropout_rate=config.activation_dropout_rate,
+            dtype=config.dtype,
+            name="mlp",
+        )(self.before("mlp_norm", x), deterministic=self.deterministic)
+        return self.after("mlp_norm", x, y)
+
+
+class EncoderBlock(_Block):
+    """Self-attention and MLP."""
+
+    @nn.compact
+    def __call__(self, x: Activations, mask: layers.Mask) -> Activations:
+        config = self.config
+        y = self.before("attention_norm", x)
+        y = _attention(config, config.num_encoder_heads, "attention")(
+            y, y, mask, deterministic=self.deterministic
+        )
+        x = self.after("attention_norm", x, y)
+        return self.mlp(x, config.encoder_mlp_dim)
+
+
+class DecoderBlock(_Block):
+    """Causal self-attention, cross-attention and MLP."""
+
+    decode: bool
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Activations,
+        encoded: Encoded,
+        mask: layers.Mask | None,
+        cross_mask: layers.Mask,
+    ) -> Activations:
+        config, fixed = self.config, self.deterministic
+        heads = config.num_decoder_heads
+        y = self.before("self_attention_norm", x)
+        y = _attention(config, heads, "self_attention")(
+            y, y, mask, decode=self.decode, deterministic=fixed
+        )
+        x = self.after("self_attention_norm", x, y)
+        y = self.before("cross_attention_norm", x)
+        y = _attention(config, heads, "cross_attention")(
+            y, encoded, cross_mask, decode=self.decode, deterministic=fixed, cross=True
+        )
+        x = self.after("cross_attention_norm", x, y)
+        return self.mlp(x, config.decoder_mlp_dim)
+
+
+class _Side(nn.Module):
+    """What encoder and decoder share: embedded tokens with positions, the last norm."""
+
+    config: Config
+    token_embedder: nn.Module
+
+    def embed(
+        self, tokens: Tokens, positions: Int[Array, "#rows length"], fixed: bool
+    ) -> Activations:
+        config = self.config
+        x = self.token_embedder(tokens)
+        if config.scale_embedding:
+            x = x * jnp.sqrt(config.emb_dim).astype(x.dtype)
+        x = x + self._embed_positions(positions)
+        if config.embedding_norm:
+            x = _norm(config, "embedding_norm")(x)
+        return nn.Dropout(config.dropout_rate)(x, deterministic=fixed)
+
+    def _embed_positions(self, positions: Int[Array, "#rows length"]) -> Activations:
+        config = self.config
+        if config.learned_positions:
+            # The table has two rows more than there are positions.
+            return layers.LearnedPositions(
+                config.num_positions + 2,
+                config.emb_dim,
+                offset=2,
+                dtype=config.dtype,
+                name="position_embedder",
+            )(positions)
+        length = positions.shape[-1]
+        if length > config.num_positions:
+            raise UserError(
+                f"the model has {config.num_positions} positions, but the sequences are "
+                f"{length} long: shorten them (task_feature_lengths)"
+            )
+        table = layers.sinusoidal_positions(config.num_positions, config.emb_dim)
+        return jnp.asarray(table, config.dtype)[positions]
+
+    def last_norm(self, x: Activations) -> Activations:
+        return _norm(self.config, "norm")(x) if self.config.pre_norm else x
+
+
+class Encoder(_Side):
+    """Embedding and blocks."""
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Tokens,
+        positions: Tokens | None,
+        mask: layers.Mask,
+        deterministic: bool,
+    ) -> Activations:
+        if positions is None:
+            positions = jnp.arange(tokens.shape[1])[None]
+        x = self.embed(tokens, positions, deterministic)
+        for i in range(self.config.num_encoder_layers):
+            block = EncoderBlock(self.config, deterministic, name=f"layers_{i}")
+            x = block(x, mask)
+        return self.last_norm(x)
+
+
+class Decoder(_Side):
+    """Embedding and blocks; with `decode` a position counter and caches."""
+
+    @nn.compact
+    def __call__(
+        self,
+        encoded: Encoded,
+        tokens: Tokens,
+        positions: Tokens | None,
+        mask: layers.Mask | None,
+        cross_mask: layers.Mask,
+        deterministic: bool,
+        decode: bool,
+    ) -> Activations:
+        counter = layers.Positions(name="positions")
+        x = self.embed(tokens, counter(tokens, positions, decode=decode), deterministic)
+        for i in range(self.config.num_decoder_layers):
+            block = DecoderBlock(self.config, deterministic, decode, name=f"layers_{i}")
+            x = block(x, encoded, mask, cross_mask)
+        return self.last_norm(x)
+
+
+class Bart(nn.Module):
+    """The encoder-decoder, with the methods of `t5x.examples.t5.network.Transformer`.
+
+    Where the configuration names labels it has a classifier (`classify`) and no logits
+    bias, as BART-large-MNLI.
+    """
+
+    config: Config
+
+    def setup(self) -> None:
+        config = self.config
+        self.token_embedder = self._embedder(config.vocab_size)
+        # Marian may have a vocabulary for each side; the first is the encoder's.
+        target_embedder = self.token_embedder
+        if config.decoder_vocab_size is not None:
+            target_embedder = self._embedder(config.decoder_vocab_size)
+        self.target_embedder = target_embedder
+        self.encoder = Encoder(config, self.token_embedder)
+        self.decoder = Decoder(config, self.target_embedder)
+        if config.logits_bias:
+            self.final_logits_bias = param_with_axes(
+                "final_logits_bias",
+                nn.initializers.zeros,
+                (config.decoder_vocab_size or config.vocab_size,),
+                jnp.float32,
+                axes=("vocab",),
+            )
+        if config.labels:
+            self.dense = layers.Linear(
+                config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
+            )
+            self.output = layers.Linear(
+                len(config.labels), ("embed", _LABELS), use_bias=True
+            )
+
+    def _embedder(self, size: int) -> layers.Embed:
+        config = self.config
+        return layers.Embed(
+            size,
+            config.emb_dim,
+            dtype=config.dtype,
+            id_offset=config.id_offset,
+            bos_token_id=config.decoder_start_token_id,
+        )
+
+    def encode(
+        self,
+        encoder_input_tokens: Tokens,
+        encoder_segment_ids: Tokens | None = None,
+        enable_dropout: bool = True,
+        encoder_positions: Tokens | None = None,
+    ) -> Activations:
+        """Encodes inputs in which 0 is padding; segments do not see each other.
+
+        Raises:
+            UserError: the sequences are longer than the model has positions.
+        """
+        is_token = encoder_input_tokens > 0
+        mask = t5_layers.make_attention_mask(is_token, is_token)
+        if encoder_segment_ids is not None:
+            mask = mask * _same_segment(encoder_segment_ids, encoder_segment_ids)
+        return self.encoder(
+            encoder_input_tokens, encoder_positions, mask, not enable_dropout
+        )
+
+    def decode(
+        self,
+        encoded: Encoded,
+        encoder_input_tokens: Inputs,
+        decoder_input_tokens: Tokens,
+        decoder_target_tokens: Tokens,
+        encoder_segment_ids: Inputs | None = None,
+        decoder_segment_ids: Tokens | None = None,
+        decoder_positions: Tokens | None = None,
+        enable_dropout: bool = True,
+        decode: bool = False,
+        max_decode_length: int | None = None,
+    ) -> Logits:
+        """Float32 logits of the target tokens given the encoded inputs.
+
+        Args:
+            encoded: output of `encode`.
+            encoder_input_tokens: show which positions of `encoded` are padding.
+            decoder_input_tokens: the targets shifted right, 0 first, which stands for
+                `decoder_start_token_id`; one column in a decoding step.
+            decoder_target_tokens: show which positions are padding, unless `decode`.
+            encoder_segment_ids: for packed inputs.
+            decoder_segment_ids: for packed targets.
+            decoder_positions: for packed targets.
+            enable_dropout: needs the random stream "dropout".
+            decode: whether to create the collection `cache` or, if it is given, to take
+                one step (see `layers.Attention`).
+            max_decode_length: not needed, since the cache knows its length; part of the
+                interface.
+
+        Raises:
+            UserError: segment ids come together with `decode`, or of one side only, or
+                the sequences are longer than the model has positions.
+        """
+        del max_decode_length
+        if (encoder_segment_ids is None) != (decoder_segment_ids is None):
+            raise UserError(
+                "segment ids of one side only: inputs and targets are packed together, "
+                "so give both or neither"
+            )
+        if decode and encoder_segment_ids is not None:
+            raise UserError(
+                "decode=True works on one example a row: leave out the segment ids and "
+                "decode from data that is not packed"
+            )
+        hidden = self._decode(
+            encoded,
+            encoder_input_tokens,
+            decoder_input_tokens,
+            decoder_target_tokens,
+            encoder_segment_ids,
+            decoder_segment_ids,
+            decoder_positions,
+            enable_dropout,
+            decode,
+        )
+        config = self.config
+        logits = self.target_embedder.attend(hidden)
+        if config.logits_bias:
+            # A constant of the published model, which its trainers do not touch either.
+            logits = logits + lax.stop_gradient(self.final_logits_bias)
+        if decode and config.never_pad:
+            logits = logits.at[..., config.pad_token_id].set(layers.MASKED)
+        return layers.shift_logits(logits, config.id_offset)
+
+    def _decode(
+        self,
+        encoded: Encoded,
+        encoder_input_tokens: Inputs,
+        decoder_input_tokens: Tokens,
+        decoder_target_tokens: Tokens,
+        encoder_segment_ids: Inputs | None,
+        decoder_segment_ids: Tokens | None,
+        decoder_positions: Tokens | None,
+        enable_dropout: bool,
+        decode: bool,
+    ) -> Activations:
+        is_query = decoder_target_tokens > 0
+        mask = None
+        if decode:
+            is_query = jnp.ones_like(is_query)
+        else:
+            mask = t5_layers.make_decoder_mask(
+                decoder_target_tokens,
+                jnp.float32,
+                decoder_segment_ids=decoder_segment_ids,
+            )
+        cross_mask = t5_layers.make_attention_mask(is_query, encoder_input_tokens > 0)
+        if encoder_segment_ids is not None and decoder_segment_ids is not None:
+            cross_mask = cross_mask * _same_segment(
+                decoder_segment_ids, encoder_segment_ids
+            )
+        return self.decoder(
+            encoded,
+            decoder_input_tokens,
+            decoder_positions,
+            mask,
+            cross_mask,
+            not enable_dropout,
+            decode,
+        )
+
+    def __call__(
+        self,
+        encoder_input_tokens: Inputs,
+        decoder_input_tokens: Tokens,
+        decoder_target_tokens: Tokens,
+        encoder_segment_ids: Inputs | None = None,
+        decoder_segment_ids: Tokens | None = None,
+        encoder_positions: Inputs | None = None,
+        decoder_positions: Tokens | None = None,
+        *,
+        enable_dropout: bool = True,
+        decode: bool = False,
+    ) -> Logits:
+        """`decode` of `encode`; the arguments are explained there."""
+        encoded = self.encode(
+            encoder_input_tokens, encoder_segment_ids, enable_dropout, encoder_positions
+        )
+        if self.is_initializing() and self.config.labels:
+            # Parameters come into being when they are used.
+            self.output(self.dense(encoded[:, 0]))
+        return self.decode(
+            encoded,
+            encoder_input_tokens,
+            decoder_input_tokens,
+            decoder_target_tokens,
+            encoder_segment_ids,
+            decoder_segment_ids,
+            decoder_positions,
+            enable_dropout,
+            decode,
+        )
+
+    def classify(
+        self, tokens: Tokens, *, enable_dropout: bool = False
+    ) -> Float[Array, "batch labels"]:
+        """Float32 logits of `config.labels`.
+
+        The decoder reads the inputs too, shifted right; its state at the last token of
+        a row, which must be the end of sequence, goes through two dense layers.
+
+        Raises:
+            UserError: the configuration names no labels.
+        """
+        if not self.config.labels:
+            raise UserError(
+                "this model has no classifier: take weights whose config.json names an "
+                "architecture ...ForSequenceClassification"
+            )
+        encoded = self.encode(tokens, enable_dropout=enable_dropout)
+        shifted = jnp.pad(tokens, ((0, 0), (1, 0)))[:, :-1]
+        hidden = self._decode(
+            encoded, tokens, shifted, tokens, None, None, None, enable_dropout, False
+        )
+        last = jnp.maximum(jnp.sum(tokens > 0, axis=1) - 1, 0)
+        x = jnp.take_along_axis(hidden, last[:, None, None], axis=1)[:, 0]
+        return self.output(jnp.tanh(self.dense(x)).astype(jnp.float32))
+
+
+def _same_segment(
+    queries: Tokens, keys: Inputs
+) -> Shaped[Array, "batch 1 length input_length"]:
+    return t5_layers.make_attention_mask(queries, keys, jnp.equal)
+
+
+NETWORK = Bart

@@ -1,0 +1,295 @@
+"""Configuration and key map of BART, Pegasus and Marian; the network stands in `bart`."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxaug.errors import UserError
+from jaxaug.models import hf_config, layers
+from jaxaug.models.weights.keymap import (
+    Weight,
+    bias_heads,
+    heads_in,
+    heads_out,
+    identity,
+    transposed,
+)
+
+# Sinusoidal tables, which some files store, and versions of fairseq. (Learned tables are
+# in the key map.)
+IGNORED = (
+    r"(model\.)?(encoder|decoder)\.embed_positions\.weight",
+    r"(model\.)?(encoder|decoder)\.version",
+)
+
+# Flags by `model_type`, and the flags of old config.json files that say the same.
+_FAMILIES: Mapping[str, Mapping[str, bool]] = {
+    "bart": {"learned_positions": True, "pre_norm": False, "embedding_norm": True},
+    "pegasus": {"learned_positions": False, "pre_norm": True, "embedding_norm": False},
+    "marian": {"learned_positions": False, "pre_norm": False, "embedding_norm": False},
+}
+_OLD_FLAGS = {
+    "normalize_before": "pre_norm",
+    "add_final_layer_norm": "pre_norm",
+    "normalize_embedding": "embedding_norm",
+}
+_ARCHITECTURES = {
+    "bart": {
+        "BartForConditionalGeneration": "lm",
+        "BartModel": "none",
+        "BartForSequenceClassification": "classifier",
+    },
+    "pegasus": {"PegasusForConditionalGeneration": "lm"},
+    "marian": {"MarianMTModel": "lm"},
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Sizes and options.
+
+    Attributes:
+        family: "bart", "pegasus" or "marian", the `model_type` of config.json.
+        vocab_size: rows of the embedding.
+        emb_dim: width of the model.
+        num_encoder_layers: blocks of the encoder.
+        num_decoder_layers: blocks of the decoder.
+        num_encoder_heads: heads of the encoder, each emb_dim / num_encoder_heads wide.
+        num_decoder_heads: heads of the decoder.
+        encoder_mlp_dim: width of the hidden layers of the encoder's MLPs.
+        decoder_mlp_dim: of the decoder's.
+        num_positions: longest sequence.
+        learned_positions: whether positions have a table; else they are sinusoidal.
+        pre_norm: whether norms stand before attention and MLP, with one more at the end
+            of each side; else they follow the residual.
+        embedding_norm: whether the embedded tokens are normalised.
+        scale_embedding: whether they are multiplied by sqrt(emb_dim).
+        logits_bias: whether the logits have a bias.
+        decoder_vocab_size: rows of the decoder's own embedding; None if both sides share
+            one.
+        labels: names of the classifier's outputs, if there is one.
+        activation: by its Hugging Face name (`layers.ACTIVATIONS`).
+        dropout_rate: after the embedding and after each part of a block.
+        attention_dropout_rate: of the attention weights.
+        activation_dropout_rate: on the hidden layers of the MLPs.
+        dtype: of activations; parameters, statistics and logits are float32.
+        id_offset: 0 if token ids are those of the published vocabulary, 1 if they are
+            larger by 1, which leaves 0 to T5X (see `layers.Embed`).
+        decoder_start_token_id: row of the embedding for the 0 before the first target.
+        pad_token_id: row of the padding, which no id needs where `id_offset` is 1.
+        never_pad: whether decoding cannot choose that row.
+    """
+
+    family: str
+    vocab_size: int
+    emb_dim: int
+    num_encoder_layers: int
+    num_decoder_layers: int
+    num_encoder_heads: int
+    num_decoder_heads: int
+    encoder_mlp_dim: int
+    decoder_mlp_dim: int
+    num_positions: int = 1024
+    learned_positions: bool = True
+    pre_norm: bool = False
+    embedding_norm: bool = True
+    scale_embedding: bool = False
+    logits_bias: bool = True
+    decoder_vocab_size: int | None = None
+    labels: tuple[str, ...] = ()
+    activation: str = "gelu"
+    dropout_rate: float = 0.1
+    attention_dropout_rate: float = 0.0
+    activation_dropout_rate: float = 0.0
+    dtype: Any = jnp.float32
+    id_offset: int = 0
+    decoder_start_token_id: int = 0
+    pad_token_id: int = 0
+    never_pad: bool = False
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> "Config":
+        """The configuration of a published model, from the contents of config.json.
+
+        `id_offset` is 0 where the published padding is 0 already (Pegasus), else 1.
+
+        Raises:
+            UserError: another architecture, missing sizes or an unsupported option.
+        """
+        family = config.get("model_type", "")
+        head = _head(config, family)
+        flags = _FAMILIES[family]
+        hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
+        hf_config.refuse(config, {"tie_word_embeddings": True})
+        layers.activation(config.get("activation_function", "gelu"))
+        pad = config.get("pad_token_id") or 0
+        shared = config.get("share_encoder_decoder_embeddings", True)
+        with hf_config.complete():
+            return cls(
+                family=family,
+                vocab_size=config["vocab_size"],
+                emb_dim=config["d_model"],
+                num_encoder_layers=config["encoder_layers"],
+                num_decoder_layers=config["decoder_layers"],
+                num_encoder_heads=config["encoder_attention_heads"],
+                num_decoder_heads=config["decoder_attention_heads"],
+                encoder_mlp_dim=config["encoder_ffn_dim"],
+                decoder_mlp_dim=config["decoder_ffn_dim"],
+                num_positions=config["max_position_embeddings"],
+                **flags,
+                scale_embedding=config.get("scale_embedding", False),
+                logits_bias=head == "lm",
+                decoder_vocab_size=None if shared else config["decoder_vocab_size"],
+                labels=hf_config.labels(config, 3) if head == "classifier" else (),
+                activation=config.get("activation_function", "gelu"),
+                dropout_rate=float(config.get("dropout", 0.1)),
+                attention_dropout_rate=float(config.get("attention_dropout", 0.0)),
+                activation_dropout_rate=float(config.get("activation_dropout", 0.0)),
+                id_offset=int(pad != 0),
+                decoder_start_token_id=config["decoder_start_token_id"],
+                pad_token_id=pad,
+                never_pad=[pad] in (config.get("bad_words_ids") or []),
+            )
+
+
+def _head(config: Mapping[str, Any], family: str) -> str:
+    if family not in _FAMILIES:
+        raise UserError(
+            f"config.json: model_type is {config.get('model_type')!r}, but must be one "
+            f"of {', '.join(_FAMILIES)}. Take the family of the weights."
+        )
+    known = _ARCHITECTURES[family]
+    return hf_config.head(config, known, next(iter(known)))
+
+
+def to_hf(config: Config) -> dict[str, Any]:
+    """The config.json of a model; inverts `from_hf` but for `bad_words_ids`' others."""
+    head = "classifier" if config.labels else "lm" if config.logits_bias else "none"
+    named = {head: name for name, head in _ARCHITECTURES[config.family].items()}
+    result = {
+        "architectures": [named[head]],
+        "model_type": config.family,
+        "is_encoder_decoder": True,
+        "vocab_size": config.vocab_size,
+        "d_model": config.emb_dim,
+        "encoder_layers": config.num_encoder_layers,
+        "decoder_layers": config.num_decoder_layers,
+        "encoder_attention_heads": config.num_encoder_heads,
+        "decoder_attention_heads": config.num_decoder_heads,
+        "encoder_ffn_dim": config.encoder_mlp_dim,
+        "decoder_ffn_dim": config.decoder_mlp_dim,
+        "max_position_embeddings": config.num_positions,
+        "scale_embedding": config.scale_embedding,
+        "activation_function": config.activation,
+        "dropout": config.dropout_rate,
+        "attention_dropout": config.attention_dropout_rate,
+        "activation_dropout": config.activation_dropout_rate,
+        "decoder_start_token_id": config.decoder_start_token_id,
+        "pad_token_id": config.pad_token_id,
+    }
+    if config.decoder_vocab_size is not None:
+        result["share_encoder_decoder_embeddings"] = False
+        result["decoder_vocab_size"] = config.decoder_vocab_size
+    if config.never_pad:
+        result["bad_words_ids"] = [[config.pad_token_id]]
+    return result | hf_config.with_labels(config.labels)
+
+
+def key_map(config: Config) -> dict[str, Weight]:
+    """Names in the Hugging Face model by the paths of the parameters of `Bart`.
+
+    A model without a head has names without the prefix `model.`; both forms are read.
+    """
+    weights = _embeddings_map(config)
+    encoder, decoder = "encoder", "decoder"
+    for side in (encoder, decoder):
+        weights |= _side_map(config, side)
+    for i in range(config.num_encoder_layers):
+        weights |= _block_map(config, encoder, i, {"attention": "self_attn"})
+    for i in range(config.num_decoder_layers):
+        attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
+        weights |= _block_map(config, decoder, i, attentions)
+    bare = not config.logits_bias and not config.labels
+    weights = {path: _placed(weight, bare) for path, weight in weights.items()}
+    if config.logits_bias:
+        weights["final_logits_bias"] = Weight(
+            "final_logits_bias", lambda b: b.reshape(-1), lambda b: b.reshape(1, -1)
+        )
+    if config.labels:
+        weights |= _linear("dense", "classification_head.dense")
+        weights |= _linear("output", "classification_head.out_proj")
+    return weights
+
+
+def _placed(weight: Weight, bare: bool) -> Weight:
+    names = (weight.name, *weight.aliases)
+    prefixed = tuple(n if n == "lm_head.weight" else f"model.{n}" for n in names)
+    first, *others = (*names, *prefixed) if bare else (*prefixed, *names)
+    aliases = tuple(name for name in dict.fromkeys(others) if name != first)
+    return weight._replace(name=first, aliases=aliases)
+
+
+def _linear(path: str, name: str) -> dict[str, Weight]:
+    return {
+        f"{path}/kernel": transposed(f"{name}.weight"),
+        f"{path}/bias": identity(f"{name}.bias"),
+    }
+
+
+def _norm(path: str, name: str) -> dict[str, Weight]:
+    return {
+        f"{path}/scale": identity(f"{name}.weight"),
+        f"{path}/bias": identity(f"{name}.bias"),
+    }
+
+
+def _embeddings_map(config: Config) -> dict[str, Weight]:
+    both = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+    path, output = "token_embedder/embedding", "lm_head.weight"
+    if config.decoder_vocab_size is None:
+        return {path: identity("shared.weight", *both, output)}
+    return {
+        path: identity(both[0]),
+        "target_embedder/embedding": identity(both[1], output),
+    }
+
+
+def _side_map(config: Config, side: str) -> dict[str, Weight]:
+    weights: dict[str, Weight] = {}
+    if config.learned_positions:
+        weights[f"{side}/position_embedder/embedding"] = identity(
+            f"{side}.embed_positions.weight"
+        )
+    if config.embedding_norm:
+        weights |= _norm(f"{side}/embedding_norm", f"{side}.layernorm_embedding")
+    if config.pre_norm:
+        weights |= _norm(f"{side}/norm", f"{side}.layer_norm")
+    return weights
+
+
+def _block_map(
+    config: Config, side: str, index: int, attentions: Mapping[str, str]
+) -> dict[str, Weight]:
+    encoder = side == "encoder"
+    heads = config.num_encoder_heads if encoder else config.num_decoder_heads
+    dim = config.emb_dim // heads
+    path, name = f"{side}/layers_{index}", f"{side}.layers.{index}"
+    weights: dict[str, Weight] = {}
+    for ours, theirs in attentions.items():
+        at, tensor = f"{path}/{ours}", f"{name}.{theirs}"
+        for part, letter in (("query", "q"), ("key", "k"), ("value", "v")):
+            projection = f"{tensor}.{letter}_proj"
+            weights[f"{at}/{part}/kernel"] = heads_in(
+                f"{projection}.weight", heads, dim
+            )
+            weights[f"{at}/{part}/bias"] = bias_heads(f"{projection}.bias", heads, dim)
+        weights[f"{at}/out/kernel"] = heads_out(f"{tensor}.out_proj.weight", heads, dim)
+        weights[f"{at}/out/bias"] = identity(f"{tensor}.out_proj.bias")
+        weights |= _norm(f"{at}_norm", f"{tensor}_layer_norm")
+    return weights | {
+        **_linear(f"{path}/mlp/wi", f"{name}.fc1"),
+        **_linear(f"{path}/mlp/wo", f"{name}.fc2"),
+        **_norm(f"{path}/mlp_norm", f"{name}.final_layer_norm"),
+    }

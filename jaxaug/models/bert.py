@@ -1,0 +1,284 @@
+"""BERT and RoBERTa encoders with pooling, classification and masked-word heads.
+
+Devlin et al. (2019) and Liu et al. (2019): post-norm blocks, learned positions, segment
+embeddings. BLEURT (Sellam et al. 2020) is the same with one output, and BLEURT-20 with
+embeddings that are narrower than the blocks, as in RemBERT (Chung et al. 2021).
+
+Token ids are those of the published vocabulary: nothing here decodes.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import param_with_axes, with_sharding_constraint
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxaug.errors import UserError
+from jaxaug.models import layers
+from jaxaug.models.bert_config import FAMILIES, IGNORED, Config, key_map, to_hf
+
+__all__ = [
+    "IGNORED",
+    "NETWORK",
+    "Bert",
+    "Config",
+    "cls_pool",
+    "key_map",
+    "mean_pool",
+    "to_hf",
+]
+
+Tokens = Int[Array, "batch length"]
+Hidden = Float[Array, "batch length emb"]
+
+# The logical axis of a classifier's few outputs: one that no rule shards.
+_LABELS = "kv"
+
+
+def mean_pool(
+    hidden: Hidden, mask: Bool[Array, "batch length"]
+) -> Float[Array, "batch emb"]:
+    """Mean over the tokens of each row, float32; the pooling of sentence encoders."""
+    weights = jnp.asarray(mask, jnp.float32)[..., None]
+    total = jnp.sum(hidden.astype(jnp.float32) * weights, axis=1)
+    return total / jnp.maximum(jnp.sum(weights, axis=1), 1.0)
+
+
+def cls_pool(hidden: Hidden) -> Float[Array, "batch emb"]:
+    """The first position of each row ([CLS] or <s>), float32."""
+    return hidden[:, 0].astype(jnp.float32)
+
+
+def _norm(config: Config, name: str) -> layers.LayerNorm:
+    return layers.LayerNorm(config.norm_epsilon, config.dtype, name=name)
+
+
+class Layer(nn.Module):
+    """Self-attention and MLP, each followed by a residual and a norm."""
+
+    config: Config
+
+    @nn.compact
+    def __call__(self, x: Hidden, mask: layers.Mask, deterministic: bool) -> Hidden:
+        config = self.config
+        dropout = nn.Dropout(config.dropout_rate, deterministic=deterministic)
+        y = layers.Attention(
+            num_heads=config.num_heads,
+            head_dim=config.emb_dim // config.num_heads,
+            qkv_bias=True,
+            out_bias=True,
+            dropout_rate=config.attention_dropout_rate,
+            dtype=config.dtype,
+            name="attention",
+        )(x, x, mask, deterministic=deterministic)
+        x = _norm(config, "attention_norm")(x + dropout(y))
+        y = layers.Mlp(
+            config.mlp_dim,
+            activation=config.activation,
+            dtype=config.dtype,
+            name="mlp",
+        )(x, deterministic=deterministic)
+        x = _norm(config, "mlp_norm")(x + dropout(y))
+        return with_sharding_constraint(x, ("batch", "length", "embed"))
+
+
+class Encoder(nn.Module):
+    """The layers on top of embedded tokens."""
+
+    config: Config
+
+    @nn.compact
+    def __call__(
+        self, x: Hidden, mask: Bool[Array, "batch length"], deterministic: bool
+    ) -> Hidden:
+        config = self.config
+        if config.embedding_dim is not None:
+            x = layers.Linear(
+                config.emb_dim,
+                ("mlp", "embed"),
+                use_bias=True,
+                dtype=config.dtype,
+                name="projection",
+            )(x)
+        keys = jnp.asarray(mask)[:, None, None]
+        for index in range(config.num_layers):
+            x = Layer(config, name=f"layers_{index}")(x, keys, deterministic)
+        return x
+
+
+class Embeddings(nn.Module):
+    """Sum of token, position and segment embeddings, normalised."""
+
+    config: Config
+
+    def setup(self) -> None:
+        config = self.config
+        size = config.embedding_dim or config.emb_dim
+        self.offset = 0
+        if FAMILIES[config.family].padded_positions:
+            self.offset = config.pad_token_id + 1
+        self.token_embedder = layers.Embed(config.vocab_size, size, config.dtype)
+        self.segment_embedder = layers.Embed(config.num_segments, size, config.dtype)
+        self.position_embedder = layers.LearnedPositions(
+            config.num_positions, size, self.offset, config.dtype
+        )
+        self.norm = layers.LayerNorm(config.norm_epsilon, config.dtype)
+        self.dropout = nn.Dropout(config.dropout_rate)
+
+    def __call__(self, tokens: Tokens, segments: Tokens, deterministic: bool) -> Hidden:
+        positions = jnp.arange(tokens.shape[1])[None]
+        if self.offset:
+            # Tokens are counted; all padding has the position before the first one.
+            is_token = jnp.asarray(tokens != self.config.pad_token_id, jnp.int32)
+            positions = jnp.cumsum(is_token, axis=1) * is_token - 1
+        x = self.token_embedder(tokens) + self.segment_embedder(segments)
+        x = self.norm(x + self.position_embedder(positions))
+        return self.dropout(x, deterministic=deterministic)
+
+    def attend(self, x: Hidden) -> Float[Array, "batch length vocab"]:
+        return self.token_embedder.attend(x)
+
+
+class MaskedWords(nn.Module):
+    """What precedes the tied output matrix of the masked-word head, and its bias."""
+
+    config: Config
+
+    @nn.compact
+    def __call__(self, hidden: Hidden) -> tuple[Hidden, Float[Array, " vocab"]]:
+        config = self.config
+        x = layers.Linear(
+            config.emb_dim, ("mlp", "embed"), use_bias=True, name="dense"
+        )(hidden)
+        # RoBERTa's head has this one whatever the blocks have; so do all BERTs.
+        x = _norm(dataclasses.replace(config, dtype=jnp.float32), "norm")(
+            layers.activation(config.activation)(x)
+        )
+        bias = param_with_axes(
+            "bias",
+            nn.initializers.zeros,
+            (config.vocab_size,),
+            jnp.float32,
+            axes=("vocab",),
+        )
+        return x, bias
+
+
+class Bert(nn.Module):
+    """The encoder, and the head that the configuration names as methods of its own."""
+
+    config: Config
+
+    def setup(self) -> None:
+        config = self.config
+        self.embeddings = Embeddings(config)
+        self.encoder = Encoder(config)
+        if config.head in ("pooler", "classifier"):
+            self.dense = layers.Linear(
+                config.emb_dim, ("mlp", "embed"), use_bias=True, dtype=config.dtype
+            )
+        if config.head == "classifier":
+            self.dropout = nn.Dropout(config.dropout_rate)
+            self.output = layers.Linear(
+                len(config.labels), ("embed", _LABELS), use_bias=True
+            )
+        if config.head == "masked_lm":
+            self.masked_words = MaskedWords(config)
+
+    def __call__(
+        self,
+        tokens: Tokens,
+        segments: Tokens | None = None,
+        mask: Bool[Array, "batch length"] | None = None,
+        *,
+        enable_dropout: bool = False,
+    ) -> Hidden:
+        """Hidden states of the last layer.
+
+        Args:
+            tokens: ids of the published vocabulary.
+            segments: 0 for the first sentence, 1 for the second of a pair; None is 0.
+            mask: False at padding; None is where tokens are not the padding.
+            enable_dropout: needs the random stream "dropout".
+
+        Raises:
+            UserError: the sequences are longer than the table of positions.
+        """
+        fixed = not enable_dropout
+        tokens = tokens.astype(jnp.int32)
+        if segments is None:
+            segments = jnp.zeros_like(tokens)
+        if mask is None:
+            mask = tokens != self.config.pad_token_id
+        x = self.encoder(self.embeddings(tokens, segments, fixed), mask, fixed)
+        if self.is_initializing():
+            self._use_head(x)
+        return x
+
+    def _use_head(self, hidden: Hidden) -> None:
+        # Parameters come into being when they are used.
+        if self.config.head == "pooler":
+            self.dense(hidden[:, 0])
+        elif self.config.head == "classifier":
+            self.output(self.dense(hidden[:, 0]))
+        elif self.config.head == "masked_lm":
+            self.masked_words(hidden)
+
+    def pooled(
+        self,
+        tokens: Tokens,
+        segments: Tokens | None = None,
+        mask: Bool[Array, "batch length"] | None = None,
+    ) -> Float[Array, "batch emb"]:
+        """BERT's pooler: a dense layer and tanh on the first position.
+
+        Raises:
+            UserError: the configuration has neither the head "pooler" nor "classifier".
+        """
+        self._require("pooler", "classifier")
+        return jnp.tanh(self.dense(self(tokens, segments, mask)[:, 0]))
+
+    def classify(
+        self,
+        tokens: Tokens,
+        segments: Tokens | None = None,
+        mask: Bool[Array, "batch length"] | None = None,
+        *,
+        enable_dropout: bool = False,
+    ) -> Float[Array, "batch labels"]:
+        """Float32 logits of `config.labels`; BLEURT's score is the only column.
+
+        Raises:
+            UserError: the configuration has another head.
+        """
+        self._require("classifier")
+        x = self(tokens, segments, mask, enable_dropout=enable_dropout)[:, 0]
+        # RoBERTa drops before its dense layer too; where BERT lacks that, so do we.
+        x = self.dropout(jnp.tanh(self.dense(x)), deterministic=not enable_dropout)
+        return self.output(x.astype(jnp.float32))
+
+    def masked_logits(
+        self,
+        tokens: Tokens,
+        segments: Tokens | None = None,
+        mask: Bool[Array, "batch length"] | None = None,
+    ) -> Float[Array, "batch length vocab"]:
+        """Float32 logits of the word at each position, as for masked words.
+
+        Raises:
+            UserError: the configuration has another head.
+        """
+        self._require("masked_lm")
+        x, bias = self.masked_words(self(tokens, segments, mask))
+        return self.embeddings.attend(x) + bias
+
+    def _require(self, *heads: str) -> None:
+        if self.config.head not in heads:
+            raise UserError(
+                f"this model has the head {self.config.head!r}, but {heads[-1]!r} is "
+                "needed: take weights whose config.json names such an architecture"
+            )
+
+
+NETWORK = Bert

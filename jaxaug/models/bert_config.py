@@ -1,0 +1,291 @@
+"""Configuration and key map of BERT and RoBERTa; the networks stand in `bert`."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxaug.errors import UserError
+from jaxaug.models import hf_config
+from jaxaug.models.weights.keymap import (
+    Weight,
+    bias_heads,
+    heads_in,
+    heads_out,
+    identity,
+    transposed,
+)
+
+IGNORED = (
+    r"(.*\.)?embeddings\.(position_ids|token_type_ids)",
+    r"(.*\.)?pooler\.dense\.(weight|bias)",
+    r"cls\.seq_relationship\.(weight|bias)",
+)
+
+_HEADS = {
+    "Model": "pooler",
+    "ForSequenceClassification": "classifier",
+    "ForMaskedLM": "masked_lm",
+    "ForPreTraining": "masked_lm",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """How a family names and does things: `masked_lm` is "" where we lack the head."""
+
+    classes: str
+    prefix: str
+    projection: str = ""
+    narrow: str = ""
+    padded_positions: bool = False
+    dense: str = "pooler.dense"
+    output: str = "classifier"
+    masked_lm: str = ""
+    labels: int = 2  # Of a classifier whose config.json does not say.
+
+
+_BERT = _Family("Bert", "bert.", masked_lm="cls.predictions.")
+_ROBERTA = _Family(
+    "Roberta",
+    "roberta.",
+    padded_positions=True,
+    dense="classifier.dense",
+    output="classifier.out_proj",
+    masked_lm="lm_head.",
+)
+FAMILIES: Mapping[str, _Family] = {
+    "bert": _BERT,
+    "roberta": _ROBERTA,
+    "xlm-roberta": dataclasses.replace(_ROBERTA, classes="XLMRoberta"),
+    "rembert": _Family(
+        "RemBert", "rembert.", "embedding_hidden_mapping_in", "input_embedding_size"
+    ),
+    "bleurt": _Family(
+        "Bleurt", "bleurt.", "embedding_projection", "embedding_size", labels=1
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Sizes and options.
+
+    Attributes:
+        family: a key of `FAMILIES`, the `model_type` of config.json.
+        vocab_size: rows of the embedding.
+        emb_dim: width of the blocks.
+        num_layers: blocks.
+        num_heads: attention heads, each emb_dim / num_heads wide.
+        mlp_dim: width of the hidden layer of an MLP block.
+        num_positions: rows of the table of positions.
+        num_segments: rows of the table of segments.
+        embedding_dim: width of the embeddings where it is not emb_dim.
+        head: "none", "pooler", "classifier" or "masked_lm".
+        labels: names of the classifier's outputs.
+        pad_token_id: the padding.
+        activation: by its Hugging Face name (`layers.ACTIVATIONS`).
+        norm_epsilon: of all norms.
+        dropout_rate: after the embedding, each half of a block, and in the head.
+        attention_dropout_rate: of the attention weights.
+        dtype: of activations; parameters, statistics and outputs of heads are float32.
+    """
+
+    family: str
+    vocab_size: int
+    emb_dim: int
+    num_layers: int
+    num_heads: int
+    mlp_dim: int
+    num_positions: int = 512
+    num_segments: int = 2
+    embedding_dim: int | None = None
+    head: str = "none"
+    labels: tuple[str, ...] = ()
+    pad_token_id: int = 0
+    activation: str = "gelu"
+    norm_epsilon: float = 1e-12
+    dropout_rate: float = 0.1
+    attention_dropout_rate: float = 0.1
+    dtype: Any = jnp.float32
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> "Config":
+        """The configuration of a published model, from the contents of config.json.
+
+        A bare encoder has the head "pooler". Replace that by "none" for weights without
+        a pooler, and with `dataclasses.replace` too.
+
+        Raises:
+            UserError: another architecture, missing sizes or an unsupported option.
+        """
+        family = FAMILIES.get(config.get("model_type", ""))
+        if family is None:
+            raise UserError(
+                f"config.json: model_type is {config.get('model_type')!r}, but must be "
+                f"one of {', '.join(FAMILIES)}. Take the family of the weights."
+            )
+        hf_config.refuse(
+            config,
+            {
+                "position_embedding_type": "absolute",
+                "is_decoder": False,
+                "add_cross_attention": False,
+            },
+        )
+        head = _head(config, family)
+        narrow = config.get(family.narrow) if family.narrow else None
+        with hf_config.complete():
+            return cls(
+                family=config["model_type"],
+                vocab_size=config["vocab_size"],
+                emb_dim=config["hidden_size"],
+                num_layers=config["num_hidden_layers"],
+                num_heads=config["num_attention_heads"],
+                mlp_dim=config["intermediate_size"],
+                num_positions=config["max_position_embeddings"],
+                num_segments=config.get("type_vocab_size", 2),
+                embedding_dim=narrow,
+                head=head,
+                labels=hf_config.labels(config, family.labels)
+                if head == "classifier"
+                else (),
+                pad_token_id=config.get("pad_token_id") or 0,
+                activation=config.get("hidden_act", "gelu"),
+                norm_epsilon=config.get("layer_norm_eps", 1e-12),
+                dropout_rate=float(config.get("hidden_dropout_prob", 0.1)),
+                attention_dropout_rate=float(
+                    config.get("attention_probs_dropout_prob", 0.1)
+                ),
+            )
+
+
+def _head(config: Mapping[str, Any], family: _Family) -> str:
+    known = {
+        family.classes + ending: head
+        for ending, head in _HEADS.items()
+        if head != "masked_lm" or family.masked_lm
+    }
+    return hf_config.head(config, known, f"{family.classes}Model")
+
+
+def to_hf(config: Config) -> dict[str, Any]:
+    """The config.json of a model; inverts `from_hf`."""
+    family = FAMILIES[config.family]
+    ending = {"none": "Model"} | {head: end for end, head in reversed(_HEADS.items())}
+    result = {
+        "architectures": [family.classes + ending[config.head]],
+        "model_type": config.family,
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.emb_dim,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "intermediate_size": config.mlp_dim,
+        "max_position_embeddings": config.num_positions,
+        "type_vocab_size": config.num_segments,
+        "pad_token_id": config.pad_token_id,
+        "hidden_act": config.activation,
+        "layer_norm_eps": config.norm_epsilon,
+        "hidden_dropout_prob": config.dropout_rate,
+        "attention_probs_dropout_prob": config.attention_dropout_rate,
+    }
+    if family.narrow and config.embedding_dim is not None:
+        result[family.narrow] = config.embedding_dim
+    return result | hf_config.with_labels(config.labels)
+
+
+def key_map(config: Config) -> dict[str, Weight]:
+    """Names in the Hugging Face model by the paths of the parameters of `Bert`.
+
+    An encoder alone has names without the prefix of the family; both forms are read. So
+    are `gamma` and `beta`, which norms were called in the first checkpoints.
+    """
+    family = FAMILIES[config.family]
+    body = _embeddings_map() | _layers_map(config)
+    if config.embedding_dim is not None:
+        body |= _linear("encoder/projection", f"encoder.{family.projection}")
+    if config.head == "pooler" or (
+        config.head == "classifier" and family.dense == "pooler.dense"
+    ):
+        body |= _linear("dense", "pooler.dense")
+    bare = config.head in ("none", "pooler")
+    weights = {path: _placed(w, family.prefix, bare) for path, w in body.items()}
+    if config.head == "classifier":
+        weights |= _linear("output", family.output)
+        if family.dense != "pooler.dense":
+            weights |= _linear("dense", family.dense)
+    elif config.head == "masked_lm":
+        weights |= _masked_words_map(family)
+        path = "embeddings/token_embedder/embedding"
+        tied = f"{family.masked_lm}decoder.weight"
+        weights[path] = weights[path]._replace(aliases=(*weights[path].aliases, tied))
+    return weights
+
+
+def _placed(weight: Weight, prefix: str, bare: bool) -> Weight:
+    names = (weight.name, *weight.aliases)
+    prefixed = tuple(prefix + name for name in names)
+    first, *others = (*names, *prefixed) if bare else prefixed
+    return weight._replace(name=first, aliases=tuple(others))
+
+
+def _linear(path: str, name: str) -> dict[str, Weight]:
+    return {
+        f"{path}/kernel": transposed(f"{name}.weight"),
+        f"{path}/bias": identity(f"{name}.bias"),
+    }
+
+
+def _norm_map(path: str, name: str) -> dict[str, Weight]:
+    return {
+        f"{path}/scale": identity(f"{name}.weight", f"{name}.gamma"),
+        f"{path}/bias": identity(f"{name}.bias", f"{name}.beta"),
+    }
+
+
+def _embeddings_map() -> dict[str, Weight]:
+    tables = {
+        "token_embedder": "word_embeddings",
+        "position_embedder": "position_embeddings",
+        "segment_embedder": "token_type_embeddings",
+    }
+    return {
+        f"embeddings/{ours}/embedding": identity(f"embeddings.{theirs}.weight")
+        for ours, theirs in tables.items()
+    } | _norm_map("embeddings/norm", "embeddings.LayerNorm")
+
+
+def _layers_map(config: Config) -> dict[str, Weight]:
+    heads, dim = config.num_heads, config.emb_dim // config.num_heads
+    weights: dict[str, Weight] = {}
+    for index in range(config.num_layers):
+        path, name = f"encoder/layers_{index}", f"encoder.layer.{index}"
+        for part in ("query", "key", "value"):
+            ours, theirs = f"{path}/attention/{part}", f"{name}.attention.self.{part}"
+            weights[f"{ours}/kernel"] = heads_in(f"{theirs}.weight", heads, dim)
+            weights[f"{ours}/bias"] = bias_heads(f"{theirs}.bias", heads, dim)
+        out = f"{name}.attention.output"
+        weights |= {
+            f"{path}/attention/out/kernel": heads_out(
+                f"{out}.dense.weight", heads, dim
+            ),
+            f"{path}/attention/out/bias": identity(f"{out}.dense.bias"),
+            **_norm_map(f"{path}/attention_norm", f"{out}.LayerNorm"),
+            **_linear(f"{path}/mlp/wi", f"{name}.intermediate.dense"),
+            **_linear(f"{path}/mlp/wo", f"{name}.output.dense"),
+            **_norm_map(f"{path}/mlp_norm", f"{name}.output.LayerNorm"),
+        }
+    return weights
+
+
+def _masked_words_map(family: _Family) -> dict[str, Weight]:
+    head = family.masked_lm
+    inner, norm = f"{head}transform.", "LayerNorm"
+    if family.prefix == "roberta.":
+        inner, norm = head, "layer_norm"
+    return {
+        **_linear("masked_words/dense", f"{inner}dense"),
+        **_norm_map("masked_words/norm", f"{inner}{norm}"),
+        "masked_words/bias": identity(f"{head}bias", f"{head}decoder.bias"),
+    }

@@ -1,0 +1,254 @@
+"""What decoder-only families share: the interface of T5X around a stack of layers.
+
+A family gives the stack its blocks, its norm and, if it has them, its position
+embeddings; see `llama` and `gpt2`.
+"""
+
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import with_sharding_constraint
+from jaxtyping import Array, Float, Int
+from t5x.examples.t5 import layers as t5_layers
+
+from jaxaug.models import layers
+
+Tokens = Int[Array, "rows length"]
+Activations = Float[Array, "rows length emb"]
+Logits = Float[Array, "rows length vocab"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Sizes and options that every decoder-only family has.
+
+    Attributes:
+        vocab_size: rows of the embedding.
+        emb_dim: width of the model.
+        num_layers: blocks.
+        num_heads: query heads.
+        head_dim: size of a head.
+        mlp_dim: width of the hidden layer of an MLP block.
+        norm_epsilon: of all norms.
+        activation: of the MLP, by its Hugging Face name (`layers.ACTIVATIONS`).
+        tie_embeddings: whether the embedding serves as output matrix too.
+        dropout_rate: after each half of a block.
+        embedding_dropout_rate: after the embedding.
+        attention_dropout_rate: of the attention weights.
+        dtype: of activations; parameters, norm statistics and logits are float32.
+        id_offset: 0 if token ids are those of the published vocabulary, 1 if they are
+            larger by 1, which leaves 0 to T5X (see `layers.Embed`).
+        bos_token_id: token of the published vocabulary that stands where T5X has id 0,
+            before the first token; needs `id_offset` 1.
+    """
+
+    vocab_size: int
+    emb_dim: int
+    num_layers: int
+    num_heads: int
+    head_dim: int
+    mlp_dim: int
+    norm_epsilon: float
+    activation: str
+    tie_embeddings: bool
+    dropout_rate: float = 0.0
+    embedding_dropout_rate: float = 0.0
+    attention_dropout_rate: float = 0.0
+    dtype: Any = jnp.float32
+    id_offset: int = 0
+    bos_token_id: int = 0
+
+
+class Mode(NamedTuple):
+    """How a call goes through the layers.
+
+    Attributes:
+        deterministic: whether to leave out dropout.
+        decode: whether to create or use the cache.
+        prefill_lengths: positions of each row to put into the cache.
+    """
+
+    deterministic: bool
+    decode: bool
+    prefill_lengths: Int[Array, " rows"] | None
+
+
+class Stack(nn.Module):
+    """Embedding, blocks, norm, logits."""
+
+    config: Any
+
+    def block(self, index: int) -> nn.Module:
+        """Block called with activations, mask, positions and `Mode`."""
+        raise NotImplementedError
+
+    def norm(self) -> nn.Module:
+        """The norm after the last block."""
+        raise NotImplementedError
+
+    def embed_positions(
+        self, positions: Int[Array, "#rows length"]
+    ) -> Activations | None:
+        """What is added to the embedded tokens."""
+        return None
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Tokens,
+        mask: layers.Mask | None,
+        positions: Tokens | None,
+        mode: Mode,
+    ) -> Logits:
+        config = self.config
+        embedder = layers.Embed(
+            config.vocab_size,
+            config.emb_dim,
+            dtype=config.dtype,
+            id_offset=config.id_offset,
+            bos_token_id=config.bos_token_id,
+            name="token_embedder",
+        )
+        positions = layers.Positions(name="positions")(
+            tokens,
+            positions,
+            decode=mode.decode,
+            prefill_lengths=mode.prefill_lengths,
+        )
+        x = embedder(tokens)
+        embedded_positions = self.embed_positions(positions)
+        if embedded_positions is not None:
+            x = x + embedded_positions
+        x = nn.Dropout(config.embedding_dropout_rate)(
+            x, deterministic=mode.deterministic
+        )
+        for index in range(config.num_layers):
+            x = self.block(index)(x, mask, positions, mode)
+        x = self.norm()(x)
+        if config.tie_embeddings:
+            logits = embedder.attend(x)
+        else:
+            logits = layers.Linear(
+                config.vocab_size,
+                ("embed", "vocab"),
+                dtype=config.dtype,
+                output_dtype=jnp.float32,
+                name="logits_dense",
+            )(x)
+        return layers.shift_logits(logits, config.id_offset)
+
+
+class Block(nn.Module):
+    """Pre-norm block: x + attention(norm(x)), then x + mlp(norm(x))."""
+
+    config: Any
+    index: int
+
+    def norm(self, name: str) -> nn.Module:
+        """A norm of the family."""
+        raise NotImplementedError
+
+    def attention(self) -> layers.Attention:
+        """The attention of the family, named `self_attention`."""
+        raise NotImplementedError
+
+    def mlp(self) -> layers.Mlp:
+        """The MLP of the family, named `mlp`."""
+        raise NotImplementedError
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Activations,
+        mask: layers.Mask | None,
+        positions: Int[Array, "#rows length"],
+        mode: Mode,
+    ) -> Activations:
+        dropout = nn.Dropout(self.config.dropout_rate, deterministic=mode.deterministic)
+        y = self.norm("pre_self_attention_layer_norm")(x)
+        y = self.attention()(
+            y,
+            y,
+            mask,
+            positions=positions,
+            decode=mode.decode,
+            deterministic=mode.deterministic,
+            prefill_lengths=mode.prefill_lengths,
+        )
+        x = _constrain(x + dropout(y))
+        y = self.norm("pre_mlp_layer_norm")(x)
+        y = self.mlp()(y, deterministic=mode.deterministic)
+        return _constrain(x + dropout(y))
+
+
+def _constrain(x: Activations) -> Activations:
+    return with_sharding_constraint(x, ("batch", "length", "embed"))
+
+
+class CausalLM(nn.Module):
+    """The stack of a family as module of `t5x.models.DecoderOnlyModel`.
+
+    The interface is that of `t5x.examples.decoder_only.network.DecoderWrapper`.
+    """
+
+    config: Any
+
+    stack_cls: ClassVar[type[Stack]] = Stack
+
+    def setup(self) -> None:
+        self.decoder = self.stack_cls(self.config)
+
+    def __call__(
+        self,
+        decoder_input_tokens: Tokens,
+        decoder_target_tokens: Tokens,
+        decoder_segment_ids: Tokens | None = None,
+        decoder_positions: Tokens | None = None,
+        decoder_causal_attention: Tokens | None = None,
+        *,
+        enable_dropout: bool = True,
+        decode: bool = False,
+        max_decode_length: int | None = None,
+        prefill: bool = False,
+        prefill_lengths: Int[Array, " rows"] | None = None,
+    ) -> Logits:
+        """Float32 logits of the target tokens.
+
+        Args:
+            decoder_input_tokens: the targets shifted right; one column in a decoding step.
+            decoder_target_tokens: show which positions are padding (0), unless `decode`.
+            decoder_segment_ids: for packed rows.
+            decoder_positions: for packed rows.
+            decoder_causal_attention: 1 at positions that see each other both ways.
+            enable_dropout: needs the random stream "dropout".
+            decode: whether to create the collection `cache` or, if it is given, to take
+                one step.
+            max_decode_length: not needed, since the cache knows its length; part of the
+                interface.
+            prefill: whether to put the first positions into an existing cache at once.
+            prefill_lengths: how many, for each row; needed if `prefill`.
+
+        Raises:
+            ValueError: `prefill` together with `decode` or without `prefill_lengths`.
+        """
+        del max_decode_length
+        if prefill and (decode or prefill_lengths is None):
+            raise ValueError(
+                "prefill=True needs prefill_lengths, and comes in a call of its own "
+                "before the steps with decode=True"
+            )
+        mask = None
+        if not decode:
+            mask = t5_layers.make_decoder_mask(
+                decoder_target_tokens,
+                jnp.float32,
+                decoder_causal_attention,
+                decoder_segment_ids,
+            )
+        elif decoder_input_tokens.shape[1] > 1:
+            # The call that creates the cache; its logits are those of the prompt.
+            mask = t5_layers.make_causal_mask(decoder_input_tokens)
+        mode = Mode(not enable_dropout, decode, prefill_lengths if prefill else None)
+        return self.decoder(decoder_input_tokens, mask, decoder_positions, mode)

@@ -1,0 +1,234 @@
+"""The GPT-2 family (Radford et al. 2019), to which DialoGPT belongs.
+
+Pre-norm blocks with layer norm, learned positions, biases everywhere, tied output matrix.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from jaxaug.models import causal, hf_config, layers
+from jaxaug.models.weights.keymap import (
+    Weight,
+    bias_heads,
+    conv_heads_in,
+    conv_heads_out,
+    identity,
+    part,
+    transposed,
+)
+
+# Causal masks, which older checkpoints stored.
+IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",)
+
+_PREFIX = "transformer."
+_REQUIRED = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config(causal.Config):
+    """The options of `causal.Config` and:
+
+    Attributes:
+        num_positions: longest sequence.
+        scale_attention: whether attention logits are divided by sqrt(head_dim).
+        scale_by_layer: whether those of the i-th block are divided by i too.
+    """
+
+    norm_epsilon: float = 1e-5
+    activation: str = "gelu_new"
+    tie_embeddings: bool = True
+    dropout_rate: float = 0.1
+    embedding_dropout_rate: float = 0.1
+    attention_dropout_rate: float = 0.1
+    num_positions: int = 1024
+    scale_attention: bool = True
+    scale_by_layer: bool = False
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> "Config":
+        """The configuration of a published model, from the contents of config.json.
+
+        `reorder_and_upcast_attn` needs nothing: attention logits are always float32.
+
+        Raises:
+            UserError: another architecture, missing sizes, or an option that is not
+                supported.
+        """
+        hf_config.require(config, "gpt2", "GPT2LMHeadModel", _REQUIRED)
+        hf_config.refuse(config, {"add_cross_attention": False})
+        layers.activation(config.get("activation_function", "gelu_new"))
+        width = config["n_embd"]
+        return cls(
+            vocab_size=config["vocab_size"],
+            emb_dim=width,
+            num_layers=config["n_layer"],
+            num_heads=config["n_head"],
+            head_dim=width // config["n_head"],
+            mlp_dim=config.get("n_inner") or 4 * width,
+            norm_epsilon=config.get("layer_norm_epsilon", 1e-5),
+            activation=config.get("activation_function", "gelu_new"),
+            tie_embeddings=config.get("tie_word_embeddings", True),
+            dropout_rate=float(config.get("resid_pdrop", 0.1)),
+            embedding_dropout_rate=float(config.get("embd_pdrop", 0.1)),
+            attention_dropout_rate=float(config.get("attn_pdrop", 0.1)),
+            bos_token_id=config.get("bos_token_id") or 0,
+            num_positions=config["n_positions"],
+            scale_attention=config.get("scale_attn_weights", True),
+            scale_by_layer=config.get("scale_attn_by_inverse_layer_idx", False),
+        )
+
+
+def to_hf(config: Config) -> dict[str, Any]:
+    """The config.json of a model; inverts `from_hf`."""
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": config.vocab_size,
+        "n_positions": config.num_positions,
+        "n_embd": config.emb_dim,
+        "n_layer": config.num_layers,
+        "n_head": config.num_heads,
+        "n_inner": config.mlp_dim,
+        "activation_function": config.activation,
+        "layer_norm_epsilon": config.norm_epsilon,
+        "resid_pdrop": config.dropout_rate,
+        "embd_pdrop": config.embedding_dropout_rate,
+        "attn_pdrop": config.attention_dropout_rate,
+        "scale_attn_weights": config.scale_attention,
+        "scale_attn_by_inverse_layer_idx": config.scale_by_layer,
+        "tie_word_embeddings": config.tie_embeddings,
+        "bos_token_id": config.bos_token_id,
+    }
+
+
+class Block(causal.Block):
+    """A block with layer norm and biases."""
+
+    config: Config
+
+    def norm(self, name: str) -> nn.Module:
+        return _norm(self.config, name)
+
+    def attention(self) -> layers.Attention:
+        config = self.config
+        scale = config.head_dim**-0.5 if config.scale_attention else 1.0
+        if config.scale_by_layer:
+            scale /= self.index + 1
+        return layers.Attention(
+            num_heads=config.num_heads,
+            head_dim=config.head_dim,
+            qkv_bias=True,
+            out_bias=True,
+            scale=scale,
+            dropout_rate=config.attention_dropout_rate,
+            dtype=config.dtype,
+            name="self_attention",
+        )
+
+    def mlp(self) -> layers.Mlp:
+        config = self.config
+        return layers.Mlp(
+            config.mlp_dim,
+            activation=config.activation,
+            dtype=config.dtype,
+            name="mlp",
+        )
+
+
+def _norm(config: Config, name: str) -> nn.Module:
+    return layers.LayerNorm(config.norm_epsilon, config.dtype, name=name)
+
+
+class Stack(causal.Stack):
+    """The blocks of the family, after learned positions."""
+
+    config: Config
+
+    def block(self, index: int) -> nn.Module:
+        return Block(self.config, index, name=f"layers_{index}")
+
+    def norm(self) -> nn.Module:
+        return _norm(self.config, "decoder_norm")
+
+    def embed_positions(
+        self, positions: Int[Array, "#rows length"]
+    ) -> Float[Array, "#rows length emb"]:
+        config = self.config
+        return layers.LearnedPositions(
+            config.num_positions,
+            config.emb_dim,
+            dtype=config.dtype,
+            name="position_embedder",
+        )(positions)
+
+
+class DecoderWrapper(causal.CausalLM):
+    """The language model; see `causal.CausalLM`."""
+
+    config: Config
+
+    stack_cls: ClassVar[type[causal.Stack]] = Stack
+
+
+NETWORK = DecoderWrapper
+
+
+def key_map(config: Config) -> dict[str, Weight]:
+    """The tensors of `GPT2LMHeadModel` by the paths of our parameters.
+
+    The first published files lack the prefix `transformer.`; both forms are read.
+    """
+    weights = {
+        "decoder/token_embedder/embedding": identity("wte.weight"),
+        "decoder/position_embedder/embedding": identity("wpe.weight"),
+        "decoder/decoder_norm/scale": identity("ln_f.weight"),
+        "decoder/decoder_norm/bias": identity("ln_f.bias"),
+    }
+    for index in range(config.num_layers):
+        layer = _layer_map(config, f"h.{index}.")
+        weights |= {f"decoder/layers_{index}/{path}": w for path, w in layer.items()}
+    prefixed = {
+        path: weight._replace(name=_PREFIX + weight.name, aliases=(weight.name,))
+        for path, weight in weights.items()
+    }
+    if not config.tie_embeddings:
+        return prefixed | {"decoder/logits_dense/kernel": transposed("lm_head.weight")}
+    path = "decoder/token_embedder/embedding"
+    aliases = (*prefixed[path].aliases, "lm_head.weight")
+    return prefixed | {path: prefixed[path]._replace(aliases=aliases)}
+
+
+def _layer_map(config: Config, prefix: str) -> dict[str, Weight]:
+    heads, dim = config.num_heads, config.head_dim
+    attention, mlp = f"{prefix}attn.", f"{prefix}mlp."
+    kernel = conv_heads_in("", heads, dim)
+    bias = bias_heads("", heads, dim)
+    weights = {
+        "self_attention/out/kernel": conv_heads_out(
+            f"{attention}c_proj.weight", heads, dim
+        ),
+        "self_attention/out/bias": identity(f"{attention}c_proj.bias"),
+        "mlp/wi/kernel": identity(f"{mlp}c_fc.weight"),
+        "mlp/wi/bias": identity(f"{mlp}c_fc.bias"),
+        "mlp/wo/kernel": identity(f"{mlp}c_proj.weight"),
+        "mlp/wo/bias": identity(f"{mlp}c_proj.bias"),
+    }
+    for index, name in enumerate(("query", "key", "value")):
+        weights |= {
+            f"self_attention/{name}/kernel": part(
+                f"{attention}c_attn.weight", index, 3, kernel, axis=1
+            ),
+            f"self_attention/{name}/bias": part(
+                f"{attention}c_attn.bias", index, 3, bias
+            ),
+        }
+    for ours, theirs in (("pre_self_attention", "ln_1"), ("pre_mlp", "ln_2")):
+        weights |= {
+            f"{ours}_layer_norm/scale": identity(f"{prefix}{theirs}.weight"),
+            f"{ours}_layer_norm/bias": identity(f"{prefix}{theirs}.bias"),
+        }
+    return weights

@@ -1,0 +1,230 @@
+"""T5, T5 v1.1, mT5 and Flan-T5: published weights for `t5x.examples.t5.network`.
+
+There is one T5 in the tree, the network of the runtime. This file adds what published
+models need: the configuration from a config.json and back, from bare parameters, and
+the key map. Its attention kernels join heads and head size, as T5 itself does.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import flax.struct
+from t5x.examples.t5 import network
+
+from jaxaug.errors import UserError
+from jaxaug.models.weights.keymap import Weight, identity, transposed
+
+NETWORK = network.Transformer
+IGNORED = (
+    # The first T5 checkpoints carry a table that no layer reads.
+    r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
+)
+
+_ARCHITECTURES = {
+    "T5ForConditionalGeneration",
+    "T5WithLMHeadModel",
+    "MT5ForConditionalGeneration",
+}
+# What the network has fixed.
+_FIXED = {
+    "relative_attention_num_buckets": 32,
+    "relative_attention_max_distance": 128,
+    "layer_norm_epsilon": 1e-6,
+}
+_ACTIVATIONS = {
+    "relu": ("relu",),
+    "silu": ("silu",),
+    "gelu_new": ("gelu",),
+    "gated-relu": ("relu", "linear"),
+    "gated-gelu": ("gelu", "linear"),
+    "gated-silu": ("silu", "linear"),
+}
+
+
+@flax.struct.dataclass
+class Config(network.T5Config):
+    """`network.T5Config` that can be read from a config.json."""
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> "Config":
+        """The configuration of a published T5, mT5 or Flan-T5.
+
+        Raises:
+          UserError: another architecture, or an option that the network lacks.
+        """
+        _check(config)
+        layers = config.get("num_layers", 6)
+        return cls(
+            vocab_size=config.get("vocab_size", 32128),
+            emb_dim=config.get("d_model", 512),
+            num_heads=config.get("num_heads", 8),
+            head_dim=config.get("d_kv", 64),
+            mlp_dim=config.get("d_ff", 2048),
+            num_encoder_layers=layers,
+            num_decoder_layers=config.get("num_decoder_layers") or layers,
+            mlp_activations=_ACTIVATIONS[config.get("feed_forward_proj", "relu")],
+            dropout_rate=float(config.get("dropout_rate", 0.1)),
+            logits_via_embedding=_tied(config),
+        )
+
+
+def _tied(config: Mapping[str, Any]) -> bool:
+    """Whether logits come from the embedding, scaled by emb_dim ** -0.5.
+
+    Transformers 5 writes `scale_decoder_outputs` and no longer says in
+    `tie_word_embeddings` what it meant until then: both the tie and the scale.
+    """
+    tied = config.get("tie_word_embeddings", True)
+    return bool(config.get("scale_decoder_outputs", tied))
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    named = config.get("architectures") or ["T5ForConditionalGeneration"]
+    if not _ARCHITECTURES.intersection(named):
+        raise UserError(
+            f"config.json: architectures is {named}; a T5 must be one of "
+            f"{', '.join(sorted(_ARCHITECTURES))}. Take a model with a decoder."
+        )
+    for key, fixed in _FIXED.items():
+        if config.get(key, fixed) != fixed:
+            raise UserError(
+                f"config.json: {key} is {config[key]!r}; the T5 of the runtime has "
+                f"{fixed}. Take a model that was trained with it."
+            )
+    name = config.get("feed_forward_proj", "relu")
+    if name not in _ACTIVATIONS:
+        raise UserError(
+            f"config.json: feed_forward_proj is {name!r}; known are "
+            f"{', '.join(_ACTIVATIONS)}. Take a model with one of them."
+        )
+
+
+def to_hf(config: network.T5Config) -> dict[str, Any]:
+    """The config.json of a T5, for transformers 4 and 5."""
+    activations = tuple(config.mlp_activations)
+    named = {value: key for key, value in _ACTIVATIONS.items()}
+    if activations not in named:
+        raise UserError(
+            f"mlp_activations {activations} has no name in config.json; known are "
+            f"{', '.join(map(str, named))}. Such a model stays a T5X checkpoint."
+        )
+    return {
+        "architectures": ["T5ForConditionalGeneration"],
+        "model_type": "t5",
+        "vocab_size": config.vocab_size,
+        "d_model": config.emb_dim,
+        "num_heads": config.num_heads,
+        "d_kv": config.head_dim,
+        "d_ff": config.mlp_dim,
+        "num_layers": config.num_encoder_layers,
+        "num_decoder_layers": config.num_decoder_layers,
+        "feed_forward_proj": named[activations],
+        "dropout_rate": config.dropout_rate,
+        "tie_word_embeddings": config.logits_via_embedding,
+        "scale_decoder_outputs": config.logits_via_embedding,
+        "is_encoder_decoder": True,
+        "pad_token_id": 0,
+        "decoder_start_token_id": 0,
+        "eos_token_id": 1,
+        **_FIXED,
+    }
+
+
+def config_of(params: Mapping[str, Any], source: str) -> Config:
+    """The configuration that parameters of the network imply.
+
+    The public T5X checkpoints come without one. A gated MLP is taken for T5 v1.1
+    (GELU) and another for T5 v1.0 (ReLU).
+
+    Raises:
+      UserError: the parameters are not those of `network.Transformer`.
+    """
+    try:
+        vocab_size, emb_dim = params["token_embedder"]["embedding"].shape
+        encoder, decoder = params["encoder"], params["decoder"]
+        heads = encoder["relpos_bias"]["rel_embedding"].shape[0]
+        layer = encoder["layers_0"]
+        gated = "wi_0" in layer["mlp"]
+        return Config(
+            vocab_size=vocab_size,
+            emb_dim=emb_dim,
+            num_heads=heads,
+            head_dim=layer["attention"]["query"]["kernel"].shape[1] // heads,
+            mlp_dim=layer["mlp"]["wo"]["kernel"].shape[0],
+            num_encoder_layers=_layers(encoder),
+            num_decoder_layers=_layers(decoder),
+            mlp_activations=_ACTIVATIONS["gated-gelu" if gated else "relu"],
+            logits_via_embedding="logits_dense" not in decoder,
+        )
+    except (KeyError, TypeError) as error:
+        raise UserError(
+            f"{source}: is no checkpoint of t5x.examples.t5.network: {error} is "
+            "missing. A stack of scanned layers (scalable_t5) cannot be converted; for "
+            "another family name the published model with --like."
+        ) from None
+
+
+def _layers(stack: Mapping[str, Any]) -> int:
+    return sum(name.startswith("layers_") for name in stack)
+
+
+def key_map(config: network.T5Config) -> dict[str, Weight]:
+    """Flax path -> tensor of `T5ForConditionalGeneration`."""
+    keys = {
+        "token_embedder/embedding": identity(
+            "shared.weight",
+            "encoder.embed_tokens.weight",
+            "decoder.embed_tokens.weight",
+            # Tied, so equal wherever it is stored.
+            *(("lm_head.weight",) if config.logits_via_embedding else ()),
+        )
+    }
+    for index in range(config.num_encoder_layers):
+        ours, theirs = f"encoder/layers_{index}", f"encoder.block.{index}.layer"
+        keys |= _attention(f"{ours}/attention", f"{theirs}.0.SelfAttention")
+        keys |= _mlp(f"{ours}/mlp", f"{theirs}.1.DenseReluDense", config)
+        keys |= _norms(ours, theirs, ("pre_attention", "pre_mlp"))
+    for index in range(config.num_decoder_layers):
+        ours, theirs = f"decoder/layers_{index}", f"decoder.block.{index}.layer"
+        keys |= _attention(f"{ours}/self_attention", f"{theirs}.0.SelfAttention")
+        keys |= _attention(
+            f"{ours}/encoder_decoder_attention", f"{theirs}.1.EncDecAttention"
+        )
+        keys |= _mlp(f"{ours}/mlp", f"{theirs}.2.DenseReluDense", config)
+        norms = ("pre_self_attention", "pre_cross_attention", "pre_mlp")
+        keys |= _norms(ours, theirs, norms)
+    for stack in ("encoder", "decoder"):
+        keys[f"{stack}/relpos_bias/rel_embedding"] = transposed(
+            f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        )
+        keys[f"{stack}/{stack}_norm/scale"] = identity(
+            f"{stack}.final_layer_norm.weight"
+        )
+    if not config.logits_via_embedding:
+        # Transformers 5 leaves the head out where it is the embedding without scale.
+        head = transposed("lm_head.weight")._replace(otherwise="shared.weight")
+        keys["decoder/logits_dense/kernel"] = head
+    return keys
+
+
+def _attention(ours: str, theirs: str) -> dict[str, Weight]:
+    names = {"query": "q", "key": "k", "value": "v", "out": "o"}
+    return {
+        f"{ours}/{name}/kernel": transposed(f"{theirs}.{letter}.weight")
+        for name, letter in names.items()
+    }
+
+
+def _mlp(ours: str, theirs: str, config: network.T5Config) -> dict[str, Weight]:
+    inputs = ("wi",) if len(config.mlp_activations) == 1 else ("wi_0", "wi_1")
+    return {
+        f"{ours}/{name}/kernel": transposed(f"{theirs}.{name}.weight")
+        for name in (*inputs, "wo")
+    }
+
+
+def _norms(ours: str, theirs: str, names: tuple[str, ...]) -> dict[str, Weight]:
+    return {
+        f"{ours}/{name}_layer_norm/scale": identity(f"{theirs}.{i}.layer_norm.weight")
+        for i, name in enumerate(names)
+    }

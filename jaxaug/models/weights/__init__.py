@@ -1,0 +1,1 @@
+"""Weights in and out: key maps, file formats, folders and packages."""

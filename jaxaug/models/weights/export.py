@@ -1,0 +1,141 @@
+"""A model as a folder that `transformers` loads: weights, config, tokenizer, card."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etils import epath
+
+from jaxaug.data.files import PathLike
+from jaxaug.errors import UserError
+from jaxaug.models.weights import safetensors_io
+from jaxaug.models.weights.keymap import KeyMap, tensors_from
+
+TOKENIZER_FILES = (
+    "added_tokens.json",
+    "chat_template.jinja",
+    "generation_config.json",
+    "merges.txt",
+    "sentencepiece.bpe.model",
+    "source.spm",
+    "special_tokens_map.json",
+    "spiece.model",
+    "target.spm",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+_NOT_STATED = "not stated"
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """What a model card states; None where nobody said it.
+
+    Attributes:
+      name: title.
+      source: what the weights were converted from.
+      data: what the model was trained on.
+      licence: identifier of SPDX, such as Apache-2.0.
+      metrics: name -> value.
+      seed: of the training.
+    """
+
+    name: str
+    source: str
+    data: str | None = None
+    licence: str | None = None
+    metrics: Mapping[str, Any] | None = None
+    seed: int | None = None
+
+    def text(self) -> str:
+        """The card in Markdown, with the metadata block of the hub."""
+        head = ["---", "library_name: transformers", "tags: [jaxaug]"]
+        if self.licence:
+            head.append(f"license: {json.dumps(self.licence.lower())}")
+        rows = [
+            ("Converted from", self.source),
+            ("Training data", self.data or _NOT_STATED),
+            ("Licence", self.licence or _NOT_STATED),
+            ("Seed", _NOT_STATED if self.seed is None else str(self.seed)),
+        ]
+        lines = [*head, "---", "", f"# {self.name}", ""]
+        lines += [f"- {key}: {value}" for key, value in rows]
+        lines += ["", "## Metrics", ""]
+        if self.metrics:
+            lines += ["| metric | value |", "| --- | --- |"]
+            lines += [f"| {key} | {value} |" for key, value in self.metrics.items()]
+        else:
+            lines.append(f"Metrics: {_NOT_STATED}.")
+        lines += ["", "Written by `jaxaug convert`."]
+        return "\n".join(lines) + "\n"
+
+
+def write(
+    folder: PathLike,
+    params: Mapping[str, Any],
+    key_map: KeyMap,
+    hf_config: Mapping[str, Any],
+    card: Card,
+    tokenizer: Mapping[str, PathLike],
+) -> epath.Path:
+    """Writes the folder: `model.safetensors`, `config.json`, tokenizer, `README.md`.
+
+    Args:
+      folder: must not exist.
+      params: of the network; tensors keep their dtypes, bit by bit.
+      key_map: of the family.
+      hf_config: contents of config.json; `dtype` is set to that of the tensors.
+      card: for README.md.
+      tokenizer: name in the folder -> file to copy, see `tokenizer_of`.
+
+    Raises:
+      UserError: the folder exists, or the parameters are not those of the key map.
+    """
+    tensors = tensors_from(params, key_map)
+    dtypes = sorted({str(tensor.dtype) for tensor in tensors.values()})
+    config = {k: v for k, v in hf_config.items() if k not in ("dtype", "torch_dtype")}
+    if len(dtypes) == 1:
+        # The name that transformers before version 5 reads, which 5 reads too.
+        config["torch_dtype"] = dtypes[0]
+    with new_folder(folder) as temporary:
+        safetensors_io.write(temporary / safetensors_io.FILE, tensors)
+        text = json.dumps(config, indent=2, sort_keys=True)
+        (temporary / "config.json").write_text(f"{text}\n", encoding="utf-8")
+        (temporary / "README.md").write_text(card.text(), encoding="utf-8")
+        for name, path in tokenizer.items():
+            epath.Path(path).copy(temporary / name)
+    return epath.Path(folder)
+
+
+def tokenizer_of(folder: PathLike) -> dict[str, epath.Path]:
+    """The files of the tokenizer in a published folder, by name."""
+    root = epath.Path(folder)
+    return {n: root / n for n in TOKENIZER_FILES if (root / n).exists()}
+
+
+@contextlib.contextmanager
+def new_folder(folder: PathLike) -> Iterator[epath.Path]:
+    """A temporary folder that gets its name when all is written.
+
+    Raises:
+      UserError: there is something of that name.
+    """
+    target = epath.Path(folder).expanduser()
+    if target.exists():
+        raise UserError(f"{target} exists. Name a folder that does not, or remove it.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary.mkdir()
+    try:
+        yield temporary
+        temporary.rename(target)
+    except BaseException:
+        shutil.rmtree(os.fspath(temporary), ignore_errors=True)
+        raise

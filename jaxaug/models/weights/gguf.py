@@ -1,0 +1,310 @@
+"""GGUF files of the Llama family: configuration, dequantised weights, tokenizer.
+
+The library `gguf` parses and dequantises; this file knows what the parts are called in
+Hugging Face models. Facts about the format are those of the GGUF specification in the
+ggml repository. A file carries no config.json and no tokenizer.json: `Gguf` makes both.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from etils import epath
+from tokenizers import (
+    AddedToken,
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    processors,
+)
+
+from jaxaug.data.files import PathLike, write_text
+from jaxaug.errors import UserError
+from jaxaug.models.weights import families
+from jaxaug.models.weights.hf_folder import Published
+from jaxaug.models.weights.keymap import params_from
+
+_FIX = "Get the file again; a download may have stopped half-way."
+
+# Tensors outside of blocks, and in them, by their name before ".weight" or ".bias".
+_OUTSIDE = {
+    "token_embd": "model.embed_tokens",
+    "output_norm": "model.norm",
+    "output": "lm_head",
+}
+_BLOCK = {
+    "attn_norm": "input_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_output": "self_attn.o_proj",
+    "ffn_norm": "post_attention_layernorm",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+_SIZES = {
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+    "max_position_embeddings": "context_length",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+}
+_CONTROL_TOKEN, _USER_TOKEN = 3, 4
+_SPECIAL = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
+
+
+def load(path: PathLike, *, dtype: Any = None) -> Published:
+    """The model in a GGUF file, with float32 parameters.
+
+    Args:
+        path: of the file.
+        dtype: of activations; None is the family's default.
+
+    Raises:
+        UserError: the file is missing, damaged, of another architecture or quantised in
+            a way that the library cannot undo, or its weights are not those of its
+            configuration.
+    """
+    file = Gguf(path)
+    family = families.of_config(file.hf_config, os.fspath(path))
+    config = family.config(file.hf_config)
+    if dtype is not None:
+        config = dataclasses.replace(config, dtype=dtype)
+    module = family.build(config)
+    params = params_from(
+        file.tensors,
+        family.key_map(config),
+        family.ignored,
+        shapes=family.variables(module)["params"],
+        source=os.fspath(path),
+    )
+    folder = epath.Path(path).parent
+    return Published(family, config, module, params, file.hf_config, folder)
+
+
+class Tensors(Mapping[str, np.ndarray]):
+    """The tensors by their Hugging Face names; dequantised when asked for."""
+
+    def __init__(
+        self, path: PathLike, tensors: Mapping[str, Any], heads: Mapping[str, int]
+    ):
+        """Takes over what the reader found.
+
+        Args:
+            path: for messages.
+            tensors: `gguf.ReaderTensor` by its name in the file.
+            heads: number of heads whose rows are interleaved, by "attn_q" and "attn_k".
+        """
+        self._path = path
+        self._tensors = {hf_name(name): tensor for name, tensor in tensors.items()}
+        self._heads = heads
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        from gguf.quants import dequantize
+
+        tensor = self._tensors[name]
+        try:
+            values = dequantize(tensor.data, tensor.tensor_type)
+        except NotImplementedError:
+            raise UserError(
+                f"{self._path}: tensor {tensor.name} is quantised as "
+                f"{tensor.tensor_type.name}, which cannot be undone here. Take a file "
+                "in Q4_0, Q4_1, Q8_0, F16 or F32."
+            ) from None
+        values = np.asarray(values, np.float32)
+        heads = self._heads.get(tensor.name.split(".")[-2])
+        return values if heads is None else _halves_first(values, heads)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+class Gguf:
+    """A GGUF file of the Llama family.
+
+    Attributes:
+        path: of the file.
+        hf_config: contents of the config.json that the file stands for.
+        tensors: float32, by Hugging Face names.
+    """
+
+    def __init__(self, path: PathLike):
+        """Reads all but the tensors.
+
+        Raises:
+            UserError: see `load`.
+        """
+        self.path = path
+        reader = _open(path)
+        self._metadata = {
+            name: field.contents() for name, field in reader.fields.items()
+        }
+        tensors = {tensor.name: tensor for tensor in reader.tensors}
+        self.hf_config = self._config(tied="output.weight" not in tensors)
+        heads = {
+            "attn_q": self.hf_config["num_attention_heads"],
+            "attn_k": self.hf_config["num_key_value_heads"],
+        }
+        self.tensors = Tensors(path, tensors, heads)
+
+    def _get(self, key: str, default: Any = None) -> Any:
+        value = self._metadata.get(key, default)
+        if value is None:
+            raise UserError(f"{self.path}: lacks the metadata {key}. {_FIX}")
+        return value
+
+    def _config(self, tied: bool) -> dict[str, Any]:
+        architecture = self._get("general.architecture")
+        if architecture != "llama":
+            raise UserError(
+                f"{self.path}: holds a model of architecture {architecture!r}, but only "
+                "'llama' is read from GGUF. Take its safetensors instead."
+            )
+        config = {ours: self._get(f"llama.{key}") for ours, key in _SIZES.items()}
+        heads = config["num_attention_heads"]
+        head_dim = self._get(
+            "llama.attention.key_length", config["hidden_size"] // heads
+        )
+        fixed = {
+            "rope.scaling.type": "none",
+            "rope.dimension_count": head_dim,
+            "attention.value_length": head_dim,
+            "expert_count": 0,
+        }
+        for key, value in fixed.items():
+            if (found := self._get(f"llama.{key}", value)) != value:
+                raise UserError(
+                    f"{self.path}: llama.{key} is {found!r}, but only {value!r} is "
+                    "supported. Take another model."
+                )
+        config |= {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_act": "silu",
+            "vocab_size": len(self._get("tokenizer.ggml.tokens")),
+            "num_key_value_heads": self._get("llama.attention.head_count_kv", heads),
+            "head_dim": head_dim,
+            "rope_theta": self._get("llama.rope.freq_base", 10000.0),
+            "tie_word_embeddings": tied,
+        }
+        for name in _SPECIAL:
+            if (number := self._special(name)) is not None:
+                config[f"{name}_token_id"] = number
+        return config
+
+    def _special(self, name: str) -> int | None:
+        return self._metadata.get(f"tokenizer.ggml.{_SPECIAL[name]}_token_id")
+
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The byte-level BPE of the file.
+
+        Raises:
+            UserError: it has another kind of tokenizer.
+        """
+        kind = (self._get("tokenizer.ggml.model"), self._get("tokenizer.ggml.pre", ""))
+        split: pre_tokenizers.PreTokenizer
+        split = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        if kind == ("gpt2", "smollm"):
+            split = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), split])
+        elif kind not in {("gpt2", ""), ("gpt2", "default"), ("gpt2", "gpt-2")}:
+            raise UserError(
+                f"{self.path}: its tokenizer is {' '.join(kind)!r}; known are 'gpt2 "
+                "smollm' and 'gpt2 gpt-2'. Use the tokenizer.json of the model."
+            )
+        tokens = self._get("tokenizer.ggml.tokens")
+        merges = [tuple(pair.split(" ")) for pair in self._get("tokenizer.ggml.merges")]
+        vocabulary = {token: number for number, token in enumerate(tokens)}
+        tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+        tokenizer.pre_tokenizer = split
+        tokenizer.decoder = decoders.ByteLevel()
+        types = self._get("tokenizer.ggml.token_type", [])
+        for token, type_ in zip(tokens, types, strict=bool(types)):
+            if type_ in (_CONTROL_TOKEN, _USER_TOKEN):
+                special = type_ == _CONTROL_TOKEN
+                added = AddedToken(token, normalized=False, special=special)
+                add = tokenizer.add_special_tokens if special else tokenizer.add_tokens
+                add([added])
+        bos = self._special("bos")
+        if self._get("tokenizer.ggml.add_bos_token", False) and bos is not None:
+            tokenizer.post_processor = processors.TemplateProcessing(
+                single=f"{tokens[bos]} $A",
+                special_tokens=[(tokens[bos], bos)],
+            )
+        return tokenizer
+
+    @property
+    def tokenizer_config(self) -> dict[str, Any]:
+        """Contents of the tokenizer_config.json: special tokens and the chat template."""
+        tokens = self._get("tokenizer.ggml.tokens")
+        config = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": self.hf_config["max_position_embeddings"],
+            "clean_up_tokenization_spaces": False,
+        }
+        for name in _SPECIAL:
+            if (number := self._special(name)) is not None:
+                config[f"{name}_token"] = tokens[number]
+        if (template := self._metadata.get("tokenizer.chat_template")) is not None:
+            config["chat_template"] = template
+        return config
+
+    def save_tokenizer(self, folder: PathLike) -> None:
+        """Writes tokenizer.json and tokenizer_config.json, for `transformers`."""
+        target = epath.Path(folder)
+        write_text(target / "tokenizer.json", self.tokenizer.to_str(pretty=False))
+        text = json.dumps(self.tokenizer_config, indent=2, ensure_ascii=False)
+        write_text(target / "tokenizer_config.json", text + "\n")
+
+
+def hf_name(name: str) -> str:
+    """The Hugging Face name of a tensor; one that has none keeps its own."""
+    stem, _, kind = name.rpartition(".")
+    if match := re.fullmatch(r"blk\.(\d+)\.(\w+)", stem):
+        number, part = match.groups()
+        return (
+            f"model.layers.{number}.{_BLOCK[part]}.{kind}" if part in _BLOCK else name
+        )
+    return f"{_OUTSIDE[stem]}.{kind}" if stem in _OUTSIDE else name
+
+
+def _halves_first(rows: np.ndarray, heads: int) -> np.ndarray:
+    """Undoes the order of the rows of queries and keys; [heads * dim, ...].
+
+    GGUF turns neighbouring rows of a head together in its rotary positions, Hugging
+    Face (and `layers.rotary`) the i-th of the first half with the i-th of the second.
+    """
+    pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
+    return pairs.swapaxes(1, 2).reshape(rows.shape)
+
+
+def _open(path: PathLike) -> Any:
+    try:
+        from gguf import GGUFReader
+    except ImportError:
+        raise UserError(
+            f"{path} is a GGUF file: install its reader with `pip install "
+            "'jaxaug[hf]'`."
+        ) from None
+    try:
+        return GGUFReader(os.fspath(path))
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file. {_FIX}") from None
+    except (IndexError, KeyError, OSError, ValueError) as error:
+        raise UserError(
+            f"{path}: is cut off or no GGUF file ({error}). {_FIX}"
+        ) from None

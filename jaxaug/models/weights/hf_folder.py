@@ -1,0 +1,120 @@
+"""Published models: a folder with config.json and weights, read without torch."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from etils import epath
+from flax import linen as nn
+
+from jaxaug.data.files import PathLike, read_json
+from jaxaug.errors import UserError
+from jaxaug.models.weights import families, safetensors_io, torch_file
+from jaxaug.models.weights.keymap import params_from
+
+Tensors = safetensors_io.Tensors | torch_file.Tensors
+
+CONFIG = "config.json"
+FIX = (
+    "Name the folder of a published model: config.json beside model.safetensors or "
+    "pytorch_model.bin."
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Published:
+    """A model as it was published.
+
+    Attributes:
+      family: its code.
+      config: of the network.
+      module: the network.
+      params: of the network, NumPy arrays.
+      hf_config: the contents of config.json.
+      folder: where it lies, with the files of its tokenizer.
+    """
+
+    family: families.Family
+    config: Any
+    module: nn.Module
+    params: Mapping[str, Any]
+    hf_config: Mapping[str, Any]
+    folder: epath.Path
+
+
+def load(
+    folder: PathLike,
+    *,
+    dtype: Any = None,
+    param_dtype: np.typing.DTypeLike | None = np.float32,
+) -> Published:
+    """The model in a folder.
+
+    Args:
+      folder: holds `config.json` and `model.safetensors`, its index with shards, or
+        `pytorch_model.bin` likewise. Safetensors go first.
+      dtype: of activations; None is the family's default.
+      param_dtype: of the parameters; None keeps that of the file.
+
+    Raises:
+      UserError: a file is missing or damaged, the architecture is unknown, or the
+        weights are not those of the configuration; all keys are listed.
+    """
+    root = epath.Path(folder).expanduser()
+    family, hf_config, config = read_config(root)
+    if dtype is not None:
+        config = dataclasses.replace(config, dtype=dtype)
+    module = family.build(config)
+    path, tensors = open_weights(root)
+    with tensors:
+        params = params_from(
+            tensors,
+            family.key_map(config),
+            family.ignored,
+            shapes=family.variables(module)["params"],
+            source=os.fspath(path),
+            dtype=param_dtype,
+        )
+    return Published(family, config, module, params, hf_config, root)
+
+
+def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]:
+    """Family, config.json and configuration of a folder.
+
+    Raises:
+      UserError: no such folder, no config.json in it, or it is refused.
+    """
+    path = epath.Path(folder).expanduser() / CONFIG
+    hf_config = read_json(path, FIX)
+    if not isinstance(hf_config, dict):
+        raise UserError(f"{path}: holds no JSON object. {FIX}")
+    family = families.of_config(hf_config, str(path))
+    try:
+        config = family.config(hf_config)
+    except UserError as error:
+        raise UserError(f"{folder}: {error}") from None
+    except KeyError as error:
+        raise UserError(f"{path}: {error} is missing. {FIX}") from None
+    return family, hf_config, config
+
+
+def open_weights(
+    folder: epath.Path,
+) -> tuple[epath.Path, Tensors]:
+    """The file (or index) of the weights of a folder, and its tensors.
+
+    Raises:
+      UserError: there is none, or it is damaged.
+    """
+    readers: Mapping[str, Callable[[epath.Path], Tensors]] = {
+        safetensors_io.FILE: safetensors_io.Tensors,
+        safetensors_io.INDEX: safetensors_io.open_index,
+        torch_file.FILE: torch_file.Tensors,
+        torch_file.INDEX: torch_file.open_index,
+    }
+    for name, reader in readers.items():
+        if (folder / name).exists():
+            return folder / name, reader(folder / name)
+    raise UserError(f"{folder}: holds no weights, none of {', '.join(readers)}. {FIX}")

@@ -1,0 +1,115 @@
+"""Safetensors files: lazily read, whole or in shards, and written."""
+
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import ml_dtypes
+import numpy as np
+import safetensors
+import safetensors.numpy
+from etils import epath
+
+from jaxaug.data.files import PathLike, read_json
+from jaxaug.errors import UserError
+
+FILE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+FIX = "Get the file again; a download may have stopped half-way."
+
+# NumPy knows the name "bfloat16", which the reader asks for, once it is registered.
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+class Tensors(Mapping[str, np.ndarray]):
+    """The tensors of one or several safetensors files, read when asked for.
+
+    A context manager that closes the files at its end.
+    """
+
+    def __init__(self, paths: Mapping[str, PathLike] | PathLike):
+        """Opens a file, or the files of a mapping from tensor to file.
+
+        Raises:
+          UserError: a file is missing, cut off or no safetensors file, or lacks a
+            tensor that it should hold.
+        """
+        self._files: dict[str, Any] = {}
+        self._file_of: dict[str, str] = {}
+        if not isinstance(paths, Mapping):
+            self._file_of = dict.fromkeys(self._open(paths).keys(), os.fspath(paths))
+            return
+        self._file_of = {name: os.fspath(path) for name, path in paths.items()}
+        there = {
+            path: set(self._open(path).keys())
+            for path in sorted(set(self._file_of.values()))
+        }
+        for name, file in self._file_of.items():
+            if name not in there[file]:
+                raise UserError(f"{file}: lacks the tensor {name}. {FIX}")
+
+    def _open(self, path: PathLike) -> Any:
+        try:
+            file = safetensors.safe_open(os.fspath(path), framework="np")
+        except FileNotFoundError:
+            raise UserError(f"{path}: no such file. {FIX}") from None
+        except (safetensors.SafetensorError, OSError) as error:
+            raise UserError(
+                f"{path}: is cut off or no safetensors file ({error}). {FIX}"
+            ) from None
+        self._files[os.fspath(path)] = file
+        return file
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        path = self._file_of[name]
+        try:
+            return self._files[path].get_tensor(name)
+        except (safetensors.SafetensorError, TypeError) as error:
+            raise UserError(
+                f"{path}: tensor {name} cannot be read ({error}). {FIX}"
+            ) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._file_of
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file_of)
+
+    def __len__(self) -> int:
+        return len(self._file_of)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._files.clear()
+
+
+def open_index(path: PathLike) -> Tensors:
+    """The tensors of a sharded model.
+
+    Args:
+      path: `model.safetensors.index.json`, beside its shards.
+
+    Raises:
+      UserError: no index, or a shard is missing, damaged or not as the index says.
+    """
+    index = read_json(path, FIX)
+    shards = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(shards, dict) or not shards:
+        raise UserError(f"{path}: has no weight_map from tensors to files. {FIX}")
+    folder = epath.Path(path).parent
+    return Tensors({name: folder / str(file) for name, file in shards.items()})
+
+
+def write(path: PathLike, tensors: Mapping[str, np.ndarray]) -> None:
+    """Writes one file, readable by PyTorch's loaders too."""
+    safetensors.numpy.save_file(
+        dict(tensors), os.fspath(path), metadata={"format": "pt"}
+    )

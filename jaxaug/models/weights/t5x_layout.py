@@ -1,0 +1,137 @@
+"""T5X checkpoints of bare parameters, in both layouts: read and written.
+
+Written ones have no optimizer: training goes on from them with
+`RestoreCheckpointConfig.fallback_to_scratch = True` and `assignment_map =
+[('state/param_states.*', None)]`, which start the optimizer afresh.
+Beside the checkpoint stands `network.gin`, which defines NETWORK for a gin file of T5X:
+`models.DecoderOnlyModel.module = %NETWORK`.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+from flax import linen as nn
+from t5x import checkpoints, partitioning, train_state
+
+from jaxaug.data.files import PathLike, write_text
+from jaxaug.errors import UserError
+from jaxaug.models.weights import families
+
+GIN = "network.gin"
+
+
+class Stored(NamedTuple):
+    """What a checkpoint holds of a model: nested NumPy parameters and the step."""
+
+    params: Mapping[str, Any]
+    step: int
+
+
+def read(path: PathLike, step: int | None = None) -> Stored:
+    """The parameters of a checkpoint of either layout.
+
+    Args:
+      path: model folder, `checkpoint_N` folder or msgpack file.
+      step: to take from a model folder; the newest by default.
+
+    Raises:
+      UserError: no complete checkpoint there, or damage.
+    """
+    try:
+        state = checkpoints.load_t5x_checkpoint(path, step)
+    except ValueError as error:
+        if not getattr(error, "user_error", False):
+            raise
+        raise UserError(str(error)) from error
+    target = state.get("target")
+    if not target:
+        raise UserError(f"{path}: the checkpoint holds no parameters (`target`).")
+    stored = state.get("state", {}).get("step", 0)
+    return Stored(target, int(np.asarray(stored)))
+
+
+def write(
+    folder: PathLike,
+    family: families.Family,
+    module: nn.Module,
+    params: Mapping[str, Any],
+    *,
+    step: int = 0,
+    legacy: bool = False,
+) -> epath.Path:
+    """Writes `checkpoint_<step>` into a model folder, and `network.gin` beside it.
+
+    Args:
+      folder: model folder; made if need be.
+      family: of the network.
+      module: the network; gives the logical axes.
+      params: its parameters, stored in their dtypes.
+      step: number of the checkpoint.
+      legacy: whether in the layout of msgpack and zarr instead of orbax.
+
+    Raises:
+      UserError: there is such a checkpoint already, or the file system refuses.
+    """
+    root = epath.Path(folder)
+    target = epath.Path(checkpoints.get_checkpoint_dir(root, step))
+    if target.exists():
+        raise UserError(f"{target} exists. Name another folder, or remove it.")
+    variables = {**family.variables(module), "params": params}
+    state = train_state.InferenceState.create(variables)
+    state = state.replace_step(jnp.asarray(step, jnp.int32))
+    partitioner = partitioning.PjitPartitioner(num_partitions=1)
+    try:
+        if legacy:
+            checkpoints.Checkpointer(state, partitioner, folder, save_dtype=None).save(
+                state
+            )
+        else:
+            manager = checkpoints.OrbaxCheckpointManagerInterface(
+                folder, state, partitioner
+            )
+            manager.save(state)
+            manager.close()
+    except ValueError as error:
+        if not getattr(error, "user_error", False):
+            raise
+        raise UserError(str(error)) from error
+    write_text(root / GIN, network_gin(module))
+    return target
+
+
+def network_gin(module: nn.Module) -> str:
+    """Gin text that defines NETWORK: the module with its configuration."""
+    config = module.config  # type: ignore[attr-defined]
+    network, settings = _reference(type(module)), _reference(type(config))
+    module_name = f"{_last(network[0])}.{network[1]}"
+    config_name = f"{_last(settings[0])}.{settings[1]}"
+    files = sorted({network[0], settings[0]})
+    lines = [
+        "from __gin__ import dynamic_registration",
+        *(f"from {name.rpartition('.')[0]} import {_last(name)}" for name in files),
+        "",
+        f"NETWORK = @{module_name}()",
+        f"{module_name}.config = @{config_name}()",
+        f"{config_name}:",
+    ]
+    for field in dataclasses.fields(config):
+        lines.append(f"  {field.name} = {_literal(getattr(config, field.name))}")
+    return "\n".join(lines) + "\n"
+
+
+def _reference(cls: type) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _literal(value: Any) -> str:
+    if value is None or isinstance(value, bool | int | float | str | tuple | list):
+        return repr(value)
+    return repr(jnp.dtype(value).name)

@@ -1,0 +1,428 @@
+"""BART, Pegasus and Marian against PyTorch."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import torch
+import transformers
+from safetensors.numpy import load_file
+from t5x import adafactor, decoding, losses, models
+
+from jaxaug.decode import beam
+from jaxaug.errors import UserError
+from jaxaug.models import bart
+from jaxaug.models.weights import keymap
+
+VOCAB, LENGTH = 29, 10
+SIZES = {
+    "vocab_size": VOCAB,
+    "d_model": 12,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 3,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 18,
+    "decoder_ffn_dim": 14,
+    "max_position_embeddings": 16,
+    "init_std": 0.6,
+    "forced_eos_token_id": None,
+    "num_beams": 1,
+}
+BART = {"pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+PEGASUS = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0}
+MARIAN = {"pad_token_id": 28, "eos_token_id": 0, "decoder_start_token_id": 28}
+CASES = [
+    ("BartForConditionalGeneration", BART),
+    ("BartForConditionalGeneration", BART | {"scale_embedding": True}),
+    (
+        "BartForConditionalGeneration",
+        BART
+        | {"activation_function": "relu", "encoder_layers": 3, "decoder_layers": 2},
+    ),
+    ("PegasusForConditionalGeneration", PEGASUS | {"scale_embedding": True}),
+    ("PegasusForConditionalGeneration", PEGASUS | {"activation_function": "relu"}),
+    ("MarianMTModel", MARIAN | {"activation_function": "swish"}),
+    ("MarianMTModel", MARIAN | {"scale_embedding": True}),
+    (
+        "MarianMTModel",
+        MARIAN | {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 29},
+    ),
+]
+every_case = pytest.mark.parametrize("name, options", CASES)
+three_families = pytest.mark.parametrize(
+    "name, options", [CASES[0], CASES[3], CASES[5]]
+)
+
+# Rows of different lengths, in ids of the published vocabulary; -1 is padding.
+SOURCE_LENGTHS, TARGET_LENGTHS = np.array([7, 3, 5]), np.array([6, 6, 2])
+
+
+def rows(lengths: np.ndarray, seed: int) -> np.ndarray:
+    drawn = np.random.default_rng(seed).integers(3, 28, (3, lengths.max()))
+    return np.where(np.arange(lengths.max()) < lengths[:, None], drawn, -1)
+
+
+SOURCES, TARGETS = rows(SOURCE_LENGTHS, 0), rows(TARGET_LENGTHS, 1)
+
+
+def torch_model(name: str, options: dict):
+    torch.manual_seed(1)
+    cls = getattr(transformers, name)
+    model = cls(cls.config_class(**SIZES | options)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:  # norms and biases start as ones and zeros
+                parameter.add_(0.3 * torch.randn(parameter.shape))
+        if hasattr(model, "final_logits_bias"):
+            bias = model.final_logits_bias
+            bias.copy_(torch.randn(bias.shape))
+            bias[:, options["eos_token_id"]] = -3.0
+    return model
+
+
+def loaded(model, folder: Path) -> tuple[bart.Bart, dict]:
+    """What is in the folder that transformers writes."""
+    model.save_pretrained(folder)
+    config = bart.Config.from_hf(json.loads((folder / "config.json").read_text()))
+    module = bart.NETWORK(config)
+    ids = ours(SOURCES, config)
+    shapes = jax.eval_shape(lambda: module.init(keys(), ids, ids, ids))["params"]
+    params = keymap.params_from(
+        load_file(folder / "model.safetensors"),
+        bart.key_map(config),
+        bart.IGNORED,
+        shapes=shapes,
+        source="a test",
+    )
+    return module, jax.tree.map(jnp.asarray, params)
+
+
+def keys() -> dict:
+    return {"params": jax.random.PRNGKey(0), "dropout": jax.random.PRNGKey(1)}
+
+
+def ours(published: np.ndarray, config: bart.Config) -> jax.Array:
+    """Ids as T5X wants them: 0 is padding."""
+    return jnp.where(published < 0, 0, published + config.id_offset)
+
+
+def shifted(targets: jax.Array) -> jax.Array:
+    return jnp.pad(targets, ((0, 0), (1, 0)))[:, :-1]
+
+
+def theirs(published: np.ndarray, options: dict) -> dict:
+    ids = np.where(published < 0, options["pad_token_id"], published)
+    return {
+        "input_ids": torch.tensor(ids),
+        "attention_mask": torch.tensor(published >= 0),
+    }
+
+
+def torch_logits(model, options: dict) -> np.ndarray:
+    pad, start = options["pad_token_id"], options["decoder_start_token_id"]
+    targets = np.where(TARGETS < 0, pad, TARGETS)
+    inputs = np.pad(targets, ((0, 0), (1, 0)), constant_values=start)[:, :-1]
+    with torch.no_grad():
+        return model(
+            **theirs(SOURCES, options), decoder_input_ids=torch.tensor(inputs)
+        ).logits.numpy()
+
+
+def full_logits(module: bart.Bart, params: dict) -> np.ndarray:
+    sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
+    return np.asarray(applied(module)(params, sources, targets))
+
+
+def applied(module: bart.Bart):
+    @jax.jit
+    def apply(params, sources, targets):
+        return module.apply(
+            {"params": params}, sources, shifted(targets), targets, enable_dropout=False
+        )
+
+    return apply
+
+
+@every_case
+def test_logits_are_those_of_torch(name, options, tmp_path):
+    model = torch_model(name, options)
+    module, params = loaded(model, tmp_path)
+    offset = module.config.id_offset
+    assert offset == (options["pad_token_id"] != 0)
+    logits = full_logits(module, params)
+    assert np.all(logits[..., :offset] == -1e10)
+    here = TARGETS >= 0
+    np.testing.assert_allclose(
+        logits[here][:, offset:],
+        torch_logits(model, options)[here],
+        atol=1e-4,
+        rtol=1e-5,
+    )
+
+
+@three_families
+def test_steps_with_the_cache_equal_the_full_forward(name, options, tmp_path):
+    module, params = loaded(torch_model(name, options), tmp_path)
+    sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
+    inputs = shifted(targets)
+    encoded = module.apply(
+        {"params": params}, sources, enable_dropout=False, method="encode"
+    )
+
+    @jax.jit
+    def step(variables, tokens):
+        return module.apply(
+            {"params": params, **variables},
+            encoded,
+            sources,
+            tokens,
+            tokens,
+            enable_dropout=False,
+            decode=True,
+            mutable=["cache"],
+            method="decode",
+        )
+
+    full, here = full_logits(module, params), TARGETS >= 0
+    _, variables = step({}, inputs)
+    for column in range(inputs.shape[1]):
+        logits, variables = step(variables, inputs[:, column : column + 1])
+        rows = here[:, column]
+        np.testing.assert_allclose(
+            logits[rows, 0], full[rows, column], atol=1e-4, rtol=1e-5
+        )
+
+
+def model_of(module: bart.Bart, options: dict, decode_fn) -> models.EncoderDecoderModel:
+    class Words:
+        eos_id = options["eos_token_id"] + module.config.id_offset
+        vocab_size = VOCAB + module.config.id_offset
+
+    return models.EncoderDecoderModel(
+        module, Words(), Words(), adafactor.Adafactor(), decode_fn
+    )
+
+
+def batch_of(module: bart.Bart) -> dict:
+    return {
+        "encoder_input_tokens": ours(SOURCES, module.config),
+        "decoder_input_tokens": jnp.zeros((len(SOURCES), LENGTH), jnp.int32),
+    }
+
+
+def published(decoded: jax.Array, module: bart.Bart) -> list[list[int]]:
+    offset = module.config.id_offset
+    return [[int(t) - offset for t in row if t] for row in np.asarray(decoded)]
+
+
+def torch_generate(model, options: dict, beams: int) -> list[list[int]]:
+    with torch.no_grad():
+        out = model.generate(
+            **theirs(SOURCES, options),
+            max_new_tokens=LENGTH,
+            num_beams=beams,
+            do_sample=False,
+            length_penalty=0.0,
+        )
+    rows = []
+    for row in out[:, 1:].tolist():
+        if options["eos_token_id"] in row:
+            row = row[: row.index(options["eos_token_id"]) + 1]
+        rows.append(row)
+    return rows
+
+
+def greedy(**kwargs):
+    return decoding.temperature_sample(**kwargs, temperature=0.0)
+
+
+@pytest.mark.parametrize("name, options", [*CASES[3:8:2], CASES[0]])
+def test_greedy_decoding_is_that_of_torch(name, options, tmp_path):
+    options = options | {"bad_words_ids": [[options["pad_token_id"]]]}
+    model = torch_model(name, options)
+    model.generation_config.bad_words_ids = options["bad_words_ids"]
+    module, params = loaded(model, tmp_path)
+    module = bart.Bart(dataclasses.replace(module.config, never_pad=True))
+    decoded = model_of(module, options, greedy).predict_batch(params, batch_of(module))
+    expected = torch_generate(model, options, 1)
+    assert published(decoded, module) == expected
+    assert len({tuple(row) for row in expected}) > 1
+
+
+def test_beams_of_jaxaug_have_the_scores_of_the_full_forward(tmp_path):
+    """The caches follow their beams."""
+    (name, options), beams = CASES[0], 3
+    module, params = loaded(torch_model(name, options), tmp_path)
+    decodes, aux = model_of(module, options, beam.search).predict_batch_with_aux(
+        params,
+        batch_of(module),
+        decoder_params={"alpha": 0.0},
+        num_decodes=beams,
+        return_all_decodes=True,
+    )
+    sources, checked = ours(SOURCES, module.config), 0
+    apply = applied(module)
+    for number in range(beams):
+        targets = jnp.asarray(decodes)[:, number]
+        log_probs = np.asarray(jax.nn.log_softmax(apply(params, sources, targets)))
+        chosen = np.take_along_axis(log_probs, np.asarray(targets)[..., None], -1)
+        score = np.sum(np.where(targets > 0, chosen[..., 0], 0.0), axis=1)
+        returned = np.asarray(aux["scores"][:, number])
+        filled = returned > -1e6
+        np.testing.assert_allclose(returned[filled], score[filled], atol=1e-3)
+        checked += int(filled.sum())
+    assert checked >= 6
+
+
+@pytest.mark.parametrize("name", ["BartForSequenceClassification"])
+def test_the_classifier_is_that_of_torch(name, tmp_path):
+    labels = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    model = torch_model(name, BART | {"id2label": labels})
+    module, params = loaded(model, tmp_path)
+    assert module.config.labels == tuple(labels.values())
+    ids = SOURCES.copy()
+    ids[np.arange(3), SOURCE_LENGTHS - 1] = BART["eos_token_id"]
+    with torch.no_grad():
+        expected = model(**theirs(ids, BART)).logits.numpy()
+    logits = module.apply(
+        {"params": params}, ours(ids, module.config), method="classify"
+    )
+    np.testing.assert_allclose(logits, expected, atol=1e-4, rtol=1e-5)
+    assert np.ptp(expected, axis=0).min() > 0.01
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        *CASES[::2],
+        CASES[-1],
+        ("BartModel", BART),
+        ("BartForSequenceClassification", BART | {"num_labels": 4}),
+    ],
+)
+def test_round_trip_of_weights_and_config_is_exact(name, options, tmp_path):
+    module, params = loaded(torch_model(name, options), tmp_path)
+    back = keymap.tensors_from(params, bart.key_map(module.config))
+    stored = load_file(tmp_path / "model.safetensors")
+    sinusoidal = {n for n in stored if "embed_positions" in n} - set(back)
+    assert set(back) == set(stored) - sinusoidal
+    assert bool(sinusoidal) <= (not module.config.learned_positions)
+    for key, tensor in back.items():
+        assert tensor.tobytes() == stored[key].tobytes(), key
+    assert bart.Config.from_hf(bart.to_hf(module.config)) == module.config
+
+
+def test_packed_rows_equal_rows_of_their_own(tmp_path):
+    module, params = loaded(torch_model(*CASES[0]), tmp_path)
+    sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
+    pieces = {
+        "encoder": [sources[1, :3], sources[2, :5]],
+        "decoder": [targets[1, :6], targets[2, :2]],
+    }
+    packed, segments, positions = {}, {}, {}
+    for side, (first, second) in pieces.items():
+        packed[side] = jnp.concatenate([first, second])[None]
+        lengths = [len(first), len(second)]
+        segments[side] = jnp.repeat(jnp.array([1, 2]), np.array(lengths))[None]
+        positions[side] = jnp.concatenate([jnp.arange(n) for n in lengths])[None]
+    inputs = jnp.concatenate([jnp.pad(p, (1, 0))[:-1] for p in pieces["decoder"]])[None]
+    logits = module.apply(
+        {"params": params},
+        packed["encoder"],
+        inputs,
+        packed["decoder"],
+        segments["encoder"],
+        segments["decoder"],
+        positions["encoder"],
+        positions["decoder"],
+        enable_dropout=False,
+    )
+    alone = full_logits(module, params)
+    expected = np.concatenate([alone[1, :6], alone[2, :2]])
+    np.testing.assert_allclose(logits[0], expected, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_training_in_bfloat16_leaves_the_published_bias(tmp_path):
+    module, params = loaded(torch_model(*CASES[5]), tmp_path)
+    module = bart.Bart(dataclasses.replace(module.config, dtype=jnp.bfloat16))
+    sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
+
+    def loss(params, key):
+        logits = module.apply(
+            {"params": params},
+            sources,
+            shifted(targets),
+            targets,
+            rngs={"dropout": key},
+        )
+        assert logits.dtype == jnp.float32
+        weights = (targets > 0).astype(jnp.float32)
+        return losses.compute_weighted_cross_entropy(logits, targets, weights)[0]
+
+    optimizer = optax.adam(0.02)
+
+    @jax.jit
+    def step(params, state, key):
+        value, grads = jax.value_and_grad(loss)(params, key)
+        updates, state = optimizer.update(grads, state)
+        return value, optax.apply_updates(params, updates), state
+
+    trained, state, values = params, optimizer.init(params), []
+    for number in range(40):
+        value, trained, state = step(trained, state, jax.random.PRNGKey(number))
+        values.append(float(value))
+    assert values[-1] < 0.7 * values[0]
+    bias = trained["final_logits_bias"]
+    np.testing.assert_array_equal(bias, params["final_logits_bias"])
+
+
+def settings(**changes) -> dict:
+    return (
+        SIZES | BART | {"model_type": "bart", "architectures": ["BartModel"]} | changes
+    )
+
+
+@pytest.mark.parametrize(
+    "changes, text",
+    [
+        ({"model_type": "mbart"}, r"model_type is 'mbart'.*bart, pegasus, marian"),
+        ({"architectures": ["BartForCausalLM"]}, r"BartForCausalLM.*BartForCond"),
+        ({"normalize_before": True}, r"normalize_before is True, but only False"),
+        ({"tie_word_embeddings": False}, r"tie_word_embeddings is False"),
+        ({"activation_function": "swosh"}, r"'swosh' is not known.*swish"),
+    ],
+)
+def test_what_is_not_supported_is_refused(changes, text):
+    with pytest.raises(UserError, match=text):
+        bart.Config.from_hf(settings(**changes))
+
+
+def test_errors_name_what_is_wrong():
+    incomplete = settings()
+    del incomplete["d_model"]
+    with pytest.raises(UserError, match=r"config.json: lacks d_model"):
+        bart.Config.from_hf(incomplete)
+    module = bart.Bart(bart.Config.from_hf(settings()))
+    ids = jnp.ones((1, 4), jnp.int32)
+    with pytest.raises(UserError, match=r"no classifier.*ForSequenceClassification"):
+        module.apply({}, ids, method="classify")
+    encoded = jnp.zeros((1, 4, 12))
+    with pytest.raises(UserError, match=r"segment ids of one side only"):
+        module.apply({}, encoded, ids, ids, ids, ids, method="decode")
+    with pytest.raises(UserError, match=r"leave out the segment ids"):
+        arguments = (encoded, ids, ids, ids, ids, ids)
+        module.apply({}, *arguments, decode=True, method="decode")
+    for family in ("bart", "marian"):
+        architecture = {"bart": "BartModel", "marian": "MarianMTModel"}[family]
+        changes = {"model_type": family, "architectures": [architecture]}
+        other = bart.Bart(bart.Config.from_hf(settings(**changes)))
+        long = jnp.ones((1, 17), jnp.int32)
+        with pytest.raises(UserError, match=r"16 positions.*17 long"):
+            jax.eval_shape(lambda m=other, t=long: m.init(keys(), t, t, t))

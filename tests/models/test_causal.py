@@ -1,0 +1,413 @@
+"""Decoder-only families against their Hugging Face models, with random weights."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+import transformers
+from t5x import models, partitioning
+
+from jaxaug.decode import beam, sample, warpers
+from jaxaug.models import gpt2, llama
+from jaxaug.models.weights.keymap import params_from, tensors_from
+
+LLAMA: dict[str, Any] = {
+    "vocab_size": 61,
+    "hidden_size": 24,
+    "intermediate_size": 40,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 7,
+    "eos_token_id": 1,
+    "initializer_range": 0.3,
+}
+GPT2: dict[str, Any] = {
+    "vocab_size": 61,
+    "n_embd": 24,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 64,
+    "pad_token_id": 0,
+    "bos_token_id": 7,
+    "eos_token_id": 1,
+    "initializer_range": 0.3,
+}
+# Each flag is in one of them at least.
+VARIANTS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "llama": (llama, LLAMA, {}),
+    "llama-grouped": (llama, LLAMA, {"num_key_value_heads": 2, "head_dim": 10}),
+    "llama-tied": (
+        llama,
+        LLAMA,
+        {
+            "num_key_value_heads": 1,
+            "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 50.0},
+        },
+    ),
+    "llama-biases": (
+        llama,
+        LLAMA,
+        {
+            "attention_bias": True,
+            "mlp_bias": True,
+            "hidden_act": "gelu",
+            "rms_norm_eps": 0.1,
+        },
+    ),
+    "gpt2": (gpt2, GPT2, {}),
+    "gpt2-untied": (
+        gpt2,
+        GPT2,
+        {
+            "tie_word_embeddings": False,
+            "n_inner": 37,
+            "activation_function": "relu",
+            "layer_norm_epsilon": 0.1,
+        },
+    ),
+    "gpt2-unscaled": (gpt2, GPT2, {"scale_attn_weights": False}),
+    "gpt2-layer-scale": (
+        gpt2,
+        GPT2,
+        {"scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
+    ),
+}
+CLASSES = {
+    llama: (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+    gpt2: (transformers.GPT2Config, transformers.GPT2LMHeadModel),
+}
+
+
+class Words:
+    """What `DecoderOnlyModel` asks of a vocabulary."""
+
+    eos_id = 1
+    vocab_size = 61
+
+
+class Endless(Words):
+    """A vocabulary whose EOS no model draws."""
+
+    eos_id = 99
+
+
+def pair(variant: str) -> tuple[Any, Any, Any]:
+    """Torch model, our module and its parameters, the same weights in both."""
+    family, base, flags = VARIANTS[variant]
+    config_class, model_class = CLASSES[family]
+    torch.manual_seed(0)
+    # Eager, since the other implementations of attention ignore some flags.
+    theirs = model_class(config_class(**base | flags, attn_implementation="eager"))
+    theirs.eval()
+    with torch.no_grad():
+        for name, parameter in theirs.named_parameters():
+            if name.endswith("bias"):
+                parameter.normal_(0.0, 0.3)
+            elif "norm" in name or ".ln_" in name:
+                parameter.normal_(1.0, 0.3)
+    config = family.Config.from_hf(theirs.config.to_dict())
+    module = family.DecoderWrapper(config)
+    tensors = {name: value.numpy() for name, value in theirs.state_dict().items()}
+    return theirs, module, parameters(family, module, tensors)
+
+
+def parameters(family: Any, module: Any, tensors: dict[str, np.ndarray]) -> Any:
+    shapes = jax.eval_shape(
+        lambda: module.init(
+            jax.random.PRNGKey(0),
+            jnp.ones((1, 4)),
+            jnp.ones((1, 4)),
+            enable_dropout=False,
+        )
+    )["params"]
+    return params_from(
+        tensors,
+        family.key_map(module.config),
+        family.IGNORED,
+        shapes=shapes,
+        source="test",
+    )
+
+
+def forward(
+    module: Any,
+    params: Any,
+    tokens: np.ndarray,
+    targets: np.ndarray | None = None,
+    enable_dropout: bool = False,
+    **call: Any,
+) -> jax.Array:
+    apply = functools.partial(module.apply, enable_dropout=enable_dropout)
+    targets = tokens if targets is None else targets
+    return jax.jit(apply)({"params": params}, tokens, targets, **call)
+
+
+def stepper(module: Any, params: Any) -> Any:
+    """(variables, token [rows, 1]) -> logits, new variables."""
+    return jax.jit(
+        lambda variables, token: module.apply(
+            {"params": params, **variables},
+            token,
+            token,
+            enable_dropout=False,
+            decode=True,
+            mutable=["cache"],
+        )
+    )
+
+
+def draw(rows: int, length: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(2, 61, (rows, length)).astype(np.int32)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_logits_are_those_of_torch(variant: str):
+    theirs, module, params = pair(variant)
+    tokens = draw(3, 9)
+    with torch.no_grad():
+        expected = theirs(torch.from_numpy(tokens).long()).logits.numpy()
+    logits = forward(module, params, tokens)
+    assert logits.dtype == jnp.float32
+    assert np.std(expected) > 0.5
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
+def test_steps_equal_the_full_forward(variant: str):
+    _, module, params = pair(variant)
+    tokens = draw(2, 7)
+    full = forward(module, params, tokens)
+    _, variables = module.apply(
+        {"params": params},
+        tokens,
+        tokens,
+        enable_dropout=False,
+        decode=True,
+        mutable=["cache"],
+    )
+    step = stepper(module, params)
+    for column in range(tokens.shape[1]):
+        logits, variables = step(variables, tokens[:, column : column + 1])
+        np.testing.assert_allclose(logits[:, 0], full[:, column], atol=2e-5)
+
+
+@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
+def test_steps_after_prefill_equal_the_full_forward(variant: str):
+    _, module, params = pair(variant)
+    tokens = draw(2, 7)
+    lengths = jnp.asarray([2, 5])
+    full = forward(module, params, tokens)
+    call = {"enable_dropout": False, "mutable": ["cache"]}
+    _, variables = module.apply({"params": params}, tokens, tokens, decode=True, **call)
+    _, variables = module.apply(
+        {"params": params, **variables},
+        tokens,
+        tokens,
+        prefill=True,
+        prefill_lengths=lengths,
+        **call,
+    )
+    take = stepper(module, params)
+    for step in range(2):
+        token = jnp.take_along_axis(jnp.asarray(tokens), (lengths + step)[:, None], 1)
+        logits, variables = take(variables, token)
+        for row in range(2):
+            np.testing.assert_allclose(
+                logits[row, 0], full[row, int(lengths[row]) + step], atol=2e-5
+            )
+
+
+def t5x_batch(prompts: np.ndarray, length: int) -> dict[str, np.ndarray]:
+    """Prompts in the place of BOS and inputs; 0 is padding."""
+    tokens = np.pad(prompts, ((0, 0), (0, length - prompts.shape[1])))
+    return {
+        "decoder_input_tokens": tokens,
+        "decoder_causal_attention": (tokens != 0).astype(np.int32),
+    }
+
+
+def uneven_prompts() -> np.ndarray:
+    prompts = draw(4, 5, seed=3)
+    prompts[1, 3:] = prompts[2, 1:] = 0
+    return prompts
+
+
+@pytest.mark.parametrize("variant", ["llama-grouped", "llama-tied", "gpt2-untied"])
+def test_greedy_generation_is_that_of_torch(variant: str):
+    theirs, module, params = pair(variant)
+    prompts, length = uneven_prompts(), 16
+    greedy = functools.partial(sample.sample, warpers=(warpers.top_k(1),))
+    model = models.DecoderOnlyModel(module, Words(), None, decode_fn=greedy)
+    decodes = jax.jit(model.predict_batch)(params, t5x_batch(prompts, length))
+    distinct = set()
+    for prompt, decode in zip(prompts, np.asarray(decodes), strict=True):
+        prompt = prompt[prompt != 0]
+        with torch.no_grad():
+            row = theirs.generate(
+                torch.from_numpy(prompt).long()[None],
+                do_sample=False,
+                max_length=length,
+                pad_token_id=0,
+                eos_token_id=1,
+            )[0].tolist()
+        expected = row[len(prompt) :]
+        assert decode[: len(expected)].tolist() == expected
+        distinct.add(tuple(expected))
+    assert len(distinct) == len(prompts)
+
+
+@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
+def test_beam_scores_are_those_of_the_full_forward(variant: str):
+    """They would not be if a cache stayed behind when beams change places."""
+    _, module, params = pair(variant)
+    # Id 0 is never drawn, and no beam ends.
+    module = type(module)(dataclasses.replace(module.config, id_offset=1))
+    prompts, length = uneven_prompts(), 12
+    model = models.DecoderOnlyModel(module, Endless(), None, decode_fn=beam.search)
+    predict = functools.partial(
+        model.predict_batch_with_aux,
+        num_decodes=3,
+        return_all_decodes=True,
+        decoder_params={"alpha": 0.0, "max_decode_steps": 6},
+    )
+    decodes, aux = jax.jit(predict)(params, t5x_batch(prompts, length))
+    for prompt, beams, scores in zip(
+        prompts, np.asarray(decodes), np.asarray(aux["scores"]), strict=True
+    ):
+        prompt = prompt[prompt != 0]
+        drawn = beams[:, :6]
+        assert len(np.unique(drawn, axis=0)) == 3
+        tokens = np.zeros((3, length), np.int32)
+        tokens[:, : len(prompt)] = prompt
+        tokens[:, len(prompt) : len(prompt) + 6] = drawn
+        log_probs = jax.nn.log_softmax(forward(module, params, tokens))
+        at = np.arange(6) + len(prompt) - 1
+        expected = log_probs[np.arange(3)[:, None], at, drawn].sum(axis=1)
+        np.testing.assert_allclose(scores, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
+def test_packed_rows_equal_separate_ones(variant: str):
+    _, module, params = pair(variant)
+    first, second = draw(1, 4, seed=1), draw(1, 5, seed=2)
+    packed = np.concatenate([first, second], axis=1)
+    together = forward(
+        module,
+        params,
+        packed,
+        decoder_segment_ids=np.asarray([[1] * 4 + [2] * 5]),
+        decoder_positions=np.asarray([[*range(4), *range(5)]]),
+    )
+    for tokens, part in ((first, together[:, :4]), (second, together[:, 4:])):
+        alone = forward(module, params, tokens)
+        np.testing.assert_allclose(part, alone, atol=2e-5)
+
+
+@pytest.mark.parametrize("variant", ["llama-tied", "gpt2-untied"])
+def test_id_offset_frees_id_zero(variant: str):
+    _, module, params = pair(variant)
+    tokens = draw(2, 6)
+    tokens[:, 0] = module.config.bos_token_id
+    plain = forward(module, params, tokens)
+    shifted = tokens + 1
+    shifted[:, 0] = 0
+    config = dataclasses.replace(module.config, id_offset=1)
+    logits = forward(type(module)(config), params, shifted, targets=tokens + 1)
+    assert logits.shape == (2, 6, 62)
+    np.testing.assert_allclose(logits[..., 1:], plain, atol=2e-5)
+    np.testing.assert_array_equal(logits[..., 0], np.float32(-1e10))
+
+
+@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
+def test_bfloat16_stays_near_float32(variant: str):
+    _, module, params = pair(variant)
+    tokens = draw(2, 6)
+    full = forward(module, params, tokens)
+    config = dataclasses.replace(module.config, dtype=jnp.bfloat16)
+    half = forward(type(module)(config), params, tokens)
+    assert half.dtype == jnp.float32
+    error = np.sqrt(np.mean((half - full) ** 2) / np.mean(full**2))
+    assert 1e-4 < error < 0.05
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_weights_return_bit_by_bit(variant: str):
+    theirs, module, params = pair(variant)
+    family = VARIANTS[variant][0]
+    tensors = tensors_from(params, family.key_map(module.config))
+    state = theirs.state_dict()
+    tied = {"lm_head.weight"} if module.config.tie_embeddings else set()
+    assert set(tensors) == set(state) - tied
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(tensor, state[name].numpy())
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_config_returns(variant: str):
+    theirs, module, _ = pair(variant)
+    family = VARIANTS[variant][0]
+    assert family.Config.from_hf(family.to_hf(module.config)) == module.config
+    again = CLASSES[family][0](**family.to_hf(module.config)).to_dict()
+    known = family.to_hf(module.config).keys() - {"rope_theta"}
+    ours = {k: v for k, v in again.items() if k in known | {"rope_parameters"}}
+    expected = theirs.config.to_dict()
+    if family is gpt2 and expected["n_inner"] is None:
+        expected["n_inner"] = 4 * expected["n_embd"]
+    expected["architectures"] = [type(theirs).__name__]
+    assert ours == {name: expected[name] for name in ours}
+    assert len(ours) > 10
+
+
+@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2-untied"])
+def test_every_parameter_and_cache_has_a_layout(variant: str):
+    _, module, params = pair(variant)
+    tokens = jnp.ones((1, 4))
+    variables = jax.eval_shape(
+        lambda: module.init(jax.random.PRNGKey(0), tokens, tokens, enable_dropout=False)
+    )
+    axes = flax.traverse_util.flatten_dict(variables["params_axes"], sep="/")
+    flat = flax.traverse_util.flatten_dict(params, sep="/")
+    assert {path.removesuffix("_axes") for path in axes} == set(flat)
+    rules = partitioning.standard_logical_axis_rules()
+    known = {name for name, _ in rules}
+    for path, leaf in flat.items():
+        names = axes[f"{path}_axes"].names
+        assert len(names) == leaf.ndim
+        assert set(names) <= known
+
+
+def test_dropout_needs_a_key():
+    _, module, params = pair("gpt2")
+    tokens = draw(1, 3)
+    with pytest.raises(flax.errors.InvalidRngError, match="dropout"):
+        forward(module, params, tokens, enable_dropout=True)
+    first, again, second = (
+        forward(
+            module,
+            params,
+            tokens,
+            enable_dropout=True,
+            rngs={"dropout": jax.random.PRNGKey(seed)},
+        )
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_prefill_needs_lengths():
+    _, module, params = pair("llama")
+    tokens = draw(1, 3)
+    with pytest.raises(ValueError, match="prefill=True needs prefill_lengths"):
+        module.apply(
+            {"params": params}, tokens, tokens, enable_dropout=False, prefill=True
+        )

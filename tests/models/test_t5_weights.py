@@ -1,0 +1,256 @@
+"""Published T5 in the network of the runtime, against transformers and torch."""
+
+import functools
+import json
+
+import flax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+import transformers
+from t5x import decoding, models
+from t5x.examples.t5 import network
+
+from jaxaug.errors import UserError
+from jaxaug.models import t5_weights
+from jaxaug.models.weights import hf_folder, t5x_layout
+
+TINY = {
+    "vocab_size": 40, "d_model": 12, "d_kv": 5, "d_ff": 20, "num_heads": 3,
+    "num_layers": 2, "num_decoder_layers": 1,
+}  # fmt: skip
+VARIANTS = {
+    "v1.0": {"feed_forward_proj": "relu"},
+    "v1.1": {"feed_forward_proj": "gated-gelu", "untied": True},
+    "silu": {"feed_forward_proj": "gated-silu", "untied": True},
+    "unscaled tie": {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    "mt5": {"feed_forward_proj": "gated-gelu", "untied": True, "cls": "MT5"},
+}
+INPUTS = np.array([[5, 6, 7, 8, 1], [9, 4, 1, 0, 0]])
+TARGETS = np.array([[11, 12, 13, 1], [14, 1, 0, 0]])
+
+
+def published(folder, feed_forward_proj, untied=False, cls="T5", **options):
+    """A random T5 as transformers writes it; returns its torch model."""
+    config_cls = getattr(transformers, f"{cls}Config")
+    model_cls = getattr(transformers, f"{cls}ForConditionalGeneration")
+    if untied:
+        options["tie_word_embeddings"] = False
+    torch.manual_seed(3)
+    config = config_cls(**TINY, feed_forward_proj=feed_forward_proj, **options)
+    model = model_cls(config)
+    # The initial tables are too even to show a mistake in them.
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    if untied:
+        # As T5 v1.1 is published; transformers 5 itself builds tied models only.
+        path = folder / "model.safetensors"
+        tensors = safetensors.torch.load_file(path)
+        tensors["lm_head.weight"] = torch.randn(TINY["vocab_size"], TINY["d_model"])
+        safetensors.torch.save_file(tensors, path, {"format": "pt"})
+        path = folder / "config.json"
+        values = json.loads(path.read_text())
+        values.pop("scale_decoder_outputs", None)
+        path.write_text(json.dumps({**values, "tie_word_embeddings": False}))
+    return model_cls.from_pretrained(folder).eval()
+
+
+@pytest.fixture(scope="module", params=VARIANTS, ids=str)
+def pair(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("t5")
+    oracle = published(folder, **VARIANTS[request.param])
+    return request.param, oracle, hf_folder.load(folder)
+
+
+def decoder_inputs(targets):
+    return np.concatenate([np.zeros((len(targets), 1), int), targets[:, :-1]], axis=1)
+
+
+def oracle_logits(oracle):
+    with torch.no_grad():
+        return oracle(
+            input_ids=torch.tensor(INPUTS),
+            attention_mask=torch.tensor(INPUTS > 0),
+            decoder_input_ids=torch.tensor(decoder_inputs(TARGETS)),
+        ).logits.numpy()
+
+
+def our_logits(model, dtype=jnp.float32):
+    module = model.module.clone(config=model.config.replace(dtype=dtype))
+    apply = jax.jit(functools.partial(module.apply, enable_dropout=False))
+    variables = {"params": model.params}
+    return np.asarray(apply(variables, INPUTS, decoder_inputs(TARGETS), TARGETS))
+
+
+def test_logits(pair):
+    name, oracle, model = pair
+    assert model.family.name == "t5"
+    assert model.config.logits_via_embedding == (name == "v1.0")
+    found, expected = our_logits(model), oracle_logits(oracle)
+    shown = TARGETS > 0
+    assert np.abs(expected[shown]).max() > 1
+    np.testing.assert_allclose(found[shown], expected[shown], atol=1e-4, rtol=0)
+
+
+def t5x_model(model):
+    class Words:
+        vocab_size, eos_id, pad_id = TINY["vocab_size"], 1, 0
+
+    return models.EncoderDecoderModel(
+        model.module, Words(), Words(), None, decode_fn=decoding.temperature_sample
+    )
+
+
+@pytest.mark.parametrize("pair", ["v1.0", "v1.1"], indirect=True)
+def test_greedy_generation(pair):
+    _, oracle, model = pair
+    length = 10
+    batch = {
+        "encoder_input_tokens": jnp.asarray(INPUTS),
+        "decoder_input_tokens": jnp.zeros((len(INPUTS), length), jnp.int32),
+    }
+    found = jax.jit(t5x_model(model).predict_batch)(model.params, batch)
+    expected = oracle.generate(
+        input_ids=torch.tensor(INPUTS),
+        attention_mask=torch.tensor(INPUTS > 0),
+        decoder_start_token_id=0,
+        max_new_tokens=length,
+        do_sample=False,
+        num_beams=1,
+    ).numpy()[:, 1:]
+    expected = np.pad(expected, ((0, 0), (0, length - expected.shape[1])))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("pair", ["v1.1"], indirect=True)
+def test_bfloat16(pair):
+    _, _, model = pair
+    shown = TARGETS > 0
+    full = our_logits(model)[shown]
+    low = our_logits(model, jnp.bfloat16)[shown]
+    assert low.dtype == np.float32
+    assert 0 < np.abs(low - full).max() < 0.1 * np.abs(full).max()
+
+
+def test_every_parameter_has_a_key(pair):
+    _, _, model = pair
+    flat = flax.traverse_util.flatten_dict(model.params, sep="/")
+    assert set(flat) == set(t5_weights.key_map(model.config))
+
+
+def test_config_and_back(pair):
+    _, _, model = pair
+    again = t5_weights.Config.from_hf(t5_weights.to_hf(model.config))
+    assert again == model.config
+    found = t5_weights.config_of(model.params, "x")
+    if "silu" not in model.config.mlp_activations:
+        assert found == model.config
+    assert found.head_dim == 5 and found.num_decoder_layers == 1
+
+
+def test_the_published_configs():
+    """As the hub has them: t5-small of 2019, flan-t5-base."""
+    small = t5_weights.Config.from_hf(
+        {
+            "architectures": ["T5WithLMHeadModel"], "model_type": "t5", "d_ff": 2048,
+            "d_kv": 64, "d_model": 512, "dropout_rate": 0.1, "num_heads": 8,
+            "num_layers": 6, "relative_attention_num_buckets": 32,
+            "vocab_size": 32128, "layer_norm_epsilon": 1e-06,
+        }
+    )  # fmt: skip
+    assert small == t5_weights.Config(
+        vocab_size=32128, emb_dim=512, num_heads=8, head_dim=64, mlp_dim=2048,
+        num_encoder_layers=6, num_decoder_layers=6, mlp_activations=("relu",),
+        logits_via_embedding=True,
+    )  # fmt: skip
+    base = t5_weights.Config.from_hf(
+        {
+            "architectures": ["T5ForConditionalGeneration"], "model_type": "t5",
+            "d_ff": 2048, "d_kv": 64, "d_model": 768, "feed_forward_proj": "gated-gelu",
+            "num_decoder_layers": 12, "num_heads": 12, "num_layers": 12,
+            "tie_word_embeddings": False, "vocab_size": 32128,
+        }
+    )  # fmt: skip
+    assert base.mlp_activations == ("gelu", "linear")
+    assert not base.logits_via_embedding
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"architectures": ["T5EncoderModel"]}, "architectures is .*T5EncoderModel"),
+        ({"relative_attention_num_buckets": 16}, "num_buckets is 16; .* has 32"),
+        ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05"),
+        ({"feed_forward_proj": "gated-mish"}, "feed_forward_proj is 'gated-mish'"),
+    ],
+)
+def test_refused_configs(change, message):
+    with pytest.raises(UserError, match=f"config.json: .*{message}"):
+        t5_weights.Config.from_hf({"model_type": "t5", **change})
+
+
+def test_a_tied_head_must_be_tied(tmp_path):
+    published(tmp_path, "relu")
+    path = tmp_path / "model.safetensors"
+    tensors = safetensors.torch.load_file(path)
+    tensors["lm_head.weight"] = tensors["shared.weight"].clone()
+    tensors[
+        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+    ] = torch.zeros(32, 3)
+    safetensors.torch.save_file(tensors, path, {"format": "pt"})
+    hf_folder.load(tmp_path)
+    tensors["lm_head.weight"] += 1
+    safetensors.torch.save_file(tensors, path, {"format": "pt"})
+    with pytest.raises(UserError, match="shared.weight and lm_head.weight differ"):
+        hf_folder.load(tmp_path)
+
+
+def test_weights_of_another_size(tmp_path, edit_json):
+    published(tmp_path, "relu")
+    edit_json(tmp_path / "config.json", lambda c: c.update(num_layers=3))
+    with pytest.raises(UserError, match="8 missing: encoder.block.2.layer.0.SelfAtt"):
+        hf_folder.load(tmp_path)
+    edit_json(tmp_path / "config.json", lambda c: c.update(num_layers=1))
+    with pytest.raises(UserError, match="8 left over: encoder.block.1.layer.0.SelfAtt"):
+        hf_folder.load(tmp_path)
+    edit_json(tmp_path / "config.json", lambda c: c.update(num_layers=2, d_ff=21))
+    with pytest.raises(UserError, match=r"wi.weight has shape \[20, 12\].*\[12, 21\]"):
+        hf_folder.load(tmp_path)
+
+
+def test_torch_files_give_the_same(tmp_path):
+    oracle = published(tmp_path, "relu")
+    expected = hf_folder.load(tmp_path).params
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(oracle.state_dict(), tmp_path / "pytorch_model.bin")
+    found = hf_folder.load(tmp_path).params
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_parameters_of_another_network(tmp_path):
+    with pytest.raises(UserError, match="x: is no checkpoint of t5x.*'relpos_bias'"):
+        embedding = {"embedding": np.zeros((4, 2))}
+        params = {"token_embedder": embedding, "encoder": {}, "decoder": {}}
+        t5_weights.config_of(params, "x")
+    with pytest.raises(UserError, match="mlp_activations .'elu',. has no name"):
+        t5_weights.to_hf(network.T5Config(vocab_size=8, mlp_activations=("elu",)))
+
+
+def test_gin_text(pair):
+    _, _, model = pair
+    lines = t5x_layout.network_gin(model.module).splitlines()
+    assert lines[:7] == [
+        "from __gin__ import dynamic_registration",
+        "from jaxaug.models import t5_weights",
+        "from t5x.examples.t5 import network",
+        "",
+        "NETWORK = @network.Transformer()",
+        "network.Transformer.config = @t5_weights.Config()",
+        "t5_weights.Config:",
+    ]
+    assert "  dtype = 'float32'" in lines and "  emb_dim = 12" in lines
