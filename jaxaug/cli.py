@@ -124,7 +124,8 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--model",
         required=True,
-        help="a name (random-tiny, minisgd) or the folder of a T5X run",
+        help="random-tiny, minisgd, a name of `jaxaug models list`, or the folder of "
+        "a T5X run or of a published model",
     )
     parser.add_argument(
         "--sampler",
@@ -139,6 +140,10 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
         "--max_length", type=int, default=64, help="tokens of an output"
     )
     parser.add_argument(
+        "--prompt",
+        help="of a language model: schema (default), persona, or a file with {text}",
+    )
+    parser.add_argument(
         "--option",
         action="extend",
         nargs="+",
@@ -150,6 +155,59 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
         "--in", dest="input", required=True, help="UTF-8 text, one input a line"
     )
     parser.add_argument("--out", required=True, help="JSON lines to write")
+
+
+def _add_models(verbs: argparse._SubParsersAction) -> None:
+    parser = verbs.add_parser("models", help="list and fetch named models")
+    group = parser.add_subparsers(metavar="COMMAND", required=True)
+    _verb(
+        group,
+        "list",
+        "jaxaug.models.catalogue:run_list",
+        "named models: which are on disk, which need the network, how to get each",
+    )
+    fetch = _verb(
+        group,
+        "fetch",
+        "jaxaug.models.catalogue:run_fetch",
+        "download named models into the cache",
+    )
+    fetch.add_argument(
+        "names", nargs="+", metavar="NAME", help="a name of the list, or a hub id"
+    )
+
+
+def _add_convert(verbs: argparse._SubParsersAction) -> None:
+    parser = _verb(
+        verbs,
+        "convert",
+        "jaxaug.models.weights.convert:run",
+        "a model from one form into another: Hugging Face, T5X, GGUF",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        help="published folder, T5X run or checkpoint, .gguf file, name or hub id",
+    )
+    parser.add_argument(
+        "--to",
+        dest="destination",
+        required=True,
+        help="new folder; checkpoint_N for T5X",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("hf", "t5x", "t5x_legacy"),
+        help="what to write (default: t5x for checkpoint_N, else hf)",
+    )
+    parser.add_argument(
+        "--like", help="published folder with the configuration and tokenizer to use"
+    )
+    parser.add_argument("--data", help="model card: the training data")
+    parser.add_argument("--licence", help="model card: the licence")
+    parser.add_argument("--metrics", help="model card: JSON file of names and values")
+    parser.add_argument("--seed", type=int, help="model card: the seed of the training")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -169,6 +227,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_format(verbs)
     _add_evaluate(verbs)
     _add_paraphrase(verbs)
+    _add_models(verbs)
+    _add_convert(verbs)
     report = _verb(
         verbs, "report", "jaxaug.metrics.report:run", "tabulate finished runs"
     )

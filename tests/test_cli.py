@@ -19,6 +19,9 @@ _VERBS = [
     ("evaluate", "sgd"),
     ("evaluate", "sgdx"),
     ("paraphrase",),
+    ("models", "list"),
+    ("models", "fetch"),
+    ("convert",),
     ("report",),
 ]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")

@@ -1,6 +1,7 @@
 """The models that can be named on a command line, and what a named model is.
 
-A model is a name of the table below or the folder of a T5X run.
+A model is a name of the table below or of the catalogue, the folder of a T5X run, or
+the folder of a published model.
 """
 
 import dataclasses
@@ -11,6 +12,7 @@ import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tokenizers
 from etils import epath
 from flax import linen as nn
 from t5x import models
@@ -20,11 +22,19 @@ from jaxaug.data import folders, minisgd, vocabulary
 from jaxaug.data.schema import suggestion
 from jaxaug.errors import UserError
 from jaxaug.formats.records import clean
-from jaxaug.models import checkpoint
+from jaxaug.models import (
+    catalogue,
+    checkpoint,
+    language,
+    marian_tokenizer,
+    tokenizer,
+)
+from jaxaug.models.weights import hf_folder
 
 MINISGD_RUN = "runs/paraphrase_minisgd"
 _MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gin"
 _VOCABULARY_MULTIPLE = 128
+_SENTENCEPIECE = "spiece.model"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -40,6 +50,8 @@ class TextModel:
       input_vocabulary: with `encode`, `eos_id`; a SeqIO vocabulary or alike.
       output_vocabulary: with `decode`, `eos_id`.
       lowercase: whether the vocabulary knows lower case only.
+      prompt: what the model reads for a text.
+      first: tokens before every input: a start token, control fields.
     """
 
     label: str
@@ -48,35 +60,46 @@ class TextModel:
     input_vocabulary: Any
     output_vocabulary: Any
     lowercase: bool
+    prompt: Callable[[str], str] = str
+    first: tuple[int, ...] = ()
 
     def encode(self, text: str) -> list[int]:
-        """Tokens of an input, EOS included."""
-        text = clean(text, self.lowercase)
-        return [*self.input_vocabulary.encode(text), self.input_vocabulary.eos_id]
+        """Tokens of an input in its prompt, EOS included."""
+        text = self.prompt(clean(text, self.lowercase))
+        words = self.input_vocabulary
+        return [*self.first, *words.encode(text), words.eos_id]
 
     def decode(self, tokens: list[int]) -> str:
         """Text of an output up to its first EOS, in one line."""
         return clean(self.output_vocabulary.decode(tokens), False)
 
 
-def load(name: str) -> TextModel:
-    """The model of that name in the registry, or of that folder.
+def load(name: str) -> TextModel | language.LanguageModel:
+    """The model of that name in the registry or the catalogue, or of that folder.
 
     Args:
-      name: a key of `MODELS`, else the folder of a T5X run, or of one of its
-        checkpoints, whose `config.gin` defines `MODEL`.
+      name: a key of `MODELS` or of the catalogue, else the folder of a T5X run, or of
+        one of its checkpoints, whose `config.gin` defines `MODEL`, else the folder of
+        a published encoder-decoder or decoder-only model.
 
     Raises:
-      UserError: neither a name nor a folder, or the folder holds no usable run.
+      UserError: neither a name nor a folder, or the folder holds no usable model, or
+        the named model is not on this machine; the message has the command to get it.
     """
     if name in MODELS:
         return MODELS[name]()
+    if name in catalogue.CATALOGUE:
+        return _named(catalogue.CATALOGUE[name])
     folder = epath.Path(name).expanduser()
     if not folder.is_dir():
         raise UserError(
             f"model {name!r} is no name of the model registry and no folder; "
-            f"{suggestion(name, MODELS)}"
+            f"{suggestion(name, [*MODELS, *catalogue.CATALOGUE])}"
         )
+    if language.is_language_model(folder):
+        return language.load(folder, folder.name)
+    if (folder / hf_folder.CONFIG).exists():
+        return _published(folder, folder.name)
     return _restored(folder, folder.name)
 
 
@@ -133,6 +156,68 @@ def trained_on_minisgd() -> TextModel:
             f"`{_MINISGD_COMMAND}`, or name the folder of another run."
         )
     return _restored(folder, "minisgd")
+
+
+def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
+    if not model.on_disk:
+        raise UserError(
+            f"model {model.name!r} is not on this machine. Get it with "
+            f"`jaxaug models fetch {model.name}`."
+        )
+    label = f"{model.name}@{model.commit}"
+    if language.is_language_model(model.folder):
+        return language.load(model.folder, label)
+    loaded = _published(model.folder, label)
+    if not model.controls:
+        return dataclasses.replace(loaded, prompt=model.input)
+    return dataclasses.replace(loaded, first=_control_tokens(model))
+
+
+def _published(folder: epath.Path, label: str) -> TextModel:
+    """A published encoder-decoder with the tokenizer in its folder."""
+    family, hf_config, _ = hf_folder.read_config(folder)
+    if family.kind != "encoder_decoder":
+        raise UserError(
+            f"{folder}: is a {family.name}, which writes no text. Name an "
+            "encoder-decoder or a language model."
+        )
+    model = hf_folder.load(folder)
+    sentencepiece = folder / _SENTENCEPIECE
+    words: Any
+    if family.name == "t5" and sentencepiece.exists():
+        words = vocabulary.TokenVocabulary(sentencepiece)
+        return TextModel(
+            label, model.module, model.params, words, words, _lowercase(words)
+        )
+    id_offset = getattr(model.config, "id_offset", 0)
+    if (folder / marian_tokenizer.SOURCE).exists():
+        source, target = marian_tokenizer.load(folder, id_offset)
+        return TextModel(label, model.module, model.params, source, target, False)
+    words = tokenizer.load(folder, id_offset)
+    # Of these families, only BART reads a token before the text.
+    first = (words.bos_id,) if hf_config["model_type"] == "bart" else ()
+    return TextModel(
+        label, model.module, model.params, words, words, False, first=first
+    )
+
+
+def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
+    """Ids of the control fields before the text, which are special tokens.
+
+    Raises:
+      UserError: they are no special tokens of the fetched tokenizer.
+    """
+    fields = model.input("")
+    # Not the tokenizer of texts, which reads no special tokens.
+    own = tokenizers.Tokenizer.from_str(tokenizer.load(model.folder).backend.to_str())
+    for field in fields.split():
+        if field not in own.get_vocab():
+            raise UserError(
+                f"{model.folder}: its tokenizer does not know the control field "
+                f"{field}. Remove the folder and run `jaxaug models fetch "
+                f"{model.name}`."
+            )
+    return tuple(own.encode(fields, add_special_tokens=False).ids)
 
 
 def _restored(folder: epath.Path, name: str) -> TextModel:

@@ -5,6 +5,7 @@ from typing import Any
 
 import flax
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Int
 from t5x import models
 
@@ -64,9 +65,12 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         They are `encoder_input_tokens` [batch, source_length] and the table of token
         embeddings [vocab, d], unless `decoder_params` has them.
         """
+        # Of some published vocabularies, ids are more than the rows of the table.
+        offset = getattr(getattr(self.module, "config", None), "id_offset", 0)
+        table = params["token_embedder"]["embedding"]
         told = {
             "source": batch["encoder_input_tokens"],
-            "embeddings": params["token_embedder"]["embedding"],
+            "embeddings": jnp.pad(table, ((offset, 0), (0, 0))),
             **(decoder_params or {}),
         }
         return super().predict_batch_with_aux(

@@ -23,8 +23,10 @@ class Batch(NamedTuple):
     length: int
 
 
-def plan(lengths: Sequence[int], batch_size: int) -> list[Batch]:
+def plan(lengths: Sequence[int], batch_size: int, shared: int = 0) -> list[Batch]:
     """Groups inputs by length rounded up to a power of two, long ones first.
+
+    What all inputs share is not rounded up: `shared` plus a power of two.
 
     All batches of a length have the same number of rows, so a program is compiled once
     a length. The long ones come first: what does not fit into memory fails early, and
@@ -33,10 +35,12 @@ def plan(lengths: Sequence[int], batch_size: int) -> list[Batch]:
     Args:
       lengths: tokens of each input.
       batch_size: rows of a batch at most.
+      shared: tokens that each input has in common with all others, as of a prompt.
     """
     buckets: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
-        buckets.setdefault(power_of_two(length, SHORTEST), []).append(index)
+        own = power_of_two(length - shared, SHORTEST)
+        buckets.setdefault(shared + own, []).append(index)
     batches = []
     for length in sorted(buckets, reverse=True):
         members = buckets[length]

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from jaxaug.models.language import LanguageModel
 from jaxaug.models.registry import TextModel
 from jaxaug.models.t5 import SourceEncoderDecoderModel
+from jaxaug.paraphrase import causal
 from jaxaug.paraphrase.buckets import Batch, pad
 
 
@@ -34,7 +36,7 @@ class Decoder:
 
     def __init__(
         self,
-        model: TextModel,
+        model: TextModel | LanguageModel,
         decode_fn: Callable[..., Any],
         *,
         num: int,
@@ -55,6 +57,11 @@ class Decoder:
         self._max_length = max_length
         self._key = jax.random.PRNGKey(seed)
         self._decode_fn = decode_fn
+        programs: Any = (decode, log_probabilities)
+        if isinstance(model, LanguageModel):
+            programs = (causal.decode, causal.log_probabilities)
+            self._model = model.bare
+        self._decode, self._log_probabilities = programs
 
     def __call__(
         self, sequences: Sequence[Sequence[int]], batch: Batch
@@ -70,7 +77,7 @@ class Decoder:
         sources = pad(sequences, batch.rows, batch.length)
         ids = np.resize(np.asarray(batch.indices, np.int32), batch.rows)
         decodes = np.asarray(
-            decode(
+            self._decode(
                 self._model,
                 self._decode_fn,
                 self._num,
@@ -82,7 +89,9 @@ class Decoder:
             )
         )[:, ::-1]
         scores = [
-            log_probabilities(self._model, params, sources[row : row + 1], decodes[row])
+            self._log_probabilities(
+                self._model, params, sources[row : row + 1], decodes[row]
+            )
             for row in range(len(sequences))
         ]
         return [

@@ -1,6 +1,7 @@
 """`jaxaug paraphrase`: outputs of a model for each line of a text file."""
 
 import argparse
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,13 +10,15 @@ from tqdm import tqdm
 from jaxaug.data.files import PathLike, read_text
 from jaxaug.errors import UserError
 from jaxaug.metrics import diversity
-from jaxaug.models import registry
+from jaxaug.models import prompts, registry
+from jaxaug.models.language import LanguageModel
 from jaxaug.paraphrase import samplers
 from jaxaug.paraphrase.buckets import plan
 from jaxaug.paraphrase.decoder import Decoder
 from jaxaug.paraphrase.output import OutputFile
 from jaxaug.paraphrase.summary import summary
 
+DEFAULT_PROMPT = "schema"
 _INPUT_FIX = "Name a UTF-8 text file with one input a line with --in."
 
 
@@ -31,6 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         batch_size=arguments.batch_size,
         max_length=arguments.max_length,
+        prompt=arguments.prompt,
     )
     print(text)
     return 0
@@ -47,6 +51,7 @@ def paraphrase(
     seed: int = 0,
     batch_size: int = 32,
     max_length: int = 64,
+    prompt: str | None = None,
 ) -> str:
     """Writes `num` outputs for each line of a file; goes on where a run has stopped.
 
@@ -62,6 +67,8 @@ def paraphrase(
       seed: of everything that is random.
       batch_size: inputs that are decoded together.
       max_length: tokens of an output at most, EOS included.
+      prompt: of a language model: a name of `prompts.PROMPTS`, by default "schema",
+        or a file with `{text}` in it.
 
     Returns:
       A summary of diversity and similarity, to be printed.
@@ -82,6 +89,8 @@ def paraphrase(
     all_options = chosen.complete(options or {})
     decode_fn = chosen.build(num, all_options)
     # What would fail after minutes of work fails now.
+    if prompt is not None:
+        prompts.find(prompt)
     OutputFile.check_writable(out)
     diversity.load_sacrebleu()
     loaded = registry.load(model)
@@ -93,6 +102,15 @@ def paraphrase(
         "max_length": max_length,
         "seed": seed,
     }
+    if isinstance(loaded, LanguageModel):
+        prompt = prompt or DEFAULT_PROMPT
+        loaded = loaded.prompted(prompt)
+        settings["prompt"] = _prompt_label(prompt)
+    elif prompt is not None:
+        raise UserError(
+            f"--prompt {prompt}: model {model!r} takes none, it reads the line itself. "
+            "Leave --prompt out."
+        )
     with OutputFile(out, inputs, settings, num) as file:
         _complete(
             file, inputs, loaded, decode_fn, batch_size,
@@ -119,21 +137,31 @@ def read_lines(path: PathLike) -> list[str]:
     return lines
 
 
+def _prompt_label(name: str) -> str:
+    """Name of a prompt, with a hash of what a file holds: it may change under a run."""
+    if name in prompts.PROMPTS:
+        return name
+    text = "\0".join(prompts.find(name))
+    return f"{name} {hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+
+
 def _complete(
     file: OutputFile,
     inputs: list[str],
-    model: registry.TextModel,
+    model: registry.TextModel | LanguageModel,
     decode_fn: Callable[..., Any],
     batch_size: int,
     **settings: int,
 ) -> None:
     """Computes what the file lacks."""
     sequences = [model.encode(text) for text in inputs]
+    shared = model.shared if isinstance(model, LanguageModel) else 0
     decoder = Decoder(model, decode_fn, **settings)
     with tqdm(total=len(inputs), initial=len(file), unit="line") as progress:
         # Batches are the same at a restart, so that a batch is computed in the same
         # company again; those that are complete are left out.
-        for batch in plan([len(tokens) for tokens in sequences], batch_size):
+        lengths = [len(tokens) for tokens in sequences]
+        for batch in plan(lengths, batch_size, shared):
             if all(index in file for index in batch.indices):
                 continue
             outputs = decoder([sequences[i] for i in batch.indices], batch)

@@ -192,13 +192,23 @@ def _sample(
 ) -> DecodeFn:
     """Sampling with what forbids tokens put before what chooses among the rest."""
     blocking = []
-    if min_length:
-        blocking.append(warpers.min_length(min_length))
     if repetition_penalty != 1.0:
         blocking.append(warpers.repetition_penalty(repetition_penalty))
     if no_repeat_ngrams:
         blocking.append(warpers.no_repeat_ngrams(no_repeat_ngrams))
-    return functools.partial(sample.sample, warpers=(*blocking, *chain))
+    chain = (*blocking, *chain)
+    if not min_length:
+        return functools.partial(sample.sample, warpers=chain)
+    warpers.min_length(min_length)  # Refuses a negative one before a model is loaded.
+    return functools.partial(_not_before, min_length, chain)
+
+
+def _not_before(
+    min_length: int, chain: Sequence[warpers.Warper], *args: Any, **kwargs: Any
+) -> Any:
+    """Samples with EOS held back: which token that is, is known once there is a model."""
+    longer = (warpers.min_length(min_length, kwargs["eos_id"]), *chain)
+    return sample.sample(*args, **kwargs | {"warpers": longer})
 
 
 def _beam(*, alpha: float = 0.6) -> DecodeFn:

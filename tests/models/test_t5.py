@@ -2,11 +2,13 @@
 
 import flax
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from t5x import models
 from t5x.examples.t5 import network
 
-from jaxaug.models import t5
+from jaxaug.models import bart, t5
 
 SHAPES = {
     "encoder_input_tokens": (2, 8),
@@ -44,3 +46,34 @@ def test_only_the_relative_biases_differ_and_have_the_deviation():
     values = np.concatenate([np.ravel(wide[path]) for path in redrawn])
     assert 1.7 < values.std() < 2.3  # 256 normal draws
     assert not np.array_equal(wide[redrawn[0]], wide[redrawn[1]])
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_the_decode_function_sees_source_and_embeddings_by_id(offset):
+    """With an offset, token i stands in row i - 1 of the table of BART."""
+    config = bart.Config(
+        family="bart", vocab_size=12, emb_dim=8, num_encoder_layers=1,
+        num_decoder_layers=1,
+        num_encoder_heads=2, num_decoder_heads=2, encoder_mlp_dim=8, decoder_mlp_dim=8,
+        num_positions=16, id_offset=offset,
+    )  # fmt: skip
+    seen = {}
+
+    def decode_fn(inputs, cache, tokens_to_logits, *, source, embeddings, **kwargs):
+        seen.update(source=source, embeddings=embeddings)
+        return jnp.zeros((2, 1, 4), jnp.int32), jnp.zeros((2, 1))
+
+    model = t5.SourceEncoderDecoderModel(
+        bart.Bart(config), Words(), Words(), None, decode_fn=decode_fn
+    )
+    params = model.get_initial_variables(jax.random.PRNGKey(0), SHAPES)["params"]
+    batch = {name: jnp.ones(shape, jnp.int32) for name, shape in SHAPES.items()}
+    model.predict_batch_with_aux(params, batch)
+    table = params["token_embedder"]["embedding"]
+    np.testing.assert_array_equal(seen["source"], batch["encoder_input_tokens"])
+    assert seen["embeddings"].shape == (12 + offset, 8)
+    np.testing.assert_array_equal(seen["embeddings"][offset:], table)
+    module = model.module.bind({"params": params})
+    own = module.token_embedder(jnp.array([[1, 5]]))[0]
+    np.testing.assert_array_equal(own[1], seen["embeddings"][5])
+    np.testing.assert_array_equal(seen["embeddings"][:offset], 0)

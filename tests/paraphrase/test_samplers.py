@@ -35,8 +35,12 @@ def chain(monkeypatch, name, **options):
     sampler = samplers.find(name)
     decode_fn = sampler.build(1, sampler.complete(options))
     samplers._made.cache_clear()
-    assert decode_fn.func is sample.sample
-    return decode_fn.keywords["warpers"]
+    if decode_fn.func is sample.sample:
+        return decode_fn.keywords["warpers"]
+    monkeypatch.setattr(sample, "sample", lambda **arguments: arguments)
+    called = decode_fn(eos_id=7)
+    assert called["eos_id"] == 7
+    return called["warpers"]
 
 
 BLOCKING = {"min_length": 3, "repetition_penalty": 1.5, "no_repeat_ngrams": 2}
@@ -65,7 +69,7 @@ BLOCKING = {"min_length": 3, "repetition_penalty": 1.5, "no_repeat_ngrams": 2}
 def test_chains_of_warpers(monkeypatch, name, options, expected):
     assert [*chain(monkeypatch, name, **options)] == expected
     assert [*chain(monkeypatch, name, **options, **BLOCKING)] == [
-        ("min_length", 3),
+        ("min_length", 3, 7),
         ("repetition_penalty", 1.5),
         ("no_repeat_ngrams", 2),
         *expected,

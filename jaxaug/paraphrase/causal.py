@@ -1,0 +1,131 @@
+"""The programs of a language model: tokens of prompts -> outputs, log probabilities.
+
+They have the signatures of those in `jaxaug.paraphrase.decoder`.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxaug.models import causal
+from jaxaug.models.language import LanguageModel, LineModel
+
+# Outputs that are scored side by side; memory grows with their square.
+_CHUNK = 8
+
+
+def sources_of(
+    model: LanguageModel, prompts: Int[Array, "rows length"]
+) -> Int[Array, "rows length"]:
+    """The inputs in the prompts, without what surrounds them."""
+    counts = jnp.sum(prompts != 0, axis=1, keepdims=True) - model.shared
+    moved = jnp.roll(prompts, -len(model.before), axis=1)
+    return jnp.where(jnp.arange(prompts.shape[1]) < counts, moved, 0)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def decode(
+    model: LanguageModel,
+    decode_fn: Callable[..., Any],
+    num: int,
+    max_length: int,
+    params: Any,
+    prompts: Int[Array, "rows length"],
+    input_ids: Int[Array, " rows"],
+    key: Array,
+) -> Int[Array, "rows num max_length"]:
+    """Outputs of a batch, the best by the score of the decode function last.
+
+    The prompts go into the cache at once. What the decode functions compare candidates
+    with is the input, not the prompt.
+    """
+    lengths = jnp.sum(prompts != 0, axis=1, keepdims=True)
+    inputs = jnp.pad(prompts, ((0, 0), (1, max_length)))
+    given = jnp.arange(inputs.shape[1]) <= lengths
+    # Our ids are one more than the rows of the table.
+    embeddings = jnp.pad(
+        params["decoder"]["token_embedder"]["embedding"], ((1, 0), (0, 0))
+    )
+    decodes, _ = LineModel(model, decode_fn).predict_batch_with_aux(
+        params,
+        {
+            "decoder_input_tokens": inputs,
+            "decoder_causal_attention": given.astype(jnp.int32),
+        },
+        rng=key,
+        decoder_params={
+            "input_ids": input_ids,
+            "source": sources_of(model, prompts),
+            "embeddings": embeddings,
+            "max_decode_steps": max_length,
+        },
+        return_all_decodes=True,
+        num_decodes=num,
+    )
+    return decodes[..., :max_length]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def log_probabilities(
+    model: LanguageModel,
+    params: Any,
+    prompt: Int[Array, "1 length"],
+    outputs: Int[Array, "num max_length"],
+) -> Float[Array, " num"]:
+    """Log probability of each output of one input; nothing counts after its EOS."""
+    num = len(outputs)
+    size = min(num, _CHUNK)
+    chunks = jnp.pad(outputs, ((0, -num % size), (0, 0))).reshape(
+        -1, size, outputs.shape[1]
+    )
+    chosen = lax.map(lambda chunk: _side_by_side(model, params, prompt, chunk), chunks)
+    chosen = chosen.reshape(-1, outputs.shape[1])[:num]
+    is_eos = outputs == model.vocabulary.eos_id
+    after_eos = jnp.cumsum(is_eos, axis=1) - is_eos > 0
+    return jnp.sum(jnp.where(after_eos, 0.0, chosen), axis=1)
+
+
+def _side_by_side(
+    model: LanguageModel,
+    params: Any,
+    prompt: Int[Array, "1 length"],
+    outputs: Int[Array, "num max_length"],
+) -> Float[Array, "num max_length"]:
+    """Log probability of each token of outputs that share one copy of the prompt.
+
+    One row holds BOS, the prompt and all outputs but for their last tokens, each of
+    which sees the prompt and its own output: a tree instead of `num` sequences.
+    """
+    num, max_length = outputs.shape
+    length = prompt.shape[1] + 1
+    last = jnp.sum(prompt != 0)  # Column of the last token of the prompt.
+    tokens = jnp.concatenate(
+        [jnp.zeros((1, 1), jnp.int32), prompt, outputs[:, :-1].reshape(1, -1)], axis=1
+    )
+    branch_steps = jnp.tile(jnp.arange(max_length - 1), num)
+    positions = jnp.concatenate([jnp.arange(length), last + 1 + branch_steps])[None]
+    branch = jnp.repeat(jnp.arange(num), max_length - 1)
+    branch = jnp.concatenate([jnp.full((length,), -1), branch])
+    column = jnp.arange(tokens.shape[1])
+    earlier = column <= column[:, None]
+    in_prompt = (branch == -1) & ((column <= last) | (branch == -1)[:, None])
+    seen = earlier & (in_prompt | (branch == branch[:, None]))
+    logits = model.module.apply(
+        {"params": params},
+        tokens,
+        seen[None, None].astype(jnp.float32),
+        positions,
+        causal.Mode(True, False, None),
+        method=lambda module, *args: module.decoder(*args),
+    )[0]
+    first = jnp.broadcast_to(logits[last], (num, 1, logits.shape[-1]))
+    rest = logits[length:].reshape(num, max_length - 1, -1)
+    logits = model.end_together(jnp.concatenate([first, rest], axis=1))
+    return jnp.take_along_axis(jax.nn.log_softmax(logits), outputs[..., None], axis=-1)[
+        ..., 0
+    ]

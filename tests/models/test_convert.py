@@ -1,0 +1,358 @@
+"""`jaxaug convert`: every form in and out, bit by bit."""
+
+import dataclasses
+import json
+import os
+import shutil
+
+import flax
+import gin
+import jax
+import numpy as np
+import pytest
+import safetensors.torch
+import tokenizers
+import torch
+import transformers
+from t5x import checkpoints
+
+from jaxaug import cli
+from jaxaug.data import minisgd, vocabulary
+from jaxaug.errors import UserError
+from jaxaug.models import catalogue, registry, t5_weights, tokenizer
+from jaxaug.models.weights import convert, hf_folder, packages, t5x_layout
+from jaxaug.paraphrase import buckets, decoder, samplers
+
+TINY = {
+    "t5": (
+        transformers.T5ForConditionalGeneration,
+        transformers.T5Config(
+            vocab_size=40, d_model=8, d_kv=4, d_ff=16, num_heads=2, num_layers=1,
+            num_decoder_layers=2,
+        ),
+    ),
+    "llama": (
+        transformers.LlamaForCausalLM,
+        transformers.LlamaConfig(
+            vocab_size=40, hidden_size=8, intermediate_size=16, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False,
+        ),
+    ),
+    "gpt2": (
+        transformers.GPT2LMHeadModel,
+        transformers.GPT2Config(
+            vocab_size=40, n_positions=16, n_embd=8, n_layer=2, n_head=2
+        ),
+    ),
+    "bart": (
+        transformers.BartForConditionalGeneration,
+        transformers.BartConfig(
+            vocab_size=40, d_model=8, encoder_layers=1, decoder_layers=2,
+            encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=16,
+            decoder_ffn_dim=16, max_position_embeddings=16,
+        ),
+    ),
+    "bert": (
+        transformers.BertForSequenceClassification,
+        transformers.BertConfig(
+            vocab_size=40, hidden_size=8, num_hidden_layers=2, num_attention_heads=2,
+            intermediate_size=16, max_position_embeddings=16,
+        ),
+    ),
+}  # fmt: skip
+WORDS = "spiece.model"
+WHEELS = os.environ.get(packages.WHEELS_VARIABLE)
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    root = tmp_path_factory.mktemp("words")
+    minisgd.write(root / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
+    return vocabulary.train_words(root / "d", root)
+
+
+@pytest.fixture(params=[*TINY, "bfloat16"])
+def published(request, tmp_path, words):
+    """A random tiny model as transformers writes it, with a tokenizer file."""
+    name = "t5" if request.param == "bfloat16" else request.param
+    model_cls, config = TINY[name]
+    torch.manual_seed(1)
+    model = model_cls(config)
+    if request.param == "bfloat16":
+        model = model.to(torch.bfloat16)
+    model.save_pretrained(tmp_path / "source")
+    shutil.copy(words, tmp_path / "source" / WORDS)
+    return tmp_path / "source"
+
+
+def tensors(folder):
+    return safetensors.torch.load_file(folder / "model.safetensors")
+
+
+def assert_same_tensors(folder, expected):
+    found, expected = tensors(folder), tensors(expected)
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name], tensor), name
+
+
+def config_of(folder):
+    config = json.loads((folder / "config.json").read_text())
+    # The same, under the name of version 4.
+    config["dtype"] = config.pop("torch_dtype", config.get("dtype"))
+    return config
+
+
+def test_hf_to_hf(published, tmp_path):
+    out = convert.convert(published, tmp_path / "out")
+    assert_same_tensors(out, published)
+    assert config_of(out) == config_of(published)
+    assert (out / WORDS).read_bytes() == (published / WORDS).read_bytes()
+    _, report = transformers.AutoModel.from_pretrained(out, output_loading_info=True)
+    assert not report["mismatched_keys"]
+
+
+@pytest.mark.parametrize("form", ["t5x", "t5x_legacy"])
+def test_hf_to_t5x_and_back(published, tmp_path, form):
+    step = convert.convert(published, tmp_path / "run" / "checkpoint_3", form=form)
+    assert step == tmp_path / "run" / "checkpoint_3"
+    assert (step / "checkpoint").exists() == (form == "t5x_legacy")
+    assert (tmp_path / "run" / t5x_layout.GIN).read_text().count("NETWORK = @") == 1
+    out = convert.convert(tmp_path / "run", tmp_path / "out", like=published)
+    assert_same_tensors(out, published)
+    assert config_of(out) == config_of(published)
+    again = convert.convert(step, tmp_path / "again", form=form, like=published)
+    assert again.name == "checkpoint_3"
+    first, second = (checkpoints.load_t5x_checkpoint(p) for p in (step, again))
+    jax.tree.map(np.testing.assert_array_equal, first, second)
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+
+
+@pytest.fixture
+def t5(tmp_path, words):
+    model_cls, config = TINY["t5"]
+    torch.manual_seed(1)
+    model_cls(config).save_pretrained(tmp_path / "source")
+    shutil.copy(words, tmp_path / "source" / WORDS)
+    return tmp_path / "source"
+
+
+def test_a_bare_checkpoint_of_t5(t5, tmp_path):
+    step = convert.convert(t5, tmp_path / "run" / "checkpoint_0")
+    out = convert.convert(step, tmp_path / "out")
+    assert_same_tensors(out, t5)
+    tokens = torch.tensor([[3, 4, 1]])
+    logits = []
+    for folder in (t5, out):
+        model = transformers.T5ForConditionalGeneration.from_pretrained(folder).eval()
+        with torch.no_grad():
+            output = model(input_ids=tokens, decoder_input_ids=tokens)
+        logits.append(output.logits)
+    assert torch.equal(*logits)
+
+
+def test_a_run_with_its_own_config(t5, tmp_path, words):
+    """What `t5x.train` leaves behind: config.gin names network and vocabulary."""
+    run = tmp_path / "run"
+    convert.convert(t5, run / "checkpoint_5")
+    (run / "config.gin").write_text(
+        (run / t5x_layout.GIN).read_text()
+        + f"""
+from jaxaug.data import vocabulary
+from t5x import models
+MODEL = @models.EncoderDecoderModel()
+VOCABULARY = @vocabulary.TokenVocabulary()
+vocabulary.TokenVocabulary.path = '{words}'
+models.EncoderDecoderModel:
+  module = %NETWORK
+  input_vocabulary = %VOCABULARY
+  output_vocabulary = %VOCABULARY
+  optimizer_def = None
+"""
+    )
+    out = convert.convert(run, tmp_path / "out", seed=4)
+    assert_same_tensors(out, t5)
+    assert (out / WORDS).read_bytes() == words.read_bytes()
+    assert "- Seed: 4\n" in (out / "README.md").read_text()
+    # The same parameters, whether from the run or from the folder made of it.
+    first, second = registry.load(str(run)), registry.load(str(out))
+    assert (first.label, second.label) == ("run@5", "out")
+    jax.tree.map(np.testing.assert_array_equal, dict(first.params), second.params)
+    assert first.encode("find a hotel") == second.encode("find a hotel")
+    assert not gin.config_str().strip()
+
+
+def test_the_verb(t5, tmp_path, capsys):
+    (tmp_path / "metrics.json").write_text('{"JGA": 0.25}')
+    out = tmp_path / "out"
+    arguments = ["convert", "--from", str(t5), "--to", str(out), "--seed", "7"]
+    arguments += ["--data", "SGD", "--licence", "Apache-2.0"]
+    arguments += ["--metrics", str(tmp_path / "metrics.json")]
+    assert cli.main(arguments) == 0
+    assert capsys.readouterr().out == f"wrote {out}\n"
+    card = (out / "README.md").read_text()
+    for line in (
+        "- Converted from: source",
+        "- Training data: SGD",
+        "- Licence: Apache-2.0",
+        "- Seed: 7",
+        "| JGA | 0.25 |",
+    ):
+        assert line in card.splitlines()
+    assert cli.main(arguments) == 1
+    assert f"error: {out} exists." in capsys.readouterr().err
+
+
+def test_refused_arguments(t5, tmp_path):
+    with pytest.raises(
+        UserError, match="nowhere: no such file or folder. Name a folder"
+    ):
+        convert.convert(tmp_path / "nowhere", tmp_path / "out")
+    with pytest.raises(
+        UserError, match="--format onnx: use one of hf, t5x, t5x_legacy"
+    ):
+        convert.convert(t5, tmp_path / "out", form="onnx")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="empty"):
+        convert.convert(tmp_path / "empty", tmp_path / "out")
+    convert.convert(t5, tmp_path / "run", form="t5x")
+    with pytest.raises(UserError, match="checkpoint_0 exists. Name another folder"):
+        convert.convert(t5, tmp_path / "run", form="t5x")
+    (tmp_path / "run" / "checkpoint_0" / "state" / "_METADATA").unlink()
+    with pytest.raises(UserError, match="run"):
+        convert.convert(tmp_path / "run", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_of_another_configuration(t5, tmp_path, edit_json):
+    convert.convert(t5, tmp_path / "run", form="t5x")
+    edit_json(t5 / "config.json", lambda c: c.update(num_decoder_layers=3))
+    with pytest.raises(UserError, match="keys without a parameter: decoder/layers_2/"):
+        convert.convert(tmp_path / "run", tmp_path / "out", like=t5)
+
+
+def test_parameters_are_float32_unless_told_otherwise(t5):
+    path = t5 / "model.safetensors"
+    half = {name: t.half() for name, t in safetensors.torch.load_file(path).items()}
+    safetensors.torch.save_file(half, path, {"format": "pt"})
+    for options, dtype in (({}, np.float32), ({"param_dtype": None}, np.float16)):
+        params = hf_folder.load(t5, **options).params
+        flat = flax.traverse_util.flatten_dict(params)
+        assert {leaf.dtype for leaf in flat.values()} == {np.dtype(dtype)}
+    assert hf_folder.load(t5, dtype="bfloat16").config.dtype == "bfloat16"
+
+
+def test_a_published_model_that_paraphrases(t5):
+    model = registry.load(str(t5))
+    assert model.label == "source"
+    assert isinstance(model.module.config, t5_weights.Config)
+    tokens = model.encode("find a hotel")
+    assert tokens[-1] == model.input_vocabulary.eos_id == 1
+
+
+def word_level(folder, *special):
+    """A tokenizer of whole words, as a tokenizer.json; BART's special ids."""
+    names = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "c", "d"]
+    words = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({w: i for i, w in enumerate(names)}, "<unk>")
+    )
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.add_special_tokens([*names[:4], *special])
+    words.save(str(folder / "tokenizer.json"))
+    config = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+
+
+def test_a_published_bart_that_paraphrases(tmp_path):
+    model_cls, config = TINY["bart"]
+    torch.manual_seed(1)
+    oracle = model_cls(config).eval()
+    with torch.no_grad():
+        for parameter in oracle.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    oracle.save_pretrained(tmp_path)
+    word_level(tmp_path)
+    model = registry.load(str(tmp_path))
+    tokens = model.encode("a c b")
+    # Ids of the published vocabulary plus 1, between <s> and </s>.
+    assert tokens == [1, 5, 7, 6, 3]
+    assert model.decode([5, 7, 3, 5]) == "a c"
+    decoded = decoder.Decoder(
+        model, samplers.find("greedy").build(1, {}), num=1, max_length=6, seed=0
+    )
+    (batch,) = buckets.plan([len(tokens)], 1)
+    ((output,),) = decoded([tokens], batch)
+    generated = oracle.generate(
+        torch.tensor([tokens]) - 1, max_new_tokens=6, do_sample=False, num_beams=1,
+        forced_bos_token_id=None, forced_eos_token_id=None,
+    )  # fmt: skip
+    expected = [token + 1 for token in generated[0, 1:].tolist()]
+    assert expected and output.text == model.decode(expected)
+
+
+def test_control_fields_are_special_tokens(t5, tmp_path, monkeypatch):
+    named = dataclasses.replace(
+        catalogue.find("qcpg-captions"), prompt="COND_{lexical} {text}",
+        controls={"lexical": (30, 90)},
+    )  # fmt: skip
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(catalogue, "CATALOGUE", {named.name: named})
+    shutil.copytree(t5, named.folder)
+    (named.folder / WORDS).unlink()
+    (named.folder / catalogue.SOURCE_FILE).write_text('{"commit": "abc"}')
+    word_level(named.folder, "COND_30")
+    model = registry.load(named.name)
+    assert model.label == "qcpg-captions@abc"
+    assert model.encode("b COND_30") == [8, 5, 3, 2]
+    shutil.rmtree(named.folder)
+    shutil.copytree(t5, named.folder)
+    (named.folder / catalogue.SOURCE_FILE).write_text('{"commit": "abc"}')
+    (named.folder / WORDS).unlink()
+    word_level(named.folder, "COND_25")
+    tokenizer._load.cache_clear()
+    with pytest.raises(UserError, match="does not know the control field COND_30"):
+        registry.load(named.name)
+
+
+def test_models_that_write_no_text(tmp_path):
+    model_cls, config = TINY["bert"]
+    model_cls(config).save_pretrained(tmp_path)
+    with pytest.raises(UserError, match="is a bert, which writes no text"):
+        registry.load(str(tmp_path))
+
+
+@pytest.fixture
+def real(request, tmp_path, monkeypatch):
+    """A named model whose wheel is on this machine."""
+    if not WHEELS:
+        pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    return request.param
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("real", ["minilm"], indirect=True)
+def test_the_real_minilm(real, tmp_path):
+    out = convert.convert(real, tmp_path / "out")
+    source = tmp_path / "cache" / "models" / real
+    found, expected = tensors(out), tensors(source)
+    # The file also holds the positions' indices, which are no parameter.
+    assert set(expected) - set(found) <= {"embeddings.position_ids"}
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+    assert "- Licence: Apache-2.0" in (out / "README.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("real", ["smollm2"], indirect=True)
+def test_the_real_smollm2(real, tmp_path):
+    """From GGUF to a folder with which transformers generates text."""
+    out = convert.convert(real, tmp_path / "out")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+    model, report = transformers.AutoModelForCausalLM.from_pretrained(
+        out, output_loading_info=True
+    )
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    tokens = tokenizer("The capital of France is", return_tensors="pt")
+    generated = model.generate(**tokens, max_new_tokens=2, do_sample=False)
+    assert "Paris" in tokenizer.decode(generated[0])

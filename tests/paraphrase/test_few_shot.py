@@ -1,0 +1,284 @@
+"""Paraphrasing with a language model: prompts, cut outputs, log probabilities."""
+
+import json
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from jaxaug import cli
+from jaxaug.errors import UserError
+from jaxaug.models import language, prompts, registry
+from jaxaug.paraphrase import causal, run, samplers
+from jaxaug.paraphrase.buckets import Batch, pad, plan
+from jaxaug.paraphrase.decoder import Decoder
+
+LENGTH = 8
+# All of one bucket: compilation is what takes time here.
+LINES = ["a bus", "hotel", "date", "hotel", "People"]
+PROMPT = "Say it otherwise.\nA: hot\nB: warm\n\nA: {text}\nB:"
+
+
+@pytest.fixture(scope="module")
+def prompt_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("prompt") / "prompt.txt"
+    path.write_text(PROMPT + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tiny_lm, prompt_file):
+    """The same object in all runs, so that each program is compiled once."""
+    loaded = language.load(tiny_lm, "tiny@0", str(prompt_file))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(language.LanguageModel, "prompted", lambda self, prompt: self)
+        patch.setattr(registry, "load", lambda name: loaded)
+        yield loaded
+
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture
+def paraphrase(model, lines, prompt_file):
+    def call(out, sampler="bottom_k", num=3, **changes):
+        settings = {"model": "tiny", "max_length": LENGTH, "batch_size": 4}
+        settings |= {"prompt": str(prompt_file)} | changes
+        run.paraphrase(lines, out, sampler=sampler, num=num, **settings)
+        return records(out)
+
+    return call
+
+
+def records(path):
+    return [json.loads(line) for line in path.read_text("utf-8").split("\n")[:-1]]
+
+
+def greedy(num=1):
+    chosen = samplers.find("greedy")
+    return chosen.build(num, chosen.complete({}))
+
+
+def line_in_torch(theirs, prompt, ends):
+    """Published ids of the greedy line without its end, and its log probability."""
+    tokens, total = [], 0.0
+    while len(tokens) < LENGTH:
+        with torch.no_grad():
+            ids = torch.tensor([[0, *prompt, *tokens]])
+            log_probs = torch.log_softmax(theirs(ids).logits[0, -1].double(), -1)
+        ending = torch.logsumexp(log_probs[ends], -1).item()
+        log_probs[ends] = -torch.inf
+        best = int(log_probs.argmax())
+        if ending > log_probs[best]:
+            return tokens, total + ending
+        tokens, total = [*tokens, best], total + log_probs[best].item()
+    return tokens, total
+
+
+def test_greedy_lines_and_log_probabilities_are_those_of_torch(model, tiny_lm):
+    theirs = transformers.LlamaForCausalLM.from_pretrained(tiny_lm).eval()
+    words = model.vocabulary
+    ends = [0, 1, words.encode("\n")[0] - 1, words.encode("\r")[0] - 1]
+    sequences = [model.encode(text) for text in LINES]
+    decoder = Decoder(model, greedy(), num=1, max_length=LENGTH, seed=0)
+    (batch,) = plan([len(s) for s in sequences], 8, model.shared)
+    assert batch == Batch((0, 1, 2, 3, 4), 8, model.shared + 8)
+    outputs = decoder(sequences, batch)
+    lengths = []
+    for index, (output,) in enumerate(outputs):
+        prompt = [token - 1 for token in sequences[index]]
+        expected, log_probability = line_in_torch(theirs, prompt, ends)
+        assert output.text == model.decode([token + 1 for token in expected])
+        np.testing.assert_allclose(output.log_probability, log_probability, rtol=1e-4)
+        lengths.append(len(expected))
+    assert min(lengths) < LENGTH
+
+
+def test_log_probabilities_of_many_outputs(model):
+    """More outputs than are scored side by side, each as if it were alone."""
+    prompt = np.array([model.encode("find a hotel") + [0] * 5], np.int32)
+    eos = model.vocabulary.eos_id
+    outputs = np.random.default_rng(0).integers(3, 250, (11, 5)).astype(np.int32)
+    outputs[4, 2:] = [eos, 9, 9]
+    outputs[5] = [*outputs[4, :3], 7, 8]  # Differs behind its end only.
+    together = causal.log_probabilities(model, model.params, prompt, outputs)
+    alone = [
+        causal.log_probabilities(model, model.params, prompt, outputs[i : i + 1])[0]
+        for i in range(11)
+    ]
+    np.testing.assert_allclose(together, alone, rtol=1e-5)
+    assert together[4] == together[5]
+    assert len(set(np.asarray(together).tolist())) == 10
+
+
+def test_prompt_and_source(model):
+    """The three parts give the tokens of the whole; the source is the line only."""
+    words = model.vocabulary
+    tokens = model.encode("find a  hotel")
+    assert tokens == words.encode(PROMPT.format(text="find a hotel"))
+    rows = pad([tokens, model.encode("date")], 2, len(tokens) + 3)
+    sources = np.asarray(causal.sources_of(model, rows))
+    texts = [words.decode([t for t in row if t]) for row in sources.tolist()]
+    assert texts == [" find a hotel", " date"]
+    assert model.shared == len(tokens) - len(" find a hotel")
+
+
+def test_decode_functions_see_the_source_and_embeddings(model):
+    seen = {}
+
+    def spy(inputs, *args, source, embeddings, max_decode_steps, **kwargs):
+        seen.update(source=source, embeddings=embeddings, steps=max_decode_steps)
+        return greedy()(
+            inputs, *args, source=source, max_decode_steps=max_decode_steps, **kwargs
+        )
+
+    tokens = model.encode("date")
+    jax.eval_shape(
+        lambda: causal.decode(
+            model, spy, 1, LENGTH, model.params, pad([tokens], 2, len(tokens)),
+            np.arange(2), jax.random.PRNGKey(0),
+        )
+    )  # fmt: skip
+    assert seen["steps"] == LENGTH
+    assert seen["embeddings"].shape == (259, 16)
+    assert seen["source"].shape == (2, len(tokens))
+
+
+def test_records(paraphrase, tmp_path):
+    found = paraphrase(tmp_path / "out.jsonl", seed=3)
+    assert [(r["line"], r["index"]) for r in found] == [
+        (line, index) for line in range(1, 6) for index in range(3)
+    ]
+    assert [r["input"] for r in found[::3]] == LINES
+    for record in found:
+        assert record["model"] == "tiny@0" and record["log_probability"] < 0
+        assert "prompt.txt " in record["prompt"]
+        assert record["output"] == " ".join(record["output"].split())
+    texts = [record["output"] for record in found]
+    assert texts[3:6] != texts[9:12] and len(set(texts)) > 8
+
+
+@pytest.mark.parametrize("sampler", ["bottom_k", "dips"])
+def test_same_bytes_for_every_batch_size(paraphrase, tmp_path, sampler):
+    for size in (1, 4):
+        paraphrase(tmp_path / f"{size}", sampler, batch_size=size)
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "4").read_bytes()
+
+
+def test_same_bytes_after_a_stop(paraphrase, tmp_path, monkeypatch):
+    paraphrase(tmp_path / "whole")
+    call, calls = Decoder.__call__, []
+
+    def stop_at_the_second(self, sequences, batch):
+        calls.append(batch.indices)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return call(self, sequences, batch)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Decoder, "__call__", stop_at_the_second)
+        paraphrase(tmp_path / "out", batch_size=2)
+    kept = records(tmp_path / "out.partial")
+    assert {record["line"] - 1 for record in kept} == set(calls[0])
+    paraphrase(tmp_path / "out", batch_size=2)
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.parametrize("sampler", ["beam", "diverse_beam"])
+def test_other_samplers(paraphrase, tmp_path, sampler):
+    found = paraphrase(tmp_path / "out", sampler, num=2)
+    assert len(found) == 10 and len({r["log_probability"] for r in found}) > 5
+
+
+def test_min_length_holds_back_the_end_of_this_vocabulary(model):
+    """EOS has another id than in the vocabularies of T5."""
+    prompts_of = pad([model.encode("date")], 2, len(model.encode("date")))
+    first_ends = []
+    for min_length in (0, 5):
+        sampler = samplers.find("sampling")
+        options = sampler.complete({"min_length": min_length})
+        tokens = causal.decode(
+            model, sampler.build(8, options), 8, LENGTH, model.params, prompts_of,
+            np.arange(2), jax.random.PRNGKey(0),
+        )  # fmt: skip
+        is_end = np.asarray(tokens) == model.vocabulary.eos_id
+        assert is_end.any()
+        first_ends.append(is_end.argmax(axis=-1)[is_end.any(axis=-1)].min())
+    assert first_ends[0] < 5 <= first_ends[1]
+
+
+def test_another_prompt_is_another_run(paraphrase, tmp_path, prompt_file):
+    paraphrase(tmp_path / "out")
+    other = tmp_path / "other.txt"
+    other.write_text(PROMPT.replace("hot", "cold"))
+    with pytest.raises(UserError, match="prompt"):
+        paraphrase(tmp_path / "out", prompt=str(other))
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (" a day \n b", "a day"),
+        ("\n\na day", "a day"),
+        ('"a day"', "a day"),
+        ("'a' or 'b", "'a' or 'b"),
+        ("- a  day", "a day"),
+        ("2) a day", "a day"),
+        ("2 days", "2 days"),
+        ("", ""),
+    ],
+)
+def test_outputs_are_cut_and_cleaned(model, text, cleaned):
+    assert model.decode(model.vocabulary.encode(text)) == cleaned
+
+
+@pytest.mark.parametrize("name", ["schema", "persona"])
+def test_prompts_have_three_examples_and_end_before_the_answer(name):
+    prompt = prompts.find(name)
+    assert prompt.before.count("\nParaphrase: ") == 3
+    assert prompt.behind == "\nParaphrase:" and prompt.space == " "
+
+
+def test_wrong_prompts(paraphrase, tmp_path, monkeypatch, model):
+    bad = tmp_path / "bad.txt"
+    bad.write_text("nothing")
+    with pytest.raises(UserError, match=r"holds \{text\} 0 times, expected once"):
+        paraphrase(tmp_path / "out", prompt=str(bad))
+    with pytest.raises(UserError, match="Use one of schema, persona, or name a file"):
+        paraphrase(tmp_path / "out", prompt="personna")
+    with monkeypatch.context() as patch:
+        seq2seq = SimpleNamespace(label="t5")
+        patch.setattr(registry, "load", lambda name: seq2seq)
+        with pytest.raises(UserError, match="takes none"):
+            paraphrase(tmp_path / "out", prompt="schema")
+
+
+def test_buckets_round_up_what_is_not_shared():
+    batches = plan([103, 109, 117, 101], 4, shared=100)
+    assert batches == [Batch((2,), 1, 132), Batch((1,), 1, 116), Batch((0, 3), 2, 108)]
+
+
+def test_command_line(tiny_lm, lines, tmp_path, monkeypatch, capsys):
+    monkeypatch.undo()
+    arguments = ["--model", str(tiny_lm), "--sampler", "greedy", "--prompt", "persona"]
+    arguments += ["--max_length", "4", "--in", str(lines), "--out", str(tmp_path / "o")]
+    assert cli.main(["paraphrase", *arguments]) == 0
+    assert "5 inputs, 5 outputs" in capsys.readouterr().out
+    assert {r["prompt"] for r in records(tmp_path / "o")} == {"persona"}
+
+
+def test_no_eos(tiny_lm, tmp_path):
+    for path in tiny_lm.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["eos_token_id"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="names no token that ends a text"):
+        language.load(tmp_path, "x")
