@@ -1,0 +1,164 @@
+"""A published encoder with its tokenizer, run over batches of similar length."""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from etils import epath
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from jaxaug.data.cache import file_digest
+from jaxaug.data.files import PathLike, read_json
+from jaxaug.errors import UserError
+from jaxaug.models import catalogue
+from jaxaug.models import tokenizer as tokenizers
+from jaxaug.models.weights import hf_folder
+from jaxaug.paraphrase.buckets import plan
+
+# (params, tokens, segments, mask, numbers) -> one row for each row.
+Program = Callable[[Any, Any, Any, Any, Any], Array]
+
+_SUFFIXES = (".safetensors", ".bin", ".gguf", ".json", ".txt", ".model")
+_SENTENCE_CONFIG = "sentence_bert_config.json"
+_FIX = "Get the model again."
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Encoder:
+    """A model that reads whole texts.
+
+    Attributes:
+      name: for messages.
+      module: with a `config`; called with tokens, segments and mask.
+      params: of the module.
+      tokenizer: with the ids of the module.
+      max_length: tokens of a text or pair at most; the rest is cut off.
+      identity: hash of everything that results depend on.
+      folder: where it was read from, if anywhere.
+      batch_size: rows that are computed together at most.
+    """
+
+    name: str
+    module: nn.Module
+    params: Any
+    tokenizer: tokenizers.Tokenizer
+    max_length: int
+    identity: str
+    folder: epath.Path | None = None
+    batch_size: int = 32
+
+    @functools.cached_property
+    def _params(self) -> Any:
+        return jax.device_put(self.params)
+
+    @functools.cached_property
+    def config(self) -> Any:
+        """Of the module."""
+        return self.module.config  # type: ignore[attr-defined]
+
+    def encode(
+        self, texts: Sequence[tuple[str, str]] | Sequence[str]
+    ) -> list[tokenizers.Encoded]:
+        """Texts or pairs as the model reads them."""
+        encoded = self.tokenizer.pairs(texts, self.max_length)
+        if getattr(self.config, "num_segments", 1) > 1:
+            return encoded
+        return [one._replace(segments=[0] * len(one.tokens)) for one in encoded]
+
+    def run(
+        self,
+        program: Program,
+        encoded: Sequence[tokenizers.Encoded],
+        numbers: Int[np.ndarray, "n k"] | None = None,
+    ) -> Float[np.ndarray, "n ..."]:
+        """The rows that a jitted program gives, in the order of the inputs.
+
+        Args:
+          program: compiled once for each length, a power of two.
+          encoded: inputs.
+          numbers: further arguments of each row.
+        """
+        if numbers is None:
+            numbers = np.zeros((len(encoded), 1), np.int32)
+        rows: dict[int, np.ndarray] = {}
+        for batch in plan([len(one.tokens) for one in encoded], self.batch_size):
+            places = np.resize(batch.indices, batch.rows)
+            shape = (batch.rows, min(batch.length, self.max_length))
+            tokens = np.full(shape, self.tokenizer.pad_id, np.int32)
+            segments, mask = np.zeros(shape, np.int32), np.zeros(shape, np.bool_)
+            for row, place in enumerate(places):
+                one = encoded[place]
+                tokens[row, : len(one.tokens)] = one.tokens
+                segments[row, : len(one.tokens)] = one.segments
+                mask[row, : len(one.tokens)] = True
+            results = np.asarray(
+                program(self._params, tokens, segments, mask, numbers[places])
+            )
+            rows |= dict(zip(batch.indices, results, strict=False))
+        return np.stack([rows[place] for place in range(len(encoded))])
+
+
+def load(name: PathLike, max_length: int | None = None) -> Encoder:
+    """A published encoder.
+
+    Args:
+      name: of `jaxaug models list`, or a folder.
+      max_length: None is what the model was made for.
+
+    Raises:
+      UserError: no such model on this machine, or its files are wrong.
+    """
+    folder = folder_of(name)
+    published = hf_folder.load(folder)
+    # Some families leave id 0 to T5X.
+    id_offset = getattr(published.config, "id_offset", 0)
+    words = tokenizers.load(folder, id_offset)
+    return Encoder(
+        str(name),
+        published.module,
+        published.params,
+        words,
+        max_length or _longest(folder, published.config, words),
+        identity_of(folder),
+        folder,
+    )
+
+
+def folder_of(name: PathLike) -> epath.Path:
+    """The folder of a model that is on this machine; raises `UserError` if none is."""
+    folder = epath.Path(name).expanduser()
+    if folder.is_dir():
+        return folder
+    named = catalogue.find(str(name))
+    if not named.on_disk:
+        raise UserError(
+            f"model {named.name!r} is not on this machine. Get it with `jaxaug models "
+            f"fetch {named.name}`."
+        )
+    return named.folder
+
+
+def identity_of(folder: epath.Path) -> str:
+    """Hash of weights, configuration and tokenizer of a published model."""
+    digest = hashlib.blake2b(digest_size=20)
+    for path in sorted(folder.glob("*")):
+        if path.suffix in _SUFFIXES:
+            digest.update(f"{path.name} {file_digest(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _longest(folder: epath.Path, config: Any, words: tokenizers.Tokenizer) -> int:
+    if (folder / _SENTENCE_CONFIG).exists():
+        limit = read_json(folder / _SENTENCE_CONFIG, _FIX).get("max_seq_length")
+        if limit:
+            return int(limit)
+    # RoBERTa counts positions from behind the padding.
+    offset = (
+        words.pad_id + 1 if getattr(config, "family", "").endswith("roberta") else 0
+    )
+    return int(config.num_positions) - offset

@@ -1,0 +1,241 @@
+"""Scores of pairs of texts: similarity, entailment, mutual implication, BLEURT."""
+
+import functools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from jaxaug.data.files import read_json
+from jaxaug.errors import UserError
+from jaxaug.models import bert
+from jaxaug.models.scorers.encoder import Encoder
+from jaxaug.models.scorers.store import Store, Texts, remembered
+
+Pairs = Sequence[tuple[str, str]]
+
+TEMPLATES = (
+    "{}",
+    "This example has the same meaning as {}",
+    "This text is about {}",
+    "This example implies that {}",
+)
+_POOLING = "1_Pooling/config.json"
+
+
+class Similarity:
+    """Cosine of pooled embeddings (Reimers and Gurevych 2019), -1 to 1."""
+
+    def __init__(
+        self, encoder: Encoder, store: Store | None = None, pooling: str | None = None
+    ):
+        """
+        Args:
+          encoder: of sentences.
+          store: of embeddings computed before.
+          pooling: "mean" or "cls"; None is what `1_Pooling/config.json` of the model
+            says, else "mean".
+
+        Raises:
+          UserError: another pooling.
+        """
+        self._encoder, self._store = encoder, store
+        self._pooling = pooling or _pooling(encoder)
+        if self._pooling not in ("mean", "cls"):
+            raise UserError(f"pooling {self._pooling!r}: use 'mean' or 'cls'.")
+
+    def embed(self, texts: Sequence[str]) -> Float[np.ndarray, "texts emb"]:
+        """Embeddings of unit length."""
+        return remembered(
+            self._store,
+            f"embedding {self._pooling} {_identity(self._encoder)}",
+            [(text,) for text in texts],
+            self._compute,
+        )
+
+    def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
+        """Similarity of both texts of each pair."""
+        first, second = (self.embed([pair[i] for pair in pairs]) for i in (0, 1))
+        return np.sum(first * second, axis=1)
+
+    def _compute(self, items: Sequence[Texts]) -> Float[np.ndarray, "n emb"]:
+        encoded = self._encoder.encode([text for (text,) in items])
+        return self._encoder.run(self._program, encoded)
+
+    @functools.cached_property
+    def _program(self) -> Any:
+        def program(
+            params: Any, tokens: Array, segments: Array, mask: Array, numbers: Array
+        ) -> Array:
+            del numbers
+            hidden: Any = self._encoder.module.apply(
+                {"params": params}, tokens, segments, mask
+            )
+            mean = self._pooling == "mean"
+            pooled = bert.mean_pool(hidden, mask) if mean else bert.cls_pool(hidden)
+            norm = jnp.linalg.norm(pooled, axis=-1, keepdims=True)
+            return pooled / jnp.maximum(norm, 1e-12)
+
+        return jax.jit(program)
+
+
+class Entailment:
+    """Probability that the second text follows from the first: 0 to 1.
+
+    Mean over hypothesis templates, which surround the second text.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        store: Store | None = None,
+        templates: Sequence[str] = TEMPLATES,
+    ):
+        """
+        Args:
+          encoder: with a classifier, one label of which is entailment.
+          store: of probabilities computed before.
+          templates: texts with `{}` in them.
+
+        Raises:
+          UserError: no label is entailment, or a template lacks its `{}`.
+        """
+        self._encoder, self._store = encoder, store
+        self._templates = tuple(templates)
+        self.label = _entailment(encoder)
+        for template in self._templates:
+            if "{}" not in template:
+                raise UserError(f"template {template!r}: write {{}} for the text.")
+        if not self._templates:
+            raise UserError("no template: give at least one, such as '{}'.")
+
+    def probabilities(self, pairs: Pairs) -> Float[np.ndarray, "pairs labels"]:
+        """Probability of each label for (premise, hypothesis), without templates."""
+        return remembered(
+            self._store,
+            f"labels {_identity(self._encoder)}",
+            [tuple(pair) for pair in pairs],
+            lambda items: _classify(self._encoder, items, softmax=True),
+        )
+
+    def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
+        """Mean probability of entailment of each (premise, text)."""
+        hypotheses = [
+            (premise, template.replace("{}", text))
+            for template in self._templates
+            for premise, text in pairs
+        ]
+        found = self.probabilities(hypotheses)[:, self.label]
+        return np.mean(found.reshape(len(self._templates), len(pairs)), axis=0)
+
+
+class MutualImplication:
+    """Entailment in both directions (Nighojkar and Licato 2021)."""
+
+    def __init__(self, encoder: Encoder, store: Store | None = None):
+        """See `Entailment`; there are no templates."""
+        self._entailment = Entailment(encoder, store, ("{}",))
+
+    def directions(self, pairs: Pairs) -> Float[np.ndarray, "pairs 2"]:
+        """Probability of entailment from first to second, and from second to first."""
+        return self._both(pairs)[:, :, self._entailment.label].T
+
+    def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
+        """The smaller of both directions."""
+        return np.min(self.directions(pairs), axis=1)
+
+    def holds(self, pairs: Pairs) -> Bool[np.ndarray, " pairs"]:
+        """Whether entailment is the most probable label in both directions."""
+        best = np.argmax(self._both(pairs), axis=-1)
+        return np.all(best == self._entailment.label, axis=0)
+
+    def _both(self, pairs: Pairs) -> Float[np.ndarray, "2 pairs labels"]:
+        back = [(second, first) for first, second in pairs]
+        found = self._entailment.probabilities([*pairs, *back])
+        return found.reshape(2, len(pairs), -1)
+
+
+class Bleurt:
+    """BLEURT (Sellam et al. 2020): how well a candidate says what a reference says.
+
+    The model reads [CLS] reference [SEP] candidate [SEP], segments 0 and 1; when both
+    are too long the longer one loses its end. The score is the output of the model as
+    it is: around 0 to 1 for BLEURT-20, not bounded.
+    """
+
+    def __init__(self, encoder: Encoder, store: Store | None = None):
+        """Takes an encoder with a classifier of one output.
+
+        Raises:
+          UserError: it has another number of outputs.
+        """
+        self._encoder, self._store = encoder, store
+        labels = getattr(encoder.config, "labels", ())
+        if len(labels) != 1:
+            raise UserError(
+                f"{encoder.name}: has {len(labels)} outputs, BLEURT has one. Take "
+                "bleurt-20 or bleurt-tiny."
+            )
+
+    def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
+        """Score of each (reference, candidate)."""
+        return remembered(
+            self._store,
+            f"outputs {_identity(self._encoder)}",
+            [tuple(pair) for pair in pairs],
+            lambda items: _classify(self._encoder, items, softmax=False),
+        )[:, 0]
+
+
+def _identity(encoder: Encoder) -> str:
+    return json.dumps([encoder.identity, encoder.max_length])
+
+
+def _pooling(encoder: Encoder) -> str:
+    path = encoder.folder / _POOLING if encoder.folder else None
+    if path is None or not path.exists():
+        return "mean"
+    config = read_json(path, "Get the model again.")
+    for mode, name in (("mean_tokens", "mean"), ("cls_token", "cls")):
+        if config.get(f"pooling_mode_{mode}"):
+            return name
+    raise UserError(
+        f"{path}: pools in another way than by the mean or the first token. Name one of "
+        "them ('mean', 'cls')."
+    )
+
+
+def _entailment(encoder: Encoder) -> int:
+    labels = [name.lower() for name in getattr(encoder.config, "labels", ())]
+    if labels.count("entailment") != 1:
+        raise UserError(
+            f"{encoder.name}: none of its labels {labels} is 'entailment'. Take a model "
+            "of natural language inference, such as roberta-mi or bart-large-mnli."
+        )
+    return labels.index("entailment")
+
+
+@functools.cache
+def _classifier(encoder: Encoder, softmax: bool) -> Any:
+    def program(
+        params: Any, tokens: Array, segments: Array, mask: Array, numbers: Array
+    ) -> Array:
+        del numbers
+        module: Any = encoder.module
+        takes_segments = hasattr(encoder.config, "num_segments")
+        arguments = (tokens, segments, mask) if takes_segments else (tokens,)
+        logits = module.apply({"params": params}, *arguments, method=module.classify)
+        return jax.nn.softmax(logits) if softmax else logits
+
+    return jax.jit(program)
+
+
+def _classify(
+    encoder: Encoder, items: Sequence[Texts], softmax: bool
+) -> Float[np.ndarray, "n labels"]:
+    encoded = encoder.encode([(item[0], item[1]) for item in items])
+    return encoder.run(_classifier(encoder, softmax), encoded)

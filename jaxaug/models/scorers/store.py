@@ -1,0 +1,121 @@
+"""Scores that were computed before: a table on disk that several processes share."""
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from etils import epath
+from jaxtyping import Float
+
+from jaxaug.data import folders
+from jaxaug.data.files import PathLike
+from jaxaug.errors import UserError
+
+Texts = tuple[str, ...]
+
+_FILE = "scores.sqlite"
+# Rows of one statement; SQLite allows 999 variables in its older builds.
+_ROWS = 500
+# Texts that are computed before they are kept: what a stop may lose.
+_BLOCK = 512
+_WAIT_SECONDS = 120.0
+
+
+class Store:
+    """Vectors of float32 by key, in one SQLite file.
+
+    Each call opens the file anew, so that it may be used from forked processes; a
+    writer waits for another one.
+    """
+
+    def __init__(self, path: PathLike | None = None):
+        """
+        Args:
+          path: local file, made at the first use; None is one in the cache folder.
+
+        Raises:
+          UserError: the path is not local.
+        """
+        self.path = os.fspath(path or folders.cache_dir() / _FILE)
+        if "://" in self.path:
+            raise UserError(
+                f"{self.path}: scores are kept in a local file. Set "
+                f"${folders.CACHE_DIR_VARIABLE} to a local folder."
+            )
+
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, Float[np.ndarray, " width"]]:
+        """The vectors of those keys that there are."""
+        wanted = list(keys)
+        found: dict[bytes, np.ndarray] = {}
+        with self._open() as connection:
+            for start in range(0, len(wanted), _ROWS):
+                part = wanted[start : start + _ROWS]
+                marks = ",".join("?" * len(part))
+                query = f"SELECT key, vector FROM scores WHERE key IN ({marks})"
+                for key, vector in connection.execute(query, part):
+                    found[key] = np.frombuffer(vector, "<f4")
+        return found
+
+    def put(self, vectors: Mapping[bytes, Float[np.ndarray, " width"]]) -> None:
+        """Keeps vectors, all of them or, if the program is stopped, none."""
+        rows = [(k, np.asarray(v, "<f4").tobytes()) for k, v in vectors.items()]
+        with self._open() as connection:
+            connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        epath.Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS)
+            # `closing` closes, the connection itself ends the transaction.
+            with contextlib.closing(connection), connection:
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS scores "
+                    "(key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+                )
+                yield connection
+        except sqlite3.Error as error:
+            raise UserError(
+                f"{self.path}: cannot be used ({error}). Remove the file: it holds "
+                "nothing but scores that can be computed again."
+            ) from error
+
+
+def key_of(identity: str, texts: Texts) -> bytes:
+    """Hash of what a score is of: the scorer and its texts."""
+    digest = hashlib.blake2b(digest_size=20)
+    for part in (identity, *texts):
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.digest()
+
+
+def remembered(
+    store: Store | None,
+    identity: str,
+    items: Sequence[Texts],
+    compute: Callable[[Sequence[Texts]], Float[np.ndarray, "n width"]],
+) -> Float[np.ndarray, "items width"]:
+    """What `compute` gives for the items, which is called only for new ones.
+
+    Args:
+      store: None computes everything.
+      identity: of the scorer: says everything that its results depend on.
+      items: may repeat; each is computed once.
+      compute: one row for each item.
+    """
+    keys = [key_of(identity, item) for item in items]
+    by_key = dict(zip(keys, items, strict=True))
+    found = store.get(by_key) if store else {}
+    missing = [key for key in by_key if key not in found]
+    for start in range(0, len(missing), _BLOCK):
+        block = missing[start : start + _BLOCK]
+        rows = np.asarray(compute([by_key[key] for key in block]), np.float32)
+        new = dict(zip(block, rows, strict=True))
+        if store:
+            store.put(new)
+        found |= new
+    return np.stack([found[key] for key in keys]) if keys else np.zeros((0, 1), "<f4")
