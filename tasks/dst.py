@@ -40,8 +40,10 @@ def _report(task: DialogueTask, split: str, limit: int) -> None:
     """Once a process: the same split may be opened for each evaluation."""
     source = task.source
     assert isinstance(source, RecordSource)
-    model = task.output_features["inputs"].vocabulary.sentencepiece_model_file
-    lengths = tokens.input_lengths(source.cache(split), model)
+    words = task.output_features["inputs"].vocabulary
+    lengths = tokens.input_lengths(
+        source.cache(split), words.file, encode=words.encode_batch
+    )
     tokens.report_truncation(f"{task.name} {split}", lengths, limit)
 
 

@@ -1,68 +1,135 @@
 """The vocabulary of the tasks as a SeqIO vocabulary."""
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
 import seqio
+import tensorflow as tf
 
 from jaxaug.data import vocabulary
 from jaxaug.errors import UserError
+from jaxaug.models import tokenizer
+from tasks.hf_vocabulary import HFVocabulary
 
 
 class FoundVocabulary(seqio.SentencePieceVocabulary):
-    """The SentencePiece model that `jaxaug.data.vocabulary.model_file` finds.
+    """The vocabulary that is named, or that `jaxaug.data.vocabulary.model_file` finds.
 
     It is looked up, and if need be trained, at the first use of a piece: registering
-    tasks stays cheap.
+    tasks stays cheap. Everything is asked of the vocabulary that is found; the class
+    derives from that of SentencePiece so that comparisons with one ask it first.
     """
 
     def __init__(self) -> None:
         super().__init__("")
-        self._sentencepiece_model_file: str = ""
+        self._path = ""
+        self._vocabulary: seqio.Vocabulary | None = None
 
     def use(self, path: str) -> None:
-        """Names the model, in place of the one that would be found.
+        """Names the vocabulary, in place of the one that would be found.
+
+        Args:
+          path: a SentencePiece model, or what `HFVocabulary` reads.
 
         Raises:
-          UserError: another model is in use already.
+          UserError: another one is in use already.
         """
-        if self._sentencepiece_model_file not in ("", path):
+        if self._path not in ("", path):
             raise UserError(
-                f"vocabulary {path}: {self._sentencepiece_model_file} is in use already "
-                "in this process; name one vocabulary only."
+                f"vocabulary {path}: {self._path} is in use already in this process; "
+                "name one vocabulary only."
             )
-        self._sentencepiece_model_file = path
+        self._path = path
 
-    def _model_context(self):
-        if not self._sentencepiece_model_file:
-            path = vocabulary.model_file()
-            vocabulary.load(path)  # Checks the special ids.
-            self._sentencepiece_model_file = path
-        return super()._model_context()
+    @property
+    def found(self) -> seqio.Vocabulary:
+        """The vocabulary itself."""
+        if self._vocabulary is None:
+            self._path = self._path or vocabulary.model_file()
+            if tokenizer.is_published(self._path):
+                self._vocabulary = HFVocabulary(self._path)
+            else:
+                vocabulary.load(self._path)  # Checks the special ids.
+                self._vocabulary = seqio.SentencePieceVocabulary(self._path)
+        return self._vocabulary
 
     @property
     def sentencepiece_model_file(self) -> str:
-        """Path of the model, which exists from here on."""
-        self.load_model()
-        return self._sentencepiece_model_file
+        """Path of the SentencePiece model, which exists from here on.
+
+        Raises:
+          AttributeError: the vocabulary is of another kind.
+        """
+        return self.found.sentencepiece_model_file  # type: ignore[attr-defined]
+
+    @property
+    def tokenizer(self) -> Any:
+        """The processor of the library that the vocabulary belongs to."""
+        return self.found.tokenizer  # type: ignore[attr-defined]
+
+    @property
+    def file(self) -> str:
+        """The file with the vocabulary."""
+        if isinstance(self.found, HFVocabulary):
+            return self.found.tokenizer.path
+        return self.sentencepiece_model_file
+
+    @property
+    def encode_batch(self) -> Callable[[Sequence[str]], list[list[int]]] | None:
+        """Encodes many texts; None for a SentencePiece model, which can be loaded."""
+        return getattr(self.found, "encode_batch", None)
+
+    @property
+    def eos_id(self) -> int | None:
+        """Id that ends a sequence."""
+        return self.found.eos_id
+
+    @property
+    def unk_id(self) -> int | None:
+        """Id of what the vocabulary lacks."""
+        return self.found.unk_id
+
+    @property
+    def bos_id(self) -> int | None:
+        """Id that begins a sequence."""
+        return self.found.bos_id
+
+    @property
+    def _base_vocab_size(self) -> int:
+        return self.found.vocab_size
+
+    def _encode(self, s: str) -> Sequence[int]:
+        return self.found._encode(s)
+
+    def _decode(self, ids: Iterable[int]) -> str:
+        return self.found._decode(ids)
+
+    def _encode_tf(self, s: tf.Tensor) -> tf.Tensor:
+        return self.found._encode_tf(s)
+
+    def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
+        return self.found._decode_tf(ids)
 
     def __eq__(self, other: object) -> bool:
         """Whether the other vocabulary reads the same file and adds no ids."""
         if isinstance(other, FoundVocabulary):
             return True
-        return (
-            isinstance(other, seqio.SentencePieceVocabulary)
-            and other.sentencepiece_model_file == self.sentencepiece_model_file
-            and other.extra_ids == 0
-        )
+        return isinstance(other, seqio.Vocabulary) and self.found == other
+
+    def __str__(self) -> str:
+        return str(self.found)
 
 
 _DEFAULT = FoundVocabulary()
 
 
-def default_vocabulary(path: str | None = None) -> seqio.SentencePieceVocabulary:
+def default_vocabulary(path: str | None = None) -> FoundVocabulary:
     """The vocabulary of all tasks, for `VOCABULARY = @vocabulary.default_vocabulary()`.
 
     Args:
-      path: a SentencePiece model, such as that of the pretrained T5. Without it the
-        model is `$JAXAUG_VOCABULARY`, else made of the words of the data folder.
+      path: a SentencePiece model, such as that of the pretrained T5; or a published
+        tokenizer for decoder-only models (see `HFVocabulary`). Without it the model is
+        `$JAXAUG_VOCABULARY`, else made of the words of the data folder.
     """
     if path:
         _DEFAULT.use(path)

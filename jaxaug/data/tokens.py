@@ -3,9 +3,10 @@
 `get_dataset` trains from it through `jaxaug.data.batches`.
 """
 
+import functools
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from jaxaug.data.batches import TokenBatches, TokenCache
 from jaxaug.data.files import PathLike
 from jaxaug.errors import UserError
 from jaxaug.formats import parallel
+
+Encode = Callable[[list[str]], list[list[int]]]
 
 _LAYOUT = 1  # Part of the folder name: raise it when the arrays change.
 _META = "meta.json"
@@ -54,22 +57,27 @@ def build(
 
 def input_lengths(
     records: cache.RecordCache,
-    sentencepiece_model: PathLike,
+    vocabulary_file: PathLike,
     root: PathLike | None = None,
+    encode: Encode | None = None,
 ) -> Int[np.ndarray, " examples"]:
     """Tokens of every input, without end of sequence; computed once and kept.
 
-    The arguments are those of `build`, whose result serves too if it exists.
+    Args:
+      records: the examples.
+      vocabulary_file: decides what `encode` does.
+      root: parent of all caches; None is `folders.cache_dir()`.
+      encode: None for a SentencePiece model; what `build` made of it serves too.
     """
-    folder = _folder(records, sentencepiece_model, root)
+    folder = _folder(records, vocabulary_file, root)
     if _is_whole(folder):
         return np.diff(_open(folder / "inputs_offsets.npy"))
     folder = folder.parent / f"{folder.name}-lengths"
     if not _is_whole(folder):
-        processor = vocabulary.load(sentencepiece_model)
+        encode = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
         cache.publish(
             folder,
-            lambda temporary: _write_lengths(records, processor, temporary),
+            lambda temporary: _write_lengths(records, encode, temporary),
             _is_whole,
         )
     return np.asarray(_open(folder / "lengths.npy"))
@@ -124,12 +132,12 @@ def _write(records: cache.RecordCache, processor: Any, folder: epath.Path) -> No
 
 
 def _write_lengths(
-    records: cache.RecordCache, processor: Any, folder: epath.Path
+    records: cache.RecordCache, encode: Encode, folder: epath.Path
 ) -> None:
     lengths = [
         len(ids)
         for chunk in _chunks(records)
-        for ids in _encode(processor, [example.inputs for example in chunk])
+        for ids in encode([example.inputs for example in chunk])
     ]
     _save(folder / "lengths.npy", np.asarray(lengths, np.int64))
     (folder / _META).write_text(json.dumps({"examples": len(lengths)}))

@@ -1,0 +1,110 @@
+"""A published tokenizer as a SeqIO vocabulary, for decoder-only models.
+
+Ids are those of the published vocabulary plus 1, so that 0 is free for padding and the
+token before the first one, as T5X wants it. The network's config has `id_offset = 1`
+then, and its embedding table stays as published.
+"""
+
+import functools
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import seqio
+import tensorflow as tf
+
+from jaxaug.data.files import PathLike
+from jaxaug.models import tokenizer
+
+_ID_OFFSET = 1
+
+
+class HFVocabulary(seqio.Vocabulary):
+    """A tokenizer of the library `tokenizers`; it is read at the first use of an id.
+
+    The TensorFlow methods call it through stateless functions of NumPy, so that
+    streams can still be saved, but graphs with them cannot leave the process.
+    """
+
+    def __init__(self, path: PathLike):
+        """
+        Args:
+          path: tokenizer.json, its folder, a GGUF file, or a name of `jaxaug models
+            list` that is on disk; see `jaxaug.models.tokenizer.load`.
+        """
+        super().__init__()
+        self._path = path
+
+    @functools.cached_property
+    def tokenizer(self) -> tokenizer.Tokenizer:
+        """The tokenizer; raises `UserError` where there is none."""
+        return tokenizer.load(self._path, _ID_OFFSET)
+
+    @property
+    def _base_vocab_size(self) -> int:
+        return self.tokenizer.vocab_size
+
+    @property
+    def eos_id(self) -> int | None:
+        """Id that ends a sequence."""
+        return self.tokenizer.eos_id
+
+    @property
+    def unk_id(self) -> int | None:
+        """Id of what the vocabulary lacks; None for one of bytes, which lacks nothing."""
+        return self.tokenizer.unk_id
+
+    @property
+    def bos_id(self) -> int | None:
+        """Id that the published model reads first; T5X writes 0 there."""
+        return self.tokenizer.bos_id
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of several texts at once."""
+        return self.tokenizer.encode_batch(texts)
+
+    def _encode(self, s: str) -> list[int]:
+        return self.tokenizer.encode(s)
+
+    def _decode(self, ids: Iterable[int]) -> str:
+        return self.tokenizer.decode(ids)
+
+    def _encode_tf(self, s: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
+        """Ids [n] of a string, or a ragged tensor [texts, n] of several."""
+
+        def encode(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            rows = self.encode_batch([text.decode("utf-8") for text in texts.ravel()])
+            lengths = np.array([len(row) for row in rows], np.int64)
+            flat = [token for row in rows for token in row]
+            return np.array(flat, np.int32), lengths
+
+        scalar = s.shape.rank == 0
+        values, lengths = tf.numpy_function(
+            encode, [tf.reshape(s, [-1])], [tf.int32, tf.int64], stateful=False
+        )
+        values.set_shape([None])
+        lengths.set_shape([None])
+        return values if scalar else tf.RaggedTensor.from_row_lengths(values, lengths)
+
+    def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
+        """Strings [...] of ids [..., length]."""
+
+        def decode(rows: np.ndarray) -> np.ndarray:
+            texts = [
+                self._decode(row).encode() for row in rows.reshape(-1, rows.shape[-1])
+            ]
+            return np.array(texts, object).reshape(rows.shape[:-1])
+
+        if isinstance(ids, tf.RaggedTensor):
+            ids = ids.to_tensor()
+        texts = tf.numpy_function(decode, [ids], tf.string, stateful=False)
+        texts.set_shape(ids.shape[:-1])
+        return texts
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other one reads the same tokenizer."""
+        return isinstance(other, HFVocabulary) and (
+            self._path == other._path or self.tokenizer is other.tokenizer
+        )
+
+    def __str__(self) -> str:
+        return f"HFVocabulary({self._path})"

@@ -1,0 +1,188 @@
+"""Published tokenizers as vocabularies of the tasks, up to training and its checkpoint."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import seqio
+import tensorflow as tf
+
+from jaxaug.data import minisgd
+from jaxaug.errors import UserError
+from tasks import vocabulary
+from tasks.hf_vocabulary import HFVocabulary
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ["[user] a café", "", "b"]
+
+
+@pytest.fixture(scope="module")
+def words(tiny_lm):
+    return HFVocabulary(tiny_lm)
+
+
+def test_ids(words):
+    assert (words.pad_id, words.bos_id, words.eos_id, words.unk_id) == (0, 1, 2, None)
+    assert words.vocab_size == 259
+    assert words.encode("ab") == [3 + sorted_byte("a"), 3 + sorted_byte("b")]
+    for text in TEXTS:
+        assert words.decode([*words.encode(text), 2, 9, 9]) == text
+
+
+def sorted_byte(letter: str) -> int:
+    """Place of a printable ASCII character in the sorted alphabet of bytes."""
+    return ord(letter) - ord("!")
+
+
+def test_tensorflow_gives_the_same(words):
+    one = words.encode_tf(tf.constant(TEXTS[0]))
+    assert one.dtype == tf.int32 and one.numpy().tolist() == words.encode(TEXTS[0])
+    several = words.encode_tf(tf.constant(TEXTS))
+    assert several.to_list() == [words.encode(text) for text in TEXTS]
+    decoded = words.decode_tf(several.to_tensor())
+    assert [text.decode() for text in decoded.numpy()] == TEXTS
+    assert words.decode_tf(one).numpy().decode() == TEXTS[0]
+
+
+def test_streams_are_saved_and_restored(words, tmp_path):
+    """A stream with the tokenizer in it can be part of a checkpoint."""
+    texts = tf.data.Dataset.from_tensor_slices([f"text {i}" for i in range(9)])
+    iterator = iter(texts.map(words.encode_tf, num_parallel_calls=2))
+    for _ in range(4):
+        next(iterator)
+    checkpoint = tf.train.Checkpoint(iterator=iterator)
+    path = checkpoint.write(str(tmp_path / "iterator"))
+    expected = next(iterator).numpy().tolist()
+    fresh = iter(texts.map(words.encode_tf, num_parallel_calls=2))
+    tf.train.Checkpoint(iterator=fresh).read(path)
+    assert next(fresh).numpy().tolist() == expected == words.encode("text 4")
+
+
+def test_task_for_a_decoder_only_model(words):
+    """Padding, BOS and EOS are where T5X looks for them."""
+    source = tf.data.Dataset.from_tensor_slices({"inputs": ["ab"], "targets": ["c"]})
+    feature = seqio.Feature(words, add_eos=True)
+    features = {"inputs": feature, "targets": feature}
+    tokens = seqio.preprocessors.tokenize(source, features, copy_pretokenized=False)
+    tokens = seqio.preprocessors.append_eos(tokens, features)
+    lengths = {"inputs": 4, "targets": 3}
+    converter = seqio.DecoderFeatureConverter(pack=False)
+    (example,) = converter(tokens, lengths).as_numpy_iterator()
+    a, b, c = words.encode("abc")
+    assert example["decoder_target_tokens"].tolist() == [a, b, 2, c, 2, 0, 0]
+    assert example["decoder_input_tokens"].tolist() == [0, a, b, 2, c, 2, 0]
+    np.testing.assert_array_equal(
+        example["decoder_loss_weights"], [0, 0, 0, 1, 1, 0, 0]
+    )
+
+
+def test_vocabulary_of_the_tasks(words, tiny_lm, monkeypatch):
+    """A folder takes the place of the SentencePiece model; one vocabulary only."""
+    found = vocabulary.FoundVocabulary()
+    monkeypatch.setattr(vocabulary, "_DEFAULT", found)
+    assert vocabulary.default_vocabulary(str(tiny_lm)) is found
+    assert found == words and found.vocab_size == 259 and found.eos_id == 2
+    assert found.encode("ab") == words.encode("ab")
+    assert found.file == str(tiny_lm / "tokenizer.json")
+    assert found.encode_batch(["ab"]) == [words.encode("ab")]
+    assert not hasattr(found, "sentencepiece_model_file")
+    with pytest.raises(UserError, match="is in use already"):
+        vocabulary.default_vocabulary("other.model")
+
+
+def test_equality(words, tiny_lm, tmp_path):
+    assert words == HFVocabulary(tiny_lm / "tokenizer.json")
+    assert words != seqio.PassThroughVocabulary(259)
+    unread = HFVocabulary(tmp_path / "none.json")  # Nothing is read before it is used.
+    with pytest.raises(UserError, match="no such file"):
+        unread.encode("a")
+
+
+def train(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "t5x.train", "--gin_file=configs/d3st.gin"]
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=ROOT,
+        env=os.environ | environment,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["smollm2", "gpt2"])
+def test_model_files_resolve(name):
+    """On top of an experiment, with the fine-tuning run between them."""
+    done = train(
+        "--gin_file=configs/runs/finetune_sgd.gin",
+        f"--gin_file=configs/models/{name}.gin",
+        "--gin.INITIAL_CHECKPOINT_PATH='x'",
+        "--gin.INITIAL_STEP=0",
+        "--dry_run",
+    )
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout + done.stderr
+    assert "DecoderOnlyModel" in shown and "id_offset = 1" in shown
+
+
+SIZES = """
+from __gin__ import dynamic_registration
+import __main__ as train_script
+from t5x import checkpoints
+from t5x import utils
+from jaxaug.models import {family}
+
+{family}.Config:
+  vocab_size = 258
+  emb_dim = 16
+  num_layers = 1
+  num_heads = 2
+  head_dim = 8
+  mlp_dim = 24
+  dtype = 'float32'
+TOKENIZER = '{tokenizer}'
+MODEL_DIR = '{run}'
+TRAIN_STEPS = 4
+EVAL_PERIOD = 4
+BATCH_SIZE = 2
+EVAL_MIXTURE = 'd3st_sgd'
+TASK_FEATURE_LENGTHS = {{'inputs': 200, 'targets': 60}}
+train_script.train.infer_eval_dataset_cfg = None
+"""
+FROM_CHECKPOINT = """
+llama.Config.num_kv_heads = 1
+INITIAL_CHECKPOINT_PATH = '{start}'
+INITIAL_STEP = 0
+MAX_FINETUNING_STEPS = 4
+train_script.train.actions = None
+utils.SaveCheckpointConfig.checkpointer_cls = @checkpoints.Checkpointer
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "family"), [("smollm2", "llama"), ("gpt2", "gpt2")])
+def test_training(name, family, tiny_lm, tmp_path):
+    """A few steps of D3ST on MiniSGD; SmolLM2's file from a converted checkpoint."""
+    world = minisgd.write(
+        tmp_path / "data", train_dialogues=5, dev_dialogues=2, test_dialogues=2
+    )
+    start, small = tmp_path / "start" / "checkpoint_0", tmp_path / "small.gin"
+    text = SIZES.format(family=family, tokenizer=tiny_lm, run=tmp_path / "run")
+    files = [f"configs/models/{name}.gin", str(small)]
+    if name == "smollm2":
+        convert = [sys.executable, "-m", "jaxaug.cli", "convert", "--from"]
+        subprocess.run([*convert, str(tiny_lm), "--to", str(start)], check=True)
+        text += FROM_CHECKPOINT.format(start=start)
+        files = ["configs/runs/finetune_sgd.gin", *files]
+    small.write_text(text)
+    done = train(
+        *(f"--gin_file={file}" for file in files),
+        JAXAUG_DATA_DIR=str(world),
+        JAXAUG_CACHE_DIR=str(tmp_path / "cache"),
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "run" / "checkpoint_4").exists()
