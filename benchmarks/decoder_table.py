@@ -21,8 +21,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import sentencepiece
+from tables import ORDERS, head, mean, number, outputs_of, row
 
 from jaxaug.data.schema import read_schema
 from jaxaug.formats.records import clean
@@ -33,7 +33,6 @@ from jaxaug.paraphrase.samplers import SAMPLERS
 LEAST_BLEURT = 0.5
 INPUTS, OUTPUTS = 50, 5
 VOCABULARY_SIZE = 3000
-ORDERS = range(1, 7)
 PERSONA = re.compile(r"\d+ your persona: (.*)")
 HEAD = """Made by
 
@@ -133,34 +132,21 @@ def train(options: argparse.Namespace, work: Path) -> Path:
     return model_dir
 
 
-def outputs_of(path: Path) -> list[list[str]]:
-    """The outputs of each input, best first."""
-    groups: dict[int, list[str]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        groups.setdefault(record["line"], []).append(record["output"])
-    return [groups[line] for line in sorted(groups)]
-
-
 def figures(inputs: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[str]:
     """Means over the inputs: distinct-1..6, self-BLEU, BLEU and Jaccard to the input."""
-
-    def mean(values: list[float | None], form: str) -> str:
-        defined = [value for value in values if value is not None]
-        return format(np.mean(defined), form) if defined else "-"
-
     pairs = [(s, t) for s, texts in zip(inputs, outputs, strict=True) for t in texts]
+    bleu = mean(100 * similarity.bleu(text, source) for source, text in pairs)
+    jaccard = mean(similarity.jaccard(text, source) for source, text in pairs)
     return [
-        *(mean([diversity.distinct(t, n) for t in outputs], ".3f") for n in ORDERS),
-        mean([diversity.self_bleu(texts) for texts in outputs], ".1f"),
-        mean([100 * similarity.bleu(text, source) for source, text in pairs], ".1f"),
-        mean([similarity.jaccard(text, source) for source, text in pairs], ".3f"),
+        *(
+            number(mean(diversity.distinct(t, n) for t in outputs), ".3f")
+            for n in ORDERS
+        ),
+        number(mean(diversity.self_bleu(texts) for texts in outputs), ".1f"),
+        number(bleu, ".1f"),
+        number(jaccard, ".3f"),
         str(sum(text == source for source, text in pairs)),
     ]
-
-
-def row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def page(
@@ -170,8 +156,7 @@ def page(
     lines = [f"# Outputs of every decoder: {title}", "", note, ""]
     for index, source in enumerate(inputs):
         lines += [f"**{index + 1}. {source}**", ""]
-        lines += [row(["decoder", *map(str, range(1, OUTPUTS + 1))])]
-        lines += ["|" + "---|" * (OUTPUTS + 1)]
+        lines += head(["decoder", *map(str, range(1, OUTPUTS + 1))])
         for name, groups in outputs.items():
             texts = list(groups[index])
             lines += [row([name, *texts, *[""] * (OUTPUTS - len(texts))])]
@@ -211,8 +196,8 @@ def main() -> None:
     if not options.model and not (work / "model" / "config.gin").exists():
         train(options, work)
 
-    head = ["decoder", *(f"distinct-{n}" for n in ORDERS), "self-BLEU"]
-    head += ["BLEU to input", "Jaccard to input", "copies"]
+    columns = ["decoder", *(f"distinct-{n}" for n in ORDERS), "self-BLEU"]
+    columns += ["BLEU to input", "Jaccard to input", "copies"]
     named = options.model or (
         "the T5 of `configs/paraphrase_minisgd.gin`, trained from nothing on real "
         f"paraphrases for {options.steps:,} steps"
@@ -231,7 +216,7 @@ def main() -> None:
             )  # fmt: skip
             outputs[sampler] = outputs_of(path)
         title = f"{INPUTS} {NAMES[name]}"
-        lines += [f"## {title}", "", row(head), "|" + "---|" * len(head)]
+        lines += [f"## {title}", "", *head(columns)]
         lines += [row([s, *figures(inputs, texts)]) for s, texts in outputs.items()]
         lines += ["", f"All outputs: [decoders_{name}.md](decoders_{name}.md).", ""]
         text = page(title, inputs, outputs, head_text)
