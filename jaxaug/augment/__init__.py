@@ -1,0 +1,1 @@
+"""Schema augmentation: candidates, filters, metrics, tree ranking, variants."""
