@@ -1,0 +1,334 @@
+"""Ranking by a tree: few paraphrases that are both diverse and faithful.
+
+After Coca et al. (2023), "More Robust Schema-Guided Dialogue State Tracking via
+Tree-Based Paraphrase Ranking", algorithms 1 (the tree) and 3 (the traversal).
+
+Each level of the tree splits the candidates of a node by the rounded value of one
+metric. Of the candidates with the words of the source (distance 0) the one whose string
+differs most is taken first: a syntactic paraphrase. Then the nodes of the diversity
+level are visited in turn, round after round; in each, the decision functions of the
+levels below lead to a leaf, whose most common candidate is taken and pruned.
+"""
+
+import contextlib
+import hashlib
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from jaxaug.data.schema import suggestion
+from jaxaug.errors import UserError
+
+Decision = Callable[[Sequence[float]], float]
+
+DECISIONS: Mapping[str, Decision] = {"max": max, "min": min}
+"""Which of the values of a level comes first; a user may give another function."""
+
+_SIGNS = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_CONSTRAINT = re.compile(r"\s*([\w.:]+?)\s*(<=|>=|<|>)\s*(\S+)\s*")
+
+
+def _parsed(constraint: str) -> tuple[str, str, float]:
+    match = _CONSTRAINT.fullmatch(constraint)
+    if match:
+        with contextlib.suppress(ValueError):
+            bound = float(match[3])
+            if math.isfinite(bound):
+                return match[1], match[2], bound
+    raise UserError(
+        f"constraint {constraint!r}: write a metric, one of {', '.join(_SIGNS)} and a "
+        "number, such as 'jaccard <= 0.75'."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A candidate: its text, how often it was generated, its metrics by name."""
+
+    text: str
+    count: int
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How candidates are ranked. The defaults are those for Pegasus + BART.
+
+    Attributes:
+      levels: names of metrics, from the root down.
+      decisions: of each level: which of its values comes first; a key of `DECISIONS`,
+        or a function that returns one of the values that it is given.
+      constraints: `metric <= number` (or `>=`, `<`, `>`), on values before rounding.
+      decimals: to which the values of each level are rounded; one for all levels, or
+        one each. The paper rounds, but its digits are not known to us.
+      diversity: the level over which the visits go round; a distance, 0 for the words
+        of the source.
+      syntactic: the metric that is minimal for the syntactic paraphrase; None takes
+        none.
+    """
+
+    levels: tuple[str, ...] = ("jaccard", "entailment", "string_similarity")
+    decisions: tuple[str | Decision, ...] = ("max", "max", "min")
+    constraints: tuple[str, ...] = ("jaccard <= 0.75",)
+    decimals: int | tuple[int, ...] = 1
+    diversity: str = "jaccard"
+    syntactic: str | None = "string_similarity"
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` where the fields do not fit together."""
+        if not self.levels or len(set(self.levels)) != len(self.levels):
+            raise UserError(
+                f"levels {self.levels}: name one metric or more, each of them once."
+            )
+        if len(self.decisions) != len(self.levels):
+            raise UserError(
+                f"{len(self.decisions)} decisions for {len(self.levels)} levels: give "
+                "one decision for each level."
+            )
+        if not isinstance(self.decimals, int) and len(self.decimals) != len(
+            self.levels
+        ):
+            raise UserError(
+                f"decimals {self.decimals} for {len(self.levels)} levels: give one "
+                "number, or one for each level."
+            )
+        if self.diversity not in self.levels:
+            raise UserError(
+                f"the diversity metric {self.diversity!r} is no level; "
+                f"{suggestion(self.diversity, self.levels)}"
+            )
+        for decision in self.decisions:
+            if not callable(decision) and decision not in DECISIONS:
+                raise UserError(
+                    f"{decision!r} is no decision; {suggestion(decision, DECISIONS)}"
+                )
+        for constraint in self.constraints:
+            _parsed(constraint)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All metrics that a ranking needs."""
+        needed = [*self.levels, *(_parsed(c)[0] for c in self.constraints)]
+        needed += [self.syntactic] if self.syntactic else []
+        return tuple(dict.fromkeys(needed))
+
+    def decimals_of(self, metric: str) -> int | None:
+        """Decimals of a level; None where a metric is no level and stays as it is."""
+        if metric not in self.levels:
+            return None
+        if isinstance(self.decimals, int):
+            return self.decimals
+        return self.decimals[self.levels.index(metric)]
+
+    def rounded(self, item: Item, metric: str) -> float:
+        """The value of a candidate as the tree sees it."""
+        decimals = self.decimals_of(metric)
+        value = float(item.values[metric])
+        # Adding 0 turns -0.0 into 0.0.
+        return value if decimals is None else round(value, decimals) + 0.0
+
+
+PEGASUS_BART = Spec()
+PEGASUS_B = Spec(constraints=("jaccard <= 0.5", "entailment >= 0.58"))
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of the tree.
+
+    Attributes:
+      metric: that its parent splits by; None for the root.
+      value: rounded, of all candidates below; None for the root.
+      children: first the one that the decision function prefers; none in a leaf.
+      items: the candidates of a leaf, the most common one first.
+    """
+
+    metric: str | None
+    value: float | None
+    children: tuple["Node", ...] = ()
+    items: tuple[Item, ...] = ()
+
+    def leaves(self) -> Iterator["Node"]:
+        """Leaves in the order of a depth-first walk along the decisions."""
+        if not self.children:
+            yield self
+        for child in self.children:
+            yield from child.leaves()
+
+    def at(self, depth: int) -> Iterator["Node"]:
+        """Nodes `depth` levels below, in the order of the decisions."""
+        if not depth:
+            yield self
+            return
+        for child in self.children:
+            yield from child.at(depth - 1)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The result.
+
+    Attributes:
+      selected: in the order in which they were taken; see `most_similar_first`.
+      tree: of all candidates that meet the constraints.
+      dropped: the others, each with the constraints that it breaks.
+    """
+
+    selected: tuple[Item, ...]
+    tree: Node
+    dropped: tuple[tuple[Item, tuple[str, ...]], ...] = ()
+
+
+def broken(item: Item, spec: Spec) -> tuple[str, ...]:
+    """The constraints that a candidate does not meet.
+
+    Raises:
+      UserError: a metric of the constraints or levels is missing or not finite.
+    """
+    for metric in spec.metrics:
+        if metric not in item.values:
+            raise UserError(
+                f"candidate {item.text!r} has no metric {metric!r}; "
+                f"{suggestion(metric, item.values)} Add it to the metrics of the run."
+            )
+        if not math.isfinite(item.values[metric]):
+            raise UserError(
+                f"metric {metric!r} of candidate {item.text!r} is "
+                f"{item.values[metric]}; values must be finite. Correct the metric, or "
+                "take another one for the tree."
+            )
+    return tuple(
+        constraint
+        for constraint in spec.constraints
+        for metric, sign, bound in [_parsed(constraint)]
+        if not _SIGNS[sign](item.values[metric], bound)
+    )
+
+
+def build(items: Sequence[Item], spec: Spec, seed: int = 0) -> Node:
+    """The tree of the candidates that meet the constraints (algorithm 1).
+
+    Raises:
+      UserError: see `broken`; or a decision function returns none of its values.
+    """
+    kept = [item for item in items if not broken(item, spec)]
+    return _node(None, None, kept, spec, 0, seed)
+
+
+def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
+    """At most k candidates, taken by the traversal (algorithm 3).
+
+    The result does not depend on the order of the items. Equally common candidates of
+    a leaf are put in an order that the seed gives.
+
+    Args:
+      items: with distinct texts.
+      spec: levels, decisions, constraints.
+      k: how many; fewer where the constraints leave fewer.
+      seed: for ties.
+
+    Raises:
+      UserError: k < 1, or see `build`.
+    """
+    if k < 1:
+        raise UserError(f"k={k} paraphrases: ask for at least 1.")
+    dropped = [(item, broken(item, spec)) for item in items]
+    tree = build(items, spec, seed)
+    nodes = list(tree.at(spec.levels.index(spec.diversity) + 1))
+    waiting = [
+        [item for leaf in node.leaves() for item in leaf.items] for node in nodes
+    ]
+    selected: list[Item] = []
+    first = _syntactic(nodes, spec)
+    if first:
+        place, item = first
+        waiting[place].remove(item)
+        selected.append(item)
+    # A walk to the preferred leaf and its most common candidate, each time the rest is
+    # pruned, is the order of the leaves: so each visit takes the next one.
+    while len(selected) < k and any(waiting):
+        for queue in waiting:
+            if queue and len(selected) < k:
+                selected.append(queue.pop(0))
+    return Ranking(tuple(selected), tree, tuple(pair for pair in dropped if pair[1]))
+
+
+def most_similar_first(selected: Sequence[Item], spec: Spec) -> list[Item]:
+    """Selected candidates in the order of variants: v1 is nearest to the source.
+
+    By rising diversity metric, then by falling similarity of strings (the syntactic
+    metric of the spec), then by text.
+    """
+    return sorted(
+        selected,
+        key=lambda item: (
+            item.values[spec.diversity],
+            -item.values[spec.syntactic] if spec.syntactic else 0.0,
+            item.text,
+        ),
+    )
+
+
+def _node(
+    metric: str | None,
+    value: float | None,
+    items: Sequence[Item],
+    spec: Spec,
+    depth: int,
+    seed: int,
+) -> Node:
+    if depth == len(spec.levels) or not items:
+        order = sorted(items, key=lambda item: (-item.count, _tie(item.text, seed)))
+        return Node(metric, value, items=tuple(order))
+    level = spec.levels[depth]
+    groups: dict[float, list[Item]] = {}
+    for item in items:
+        groups.setdefault(spec.rounded(item, level), []).append(item)
+    children = tuple(
+        _node(level, key, groups[key], spec, depth + 1, seed)
+        for key in _ordered(list(groups), spec.decisions[depth])
+    )
+    return Node(metric, value, children)
+
+
+def _ordered(values: list[float], decision: str | Decision) -> list[float]:
+    """Values in the order in which a decision function takes them one by one."""
+    decide = DECISIONS[decision] if isinstance(decision, str) else decision
+    left, order = sorted(values), []
+    while left:
+        chosen = decide(tuple(left))
+        if chosen not in left:
+            raise UserError(
+                f"decision function {decide!r} chose {chosen!r} out of {left}: it must "
+                "return one of the values that it is given."
+            )
+        left.remove(chosen)
+        order.append(chosen)
+    return order
+
+
+def _syntactic(nodes: Sequence[Node], spec: Spec) -> tuple[int, Item] | None:
+    """The candidate with the words of the source and the least similar string."""
+    metric = spec.syntactic
+    found = [
+        (place, item)
+        for place, node in enumerate(nodes)
+        if node.value == 0
+        for leaf in node.leaves()
+        for item in leaf.items
+    ]
+    if metric is None or not found:
+        return None
+    # Of equals the first: the preferred leaf, and its most common candidate.
+    return min(found, key=lambda pair: spec.rounded(pair[1], metric))
+
+
+def _tie(text: str, seed: int) -> bytes:
+    return hashlib.blake2b(f"{seed}\n{text}".encode(), digest_size=16).digest()

@@ -1,0 +1,260 @@
+"""The tree and the traversal: worked examples, and a naive program to compare with."""
+
+import hashlib
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxaug.augment import tree
+from jaxaug.augment.tree import Item, Spec
+from jaxaug.errors import UserError
+
+LEVELS = ("jaccard", "entailment", "string_similarity")
+
+
+def item(text, count=1, j=0.0, e=1.0, s=0.5):
+    return Item(text, count, dict(zip(LEVELS, (j, e, s), strict=True)))
+
+
+# An example in the shape of Figure 1 of Coca et al. (2023): a first level of Jaccard
+# distances, one of entailment, one of string similarity, and a J = 0 subtree that gives
+# the syntactic paraphrase. Texts and values are ours. The source is "Name of the
+# city where the bus departs".
+FIGURE = [
+    item("Name of the city the bus departs from", 9, j=0.0, e=0.97, s=0.82),
+    item("City name where the bus departs", 4, j=0.0, e=0.98, s=0.74),
+    item("The bus departs from a city; its name", 2, j=0.0, e=0.91, s=0.34),
+    item("City where the bus leaves", 6, j=0.5, e=0.96, s=0.55),
+    item("City that the bus leaves from", 3, j=0.5, e=0.93, s=0.44),
+    item("City in which buses begin", 7, j=0.5, e=0.62, s=0.31),
+    item("Where the bus sets off", 5, j=0.67, e=0.88, s=0.36),
+    item("Where the coach departs from", 8, j=0.71, e=0.86, s=0.41),
+    item("Where the bus sets out", 5, j=0.67, e=0.87, s=0.42),
+    item("Starting point of the coach", 9, j=1.0, e=0.71, s=0.22),
+]
+
+
+def test_example_in_the_shape_of_figure_1():
+    ranking = tree.rank(FIGURE, tree.PEGASUS_BART, 5)
+    assert [one.text for one in ranking.selected] == [
+        # The words of the source, and the least similar string.
+        "The bus departs from a city; its name",
+        # J 0.7, E 0.9, S 0.4: three candidates in one leaf, this one eight times.
+        "Where the coach departs from",
+        # J 0.5: E 1.0 (0.96 before rounding) before 0.9, though S is smaller there.
+        "City where the bus leaves",
+        # J 0.0: E 1.0 with S 0.7 before S 0.8, as S is to be small.
+        "City name where the bus departs",
+        # Second round: the leaf of J 0.7 again, without what was pruned; of the two
+        # that occur five times the seed decides.
+        "Where the bus sets out",
+    ]
+    fifth = {tree.rank(FIGURE, Spec(), 5, seed).selected[4].text for seed in range(9)}
+    assert fifth == {"Where the bus sets out", "Where the bus sets off"}
+    assert [(i.text, c) for i, c in ranking.dropped] == [
+        ("Starting point of the coach", ("jaccard <= 0.75",))
+    ]
+    assert [(n.metric, n.value) for n in ranking.tree.at(1)] == [
+        ("jaccard", 0.7),
+        ("jaccard", 0.5),
+        ("jaccard", 0.0),
+    ]
+    middle = list(ranking.tree.at(1))[1]
+    assert [(n.value, [c.value for c in n.children]) for n in middle.children] == [
+        (1.0, [0.6]),
+        (0.9, [0.4]),
+        (0.6, [0.3]),
+    ]
+    leaf = next(ranking.tree.leaves())
+    assert [one.count for one in leaf.items] == [8, 5, 5]
+
+
+def test_constraints_of_pegasus_b():
+    ranking = tree.rank(FIGURE, tree.PEGASUS_B, 9)
+    assert {one.text: broken for one, broken in ranking.dropped} == {
+        "Where the bus sets off": ("jaccard <= 0.5",),
+        "Where the coach departs from": ("jaccard <= 0.5",),
+        "Where the bus sets out": ("jaccard <= 0.5",),
+        "Starting point of the coach": ("jaccard <= 0.5",),
+    }
+    assert len(ranking.selected) == 6
+    assert tree.broken(item("x", j=0.6, e=0.57), tree.PEGASUS_B) == (
+        "jaccard <= 0.5",
+        "entailment >= 0.58",
+    )
+    # At the bound, before rounding.
+    assert tree.broken(item("x", j=0.5, e=0.58), tree.PEGASUS_B) == ()
+    assert tree.broken(item("x", j=0.7500001), tree.PEGASUS_BART)
+
+
+def naive(items, spec, k, seed):
+    """Algorithms 1 and 3 word by word, on a list that shrinks."""
+
+    def value(one, metric):
+        decimals = spec.decimals
+        if isinstance(decimals, tuple):
+            decimals = decimals[spec.levels.index(metric)]
+        return round(one.values[metric], decimals)
+
+    def tie(one):
+        return hashlib.blake2b(f"{seed}\n{one.text}".encode(), digest_size=16).digest()
+
+    def walk(pool, levels):
+        for level in levels:
+            decide = min if spec.decisions[spec.levels.index(level)] == "min" else max
+            best = decide(value(one, level) for one in pool)
+            pool = [one for one in pool if value(one, level) == best]
+        most = max(one.count for one in pool)
+        return min((one for one in pool if one.count == most), key=tie)
+
+    limits = [constraint.split(" <= ") for constraint in spec.constraints]
+    left = [i for i in items if all(i.values[m] <= float(x) for m, x in limits)]
+    chosen = []
+
+    def take(one):
+        chosen.append(one)
+        left.remove(one)
+
+    above = spec.levels[: spec.levels.index(spec.diversity) + 1]
+    below = spec.levels[len(above) :]
+    same = [one for one in left if value(one, spec.diversity) == 0]
+    if spec.syntactic and same:
+        least = min(value(one, spec.syntactic) for one in same)
+        take(walk([i for i in same if value(i, spec.syntactic) == least], spec.levels))
+    paths = {tuple(value(one, level) for level in above) for one in left}
+    signs = [
+        -1 if spec.decisions[spec.levels.index(level)] == "max" else 1
+        for level in above
+    ]
+    paths = sorted(paths, key=lambda p: [s * v for s, v in zip(signs, p, strict=True)])
+    while left and len(chosen) < k:
+        for path in paths:
+            pool = [i for i in left if tuple(value(i, v) for v in above) == path]
+            if pool and len(chosen) < k:
+                take(walk(pool, below))
+    return [one.text for one in chosen]
+
+
+VALUES = st.sampled_from([0.0, 0.04, 0.06, 0.31, 0.34, 0.5, 0.66, 0.7, 0.74, 0.8, 1.0])
+TABLES = st.lists(
+    st.tuples(st.integers(1, 3), VALUES, VALUES, VALUES), max_size=25
+).map(
+    lambda rows: [
+        item(f"candidate {i}", n, j, e, s) for i, (n, j, e, s) in enumerate(rows)
+    ]
+)
+SPECS = st.builds(
+    Spec,
+    levels=st.permutations(LEVELS).map(tuple),
+    decisions=st.tuples(*[st.sampled_from(["max", "min"])] * 3),
+    constraints=st.sampled_from([(), ("jaccard <= 0.75",), ("jaccard <= 0.1",)]),
+    decimals=st.one_of(st.integers(0, 2), st.tuples(*[st.integers(0, 2)] * 3)),
+    diversity=st.sampled_from(LEVELS),
+    syntactic=st.sampled_from([None, "string_similarity"]),
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(TABLES, SPECS, st.integers(1, 8), st.integers(0, 3))
+def test_against_the_naive_program(items, spec, k, seed):
+    ranking = tree.rank(items, spec, k, seed)
+    assert [one.text for one in ranking.selected] == naive(items, spec, k, seed)
+
+
+@settings(deadline=None, max_examples=100)
+@given(TABLES, SPECS, st.integers(1, 30), st.randoms())
+def test_properties(items, spec, k, random):
+    ranking = tree.rank(items, spec, k)
+    selected = [one.text for one in ranking.selected]
+    kept = len(items) - len(ranking.dropped)
+    # Each candidate once, and as many as there are.
+    assert len(set(selected)) == len(selected) == min(k, kept)
+    assert not any(tree.broken(one, spec) for one in ranking.selected)
+    held = [one.text for leaf in ranking.tree.leaves() for one in leaf.items]
+    assert sorted(held) == sorted(
+        one.text for one in items if not tree.broken(one, spec)
+    )
+    # The order of the candidates does not matter, nor does a greater k to the first.
+    shuffled = random.sample(items, len(items))
+    assert tree.rank(shuffled, spec, k).selected == ranking.selected
+    assert tree.rank(items, spec, k + 1).selected[:k] == ranking.selected
+
+
+def test_ties_are_broken_by_the_seed_alone():
+    twins = [item(text, j=0.5) for text in "abcdef"]
+    orders = {
+        tuple(one.text for one in tree.rank(twins, Spec(), 6, seed).selected)
+        for seed in range(20)
+    }
+    assert len(orders) > 10
+    # A count beats the seed.
+    twins[3] = item("d", 2, j=0.5)
+    assert {
+        tree.rank(twins, Spec(), 1, seed).selected[0].text for seed in range(9)
+    } == {"d"}
+
+
+def test_fewer_candidates_than_k():
+    assert tree.rank([], Spec(), 5).selected == ()
+    assert tree.rank([item("far", j=0.9)], Spec(), 5).selected == ()
+    assert [i.text for i in tree.rank([item("one")], Spec(), 5).selected] == ["one"]
+
+
+def test_decision_functions_of_a_user():
+    def nearest_to_half(values):
+        return min(values, key=lambda value: abs(value - 0.5))
+
+    spec = Spec(decisions=(nearest_to_half, "max", "min"), syntactic=None)
+    items = [item(str(j), j=j) for j in (0.0, 0.2, 0.4, 0.7)]
+    order = [one.text for one in tree.rank(items, spec, 4).selected]
+    assert order == ["0.4", "0.7", "0.2", "0.0"]
+    with pytest.raises(
+        UserError, match=r"chose 2.0 out of \[0.0\]: it must return one"
+    ):
+        tree.build([item("a")], Spec(decisions=(lambda v: 2.0, "max", "min")))
+
+
+def test_variants_are_sorted_from_the_most_similar():
+    near, far = item("near", j=0.2, s=0.9), item("far", j=0.2, s=0.1)
+    other = item("other", j=0.7)
+    same = item("same", j=0.0)
+    chosen = tree.most_similar_first([other, far, same, near], Spec())
+    assert [one.text for one in chosen] == ["same", "near", "far", "other"]
+
+
+def test_spec_names_what_it_needs():
+    spec = Spec(constraints=("bleurt > 0.2", "jaccard <= 0.75"))
+    assert spec.metrics == (*LEVELS, "bleurt")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"levels": ()}, "name one metric or more"),
+        ({"levels": ("a", "a")}, "each of them once"),
+        ({"decisions": ("max",)}, "1 decisions for 3 levels"),
+        (
+            {"decisions": ("maks", "max", "min")},
+            "'maks' is no decision; known: max, min",
+        ),
+        ({"decimals": (1, 2)}, r"decimals \(1, 2\) for 3 levels"),
+        ({"diversity": "bleu"}, "diversity metric 'bleu' is no level"),
+        ({"constraints": ("jaccard = 1",)}, "constraint 'jaccard = 1': write a metric"),
+        ({"constraints": ("jaccard <= nan",)}, "constraint 'jaccard <= nan'"),
+        ({"constraints": ("jaccard <= x",)}, "such as 'jaccard <= 0.75'"),
+    ],
+)
+def test_bad_specs(fields, message):
+    with pytest.raises(UserError, match=message):
+        Spec(**fields)
+
+
+def test_bad_candidates():
+    with pytest.raises(UserError, match="metric 'entailment' of candidate 'x' is nan"):
+        tree.rank([item("x", e=math.nan)], Spec(), 5)
+    with pytest.raises(UserError, match="candidate 'x' has no metric 'entailment'"):
+        tree.rank([Item("x", 1, {"jaccard": 0.0})], Spec(), 5)
+    with pytest.raises(UserError, match="k=0 paraphrases: ask for at least 1"):
+        tree.rank([], Spec(), 0)
