@@ -1,0 +1,173 @@
+"""What a run of `jaxaug augment` does: a file with `get_config()`, checked."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_collections
+
+from jaxaug import config_file
+from jaxaug.augment.tree import Spec
+from jaxaug.data import folders
+from jaxaug.data.files import PathLike
+from jaxaug.data.schema import suggestion
+from jaxaug.errors import UserError
+
+SELECTIONS = ("tree", "order")
+GIVEN = "given"
+
+
+@dataclass(frozen=True)
+class Config:
+    """One experiment; every field is a field of the ConfigDict of its file.
+
+    Attributes:
+      scheme: a name of `jaxaug.augment.schemes.SCHEMES`.
+      options: of the scheme.
+      select: `tree` ranks candidates (see `tree`); `order` takes the most common ones
+        that the filters leave, of equals the earlier. Scheme `given` takes all.
+      variants: K.
+      splits: whose schemas are augmented.
+      names: whether the names of services, slots and intents are paraphrased too.
+      seed: of everything that is random.
+      filters: codes of `jaxaug.augment.filters.FILTERS`.
+      slot_filters: further ones for slots alone: a service or an intent may well say
+        that somebody does something.
+      commands: whether paraphrases of services and intents that tell to do something
+        must do so too; see `jaxaug.augment.wording.keeps_command`.
+      sensitive: words that no candidate may hold.
+      min_count: how often a candidate must have come up, at least.
+      metrics: name -> options, see `jaxaug.augment.metrics.find`; a user's metric has
+        its import path as option `path`.
+      measure_dropped: whether candidates that the filters drop get their metrics too.
+      tree: fields of `jaxaug.augment.tree.Spec`; needs `select='tree'`.
+      report: metrics of the table; see `jaxaug.augment.report`.
+      beside: rows of the report beside this run: name -> "sgdx", a variants folder, or
+        the fields of another run, which is done as well.
+      name: of this run in the report.
+      shard_size: texts of a shard: what a stop may lose.
+    """
+
+    scheme: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    select: str = "order"
+    variants: int = 5
+    splits: tuple[str, ...] = ("train",)
+    names: bool = False
+    seed: int = 0
+    filters: tuple[str, ...] = ()
+    slot_filters: tuple[str, ...] = ()
+    commands: bool = False
+    sensitive: tuple[str, ...] = ()
+    min_count: int = 1
+    metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    measure_dropped: bool = True
+    tree: Mapping[str, Any] = field(default_factory=dict)
+    report: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    beside: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
+    name: str = "ours"
+    shard_size: int = 16
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` where a field is wrong."""
+        if self.select not in SELECTIONS:
+            raise UserError(
+                f"select={self.select!r}: {suggestion(self.select, SELECTIONS)}"
+            )
+        for name in ("variants", "shard_size", "min_count"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name}={getattr(self, name)}: give at least 1.")
+        for split in self.splits:
+            if split not in folders.SPLITS:
+                raise UserError(f"splits: {suggestion(split, folders.SPLITS)}")
+        if not self.splits or len(set(self.splits)) != len(self.splits):
+            raise UserError(f"splits={self.splits}: name one or more, each once.")
+        if self.tree and self.select != "tree":
+            raise UserError(
+                f"tree is set, and select={self.select!r}: set select='tree', or "
+                "leave tree out."
+            )
+        if self.select == "tree":
+            for metric in self.spec.metrics:
+                if metric not in self.metrics:
+                    raise UserError(
+                        f"the tree needs metric {metric!r}; "
+                        f"{suggestion(metric, self.metrics)} Add it to metrics."
+                    )
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the variants are those of a folder."""
+        return self.scheme == GIVEN
+
+    @property
+    def spec(self) -> Spec:
+        """The tree of this run.
+
+        Raises:
+          UserError: unknown fields, or they do not fit together.
+        """
+        return spec_of(self.tree)
+
+    def key(self) -> dict[str, Any]:
+        """All fields as JSON."""
+        return json.loads(json.dumps(dataclasses.asdict(self), default=_shown))
+
+
+def spec_of(fields: Mapping[str, Any]) -> Spec:
+    """The `Spec` with these fields; lists may stand for tuples."""
+    known = {item.name for item in dataclasses.fields(Spec)}
+    for name in fields:
+        if name not in known:
+            raise UserError(f"tree: no field {name!r}; {suggestion(name, known)}")
+    given: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in fields.items()
+    }
+    return Spec(**given)
+
+
+def load(path: PathLike) -> Config:
+    """The config of a file.
+
+    Args:
+      path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
+
+    Raises:
+      UserError: no such file, no `get_config` in it, it takes no argument or needs
+        one, or a field is unknown or wrong.
+    """
+    path = os.fspath(path)
+    fields, file = config_file.read(path, "configs/augment")
+    return of(fields, file)
+
+
+def of(config: ml_collections.ConfigDict | Mapping[str, Any], where: str) -> Config:
+    """The checked form of a ConfigDict.
+
+    Raises:
+      UserError: a field is unknown or wrong.
+    """
+    fields = config_file.fields_of(config)
+    known = {item.name for item in dataclasses.fields(Config)}
+    for name in fields:
+        if name not in known:
+            raise UserError(f"{where}: no field {name!r}; {suggestion(name, known)}")
+    if "scheme" not in fields:
+        raise UserError(f"{where}: the field 'scheme' is missing. Name a scheme.")
+    for name in ("splits", "filters", "slot_filters", "sensitive"):
+        if isinstance(fields.get(name, ()), str):
+            raise UserError(f"{where}: {name} is a text; write a tuple of texts.")
+        fields[name] = tuple(fields[name]) if name in fields else getattr(Config, name)
+    try:
+        return Config(**fields)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def _shown(value: Any) -> str:
+    """A decision function of a tree, in a key."""
+    return f"{value.__module__}:{value.__qualname__}"

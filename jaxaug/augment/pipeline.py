@@ -1,0 +1,366 @@
+"""The stages of a run: candidates, filters, metrics, selection, variants, records.
+
+Each stage works on the distinct texts of all schemas, in shards (see
+`jaxaug.augment.shards`), so that what is done is never done again.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from jaxaug.augment import candidates, filters, nlp, schemes, texts, tree, wording
+from jaxaug.augment import metrics as measures
+from jaxaug.augment.candidates import Candidate
+from jaxaug.augment.config import Config
+from jaxaug.augment.shards import Json, Shards, Stage
+from jaxaug.augment.texts import Description
+from jaxaug.data.cache import file_digest
+
+EMPTY, COPY, NO_COMMAND = "empty", "copy", "no_command"
+SELDOM, CONSTRAINT = "seldom", "constraint"
+"""Reasons of the pipeline itself; constraints follow a colon."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate with what was found out about it.
+
+    Attributes:
+      candidate: text, count, settings.
+      values: metric -> value; empty where it was not measured.
+      dropped: reasons, none if it may be selected.
+    """
+
+    candidate: Candidate
+    values: Mapping[str, float]
+    dropped: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one description.
+
+    Attributes:
+      description: of the schema.
+      judged: its candidates; the most common first.
+      selected: texts of its variants, v1 first. Where there are too few candidates the
+        first ones are the original text.
+      kept: how many of those are the original for want of a candidate.
+      ranking: of a tree.
+    """
+
+    description: Description
+    judged: tuple[Judged, ...]
+    selected: tuple[str, ...]
+    kept: int
+    ranking: tree.Ranking | None = None
+
+
+class Source(NamedTuple):
+    """What candidates are judged by; descriptions of equal sources share the work.
+
+    Attributes:
+      text: to be paraphrased.
+      protected: what must survive.
+      is_slot: whether the filters for slots apply.
+    """
+
+    text: str
+    protected: tuple[str, ...]
+    is_slot: bool
+
+    @classmethod
+    def of(cls, one: Description) -> "Source":
+        """The source of a description."""
+        return cls(one.text, one.protected, one.kind == "slot")
+
+
+def run(
+    config: Config, descriptions: Sequence[Description], shards: Shards
+) -> list[Result]:
+    """Selects the texts of all variants of all descriptions.
+
+    Raises:
+      UserError: the scheme cannot work, or a metric gives no finite value.
+      OSError: a shard cannot be written.
+    """
+    # Texts that services share are paraphrased once.
+    sources = list(dict.fromkeys(map(Source.of, descriptions)))
+    found = generate(config, list(dict.fromkeys(s.text for s in sources)), shards)
+    items = [(source, found[source.text]) for source in sources]
+    judged = dict(zip(sources, judge(config, items, shards), strict=True))
+    return distinct_names(
+        [select(config, one, judged[Source.of(one)]) for one in descriptions]
+    )
+
+
+def run_given(
+    config: Config,
+    descriptions: Sequence[Description],
+    variants: Sequence[Mapping[str, str]],
+    shards: Shards,
+) -> list[Result]:
+    """Takes given variants, and measures them.
+
+    Args:
+      config: of the run.
+      descriptions: of the original schema.
+      variants: of v1, v2, ...: id of a description -> text.
+      shards: of all runs.
+    """
+    items = []
+    for one in descriptions:
+        labels: dict[str, list[str]] = {}
+        for number, given in enumerate(variants, 1):
+            if one.id in given:
+                labels.setdefault(given[one.id], []).append(f"v{number}")
+        found = [Candidate(text, len(v), tuple(v)) for text, v in labels.items()]
+        items.append((Source.of(one), found))
+    return [
+        Result(
+            one,
+            judged,
+            tuple(given.get(one.id, one.text) for given in variants),
+            sum(one.id not in given for given in variants),
+        )
+        for one, judged in zip(descriptions, judge(config, items, shards), strict=True)
+    ]
+
+
+def generate(
+    config: Config, sources: Sequence[str], shards: Shards
+) -> dict[str, list[Candidate]]:
+    """The distinct candidates of each text, the most common first."""
+    outputs: dict[str, list[tuple[str, list[str]]]] = {text: [] for text in sources}
+    jobs = schemes.jobs(config)
+    for number, job in enumerate(jobs, 1):
+        stage = Stage(
+            "candidates", job.key, job.run, f"candidates {number}/{len(jobs)}"
+        )
+        for text, given in zip(sources, shards.run(stage, sources), strict=True):
+            outputs[text].append((job.label, given))
+    return {text: candidates.merged(text, given) for text, given in outputs.items()}
+
+
+def judge(
+    config: Config,
+    sources: Sequence[tuple[Source, Sequence[Candidate]]],
+    shards: Shards,
+) -> list[tuple[Judged, ...]]:
+    """Reasons and metrics of the candidates of each source."""
+    made = found_metrics(config.metrics)
+    stage = Stage(
+        "judged",
+        {
+            "filters": [
+                list(config.filters),
+                list(config.slot_filters),
+                config.commands,
+            ],
+            "sensitive": list(config.sensitive),
+            "metrics": {name: dict(o) for name, o in config.metrics.items()},
+            "measure_dropped": config.measure_dropped,
+            "code": _code([filters, nlp, texts, wording, measures], made.values()),
+            "language": nlp.identity() if needs_nlp(config) else "",
+        },
+        lambda items: _judge(config, made, items),
+        "filters and metrics",
+    )
+    items = [[list(source), [c.text for c in found]] for source, found in sources]
+    results = shards.run(stage, items)
+    return [
+        tuple(
+            Judged(candidate, values, tuple(codes))
+            for candidate, (codes, values) in zip(found, result, strict=True)
+        )
+        for (_, found), result in zip(sources, results, strict=True)
+    ]
+
+
+def _judge(
+    config: Config, made: Mapping[str, measures.Metric], items: Sequence[Json]
+) -> list[Json]:
+    """For each item, for each candidate: reasons and metrics."""
+    codes: list[list[tuple[str, ...]]] = []
+    places: list[tuple[int, int]] = []
+    for number, (source, written) in enumerate(items):
+        codes.append(reasons(config, Source(*source), written))
+        places += [
+            (number, place)
+            for place, text in enumerate(written)
+            if text and (config.measure_dropped or not codes[number][place])
+        ]
+    values = measures.compute(
+        made,
+        [items[number][0][0] for number, _ in places],
+        [items[number][1][place] for number, place in places],
+    )
+    results: list[Json] = [[[list(code), {}] for code in part] for part in codes]
+    for row, (number, place) in enumerate(places):
+        results[number][place][1] = {
+            # Seven digits: what float32 holds, and no noise behind it.
+            name: float(f"{column[row]:.7g}")
+            for name, column in values.items()
+        }
+    return results
+
+
+def reasons(
+    config: Config, source: Source, written: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Why each candidate is dropped: empty, a copy, no command, codes of filters."""
+    if config.is_given:
+        return [()] * len(written)
+    names = (*config.filters, *(config.slot_filters if source.is_slot else ()))
+    rest = [text for text in written if text]
+    found = filters.reasons(
+        source.text, rest, names=names,
+        sensitive=config.sensitive, protected=source.protected,
+    )  # fmt: skip
+    if config.commands and not source.is_slot:
+        kept = wording.keeps_command(source.text, rest)
+        found = [
+            codes if keeps else (NO_COMMAND, *codes)
+            for codes, keeps in zip(found, kept, strict=True)
+        ]
+    codes = iter(found)
+    return [
+        (COPY,) * (text.casefold() == source.text.casefold()) + tuple(next(codes))
+        if text
+        else (EMPTY,)
+        for text in written
+    ]
+
+
+def select(
+    config: Config, description: Description, judged: Sequence[Judged]
+) -> Result:
+    """The texts of the variants of one description, the most similar first."""
+    judged = [
+        dataclasses.replace(one, dropped=(*one.dropped, SELDOM))
+        if one.candidate.count < config.min_count
+        else one
+        for one in judged
+    ]
+    if config.select == "tree":
+        ranking, judged = _ranked(config, description, judged)
+        chosen = [
+            item.text for item in tree.most_similar_first(ranking.selected, config.spec)
+        ]
+    else:
+        ranking = None
+        chosen = [j.candidate.text for j in judged if not j.dropped]
+        chosen = chosen[: config.variants]
+        if "jaccard" in config.metrics:
+            values = {j.candidate.text: j.values for j in judged}
+            chosen.sort(key=lambda text: values[text]["jaccard"])
+    kept = config.variants - len(chosen)
+    # The original is the most similar to itself, so the order of variants holds.
+    selected = (*[description.text] * kept, *chosen)
+    return Result(description, tuple(judged), selected, kept, ranking)
+
+
+def distinct_names(results: Sequence[Result]) -> list[Result]:
+    """Where two slots or intents of a service would get one name, one keeps its own."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, result in enumerate(results):
+        one = result.description
+        if one.kind in ("slot_name", "intent_name"):
+            groups.setdefault((one.id.rpartition("/")[0], one.kind), []).append(place)
+    found = list(results)
+    for places in groups.values():
+        for number in range(len(found[places[0]].selected)):
+            _separate(found, places, number)
+    return found
+
+
+def _separate(results: list[Result], places: Sequence[int], number: int) -> None:
+    """Gives names of one variant back until all differ; the own ones do."""
+    while True:
+        taken: dict[str, int] = {}
+        for place in places:
+            one, text = results[place].description, results[place].selected[number]
+            changed = text != one.text
+            name = texts.name_of(text, one.name) if changed else one.name
+            other = taken.setdefault(name, place)
+            if other != place:
+                loser = place if changed else other
+                result = results[loser]
+                own = list(result.selected)
+                own[number] = result.description.text
+                results[loser] = dataclasses.replace(
+                    result, selected=tuple(own), kept=result.kept + 1
+                )
+                break
+        else:
+            return
+
+
+def _ranked(
+    config: Config, description: Description, judged: Sequence[Judged]
+) -> tuple[tree.Ranking, list[Judged]]:
+    items = [
+        tree.Item(j.candidate.text, j.candidate.count, j.values)
+        for j in judged
+        if not j.dropped
+    ]
+    # Descriptions of equal texts need not get equal variants.
+    seed = zlib.crc32(f"{config.seed} {description.id}".encode())
+    ranking = tree.rank(items, config.spec, config.variants, seed)
+    broken = {item.text: names for item, names in ranking.dropped}
+    return ranking, [
+        dataclasses.replace(
+            one,
+            dropped=(
+                *one.dropped,
+                *(f"{CONSTRAINT}: {c}" for c in broken.get(one.candidate.text, ())),
+            ),
+        )
+        for one in judged
+    ]
+
+
+def found_metrics(
+    metrics: Mapping[str, Mapping[str, Any]],
+) -> dict[str, measures.Metric]:
+    """The metrics of a config; see `Config.metrics`."""
+    return {
+        name: _metric(options.get("path", name), json.dumps(_without(options, "path")))
+        for name, options in metrics.items()
+    }
+
+
+@functools.cache
+def _metric(name: str, options: str) -> measures.Metric:
+    # Loaded once: the filters, the report and what stands beside it share a model.
+    return measures.find(name, **json.loads(options))
+
+
+def needs_nlp(config: Config) -> bool:
+    """Whether a run analyses texts with spaCy."""
+    return bool(
+        config.filters or config.slot_filters or config.commands
+    ) or "jaccard" in {
+        **config.metrics,
+        **config.report,
+    }
+
+
+def _code(modules: Iterable[ModuleType], made: Iterable[measures.Metric]) -> list[str]:
+    """Hashes of the code that decides: what it gave before is no longer good."""
+    files = [module.__file__ for module in modules]
+    for metric in made:
+        with contextlib.suppress(TypeError):
+            files.append(inspect.getfile(inspect.unwrap(metric)))
+    return sorted({file_digest(file) for file in files if file})
+
+
+def _without(options: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != name}

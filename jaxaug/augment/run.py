@@ -1,0 +1,247 @@
+"""`jaxaug augment`: from a schema to variants of it; `jaxaug augment explain`."""
+
+import argparse
+import dataclasses
+import time
+from collections.abc import Mapping
+
+from etils import epath
+
+from jaxaug.augment import config as configs
+from jaxaug.augment import (
+    nlp,
+    pipeline,
+    records,
+    report,
+    schemes,
+    table,
+    texts,
+    variants,
+)
+from jaxaug.augment.config import Config
+from jaxaug.augment.explain import new_figure
+from jaxaug.augment.pipeline import Result
+from jaxaug.augment.shards import Shards, digest_of, digest_of_package
+from jaxaug.data import folders
+from jaxaug.data.cache import file_digest
+from jaxaug.data.files import PathLike
+from jaxaug.data.rename import renaming
+from jaxaug.data.schema import Schema, read_schema
+from jaxaug.errors import UserError
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug augment --help`."""
+    for name in ("config", "out"):
+        if not getattr(arguments, name):
+            raise UserError(
+                f"--{name} is missing: `jaxaug augment --config FILE.py --out OUT`, "
+                "with a file such as configs/augment/smollm2_tree.py."
+            )
+    config = configs.load(arguments.config)
+    data_dir = folders.resolve_data_dir(arguments.data_dir)
+    print(augment(config, data_dir, arguments.out))
+    return 0
+
+
+def run_explain(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug augment explain --help`."""
+    print(explain(arguments.out, arguments.id, arguments.image))
+    return 0
+
+
+def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
+    """Writes the variants of the schemas of a data folder, and what led to them.
+
+    A second run does nothing; a run that was stopped goes on, and has lost one shard at
+    most, as the shards lie in the cache folder (see `jaxaug.augment.shards`).
+
+    Args:
+      config: what to do.
+      data_dir: with `<split>/schema.json`.
+      out: variants folder to write.
+
+    Returns:
+      What was done, to be printed.
+
+    Raises:
+      UserError: input, config or a metric is wrong, or a file cannot be written.
+    """
+    started = time.monotonic()
+    folder = epath.Path(out)
+    schemas = {s: read_schema(folders.schema_path(data_dir, s)) for s in config.splits}
+    digest = _digest(config, data_dir)
+    if records.is_complete(folder, digest):
+        return f"{folder} is complete: nothing to do"
+    _check_extras(config, folder)
+    shards = Shards(folders.cache_dir() / "augment", config.shard_size)
+    results: list[Result] = []
+    files: list[epath.Path] = []
+    for split, schema in schemas.items():
+        items = texts.descriptions(schema, split, config.names)
+        if config.is_given:
+            given = _given(config, data_dir, schema, split)
+            part = pipeline.run_given(config, items, given, shards)
+        else:
+            part = pipeline.run(config, items, shards)
+        chosen = _by_variant(config, part)
+        written = variants.write(folder, data_dir, split, schema, chosen, config.names)
+        files += written.paths
+        results += part
+    files.append(records.write_candidates(folder, results))
+    numbers = records.counts(results, config.variants)
+    lines = [str(numbers)]
+    if config.report:
+        lines = [_report(config, data_dir, folder, lines[0])]
+        files += [folder / name for name in report.FILES]
+    records.write_manifest(folder, digest, config, numbers, files)
+    seconds = time.monotonic() - started
+    lines.append(
+        f"wrote {folder}/v1..v{config.variants} in {seconds:.0f} s "
+        f"({shards.computed} shards computed, {shards.read} read)"
+    )
+    return "\n".join(lines)
+
+
+def _check_extras(config: Config, out: epath.Path) -> None:
+    """Fails before the long work where something is not installed."""
+    schemes.jobs(config)
+    if pipeline.needs_nlp(config):
+        nlp.identity()
+    if config.report:
+        new_figure(out / report.FILES[2], 1, 1)
+    pipeline.found_metrics({**config.metrics, **config.report})
+
+
+def _report(config: Config, data_dir: PathLike, out: epath.Path, notes: str) -> str:
+    """The table of this run and what stands beside it."""
+    rows: dict[str, PathLike] = {config.name: out}
+    lines = notes.splitlines()
+    for name, value in config.beside.items():
+        folder = _folder(data_dir, value) if isinstance(value, str) else None
+        if folder is None:
+            assert not isinstance(value, str)
+            folder = out / "beside" / name
+            own = {k: getattr(config, k) for k in ("splits", "variants", "seed")}
+            augment(configs.of(own | dict(value), f"beside {name!r}"), data_dir, folder)
+        elif any(
+            split not in folders.variant_splits(folder, variant)
+            for split in config.splits
+            for variant in folders.variant_names(folder) or ("v1",)
+        ):
+            lines.append(f"{name}: {folder} has no variants of {config.splits}.")
+            continue
+        rows[name] = folder
+    found = pipeline.found_metrics(config.report)
+    # A ConfigDict forgets the order.
+    known = [*table.METRICS, *found]
+    found = {name: found[name] for name in sorted(found, key=known.index)}
+    return report.write(
+        out, rows, data_dir, config.splits, found, seed=config.seed, notes=lines
+    )
+
+
+def _folder(data_dir: PathLike, name: str) -> epath.Path:
+    """`sgdx`, or a folder."""
+    if name == "sgdx":
+        return folders.sgdx_folder(data_dir)
+    return epath.Path(name).expanduser()
+
+
+def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
+    """The tree of one description as text, and as a drawing where a file is named.
+
+    Args:
+      out: folder of a run.
+      key: id of a description, such as `train/3/slot/5`.
+      image: `.svg` or `.png` to write.
+
+    Raises:
+      UserError: no such run or id, the run has no trees, or matplotlib is missing.
+    """
+    from jaxaug.augment import explain as trees
+
+    config = configs.of(records.read_manifest(out)["config"], f"{out}")
+    if config.select != "tree":
+        raise UserError(
+            f"{out}: was made with select={config.select!r} and has no trees. Name the "
+            "folder of a run that ranks by a tree."
+        )
+    description, judged = records.read_candidates(out, key)
+    # What the selection itself adds, it adds again.
+    again = (pipeline.CONSTRAINT, pipeline.SELDOM)
+    own = [
+        dataclasses.replace(
+            one, dropped=tuple(r for r in one.dropped if not r.startswith(again))
+        )
+        for one in judged
+    ]
+    result = pipeline.select(config, description, own)
+    ranking = result.ranking
+    assert ranking is not None
+    title = f"{description.id}: {description.text}"
+    lines = [trees.as_text(ranking, title)]
+    lines += [
+        f"dropped ({', '.join(one.dropped)}): {one.candidate.text} x{one.candidate.count}"
+        for one in result.judged
+        if any(not r.startswith(pipeline.CONSTRAINT) for r in one.dropped)
+    ]
+    if image:
+        trees.draw(image, ranking, title)
+        lines.append(f"wrote {image}")
+    return "\n".join(lines)
+
+
+def _by_variant(config: Config, results: list[Result]) -> list[dict[str, str]]:
+    """Texts of v1..vK; an original text that stays for want of another is left out."""
+    return [
+        {
+            result.description.id: result.selected[number]
+            for result in results
+            if result.selected[number] != result.description.text
+        }
+        for number in range(config.variants)
+    ]
+
+
+def _digest(config: Config, data_dir: PathLike) -> str:
+    """Of everything that decides what a run writes."""
+    files = [folders.schema_path(data_dir, split) for split in config.splits]
+    if config.is_given:
+        files += [
+            _given_path(config, data_dir, split, number)
+            for split in config.splits
+            for number in range(1, config.variants + 1)
+        ]
+    beside = [
+        [name, [str(p) for p in _folder(data_dir, value).glob("v*/*/*.json")]]
+        for name, value in config.beside.items()
+        if isinstance(value, str)
+    ]
+    contents = [file_digest(file) for file in files]
+    return digest_of([config.key(), contents, beside, digest_of_package()])
+
+
+def _given(
+    config: Config, data_dir: PathLike, schema: Schema, split: str
+) -> list[Mapping[str, str]]:
+    """Texts of the variants of a folder, matched by position."""
+    found: list[Mapping[str, str]] = []
+    for number in range(1, config.variants + 1):
+        path = _given_path(config, data_dir, split, number)
+        variant = read_schema(path)
+        renaming(schema, variant, str(path))
+        items = texts.descriptions(variant, split, config.names)
+        found.append({item.id: item.text for item in items})
+    return found
+
+
+def _given_path(
+    config: Config, data_dir: PathLike, split: str, number: int
+) -> epath.Path:
+    """`v1/<split>/schema.json`, or `v1/schema.json` where there is one split only."""
+    folder = _folder(data_dir, config.options["folder"])
+    flat = folder / f"v{number}" / "schema.json"
+    if len(config.splits) == 1 and flat.exists():
+        return flat
+    return folders.variant_schema_path(folder, f"v{number}", split)

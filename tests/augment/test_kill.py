@@ -1,0 +1,68 @@
+"""A run that is killed at any moment goes on, and has lost one shard at most."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Appends what it computes to a file, and is killed before the text of that number.
+PROGRAM = """
+import os, signal, sys
+from jaxaug.augment import config, run, schemes
+from jaxaug.augment.schemes import Job
+
+data_dir, out, seen, kill_at = sys.argv[1:]
+
+def work(texts):
+    found = []
+    for text in texts:
+        with open(seen, "a+") as file:
+            file.seek(0)
+            if len(file.readlines()) == int(kill_at):
+                os.kill(os.getpid(), signal.SIGKILL)
+            file.write(text + "\\n")
+        found.append([text + " now", text + " or then"])
+    return found
+
+schemes.SCHEMES["fake"] = lambda seed: [Job("fake", "fake", work)]
+fields = {"scheme": "fake", "variants": 2, "shard_size": 2, "splits": ("train", "dev")}
+print(run.augment(config.of(fields, "here"), data_dir, out))
+"""
+
+
+@pytest.mark.parametrize("kill_at", [5])
+def test_killed(sgd_tree, tmp_path, kill_at):
+    seen, out = tmp_path / "seen.txt", tmp_path / "out"
+
+    def go(cache: str, out: Path, kill_at: int = -1) -> subprocess.CompletedProcess:
+        environment = os.environ | {"JAXAUG_CACHE_DIR": str(tmp_path / cache)}
+        arguments = [str(sgd_tree), str(out), str(seen), str(kill_at)]
+        return subprocess.run(
+            [sys.executable, "-c", PROGRAM, *arguments],
+            capture_output=True, text=True, env=environment, check=False,
+        )  # fmt: skip
+
+    killed = go("cache", out, kill_at)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(seen.read_text().splitlines()) == kill_at and not out.exists()
+    # What a kill in the middle of a write leaves behind.
+    (tmp_path / "cache/augment/candidates/.half.json.tmp").write_text('[["a')
+
+    done = go("cache", out)
+    assert done.returncode == 0, done.stderr
+    # 6 texts of train, and 16 - 6 of dev, of which 6 are those of train: in their own
+    # shards of two, the fifth text was alone in its shard when the kill came.
+    texts = seen.read_text().splitlines()
+    assert len(texts) - len(set(texts)) <= 2
+    seen.unlink()
+    whole = go("other", tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    names = [p.relative_to(out) for p in sorted(out.rglob("*.json*")) if p.is_file()]
+    assert len(names) == 6
+    for name in names:
+        if name.name == "augment.json":  # Holds a hash of our own code.
+            continue
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

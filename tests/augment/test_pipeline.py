@@ -1,0 +1,391 @@
+"""Whole runs of `jaxaug augment` with a scheme and metrics that need no model."""
+
+import errno
+import itertools
+import json
+import sys
+
+import pytest
+
+from jaxaug import cli
+from jaxaug.augment import config as configs
+from jaxaug.augment import records, run, schemes, texts, variants
+from jaxaug.augment.schemes import Job
+from jaxaug.data.schema import read_schema
+from jaxaug.errors import UserError
+
+FIELDS = {
+    "scheme": "fake",
+    "variants": 3,
+    "metrics": {"far": {"path": "own_metrics:far"}, "string_similarity": {}},
+    "select": "tree",
+    "tree": {
+        "levels": ("far", "string_similarity"),
+        "decisions": ("max", "min"),
+        "constraints": ("far <= 0.5",),
+        "diversity": "far",
+    },
+    "shard_size": 2,
+}
+METRICS = """
+import numpy as np
+
+def far(sources, candidates):
+    pairs = [(set(a.split()), set(b.split())) for a, b in zip(sources, candidates)]
+    return np.array([1 - len(a & b) / len(a | b) for a, b in pairs])
+
+def broken(sources, candidates):
+    return np.full(len(sources), np.nan)
+"""
+
+
+class Fake:
+    """Appends words to a text; may crash at one."""
+
+    def __init__(self):
+        self.seen, self.crash_at = [], None
+        self.endings = ["", "now", "now", "or then", "in the long run of all things"]
+
+    def run(self, given):
+        for text in given:
+            if text == self.crash_at:
+                raise RuntimeError("the paraphraser is gone")
+            self.seen.append(text)
+        return [[f"{text} {end}" for end in self.endings] for text in given]
+
+    def jobs(self, seed, **options):
+        return [Job("fake", {"fake": self.endings, **options}, self.run)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_metrics(tmp_path_factory):
+    """The metrics of a user, on the path."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "own_metrics.py").write_text(METRICS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield
+    sys.modules.pop("own_metrics", None)
+
+
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    """The scheme, with a cache of its own."""
+    made = Fake()
+    monkeypatch.setitem(schemes.SCHEMES, "fake", made.jobs)
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    return made
+
+
+def go(data_dir, out, **fields):
+    return run.augment(configs.of(FIELDS | fields, "test"), data_dir, out)
+
+
+def lines(out):
+    text = (out / "candidates.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def texts_of(out, variant, split="train"):
+    schema = read_schema(out / variant / split / "schema.json")
+    return {d.id: d.text for d in texts.descriptions(schema, split)}
+
+
+def files_of(out):
+    return {p: p.stat().st_mtime_ns for p in out.rglob("*") if p.is_file()}
+
+
+def test_variants_and_records(sgd_tree, fake, tmp_path):
+    out = tmp_path / "out"
+    said = go(sgd_tree, out)
+    assert "6 descriptions (6 distinct), 30 outputs, 24 distinct candidates" in said
+    assert "6 copy" in said and "constraint: far <= 0.5" in said
+    # v1 is the most similar; the long one breaks the constraint.
+    assert texts_of(out, "v1")["train/0/slot/2"] == "Cost of the ticket"
+    assert texts_of(out, "v2")["train/0/slot/2"] == "Cost of the ticket now"
+    assert texts_of(out, "v3")["train/0/slot/2"] == "Cost of the ticket or then"
+    found = [r for r in lines(out) if r["id"] == "train/0/slot/2"]
+    assert [(r["candidate"], r["count"], r["dropped"], r["variant"]) for r in found] == [
+        ("Cost of the ticket now", 2, [], 2),
+        ("Cost of the ticket", 1, ["copy"], None),
+        ("Cost of the ticket or then", 1, [], 3),
+        (
+            "Cost of the ticket in the long run of all things", 1,
+            ["constraint: far <= 0.5"], None,
+        ),
+    ]  # fmt: skip
+    assert found[0]["metrics"].keys() == {"far", "string_similarity"}
+    assert found[0]["metrics"]["far"] == 0.2
+    assert found[0]["settings"] == ["fake"]
+
+
+def test_no_slot_is_missing(sgd_tree, fake, tmp_path):
+    """Nothing is left after the filters: the originals, and the report counts them."""
+    fake.endings = [""]
+    said = go(sgd_tree, tmp_path / "out", splits=("train", "dev"))
+    assert (
+        "48 of 48 variant texts are the original, for want of a candidate; 16 "
+        "descriptions have no other text in any variant" in said
+    )
+    for split, variant in itertools.product(("train", "dev"), ("v1", "v2", "v3")):
+        original = read_schema(sgd_tree / split / "schema.json")
+        own = {d.id: d.text for d in texts.descriptions(original, split)}
+        assert texts_of(tmp_path / "out", variant, split) == own
+    counts = records.read_manifest(tmp_path / "out")["counts"]
+    assert (counts["original"], counts["without"]) == (48, 16)
+
+
+def test_a_paraphraser_that_gives_nothing(sgd_tree, fake, tmp_path):
+    fake.endings = []
+    assert "18 of 18 variant texts" in go(sgd_tree, tmp_path / "out")
+    assert {r["candidate"] for r in lines(tmp_path / "out")} == {None}
+
+
+def test_a_second_run_does_nothing(sgd_tree, fake, tmp_path):
+    out = tmp_path / "out"
+    go(sgd_tree, out)
+    before, seen = files_of(out), list(fake.seen)
+    assert go(sgd_tree, out) == f"{out} is complete: nothing to do"
+    assert files_of(out) == before and fake.seen == seen
+
+
+@pytest.mark.parametrize("name", ["v2/train/schema.json", "candidates.jsonl"])
+def test_what_is_damaged_is_written_again_from_the_shards(
+    sgd_tree, fake, tmp_path, name
+):
+    out = tmp_path / "out"
+    go(sgd_tree, out)
+    before, seen = (out / name).read_bytes(), list(fake.seen)
+    (out / name).write_text("{}")
+    assert "(0 shards computed, 6 read)" in go(sgd_tree, out)
+    assert (out / name).read_bytes() == before and fake.seen == seen
+
+
+def test_other_constraints_use_the_same_candidates(sgd_tree, fake, tmp_path):
+    go(sgd_tree, tmp_path / "a")
+    seen = list(fake.seen)
+    tree = FIELDS["tree"] | {"constraints": ("far <= 0.3",)}
+    go(sgd_tree, tmp_path / "b", tree=tree)
+    assert fake.seen == seen
+    assert texts_of(tmp_path / "b", "v2")["train/0/slot/2"] == "Cost of the ticket"
+
+
+def test_a_crash_half_way(sgd_tree, fake, tmp_path):
+    fake.crash_at = "Cost of the ticket"
+    with pytest.raises(RuntimeError, match="the paraphraser is gone") as caught:
+        go(sgd_tree, tmp_path / "out")
+    assert "run the same command again" in caught.value.__notes__[0]
+    assert not (tmp_path / "out").exists()
+    fake.crash_at = None
+    go(sgd_tree, tmp_path / "out")
+    # Only the shard that crashed, of two texts, was begun twice.
+    assert len(fake.seen) == 6 + 1
+    whole = tmp_path / "whole"
+    go(sgd_tree, whole)
+    for path in sorted(whole.rglob("schema.json")):
+        other = tmp_path / "out" / path.relative_to(whole)
+        assert path.read_bytes() == other.read_bytes()
+
+
+def test_no_descriptions(sgd_tree, fake, tmp_path, edit_json):
+    def blank(services):
+        for item in services:
+            for part in (item, *item["slots"], *item["intents"]):
+                part["description"] = ""
+
+    edit_json(sgd_tree / "train/schema.json", blank)
+    with pytest.raises(UserError, match="the train schema has no descriptions"):
+        go(sgd_tree, tmp_path / "out")
+
+
+def test_a_metric_without_a_value(sgd_tree, fake, tmp_path):
+    metrics = FIELDS["metrics"] | {"mine": {"path": "own_metrics:broken"}}
+    match = "metric 'mine' is nan for source 'Tickets for trains' and candidate"
+    with pytest.raises(UserError, match=match):
+        go(sgd_tree, tmp_path / "out", metrics=metrics)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("module", ["variants", "records"])
+def test_a_full_disk(sgd_tree, fake, tmp_path, monkeypatch, module):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    out = tmp_path / "out"
+    go(sgd_tree, out)
+    before = files_of(out)
+    if module == "variants":
+        monkeypatch.setattr(variants, "to_json", full)
+    else:
+        monkeypatch.setattr(records, "write_text", full)
+    with pytest.raises((UserError, OSError), match="No space left on device"):
+        go(sgd_tree, out, seed=1)
+    monkeypatch.undo()
+    assert {p for p in files_of(out)} == set(before)
+    for path in before:
+        if path.name == "schema.json":
+            read_schema(path)
+
+
+def test_sensitive_words_and_protected_values(sgd_tree, fake, tmp_path, edit_json):
+    def rename(services):
+        services[0]["slots"][0]["description"] = "Where 2 trains go"
+
+    edit_json(sgd_tree / "train/schema.json", rename)
+    fake.endings = ["now", "or then"]
+    go(sgd_tree, tmp_path / "out", sensitive=("then",))
+    reasons = {tuple(r["dropped"]) for r in lines(tmp_path / "out")}
+    assert reasons == {(), ("sensitive_word",)}
+    fake.endings = ["and 3"]
+    go(sgd_tree, tmp_path / "out2")
+    assert {tuple(r["dropped"]) for r in lines(tmp_path / "out2")} == {
+        ("added_number",)
+    }
+
+
+def test_order_takes_the_most_common(sgd_tree, fake, tmp_path):
+    fields = {"select": "order", "tree": {}, "metrics": {}, "variants": 2}
+    go(sgd_tree, tmp_path / "out", **fields)
+    found = [texts_of(tmp_path / "out", v)["train/0/service"] for v in ("v1", "v2")]
+    assert found == ["Tickets for trains now", "Tickets for trains or then"]
+
+
+def test_seldom_candidates(sgd_tree, fake, tmp_path, capsys):
+    out = tmp_path / "out"
+    go(sgd_tree, out, min_count=2, variants=1)
+    assert texts_of(out, "v1")["train/0/slot/2"] == "Cost of the ticket now"
+    dropped = {r["candidate"]: r["dropped"] for r in lines(out)}
+    assert dropped["Cost of the ticket or then"] == ["seldom"]
+    said = run.explain(out, "train/0/slot/2")
+    assert said.count("dropped (seldom): Cost of the ticket or then x1") == 1
+    assert "] Cost of the ticket now x2" in said
+
+
+def test_names(sgd_tree, fake, tmp_path):
+    fake.endings = ["now"]
+    go(sgd_tree, tmp_path / "out", names=True, variants=1)
+    schema = read_schema(tmp_path / "out/v1/train/schema.json")
+    (service,) = schema.services
+    assert service.name == "TrainsNow_11"
+    assert [s.name for s in service.slots] == ["city_now", "class_now", "price_now"]
+    assert service.intents[0].required_slots == ("city_now",)
+
+
+def test_equal_names_are_given_back(sgd_tree, fake, tmp_path, monkeypatch):
+    """All slots would be called `thing`: the first is, the others keep their names."""
+    monkeypatch.setattr(fake, "run", lambda given: [["thing"] for _ in given])
+    tree = FIELDS["tree"] | {"constraints": ()}
+    said = go(sgd_tree, tmp_path / "out", names=True, variants=1, tree=tree)
+    schema = read_schema(tmp_path / "out/v1/train/schema.json")
+    (service,) = schema.services
+    assert [s.name for s in service.slots] == ["thing", "class", "price"]
+    assert [i.name for i in service.intents] == ["Thing", "BuyTicket"]
+    assert "3 of 12 variant texts are the original" in said
+
+
+def test_given_variants(sgd_tree, fake, tmp_path):
+    out = tmp_path / "out"
+    fields = {
+        "scheme": "given",
+        "options": {"folder": "sgdx"},
+        "select": "order",
+        "tree": {},
+        "splits": ("train", "dev"),
+        "variants": 5,
+    }
+    go(sgd_tree, out, **fields)
+    for number in range(1, 6):
+        found = texts_of(out, f"v{number}", "dev")
+        assert found["dev/1/slot/0"] == f"Name of the park (wording {number})"
+    assert [r["settings"] for r in lines(out)[:2]] == [["v1"], ["v2"]]
+
+
+def test_given_variants_of_another_schema(sgd_tree, fake, tmp_path, edit_json):
+    path = sgd_tree / "sgd_x/data/v2/train/schema.json"
+    edit_json(path, lambda services: services[0]["slots"].pop(1))
+    fields = {
+        "scheme": "given",
+        "options": {"folder": str(sgd_tree / "sgd_x/data")},
+        "select": "order",
+        "tree": {},
+    }
+    with pytest.raises(UserError, match="Trains_1"):
+        go(sgd_tree, tmp_path / "out", **fields)
+
+
+def test_the_report_stands_beside_others(sgd_tree, fake, tmp_path):
+    out = tmp_path / "out"
+    eda = {"scheme": "sentence", "options": {"method": "eda", "num": 9}}
+    said = go(
+        sgd_tree,
+        out,
+        variants=2,
+        name="fake scheme",
+        report={"string_similarity": {}, "bleu": {}, "self_bleu": {}},
+        beside={"EDA": eda, "SGD-X": "sgdx", "gone": str(tmp_path / "no")},
+    )
+    table = (out / "report.csv").read_text()
+    assert [x.split(",")[:2] for x in table.splitlines()[1:]] == [
+        ["fake scheme", "v1"], ["fake scheme", "v2"], ["fake scheme", "mean"],
+        ["EDA", "v1"], ["EDA", "v2"], ["EDA", "mean"],
+        *(["SGD-X", f"v{n}"] for n in range(1, 6)), ["SGD-X", "mean"],
+    ]  # fmt: skip
+    assert f"gone: {tmp_path / 'no'} has no variants" in said
+    page = (out / "report.html").read_text()
+    assert "variant texts are the original" in page
+    assert (out / "report.png").stat().st_size > 1000
+    assert go(
+        sgd_tree, out, variants=2, name="fake scheme",
+        report={"string_similarity": {}, "bleu": {}, "self_bleu": {}},
+        beside={"EDA": eda, "SGD-X": "sgdx", "gone": str(tmp_path / "no")},
+    ) == f"{out} is complete: nothing to do"  # fmt: skip
+
+
+def test_explain(sgd_tree, fake, tmp_path, capsys):
+    out = tmp_path / "out"
+    go(sgd_tree, out)
+    image = tmp_path / "tree.svg"
+    arguments = ["explain", "train/0/slot/2", "--out", str(out), "--image", str(image)]
+    assert cli.main(["augment", *arguments]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("train/0/slot/2: Cost of the ticket\n")
+    assert "Cost of the ticket now x2" in said
+    assert "dropped (copy): Cost of the ticket x1" in said
+    assert "<svg" in image.read_text()
+    # What explain selects is what the run selected.
+    taken = {r["candidate"] for r in lines(out) if r["variant"]}
+    assert all(f"] {t} x" in said for t in taken if t.startswith("Cost"))
+
+
+def test_explain_errors(sgd_tree, fake, tmp_path, capsys):
+    out = tmp_path / "out"
+    go(sgd_tree, out)
+
+    def said(*arguments):
+        assert cli.main(["augment", "explain", *arguments]) == 1
+        return capsys.readouterr().err
+
+    assert "'train/0/slot/9' is no id" in said("train/0/slot/9", "--out", str(out))
+    assert "augment.json" in said("train/0/slot/1", "--out", str(tmp_path))
+    fields = {"select": "order", "tree": {}}
+    go(sgd_tree, tmp_path / "order", **fields)
+    assert "has no trees" in said("train/0/slot/1", "--out", str(tmp_path / "order"))
+
+
+def test_the_verb(sgd_tree, fake, tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import ml_collections\n"
+        f"def get_config(k='3'):\n"
+        f"    fields = {FIELDS!r} | {{'variants': int(k)}}\n"
+        "    return ml_collections.ConfigDict(fields)\n"
+    )
+    out = tmp_path / "out"
+    arguments = ["--config", f"{path}:2", "--data_dir", str(sgd_tree)]
+    assert cli.main(["augment", *arguments, "--out", str(out)]) == 0
+    assert f"wrote {out}/v1..v2 in " in capsys.readouterr().out
+    assert sorted(p.name for p in out.iterdir()) == [
+        "augment.json", "candidates.jsonl", "v1", "v2",
+    ]  # fmt: skip
+    assert cli.main(["augment", *arguments]) == 1
+    assert "--out is missing: `jaxaug augment --config" in capsys.readouterr().err
