@@ -4,8 +4,10 @@ One of the two modules of jaxaug that may import SeqIO and TensorFlow.
 """
 
 import difflib
+import math
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 import seqio
 import tensorflow as tf
@@ -13,43 +15,47 @@ import tensorflow as tf
 from jaxaug.curriculum import schedule as schedules
 from jaxaug.errors import UserError
 
-# Stages change at multiples of 1/_RESOLUTION of the training run.
-_RESOLUTION = 1000
+# A name of a task or mixture, or several of them.
+Names = str | Sequence[str]
 
 
 def scheduled_sample_fn(
-    schedule: schedules.Schedule, levels: Sequence[int], total_examples: int
+    schedule: schedules.Schedule, levels: Sequence[int]
 ) -> seqio.dataset_providers.SampleFn:
     """A `sample_fn` for `seqio.Mixture` that draws levels by a schedule.
 
-    Example i of the mixture belongs to progress i / total_examples. Its level is
-    drawn from the schedule with a stateless generator keyed by (seed, i), so the
-    order is a function of the seed alone, and a restored iterator, which carries i,
-    continues at the right stage and the right example.
+    The level of example i of the mixture is drawn with the weights `schedule(i)` by a
+    stateless generator keyed by (seed, i), so the order is a function of the seed
+    alone, and a restored iterator, which carries i, continues at the right stage and
+    the right example.
 
     Args:
-      schedule: progress -> weights of the levels.
+      schedule: counted in the examples that one host draws; SeqIO mixes before it
+        packs, so in unpacked examples (see `schedule.in_examples`).
       levels: the level of each task of the mixture, in the order of `Mixture.tasks`
         (sorted by name).
-      total_examples: examples that this host draws in the whole run. SeqIO mixes
-        before it packs, so count unpacked examples.
+
+    Raises:
+      UserError: the tasks do not have the levels of the schedule; or, when the mixture
+        is read, a task lacks the split.
     """
-    if total_examples < 1:
-        raise UserError(
-            f"curriculum: total_examples is {total_examples}; it must be the number "
-            "of examples drawn in the whole run (steps x batch size / hosts)"
-        )
-    logits = schedules.table(schedule, _RESOLUTION)["logits"]
     names = sorted(set(levels))
-    if names != list(range(logits.shape[1])):
+    if names != list(range(schedule.levels + 1)):
         raise UserError(
             f"curriculum: the tasks have levels {names}, the schedule weighs levels "
-            f"{list(range(logits.shape[1]))}; give every level at least one task"
+            f"{list(range(schedule.levels + 1))}; give every level at least one task"
         )
+    with np.errstate(divide="ignore"):
+        logits = np.log(np.asarray(schedule.weights, np.float32))
 
     def sample(
         datasets: Sequence[tf.data.Dataset], rates: Sequence[float], seed: int | None
     ) -> tf.data.Dataset:
+        if len(datasets) != len(levels):
+            raise UserError(
+                f"curriculum: only {len(datasets)} of the {len(levels)} tasks of the "
+                "mixture have the split that is read; every level needs it"
+            )
         seed = 0 if seed is None else seed
         by_level = []
         for level in names:
@@ -62,13 +68,15 @@ def scheduled_sample_fn(
                     stop_on_empty_dataset=True,
                 )
             )
+        # -1e9 is never drawn.
         table = tf.constant(np.maximum(logits, -1e9))
+        starts = tf.constant(schedule.ends[:-1], tf.int64)
 
         def choose(index: tf.Tensor) -> tf.Tensor:
-            row = tf.minimum(index * _RESOLUTION // total_examples, _RESOLUTION - 1)
+            stage = tf.reduce_sum(tf.cast(index >= starts, tf.int32))
             key = tf.stack([tf.cast(seed, tf.int64), index])
             return tf.random.stateless_categorical(
-                table[row][tf.newaxis], 1, seed=key, dtype=tf.int64
+                table[stage][tf.newaxis], 1, seed=key, dtype=tf.int64
             )[0, 0]
 
         choices = tf.data.Dataset.counter().map(choose)
@@ -79,12 +87,54 @@ def scheduled_sample_fn(
     return sample
 
 
+def level_mixture(
+    levels: Sequence[Names],
+    schedule: schedules.Schedule,
+    batch_size: int,
+    examples_per_row: Sequence[float] = (),
+    num_hosts: int | None = None,
+    name: str = "curriculum",
+) -> seqio.Mixture:
+    """A mixture that shows at each step the levels that a schedule gives weight to.
+
+    Args:
+      levels: for each level from 0 on, the registered tasks or mixtures it consists
+        of, such as `["d3st_sgd", "d3st_aug_v1", ...]`.
+      schedule: in steps of training.
+      batch_size: rows of the global batch.
+      examples_per_row: for each level, how many examples packing puts into a row;
+        empty without packing. Stages then change at exactly their step; with packing
+        at the step that these figures lead to.
+      num_hosts: hosts that read shards of the data; None is one for each process.
+      name: of the mixture.
+
+    Raises:
+      UserError: an unknown name, a task in two levels, numbers of levels that disagree,
+        or a batch that does not divide by the hosts.
+    """
+    if len(levels) != schedule.levels + 1:
+        raise UserError(
+            f"curriculum: {len(levels)} levels of tasks, the schedule weighs "
+            f"{schedule.levels + 1} ({', '.join(schedule.names)}); give as many"
+        )
+    num_hosts = num_hosts or jax.process_count()
+    if batch_size % num_hosts:
+        raise UserError(
+            f"curriculum: batch_size {batch_size} does not divide by {num_hosts} hosts"
+        )
+    counted = schedules.in_examples(
+        schedule, batch_size // num_hosts, examples_per_row or [1.0] * len(levels)
+    )
+    members = [_tasks_of(names) for names in levels]
+    return _mixture(name, members, counted)
+
+
 def prompt_curriculum(
     mixture: str,
     total_steps: int,
     batch_size: int,
     examples_per_row: Sequence[float] = (1.0, 1.0, 1.0),
-    num_hosts: int = 1,
+    num_hosts: int | None = None,
     stage_ends: Sequence[float] = schedules.PROMPT_STAGE_ENDS,
     stage_weights: Sequence[Sequence[float]] = schedules.PROMPT_STAGE_WEIGHTS,
 ) -> seqio.Mixture:
@@ -98,35 +148,65 @@ def prompt_curriculum(
       total_steps: length of the training run.
       batch_size: rows of the global batch.
       examples_per_row: how many examples of each level (short2, short5, whole
-        schema) packing puts into a row: 1 without packing. SeqIO mixes before it
-        packs, so the stages are kept by counting examples.
-      num_hosts: hosts that read shards of the data.
-      stage_ends: shares of the training steps, see `schedule.staged`.
+        schema) packing puts into a row: 1 without packing.
+      num_hosts: hosts that read shards of the data; None is one for each process.
+      stage_ends: shares of the training steps at which each stage but the last ends.
       stage_weights: shares of the levels among the examples of each stage.
 
     Raises:
       UserError: no task or mixture has that name, or one has no short companions.
     """
-    source = _registered(mixture)
-    tasks = source.tasks if isinstance(source, seqio.Mixture) else [source]
-    rates: dict[str, float] = {}
-    level_of: dict[str, int] = {}
-    for level, suffix in enumerate(("_short2", "_short5", "")):
-        for task in tasks:
-            rate = source.get_rate(task) if isinstance(source, seqio.Mixture) else 1.0
-            rates[_registered(task.name + suffix).name] = rate
-            level_of[task.name + suffix] = level
-    # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
-    levels = [level_of[name] for name in sorted(level_of)]
-    ends, mean = schedules.in_examples(stage_ends, stage_weights, examples_per_row)
-    total = round(total_steps * batch_size * mean / num_hosts)
-    return seqio.Mixture(
-        f"{mixture}_prompt_curriculum",
-        list(rates.items()),
-        sample_fn=scheduled_sample_fn(
-            schedules.staged(ends, stage_weights), levels, max(total, 1)
-        ),
+    source = _tasks_of(mixture)
+    levels = [
+        {_registered(task + suffix).name: rate for task, rate in source.items()}
+        for suffix in ("_short2", "_short5", "")
+    ]
+    rows = round(total_steps * batch_size / (num_hosts or jax.process_count()))
+    ends = [*(round(end * rows) for end in stage_ends), rows]
+    counted = schedules.in_examples(
+        schedules.staged(ends, stage_weights), 1, examples_per_row
     )
+    # In thousandths of the run: the recorded runs can be repeated to the bit.
+    total = counted.ends[-1]
+    ends = [
+        math.ceil(math.ceil(1000 * end / total) * total / 1000)
+        for end in counted.ends[:-1]
+    ]
+    schedule = schedules.staged([*ends, total], counted.weights)
+    return _mixture(f"{mixture}_prompt_curriculum", levels, schedule)
+
+
+def _mixture(
+    name: str, levels: Sequence[dict[str, float]], schedule: schedules.Schedule
+) -> seqio.Mixture:
+    """Args: rates of the tasks of each level; a schedule in examples of a host."""
+    level_of: dict[str, int] = {}
+    rates: dict[str, float] = {}
+    for level, members in enumerate(levels):
+        for task, rate in members.items():
+            if task in level_of:
+                raise UserError(
+                    f"curriculum: task {task!r} is in levels {level_of[task]} and "
+                    f"{level}; a mixture holds a task once"
+                )
+            level_of[task], rates[task] = level, rate
+    # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
+    order = [level_of[task] for task in sorted(level_of)]
+    return seqio.Mixture(
+        name, list(rates.items()), sample_fn=scheduled_sample_fn(schedule, order)
+    )
+
+
+def _tasks_of(names: Names) -> dict[str, float]:
+    """The tasks of what is named, with their rates."""
+    rates: dict[str, float] = {}
+    for name in [names] if isinstance(names, str) else names:
+        found = _registered(name)
+        if isinstance(found, seqio.Mixture):
+            rates |= {task.name: found.get_rate(task) for task in found.tasks}
+        else:
+            rates[name] = 1.0
+    return rates
 
 
 def _registered(name: str) -> seqio.Task | seqio.Mixture:

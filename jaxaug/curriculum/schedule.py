@@ -1,113 +1,276 @@
-"""Curriculum schedules as pure functions of the training progress."""
+"""Curriculum schedules as pure functions of the step.
 
-from collections.abc import Callable, Mapping, Sequence
+Level 0 is the original data, levels 1..C are paraphrases of rising difficulty (Lu and
+Lam 2023, Algorithm 2). A stage lasts `steps_per_level` steps and shows one level, of
+which a share of `original_fraction` is replaced by originals.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from jaxaug.curriculum.difficulty import LEVELS
 from jaxaug.errors import UserError
 
-# progress in [0, 1) -> one weight per level, summing to 1
-Schedule = Callable[[float], tuple[float, ...]]
+ORIGINAL_FRACTION = 0.2
+CYCLES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Stages of constant level weights; `schedule(step)` gives the weights of a step.
+
+    Attributes:
+      ends: the step at which each stage ends, rising; the last one is the length of
+        the schedule. Steps from there on stay in the last stage, so a run that is
+        prolonged goes on as it ended.
+      weights: for each stage one weight per level, summing to 1.
+      names: of the levels, for people; by default their numbers.
+    """
+
+    ends: tuple[int, ...]
+    weights: tuple[tuple[float, ...], ...]
+    names: tuple[str, ...]
+
+    def __call__(self, step: int) -> tuple[float, ...]:
+        """The weights of levels 0..C at a step, which counts from 0."""
+        return self.weights[self.stage(step)]
+
+    def stage(self, step: int) -> int:
+        """The number of the stage that a step belongs to, from 0."""
+        stage = int(np.searchsorted(self.ends, step, side="right"))
+        return min(stage, len(self.ends) - 1)
+
+    @property
+    def steps(self) -> int:
+        """The length of the schedule."""
+        return self.ends[-1]
+
+    @property
+    def levels(self) -> int:
+        """C: how many levels there are besides the originals."""
+        return len(self.weights[0]) - 1
 
 
 def staged(
-    ends: Sequence[float], weights: Sequence[Sequence[float]]
-) -> Callable[[float], tuple[float, ...]]:
-    """A schedule of constant stages.
+    ends: Sequence[int],
+    weights: Sequence[Sequence[float]],
+    names: Sequence[str] = (),
+) -> Schedule:
+    """A schedule of stages of one's own.
 
     Args:
-      ends: progress at which each stage but the last ends, rising within (0, 1).
+      ends: the step at which each stage ends, rising from above 0.
       weights: for each stage, one non-negative weight per level; normalised here.
-
-    Returns:
-      `stage(progress)`: the level weights, summing to 1. Progress of 1 or more
-      stays in the last stage, so a run that is prolonged goes on as it ended.
+      names: of the levels.
 
     Raises:
       UserError: if the numbers of stages or levels disagree, the ends do not rise
         or a stage has no positive weight.
     """
-    if len(weights) != len(ends) + 1:
+    if not ends or len(weights) != len(ends):
         raise UserError(
-            f"curriculum: {len(ends)} stage ends need {len(ends) + 1} rows of "
-            f"weights, got {len(weights)}; add or remove a row"
+            f"curriculum: {len(ends)} stage ends and {len(weights)} rows of weights; "
+            "give one end and one row for each stage"
         )
-    if list(ends) != sorted(set(ends)) or any(not 0 < end < 1 for end in ends):
+    if list(ends) != sorted(set(ends)) or ends[0] < 1:
         raise UserError(
-            f"curriculum: stage ends {list(ends)} must rise strictly within (0, 1); "
-            "write them as fractions of the training steps"
+            f"curriculum: stage ends {list(ends)} must rise strictly from above 0; "
+            "write them in steps"
         )
-    if len({len(row) for row in weights}) != 1:
+    names = tuple(names) or tuple(str(level) for level in range(len(weights[0])))
+    if {len(row) for row in weights} != {len(names)}:
         raise UserError(
-            f"curriculum: every stage needs one weight per level, got rows of "
-            f"{[len(row) for row in weights]}"
+            f"curriculum: every stage needs one weight for each of the {len(names)} "
+            f"levels, got rows of {[len(row) for row in weights]}"
         )
-    rows = []
     for index, row in enumerate(weights):
         if min(row) < 0 or sum(row) <= 0:
             raise UserError(
                 f"curriculum: stage {index} has weights {list(row)}; they must be "
                 "non-negative with a positive sum"
             )
-        rows.append(tuple(float(weight) / sum(row) for weight in row))
-
-    def stage(progress: float) -> tuple[float, ...]:
-        return rows[int(np.searchsorted(ends, progress, side="right"))]
-
-    return stage
+    shares = (tuple(float(w) / sum(row) for w in row) for row in weights)
+    return Schedule(tuple(map(int, ends)), tuple(shares), names)
 
 
-# Fractions of the training steps at which the prompts grow, and the share of
+def gradual(
+    steps_per_level: int,
+    levels: int = LEVELS,
+    original_fraction: float = ORIGINAL_FRACTION,
+) -> Schedule:
+    """The originals, then level 1, 2, ... C, once."""
+    return _visits(range(levels + 1), steps_per_level, levels, original_fraction)
+
+
+def cyclic(
+    steps_per_level: int,
+    levels: int = LEVELS,
+    original_fraction: float = ORIGINAL_FRACTION,
+    cycles: int = CYCLES,
+) -> Schedule:
+    """`gradual`, several times: after the hardest level come the originals again."""
+    order = [*range(levels + 1)] * _at_least_one("cycles", cycles)
+    return _visits(order, steps_per_level, levels, original_fraction)
+
+
+def inverse(
+    steps_per_level: int,
+    levels: int = LEVELS,
+    original_fraction: float = ORIGINAL_FRACTION,
+) -> Schedule:
+    """`gradual` backwards: level C, ..., 2, 1, then the originals."""
+    order = range(levels, -1, -1)
+    return _visits(order, steps_per_level, levels, original_fraction)
+
+
+def inverse_cyclic(
+    steps_per_level: int,
+    levels: int = LEVELS,
+    original_fraction: float = ORIGINAL_FRACTION,
+    cycles: int = CYCLES,
+) -> Schedule:
+    """`gradual` and `inverse` in turn, beginning with `gradual`: up, down, up, ...
+
+    That is what the authors' code does in its two cycles.
+    """
+    up = [*range(levels + 1)]
+    turns = [up, up[::-1]] * _at_least_one("cycles", cycles)
+    order = [level for turn in turns[:cycles] for level in turn]
+    return _visits(order, steps_per_level, levels, original_fraction)
+
+
+def two_stage(
+    steps_per_level: int,
+    levels: int = LEVELS,
+    original_fraction: float = ORIGINAL_FRACTION,
+) -> Schedule:
+    """The originals, then all levels at once; each stage half as long as `gradual`.
+
+    After Wei et al. (2021), who augment in one go once the originals are learned.
+    """
+    _check(steps_per_level, levels, original_fraction)
+    steps = (levels + 1) * steps_per_level
+    share = (1 - original_fraction) / levels
+    mixed = (original_fraction, *(share for _ in range(levels)))
+    return staged((max(steps // 2, 1), steps), (_only(0, levels), mixed))
+
+
+def random(
+    steps_per_level: int,
+    levels: int = LEVELS,
+    original_fraction: float = ORIGINAL_FRACTION,
+    cycles: int = 1,
+) -> Schedule:
+    """No curriculum: what `cycles` times `gradual` shows, in no order.
+
+    The weights are at every step the mean of those of `gradual`, so the two differ in
+    nothing but the order: the baseline for the question whether order matters.
+    """
+    steps = _at_least_one("cycles", cycles) * (levels + 1) * steps_per_level
+    rows = np.asarray(gradual(steps_per_level, levels, original_fraction).weights)
+    return staged((steps,), (tuple(rows.mean(axis=0)),))
+
+
+def _visits(
+    order: Sequence[int], steps_per_level: int, levels: int, original_fraction: float
+) -> Schedule:
+    """A stage of `steps_per_level` steps for each level in turn."""
+    _check(steps_per_level, levels, original_fraction)
+    rows = []
+    for level in order:
+        originals, shown = _only(0, levels), _only(level, levels)
+        rows.append(
+            tuple(
+                original_fraction * first + (1 - original_fraction) * second
+                for first, second in zip(originals, shown, strict=True)
+            )
+        )
+    ends = [steps_per_level * number for number in range(1, len(rows) + 1)]
+    return staged(ends, rows)
+
+
+def _only(level: int, levels: int) -> tuple[float, ...]:
+    return tuple(float(index == level) for index in range(levels + 1))
+
+
+def _check(steps_per_level: int, levels: int, original_fraction: float) -> None:
+    _at_least_one("steps_per_level", steps_per_level)
+    _at_least_one("levels", levels)
+    if not 0 <= original_fraction <= 1:
+        raise UserError(
+            f"curriculum: original_fraction is {original_fraction}; it is the share of "
+            "original data in a stage, 0 to 1"
+        )
+
+
+def _at_least_one(name: str, value: int) -> int:
+    if value < 1:
+        raise UserError(f"curriculum: {name} is {value}; give at least 1")
+    return value
+
+
+# Shares of the training steps at which the prompts grow, and the share of
 # (1-2 slots, 1-5 slots, the whole schema) in each stage. A T5 trained from scratch
 # does not learn to bind an index to its description without the short prompts.
 PROMPT_STAGE_ENDS = (0.2, 0.4)
 PROMPT_STAGE_WEIGHTS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.05, 0.05, 0.9))
 
 
-def in_examples(
-    ends: Sequence[float],
-    weights: Sequence[Sequence[float]],
-    examples_per_row: Sequence[float],
-) -> tuple[tuple[float, ...], float]:
-    """Translates stage ends from shares of the steps to shares of the examples.
-
-    Packing puts several examples into a row, more of them the shorter they are, so
-    a stage of short examples uses up more of them in the same number of steps.
+def after_short_prompts(
+    curriculum: Schedule,
+    short_steps: Sequence[int],
+    short_fraction: float = 0.1,
+) -> Schedule:
+    """A curriculum for models without pretraining, which need short prompts first.
 
     Args:
-      ends: progress in steps at which each stage but the last ends.
-      weights: for each stage, the share of each level among its examples.
-      examples_per_row: for each level, how many of its examples fill a row.
+      curriculum: of whole prompts; its steps follow the short ones.
+      short_steps: how many steps show prompts of 1-2 slots, and of 1-5 slots.
+      short_fraction: share of short prompts, half of it of either kind, in the stages
+        of the curriculum.
 
     Returns:
-      `(ends, mean)`: progress in examples at which the stages end, and the mean
-      number of examples in a row over the whole run.
+      A schedule of two more levels, which come first: `short2`, `short5`.
+    """
+    first, second = short_steps
+    nothing = [0.0] * len(curriculum.names)
+    rows: list[Sequence[float]] = [(1.0, 0.0, *nothing), (0.0, 1.0, *nothing)]
+    half = short_fraction / 2
+    for row in curriculum.weights:
+        rows.append((half, half, *((1 - short_fraction) * weight for weight in row)))
+    start = first + second
+    ends = [first, start, *(start + end for end in curriculum.ends)]
+    return staged(ends, rows, ("short2", "short5", *curriculum.names))
+
+
+def in_examples(
+    schedule: Schedule, rows_per_step: int, examples_per_row: Sequence[float]
+) -> Schedule:
+    """The same schedule counted in examples instead of steps.
+
+    Packing puts several examples into a row, more of them the shorter they are, so a
+    stage of short examples uses up more of them in the same number of steps. Without
+    packing the result is exact; with packing as exact as `examples_per_row`.
+
+    Args:
+      schedule: in steps.
+      rows_per_step: rows of a batch that one host reads.
+      examples_per_row: for each level, how many of its examples fill a row: 1 unpacked.
 
     Raises:
       UserError: if there is not one positive number per level.
     """
-    if len(examples_per_row) != len(weights[0]) or min(examples_per_row) <= 0:
+    if len(examples_per_row) != schedule.levels + 1 or min(examples_per_row) <= 0:
         raise UserError(
             f"curriculum: examples_per_row is {tuple(examples_per_row)}; give one "
-            f"positive number for each of the {len(weights[0])} levels, 1 unpacked"
+            f"positive number for each of the {schedule.levels + 1} levels, 1 unpacked"
         )
-    shares = np.asarray(weights, np.float64)
-    shares /= shares.sum(axis=1, keepdims=True)
+    shares = np.asarray(schedule.weights, np.float64)
     per_row = 1 / (shares / np.asarray(examples_per_row)).sum(axis=1)
-    examples = np.diff([0.0, *ends, 1.0]) * per_row
-    passed = np.cumsum(examples)
-    return tuple(float(end) for end in passed[:-1] / passed[-1]), float(passed[-1])
-
-
-def table(schedule: Schedule, resolution: int) -> Mapping[str, np.ndarray]:
-    """Tabulates a schedule at `resolution` equal steps of progress.
-
-    Returns:
-      `weights` float32 [resolution, levels] and its logarithm `logits`, with
-      levels of weight zero at -inf (never drawn).
-    """
-    weights = np.asarray(
-        [schedule(index / resolution) for index in range(resolution)], np.float32
-    )
-    with np.errstate(divide="ignore"):
-        return {"weights": weights, "logits": np.log(weights)}
+    steps = np.diff([0, *schedule.ends])
+    ends = np.cumsum(steps * rows_per_step * per_row)
+    rounded = tuple(int(end) for end in np.rint(ends))
+    return dataclasses.replace(schedule, ends=rounded)

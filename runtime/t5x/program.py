@@ -1,8 +1,10 @@
 """Flags and start-up that train, eval and infer have in common."""
 
+import copy
 import os
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gin
@@ -11,6 +13,7 @@ from absl import app, flags, logging
 
 from t5x import gin_utils
 from t5x.errors import UserError
+from t5x.metrics_writer import NullWriter
 from t5x.progress import announce
 
 FLAGS = flags.FLAGS
@@ -87,11 +90,31 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     )
     if FLAGS.dry_run:
         print(gin_utils.get_gin_config_str())
+        _print_summary(configured)
         announce("dry run: the configuration is valid; nothing was run.")
         return
     _set_up_data_side()
     configured()
     jax.effects_barrier()
+
+
+class _Printer(NullWriter):
+    """Prints the texts of a run but for the configuration, which stands above them."""
+
+    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
+        for name, text in texts.items():
+            if name != "config":
+                print(text)
+
+
+def _print_summary(configured: Callable[..., Any]) -> None:
+    """Prints what `summarize_config_fn` writes at the start of a run."""
+    name = "summarize_config_fn"
+    bindings = gin.get_bindings(configured, resolve_references=False)
+    if name in bindings:
+        summarize = copy.deepcopy(bindings[name])  # Resolves this reference alone.
+        with tempfile.TemporaryDirectory() as folder:
+            summarize(folder, _Printer(), 0)
 
 
 def _join_processes() -> None:

@@ -1,5 +1,7 @@
 """The scheduled mixture, on data sets whose elements say which level they are."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import seqio
@@ -8,7 +10,6 @@ import tensorflow as tf
 from jaxaug.curriculum import mixture, schedule
 from jaxaug.errors import UserError
 
-STAGE = schedule.staged((0.5,), ((1, 0), (1, 3)))
 LEVELS = [0, 1, 1]
 
 
@@ -18,7 +19,8 @@ def source(level: int) -> tf.data.Dataset:
 
 
 def mixed(total: int, seed: int = 0) -> tf.data.Dataset:
-    sample = mixture.scheduled_sample_fn(STAGE, LEVELS, total)
+    stages = schedule.staged((total // 2, total), ((1, 0), (1, 3)))
+    sample = mixture.scheduled_sample_fn(stages, LEVELS)
     return sample([source(0), source(1), source(2)], [1.0, 1.0, 3.0], seed)
 
 
@@ -56,10 +58,127 @@ def test_a_restored_iterator_continues_at_the_right_stage(tmp_path):
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(UserError, match="total_examples is 0"):
-        mixture.scheduled_sample_fn(STAGE, LEVELS, 0)
+    stages = schedule.gradual(1, 1)
     with pytest.raises(UserError, match=r"levels \[0\], the schedule weighs"):
-        mixture.scheduled_sample_fn(STAGE, [0, 0], 10)
+        mixture.scheduled_sample_fn(stages, [0, 0])
+    sample = mixture.scheduled_sample_fn(stages, [0, 1])
+    with pytest.raises(UserError, match="only 1 of the 2 tasks of the mixture have"):
+        sample([source(0)], [1.0], 0)
+
+
+@pytest.fixture(scope="module")
+def level_tasks() -> list[str]:
+    """Tasks of levels 0 to 2; example i of level l is the tokens l + 1, i + 1."""
+    feature = seqio.Feature(seqio.PassThroughVocabulary(1000), add_eos=False)
+    names = [f"cur_level{level}" for level in range(3)]
+    for level, name in enumerate(names):
+        examples = {
+            "inputs": [[level + 1, index + 1] for index in range(40)],
+            "targets": [[level + 1]] * 40,
+        }
+        seqio.TaskRegistry.add(
+            name,
+            source=seqio.FunctionDataSource(
+                lambda split, shuffle_files, seed=None, examples=examples: (
+                    tf.data.Dataset.from_tensor_slices(examples)
+                ),
+                ["train"],
+            ),
+            output_features={"inputs": feature, "targets": feature},
+        )
+    return names
+
+
+def batches(
+    source: seqio.Mixture, *, rows: int, length: int = 2, shard: int = 0, hosts: int = 1
+) -> tf.data.Dataset:
+    """Batches as T5X makes them; packed where rows are longer than an example."""
+    return seqio.get_dataset(
+        source,
+        {"inputs": length, "targets": length},
+        dataset_split="train",
+        shuffle=True,
+        feature_converter=seqio.EncDecFeatureConverter(pack=length > 2),
+        shard_info=seqio.ShardInfo(shard, hosts),
+        num_epochs=None,
+        seed=0,
+        batch_size=rows,
+    )
+
+
+def tokens(dataset: tf.data.Dataset, count: int) -> list[np.ndarray]:
+    """The (level, example) pairs of each batch, in order."""
+    found = []
+    for batch in dataset.take(count).as_numpy_iterator():
+        inputs = batch["encoder_input_tokens"].reshape(-1, 2)
+        found.append(inputs[inputs[:, 0] > 0] - 1)
+    return found
+
+
+def test_stages_change_at_their_step_on_every_host(level_tasks):
+    hosts = 2
+    stages = schedule.cyclic(3, levels=2, original_fraction=0.0)
+    drawn = mixture.level_mixture(level_tasks, stages, batch_size=8, num_hosts=hosts)
+    for shard in range(hosts):
+        data = batches(drawn, rows=8 // hosts, shard=shard, hosts=hosts)
+        for step, batch in enumerate(tokens(data, stages.steps)):
+            assert len(batch) == 8 // hosts
+            assert set(batch[:, 0]) == {step // 3 % 3}
+            # An example belongs to one host.
+            assert set(batch[:, 1] % hosts) == {shard}
+
+
+def test_a_fifth_of_a_stage_is_original(level_tasks):
+    stages = schedule.staged((60,), ((0.2, 0.0, 0.8),))
+    drawn = mixture.level_mixture(level_tasks, stages, batch_size=50)
+    levels = np.concatenate(tokens(batches(drawn, rows=50), 60))[:, 0]
+    assert abs((levels == 0).mean() - 0.2) < 0.02
+    assert not (levels == 1).any()
+
+
+@pytest.mark.parametrize("length", [2, 16])
+def test_any_restart_gives_the_same_examples(level_tasks, tmp_path, length):
+    stages = schedule.cyclic(2, levels=2)
+    packed = (8.0, 8.0, 8.0) if length > 2 else ()
+    drawn = mixture.level_mixture(level_tasks, stages, 4, packed)
+
+    def start() -> Iterator:
+        # Anew, as a program does: iterated once more, a data set shuffles once more.
+        return iter(batches(drawn, rows=4, length=length))
+
+    straight, iterator = start(), start()
+    for step in range(12):
+        if step == 5:
+            path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "it"))
+            iterator = start()
+            tf.train.Checkpoint(iterator=iterator).read(path).assert_consumed()
+        expected, found = next(straight), next(iterator)
+        for name in expected:
+            np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_stages_change_at_their_step_when_rows_are_packed(level_tasks):
+    # Eight examples fill a row; only rows with both levels come at a wrong step.
+    stages = schedule.gradual(4, levels=2, original_fraction=0.0)
+    drawn = mixture.level_mixture(level_tasks, stages, 4, (8.0, 8.0, 8.0))
+    for step, batch in enumerate(tokens(batches(drawn, rows=4, length=16), 12)):
+        assert len(batch) == 32
+        assert set(batch[:, 0]) == {step // 4}
+
+
+def test_wrong_levels_are_refused(level_tasks):
+    stages = schedule.gradual(1, levels=2)
+    with pytest.raises(
+        UserError, match=r"2 levels of tasks, the .* weighs 3 \(0, 1, 2"
+    ):
+        mixture.level_mixture(level_tasks[:2], stages, 4)
+    again = [*level_tasks[:2], level_tasks[:1]]
+    with pytest.raises(UserError, match="'cur_level0' is in levels 0 and 2"):
+        mixture.level_mixture(again, stages, 4)
+    with pytest.raises(UserError, match="batch_size 4 does not divide by 3 hosts"):
+        mixture.level_mixture(level_tasks, stages, 4, num_hosts=3)
+    with pytest.raises(UserError, match="named 'cur_level9'; .*: cur_level"):
+        mixture.level_mixture([*level_tasks[:2], "cur_level9"], stages, 4)
 
 
 def test_prompt_curriculum_takes_the_companions_of_each_task():

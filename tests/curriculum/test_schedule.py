@@ -1,4 +1,7 @@
-import numpy as np
+"""Schedules: which level is shown at which step, and how often."""
+
+import collections
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,68 +9,174 @@ from hypothesis import strategies as st
 from jaxaug.curriculum import schedule
 from jaxaug.errors import UserError
 
-
-def test_stages_change_exactly_at_their_ends():
-    stage = schedule.staged((0.25, 0.5), ((1, 0), (1, 3), (0, 2)))
-    assert stage(0.0) == stage(0.2499) == (1.0, 0.0)
-    assert stage(0.25) == stage(0.4999) == (0.25, 0.75)
-    assert stage(0.5) == stage(0.99) == stage(7.0) == (0.0, 1.0)
+STEPS = st.integers(1, 9)
+LEVELS = st.integers(1, 6)
+FRACTION = st.floats(0, 0.9)
+CYCLES = st.integers(1, 4)
 
 
-def test_prompt_stages_end_with_nine_tenths_whole_prompts():
-    stage = schedule.staged(schedule.PROMPT_STAGE_ENDS, schedule.PROMPT_STAGE_WEIGHTS)
-    assert stage(0.1) == (1.0, 0.0, 0.0)
-    assert stage(0.3) == (0.0, 1.0, 0.0)
-    assert stage(0.9) == pytest.approx((0.05, 0.05, 0.9))
+def shown(found: schedule.Schedule, step: int) -> int:
+    """The level of a stage: the hardest one with weight."""
+    return max(level for level, weight in enumerate(found(step)) if weight)
 
 
-@given(st.lists(st.floats(0.01, 9.0), min_size=2, max_size=5), st.floats(0, 2))
-def test_weights_always_sum_to_one(weights, progress):
-    stage = schedule.staged((0.5,), (weights, weights[::-1]))
-    assert sum(stage(progress)) == pytest.approx(1.0)
+def visits(found: schedule.Schedule) -> list[int]:
+    """The level of each step."""
+    return [shown(found, step) for step in range(found.steps)]
 
 
-def test_table_never_draws_a_level_of_weight_zero():
-    stage = schedule.staged((0.5,), ((1, 0), (1, 1)))
-    table = schedule.table(stage, 4)
-    np.testing.assert_array_equal(
-        table["weights"], [[1, 0], [1, 0], [0.5, 0.5], [0.5, 0.5]]
-    )
-    assert np.isneginf(table["logits"][0, 1])
+@given(STEPS, LEVELS, FRACTION)
+def test_gradual_shows_each_level_once_from_easy_to_hard(steps, levels, fraction):
+    found = schedule.gradual(steps, levels, fraction)
+    assert visits(found) == [step // steps for step in range(steps * (levels + 1))]
+    for step in range(found.steps):
+        level = step // steps
+        expected = [0.0] * (levels + 1)
+        expected[0] += fraction
+        expected[level] += 1 - fraction
+        assert found(step) == pytest.approx(expected)
+
+
+@given(STEPS, LEVELS, FRACTION)
+def test_inverse_is_gradual_backwards(steps, levels, fraction):
+    up = schedule.gradual(steps, levels, fraction)
+    down = schedule.inverse(steps, levels, fraction)
+    assert visits(down) == visits(up)[::-1]
+
+
+@given(STEPS, LEVELS, FRACTION, CYCLES)
+def test_cycles_repeat_every_level_equally_often(steps, levels, fraction, cycles):
+    once = visits(schedule.gradual(steps, levels, fraction))
+    cyclic = visits(schedule.cyclic(steps, levels, fraction, cycles))
+    assert cyclic == once * cycles
+    turning = visits(schedule.inverse_cyclic(steps, levels, fraction, cycles))
+    expected = [once[:: (-1) ** cycle] for cycle in range(cycles)]
+    assert turning == [level for cycle in expected for level in cycle]
+    counts = {level: cycles * steps for level in range(levels + 1)}
+    assert collections.Counter(cyclic) == collections.Counter(turning) == counts
+
+
+@given(STEPS, LEVELS, FRACTION)
+def test_two_stages_are_originals_and_then_all_levels(steps, levels, fraction):
+    found = schedule.two_stage(steps, levels, fraction)
+    half = (levels + 1) * steps // 2
+    assert found.steps == (levels + 1) * steps
+    for step in range(found.steps):
+        if step < half:
+            assert found(step) == (1.0, *[0.0] * levels)
+        else:
+            each = (1 - fraction) / levels
+            assert found(step) == pytest.approx((fraction, *[each] * levels))
+
+
+@given(STEPS, LEVELS, FRACTION, CYCLES)
+def test_random_shows_the_same_shares_as_gradual_at_every_step(
+    steps, levels, fraction, cycles
+):
+    found = schedule.random(steps, levels, fraction, cycles)
+    gradual = schedule.cyclic(steps, levels, fraction, cycles)
+    assert found.steps == gradual.steps
+    columns = zip(*(gradual(step) for step in range(gradual.steps)), strict=True)
+    mean = [sum(column) / gradual.steps for column in columns]
+    assert {found(step) for step in range(found.steps)} == {found(0)}
+    assert found(0) == pytest.approx(mean)
+
+
+@given(STEPS, LEVELS, FRACTION)
+def test_the_last_stage_goes_on(steps, levels, fraction):
+    for name in ("gradual", "cyclic", "inverse", "two_stage", "random"):
+        found = getattr(schedule, name)(steps, levels, fraction)
+        assert sum(found(0)) == pytest.approx(1.0)
+        assert found(found.steps) == found(10**9) == found(found.steps - 1)
+
+
+def test_a_fifth_of_every_stage_is_original_data_by_default():
+    for name in ("gradual", "cyclic", "inverse", "inverse_cyclic", "two_stage"):
+        found = getattr(schedule, name)(3)
+        assert found.levels == 5
+        for step in range(found.steps):
+            assert found(step)[0] in (pytest.approx(0.2), 1.0)
+
+
+def test_stages_of_ones_own_change_exactly_at_their_ends():
+    found = schedule.staged((25, 50, 90), ((1, 0), (1, 3), (0, 2)), ("easy", "hard"))
+    assert found(0) == found(24) == (1.0, 0.0)
+    assert found(25) == found(49) == (0.25, 0.75)
+    assert found(50) == found(89) == found(700) == (0.0, 1.0)
+    assert (found.steps, found.names) == (90, ("easy", "hard"))
 
 
 @pytest.mark.parametrize(
     ("ends", "weights", "message"),
     [
-        ((0.5,), ((1,),), "1 stage ends need 2 rows of weights, got 1"),
-        ((0.5, 0.5), ((1,), (1,), (1,)), "must rise strictly within"),
-        ((1.5,), ((1,), (1,)), "must rise strictly within"),
-        ((0.5,), ((1,), (1, 2)), r"got rows of \[1, 2\]"),
-        ((0.5,), ((1, 1), (0, 0)), "stage 1 has weights"),
-        ((0.5,), ((1, -1), (1, 1)), "stage 0 has weights"),
+        ((5,), ((1,), (1,)), "1 stage ends and 2 rows of weights"),
+        ((), (), "0 stage ends and 0 rows of weights"),
+        ((5, 5), ((1,), (1,)), "must rise strictly from above 0"),
+        ((0, 5), ((1,), (1,)), "must rise strictly from above 0"),
+        ((5, 9), ((1,), (1, 2)), r"each of the 1 levels, got rows of \[1, 2\]"),
+        ((5, 9), ((1, 1), (0, 0)), "stage 1 has weights"),
+        ((5, 9), ((1, -1), (1, 1)), "stage 0 has weights"),
     ],
 )
-def test_wrong_schedules_are_refused(ends, weights, message):
+def test_wrong_stages_are_refused(ends, weights, message):
     with pytest.raises(UserError, match=message):
         schedule.staged(ends, weights)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"steps_per_level": 0}, "steps_per_level is 0; give at least 1"),
+        ({"steps_per_level": 1, "levels": 0}, "levels is 0; give at least 1"),
+        ({"steps_per_level": 1, "cycles": 0}, "cycles is 0; give at least 1"),
+        (
+            {"steps_per_level": 1, "original_fraction": 1.2},
+            "original_fraction is 1.2; it is the share of original data in a stage",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments, message):
+    for name in ("cyclic", "inverse_cyclic", "random"):
+        with pytest.raises(UserError, match=message):
+            getattr(schedule, name)(**arguments)
+
+
+def test_prompt_stages_end_with_nine_tenths_whole_prompts():
+    found = schedule.staged((20, 40, 100), schedule.PROMPT_STAGE_WEIGHTS)
+    assert found(10) == (1.0, 0.0, 0.0)
+    assert found(30) == (0.0, 1.0, 0.0)
+    assert found(90) == pytest.approx((0.05, 0.05, 0.9))
+
+
+def test_a_curriculum_after_short_prompts():
+    found = schedule.after_short_prompts(schedule.gradual(10, 1), (5, 7))
+    assert found.names == ("short2", "short5", "0", "1")
+    assert found.ends == (5, 12, 22, 32)
+    assert found(4) == (1, 0, 0, 0)
+    assert found(11) == (0, 1, 0, 0)
+    assert found(12) == pytest.approx((0.05, 0.05, 0.9, 0))
+    assert found(22) == pytest.approx((0.05, 0.05, 0.18, 0.72))
+
+
 def test_stages_in_examples_when_rows_are_packed():
-    # Of 100 steps with one row each: 20 x 6 short examples, then 80 rows in which
+    # Of 100 steps of 2 rows: 40 rows of 6 short examples, then 160 rows in which
     # three of four examples fill half a row and one a sixth: 2.4 a row.
-    ends, mean = schedule.in_examples((0.2,), ((1, 0), (1, 3)), (6.0, 2.0))
-    assert mean == pytest.approx(0.2 * 6 + 0.8 * 2.4)
-    assert ends == pytest.approx((1.2 / mean,))
+    steps = schedule.staged((20, 100), ((1, 0), (1, 3)))
+    found = schedule.in_examples(steps, 2, (6.0, 2.0))
+    assert found.ends == (240, 240 + 384)
+    assert found.weights == steps.weights
 
 
-def test_stages_in_examples_are_those_in_steps_without_packing():
-    ends = schedule.PROMPT_STAGE_ENDS
-    found, mean = schedule.in_examples(ends, schedule.PROMPT_STAGE_WEIGHTS, (1, 1, 1))
-    assert found == pytest.approx(ends)
-    assert mean == pytest.approx(1.0)
+@given(STEPS, LEVELS, CYCLES, st.integers(1, 7))
+def test_stages_in_examples_are_exact_without_packing(steps, levels, cycles, rows):
+    found = schedule.cyclic(steps, levels, cycles=cycles)
+    counted = schedule.in_examples(found, rows, [1] * (levels + 1))
+    for example in range(counted.steps):
+        assert counted(example) == found(example // rows)
 
 
 @pytest.mark.parametrize("per_row", [(1.0,), (1.0, 0.0)])
 def test_wrong_examples_per_row_is_refused(per_row):
+    found = schedule.gradual(1, 1)
     with pytest.raises(UserError, match="one positive number for each of the 2"):
-        schedule.in_examples((0.5,), ((1, 0), (0, 1)), per_row)
+        schedule.in_examples(found, 1, per_row)

@@ -1,0 +1,217 @@
+"""Texts with their paraphrases by level of difficulty, and the files they come in."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxaug.curriculum.difficulty import LEVELS, difficulty
+from jaxaug.data.files import PathLike, read_text, shown, write_text
+from jaxaug.errors import UserError
+
+_LEVELS_FIX = "Write it again with `jaxaug levels`."
+_RELEASED_FIX = "Get it again from the repository of PCC's authors."
+_SEPARATOR = " $ "
+
+
+@dataclass(frozen=True, slots=True)
+class Levelled:
+    """A text and its paraphrases.
+
+    Attributes:
+      text: the original.
+      levels: `levels[0]` is `(text,)`, then the paraphrases of level 1..C, the most
+        similar first. A level may be empty.
+    """
+
+    text: str
+    levels: tuple[tuple[str, ...], ...]
+
+    def at(self, level: int) -> tuple[str, ...]:
+        """The texts of a level; where it is empty, those of the next easier one.
+
+        Level 0 is never empty, so a text without paraphrases stands for itself.
+
+        Raises:
+          UserError: there is no such level.
+        """
+        if not 0 <= level < len(self.levels):
+            raise UserError(
+                f"curriculum: {shown(self.text)} has levels 0 to "
+                f"{len(self.levels) - 1}, not {level}. Use a schedule with as many "
+                "levels as the file has."
+            )
+        return next(filter(None, self.levels[level::-1]))
+
+
+class Scored(NamedTuple):
+    """A paraphrase as it was released.
+
+    Attributes:
+      text: the paraphrase.
+      implied: whether it and its original imply each other; None if that is not known.
+      similarity: BLEURT against the original.
+    """
+
+    text: str
+    implied: bool | None
+    similarity: float
+
+
+def levelled(
+    text: str,
+    paraphrases: Sequence[str],
+    similarity: Sequence[float],
+    levels: int = LEVELS,
+) -> Levelled:
+    """Sorts the paraphrases of a text into levels; see `difficulty.difficulty`."""
+    values = np.asarray(similarity, np.float64)
+    found = difficulty(values, levels)
+    order = np.argsort(-values, kind="stable")
+    return Levelled(
+        text,
+        (
+            (text,),
+            *(
+                tuple(paraphrases[i] for i in order if found[i] == level)
+                for level in range(1, levels + 1)
+            ),
+        ),
+    )
+
+
+def write(path: PathLike, texts: Iterable[Levelled]) -> None:
+    """Writes JSON lines of `{"text": ..., "levels": [[level 1], ..., [level C]]}`."""
+    lines = [
+        json.dumps({"text": item.text, "levels": item.levels[1:]}, ensure_ascii=False)
+        for item in texts
+    ]
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def read(path: PathLike) -> list[Levelled]:
+    """The texts in a file of `write`, in its order.
+
+    Raises:
+      UserError: no such file, or a line is damaged, repeats a text, or has another
+        number of levels than the first.
+    """
+    found: dict[str, Levelled] = {}
+    for number, line in _lines(path, _LEVELS_FIX):
+        item = _parsed(f"{path}: line {number}", line)
+        if item.text in found:
+            raise UserError(
+                f"{path}: line {number}: {shown(item.text)} comes twice. {_LEVELS_FIX}"
+            )
+        first = next(iter(found.values()), item)
+        if len(item.levels) != len(first.levels):
+            raise UserError(
+                f"{path}: line {number}: {len(item.levels) - 1} levels, the first line "
+                f"has {len(first.levels) - 1}. {_LEVELS_FIX}"
+            )
+        found[item.text] = item
+    if not found:
+        raise UserError(f"{path}: holds no text. {_LEVELS_FIX}")
+    return list(found.values())
+
+
+def _parsed(where: str, line: str) -> Levelled:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError:
+        record = None
+    record = record if isinstance(record, dict) else {}
+    text, levels = record.get("text"), record.get("levels")
+    if not (
+        isinstance(text, str)
+        and isinstance(levels, list)
+        and all(isinstance(level, list) for level in levels)
+        and all(isinstance(item, str) for level in levels for item in level)
+    ):
+        raise UserError(
+            f"{where}: expected an object with a text and lists of texts as levels, "
+            f"got {shown(line)}. {_LEVELS_FIX}"
+        )
+    return Levelled(text, ((text,), *map(tuple, levels)))
+
+
+def released_huffpost(path: PathLike, levels: int = LEVELS) -> list[Levelled]:
+    """What PCC's authors released for HuffPost: `aug_huff_train_s*.txt`.
+
+    A line is `original $ paraphrase $ MI label $ BLEURT`; the filter of equation 3 is
+    already applied. The texts come in the order in which they first appear, with their
+    trailing spaces. There are 410 with 20 paraphrases each, but for seed 1: 409 with 2
+    to 40, since some were filtered and one text was drawn twice.
+
+    Raises:
+      UserError: no such file, or a line does not have the four parts.
+    """
+    return [
+        levelled(
+            text,
+            [item.text for item in items],
+            [item.similarity for item in items],
+            levels,
+        )
+        for text, items in scored_huffpost(path).items()
+    ]
+
+
+def scored_huffpost(path: PathLike) -> dict[str, list[Scored]]:
+    """Original -> its paraphrases in the order of the file; see `released_huffpost`."""
+    found: dict[str, list[Scored]] = {}
+    for number, line in _lines(path, _RELEASED_FIX):
+        # A paraphrase may hold the separator, an original or a score does not.
+        original, _, rest = line.partition(_SEPARATOR)
+        parts = rest.rsplit(_SEPARATOR, 2)
+        try:
+            text, label, score = parts
+            item = Scored(text, {"0": False, "1": True}[label], float(score))
+        except (ValueError, KeyError):
+            raise UserError(
+                f"{path}: line {number}: expected `original $ paraphrase $ 0 or 1 $ "
+                f"score`, got {shown(line)}. {_RELEASED_FIX}"
+            ) from None
+        found.setdefault(original, []).append(item)
+    return found
+
+
+def released_persona(path: PathLike, levels: int = LEVELS) -> list[Levelled]:
+    """What PCC's authors released for Persona-Chat: `persona_paraphrases.jsonl`.
+
+    2,692 traits with 20 paraphrases each. Two things of the file are left out: its
+    last trait, marked `truncated`, of whose paraphrases some were lost; and
+    paraphrases without a word (four in all), so that a few levels have three texts.
+
+    Raises:
+      UserError: no such file, or a line is damaged.
+    """
+    found = []
+    for number, line in _lines(path, _RELEASED_FIX):
+        try:
+            record = json.loads(line)
+            trait = str(record["trait"])
+            truncated = bool(record.get("truncated"))
+            pairs = [] if truncated else _scored_texts(record["paraphrases"])
+        except (ValueError, TypeError, KeyError):
+            raise UserError(
+                f"{path}: line {number}: expected an object with a trait and its "
+                f"paraphrases, each with a text and a score. {_RELEASED_FIX}"
+            ) from None
+        if not truncated:
+            texts, scores = zip(*pairs, strict=True) if pairs else ((), ())
+            found.append(levelled(trait, texts, scores, levels))
+    return found
+
+
+def _scored_texts(items: Sequence[Any]) -> list[tuple[str, float]]:
+    pairs = [(str(item["text"]).strip(), float(item["score"])) for item in items]
+    return [(text, score) for text, score in pairs if text]
+
+
+def _lines(path: PathLike, fix: str) -> list[tuple[int, str]]:
+    """(number, line) of each line; only a line feed ends one."""
+    lines = read_text(path, fix).removesuffix("\n").split("\n")
+    return [(number, line) for number, line in enumerate(lines, 1) if line]

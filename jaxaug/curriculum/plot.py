@@ -1,0 +1,76 @@
+"""A schedule as a plot of level against step, in text and as PNG."""
+
+import io
+
+import numpy as np
+from etils import epath
+
+from jaxaug.curriculum.schedule import Schedule
+from jaxaug.data.files import PathLike
+from jaxaug.errors import UserError
+
+WIDTH = 60
+_SHADES = " .-+#"
+
+
+def text(schedule: Schedule, width: int = WIDTH) -> str:
+    """A row for each level, the hardest on top; a column is a run of steps.
+
+    Columns show the shares in the middle of their steps. There are more of them than
+    `width` where there are more stages.
+    """
+    width = max(width, len(schedule.ends))
+    middles = (np.arange(width) + 0.5) * schedule.steps / width
+    shares = np.asarray([schedule(int(step)) for step in middles])
+    label = max(len(name) for name in schedule.names)
+    rows = [
+        f"level {schedule.names[level]:>{label}} |{_bar(shares[:, level])}|"
+        for level in reversed(range(len(schedule.names)))
+    ]
+    last = f"{schedule.steps:,}"
+    indent = " " * (len("level ") + label + 2)
+    return "\n".join(
+        [
+            f"curriculum: {len(schedule.ends)} stages, {last} steps",
+            *rows,
+            f"{indent}0{last:>{width - 1}}  steps",
+            f"{indent}share of a level: . below 25%, - below 50%, + below 75%, # above",
+        ]
+    )
+
+
+def _bar(shares: np.ndarray) -> str:
+    # No share at all is blank.
+    return "".join(_SHADES[min(int(4 * s) + 1, 4) if s > 0 else 0] for s in shares)
+
+
+def write_png(path: PathLike, schedule: Schedule) -> None:
+    """The same as a picture; a darker field is a larger share.
+
+    Raises:
+      UserError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError(
+            f"cannot draw {path}: matplotlib is not installed. Install the extra with "
+            "`pip install 'jaxaug[report]'`."
+        ) from None
+    figure = Figure(figsize=(8, 3), layout="constrained")
+    axes = figure.subplots()
+    shares = np.asarray(schedule.weights).T
+    rows = np.arange(len(schedule.names) + 1) - 0.5
+    mesh = axes.pcolormesh(
+        [0, *schedule.ends], rows, shares, cmap="Blues", vmin=0, vmax=1
+    )
+    figure.colorbar(mesh, label="share")
+    axes.set_yticks(range(len(schedule.names)), schedule.names)
+    axes.set_xlabel("step")
+    axes.set_ylabel("level")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=120)
+    target = epath.Path(path)
+    temporary = target.parent / f"{target.name}.tmp"
+    temporary.write_bytes(buffer.getvalue())
+    temporary.replace(target)

@@ -1,0 +1,172 @@
+"""Trains with a cyclic mixture, once with interruptions and once in one go.
+
+    python restart_program.py RANK COUNT PORT FOLDER PACK STOPS
+
+STOPS is JSON, step -> "kill" (an exception; training starts again in the same process)
+or "terminate" (SIGTERM; the program ends with status 3 and must be started again).
+`FOLDER/{stopped,straight}.<rank>.jsonl` get a line [step, rows] for each batch that is
+used. Rows hold pairs of level + 1 and the number of the example.
+"""
+
+import functools
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import seqio
+import tensorflow as tf
+from t5x import (
+    datasets,
+    iterators,
+    learning_rate,
+    partitioning,
+    train,
+    trainer,
+    utils,
+)
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "programs"))
+
+from toy_run import TinyModel, TinyNetwork
+
+from jaxaug.curriculum import mixture, schedule
+
+STAGES = schedule.cyclic(4, levels=2, original_fraction=0.25)
+ROWS = 4
+EXAMPLES = 30
+
+
+class Killed(Exception):
+    """What happens to a run at one of the random points."""
+
+
+class Model(TinyModel):
+    module = TinyNetwork(vocab_size=EXAMPLES + 1)
+    FEATURE_CONVERTER_CLS = seqio.EncDecFeatureConverter
+
+
+class Recording(trainer.Trainer):
+    """Notes what each step trains on, and interrupts the run in given steps."""
+
+    def __init__(self, *args: Any, notes: Path, stops: dict[int, str], **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._notes, self._stops = notes, stops
+
+    def train(self, batch_iter: Any, num_steps: int, start_step: int = 0) -> Any:
+        return super().train(
+            self._noted(batch_iter, start_step), num_steps, start_step=start_step
+        )
+
+    def _noted(self, batches: Iterator, start: int) -> Iterator:
+        pause = 0.0
+        for step, batch in enumerate(batches, start):
+            rows = iterators._local_rows(batch["encoder_input_tokens"])
+            with self._notes.open("a") as file:
+                file.write(json.dumps([step, rows.tolist()]) + "\n")
+            stop = self._stops.pop(step, "")
+            if stop == "kill":
+                raise Killed
+            if stop == "terminate":
+                pause = 0.5  # The processes need a moment to agree on a step.
+                if jax.process_index() == 0:  # The others are told by this one.
+                    os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(pause)
+            yield batch
+
+
+def register() -> list[str]:
+    feature = seqio.Feature(seqio.PassThroughVocabulary(EXAMPLES + 1), add_eos=False)
+    names = [f"level{level}" for level in range(STAGES.levels + 1)]
+    for level, name in enumerate(names):
+        rows = {
+            "inputs": [[level + 1, index + 1] for index in range(EXAMPLES)],
+            "targets": [[level + 1, index + 1] for index in range(EXAMPLES)],
+        }
+        source = seqio.FunctionDataSource(
+            lambda split, shuffle_files, seed=None, rows=rows: (
+                tf.data.Dataset.from_tensor_slices(rows)
+            ),
+            ["train"],
+        )
+        seqio.TaskRegistry.add(
+            name, source, output_features={"inputs": feature, "targets": feature}
+        )
+    return names
+
+
+def run(folder: Path, pack: bool, stops: dict[int, str]) -> None:
+    """Trains to the end, started again after each kill."""
+    length = 6 if pack else 2
+    settings = utils.DatasetConfig(
+        mixture_or_task_name=mixture.level_mixture(
+            [f"level{level}" for level in range(STAGES.levels + 1)],
+            STAGES,
+            ROWS,
+            [3.0] * (STAGES.levels + 1) if pack else (),
+        ),
+        task_feature_lengths={"inputs": length, "targets": length},
+        split="train",
+        batch_size=ROWS,
+        shuffle=True,
+        seed=0,
+        pack=pack,
+    )
+    constructor = functools.partial(
+        Recording,
+        notes=folder.with_name(f"{folder.name}.{jax.process_index()}.jsonl"),
+        stops=stops,
+        num_microbatches=None,
+        learning_rate_fn=learning_rate.create_learning_rate_scheduler(
+            factors="constant", base_learning_rate=0.01
+        ),
+    )
+    while True:
+        try:
+            train.train(
+                model=Model(),
+                train_dataset_cfg=settings,
+                train_eval_dataset_cfg=None,
+                infer_eval_dataset_cfg=None,
+                checkpoint_cfg=utils.CheckpointConfig(
+                    save=utils.SaveCheckpointConfig(period=3, keep=1)
+                ),
+                partitioner=partitioning.PjitPartitioner(num_partitions=1),
+                trainer_cls=constructor,
+                model_dir=str(folder),
+                total_steps=STAGES.steps,
+                eval_steps=0,
+                eval_period=0,
+                random_seed=0,
+                summarize_config_fn=lambda model_dir, writer, step: None,
+                verify_matching_vocabs_fn=None,
+                get_dataset_fn=datasets.get_dataset,
+            )
+        except Killed:
+            continue
+        except trainer.PreemptionError:
+            sys.exit(3)
+        assert not stops, f"not reached: {stops}"
+        return
+
+
+def main() -> None:
+    rank, count, port = (int(argument) for argument in sys.argv[1:4])
+    folder, pack = Path(sys.argv[4]), sys.argv[5] == "pack"
+    stops = {int(step): kind for step, kind in json.loads(sys.argv[6]).items()}
+    if count > 1:
+        jax.distributed.initialize(f"127.0.0.1:{port}", count, rank)
+    jax.config.update("jax_compilation_cache_dir", str(folder / "jax_cache"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    register()
+    run(folder / "stopped", pack, stops)
+    run(folder / "straight", pack, {})
+
+
+if __name__ == "__main__":
+    main()
