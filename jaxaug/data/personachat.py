@@ -1,0 +1,341 @@
+"""Persona-Chat as prepared for ConvAI2: dialogues of two people with a persona each.
+
+The text format is that of ParlAI. A line is a number, a space and one of
+
+    your persona: i have two dogs.
+    partner's persona: i like to remodel homes.
+    what the partner says <tab> what is answered [<tab> <tab> candidate|candidate|...]
+
+and number 1 begins a dialogue. Files are called `<split>_<side>_<wording>.txt`, or with
+`_no_cands` before the ending; side says whose persona is given (`self`, `other`, `both`,
+`none`), wording whether it is the original or the one revised by people.
+"""
+
+import functools
+import hashlib
+import io
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sentencepiece
+from absl import logging
+from etils import epath
+
+from jaxaug.data import folders
+from jaxaug.data.files import PathLike, read_text, shown
+from jaxaug.errors import UserError
+
+DATA_DIR_VARIABLE = "JAXAUG_PERSONACHAT_DIR"
+SPLITS_VARIABLE = "JAXAUG_PERSONACHAT_SPLITS"
+DEFAULT_DIR = "data/personachat"  # where `jaxaug data fetch personachat` puts it
+
+SIDES = ("self", "other", "both", "none")
+WORDINGS = ("original", "revised")
+# Names of the splits in SeqIO and in the names of the files.
+SPLITS = {"train": "train", "validation": "valid"}
+# The last digits of the dialogues' numbers that make up a split of `valid`.
+_SPLITS_OF_VALID = {"train": "01234567", "validation": "8", "test": "9"}
+OFFICIAL, OF_VALID = "official", "valid"
+
+MARKERS = ("[persona]", "[partner_persona]", "[partner]", "[self]")
+"""What the text format of `jaxaug.formats.persona` writes; each is one piece."""
+
+_LINE = re.compile(r"([0-9]+) (.*)", re.DOTALL)
+_PERSONAS = ("your persona: ", "partner's persona: ")
+_FIX = "Correct the file, or get it again with `jaxaug data fetch personachat`."
+_VOCABULARY_VERSION = 1  # Part of the file name: raise it when the rules change.
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the partner says and what is answered."""
+
+    partner: str
+    response: str
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """One dialogue of a file; `dialogue_id` is the same for every side and wording."""
+
+    dialogue_id: str
+    persona: tuple[str, ...]
+    partner_persona: tuple[str, ...]
+    turns: tuple[Turn, ...]
+
+
+def read_file(path: PathLike, name: str = "") -> list[Dialogue]:
+    """The dialogues of a file.
+
+    Args:
+      path: the file, local or gs://.
+      name: begins the ids of the dialogues: `<name>_00000`, `<name>_00001`, ...
+
+    Raises:
+      UserError: the file is missing, empty or breaks the format; the message has the
+        number and the text of the line.
+    """
+    dialogues: list[Dialogue] = []
+    persona: tuple[list[str], list[str]] = ([], [])
+    turns: list[Turn] = []
+    expected = 1
+
+    def finish(line: int) -> None:
+        if not turns:
+            raise UserError(
+                f"{path}: line {line}: a dialogue ends here that has no utterance, "
+                f"only a persona. {_FIX}"
+            )
+        dialogue_id = f"{name}_{len(dialogues):05}" if name else f"{len(dialogues):05}"
+        dialogues.append(
+            Dialogue(dialogue_id, tuple(persona[0]), tuple(persona[1]), tuple(turns))
+        )
+
+    lines = read_text(path, _FIX).rstrip("\n").split("\n")
+    for line_number, line in enumerate(lines, 1):
+        number, text = _numbered(line.rstrip("\r"), f"{path}: line {line_number}")
+        if number == 1 and line_number > 1:
+            finish(line_number - 1)
+            persona, turns, expected = ([], []), [], 1
+        if number != expected:
+            raise UserError(
+                f"{path}: line {line_number} has number {number}, expected {expected} "
+                f"or 1: lines of a dialogue are numbered in order. {_FIX}"
+            )
+        expected += 1
+        who = _persona_of(text)
+        if who is None:
+            turns.append(_turn(text, f"{path}: line {line_number}"))
+        elif turns:
+            raise UserError(
+                f"{path}: line {line_number}: a persona after the first utterance "
+                f"({shown(text)}); personas come first. {_FIX}"
+            )
+        else:
+            persona[who].append(text[len(_PERSONAS[who]) :].strip())
+    finish(len(lines))
+    return dialogues
+
+
+def _numbered(line: str, where: str) -> tuple[int, str]:
+    match = _LINE.fullmatch(line)
+    if match is None:
+        raise UserError(
+            f"{where}: {shown(line)} does not begin with a number and a space. {_FIX}"
+        )
+    return int(match[1]), match[2]
+
+
+def _persona_of(text: str) -> int | None:
+    for who, prefix in enumerate(_PERSONAS):
+        if text.startswith(prefix):
+            return who
+    return None
+
+
+def _turn(text: str, where: str) -> Turn:
+    columns = text.split("\t")
+    if len(columns) < 2 or not columns[1].strip():
+        raise UserError(
+            f"{where}: {shown(text)} has no answer: expected an utterance, a tab and "
+            f"the answer, or a persona. {_FIX}"
+        )
+    # The third column is a reward, which is empty here.
+    candidates = columns[3].split("|") if len(columns) > 3 else []
+    return Turn(
+        columns[0].strip(),
+        columns[1].strip(),
+        tuple(one.strip() for one in candidates),
+    )
+
+
+def data_dir() -> epath.Path:
+    """`$JAXAUG_PERSONACHAT_DIR`, else `data/personachat`; need not exist."""
+    return epath.Path(os.environ.get(DATA_DIR_VARIABLE) or DEFAULT_DIR).expanduser()
+
+
+def split_names() -> tuple[str, ...]:
+    """The splits that tasks have: train and validation, or those of `splits_of`."""
+    return tuple(SPLITS if splits_of() == OFFICIAL else _SPLITS_OF_VALID)
+
+
+def splits_of() -> str:
+    """`$JAXAUG_PERSONACHAT_SPLITS`: "official" (the default) or "valid".
+
+    The test set of ConvAI2 was never published: the field trains on the `train` files
+    and reports on the `valid` files. "valid" makes train, validation and test splits
+    (8:1:1 by the last digit of a dialogue's number) out of the `valid` files, for
+    trying things where there are no others; the splits share personas.
+
+    Raises:
+      UserError: it is something else.
+    """
+    value = os.environ.get(SPLITS_VARIABLE) or OFFICIAL
+    if value not in (OFFICIAL, OF_VALID):
+        raise UserError(
+            f"${SPLITS_VARIABLE}={value}: use {OFFICIAL!r} for the files as they are, "
+            f"or {OF_VALID!r} to make all splits out of the validation dialogues."
+        )
+    return value
+
+
+def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Path:
+    """The file of a split (`train` or `valid`), without candidates if it is there.
+
+    Raises:
+      UserError: an argument is none of the known words, or there is no such file.
+    """
+    known = {"split": ("train", "valid"), "side": SIDES, "wording": WORDINGS}
+    for (name, words), value in zip(known.items(), (split, side, wording), strict=True):
+        if value not in words:
+            raise UserError(
+                f"Persona-Chat {name} {value!r}: use one of {', '.join(words)}."
+            )
+    stem = f"{split}_{side}_{wording}"
+    paths = [epath.Path(folder) / f"{stem}{end}.txt" for end in ("_no_cands", "")]
+    for path in paths:
+        if path.exists():
+            return path
+    raise UserError(
+        f"Persona-Chat: {paths[0]} is missing, and so is {paths[1].name}. Get them with "
+        f"`jaxaug data fetch personachat`, or name their folder with "
+        f"${DATA_DIR_VARIABLE}. Where there are only validation files, "
+        f"{SPLITS_VARIABLE}={OF_VALID} makes all splits out of them."
+    )
+
+
+def read(
+    split: str,
+    side: str = "self",
+    wording: str = "original",
+    folder: PathLike | None = None,
+) -> list[Dialogue]:
+    """The dialogues of a split, by its name in SeqIO.
+
+    Args:
+      split: one of `split_names()`.
+      side: one of `SIDES`.
+      wording: one of `WORDINGS`.
+      folder: None is `data_dir()`.
+
+    Raises:
+      UserError: there is no such split or file, or a file breaks the format.
+    """
+    if split not in split_names():
+        raise UserError(
+            f"Persona-Chat has no split {split!r}; there are "
+            f"{', '.join(split_names())} (see ${SPLITS_VARIABLE})."
+        )
+    of_valid = splits_of() == OF_VALID
+    file_split = "valid" if of_valid else SPLITS[split]
+    path = find_file(folder or data_dir(), file_split, side, wording)
+    dialogues = read_file(path, file_split)
+    if not of_valid:
+        return dialogues
+    chosen = [
+        dialogue
+        for dialogue in dialogues
+        if dialogue.dialogue_id[-1] in _SPLITS_OF_VALID[split]
+    ]
+    _warn_of_valid(str(path), split, len(chosen), len(dialogues))
+    if not chosen:
+        raise UserError(
+            f"{path}: {len(dialogues)} dialogues are too few to make a {split} split of "
+            "them; 10 are enough."
+        )
+    return chosen
+
+
+@functools.cache
+def _warn_of_valid(path: str, split: str, chosen: int, total: int) -> None:
+    """Once a process: several tasks read the same file."""
+    logging.warning(
+        "%s: split %r is %d of the %d validation dialogues ($%s=%s); figures cannot be "
+        "compared with published ones.",
+        path,
+        split,
+        chosen,
+        total,
+        SPLITS_VARIABLE,
+        OF_VALID,
+    )
+
+
+def traits(dialogues: Sequence[Dialogue]) -> list[str]:
+    """Every different trait of the personas, in order of appearance."""
+    found: dict[str, None] = {}
+    for dialogue in dialogues:
+        found.update(dict.fromkeys(dialogue.persona + dialogue.partner_persona))
+    return list(found)
+
+
+def vocabulary_file(size: int = 8000, folder: PathLike | None = None) -> str:
+    """A SentencePiece model of the training split, trained at its first use.
+
+    For models that start from nothing: pieces of words (unigram), lower-cased, with
+    bytes for characters that the data lack, and one piece for each of `MARKERS`. The
+    name of the file holds a hash of what it was made of, as for
+    `jaxaug.data.vocabulary.train_words`.
+
+    Args:
+      size: number of pieces at most.
+      folder: None is `data_dir()`.
+
+    Raises:
+      UserError: the training split is not there.
+    """
+    texts = sorted(set(_texts(read("train", "self", "original", folder))))
+    digest = hashlib.blake2b(
+        repr((_VOCABULARY_VERSION, size, MARKERS, texts)).encode(), digest_size=12
+    )
+    name = f"personachat-{digest.hexdigest()}.model"
+    target = folders.cache_dir() / "vocabularies" / name
+    if not target.exists():
+        logging.info("building the vocabulary %s", target)
+        _publish(target, _train(texts, size))
+    return str(target)
+
+
+def _texts(dialogues: Sequence[Dialogue]) -> Iterator[str]:
+    for dialogue in dialogues:
+        yield from dialogue.persona + dialogue.partner_persona
+        for turn in dialogue.turns:
+            yield turn.partner
+            yield turn.response
+
+
+def _train(texts: Sequence[str], size: int) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=model,
+        model_type="unigram",
+        vocab_size=size,
+        hard_vocab_limit=False,
+        character_coverage=1.0,
+        byte_fallback=True,
+        user_defined_symbols=list(MARKERS),
+        normalization_rule_name="nmt_nfkc_cf",
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        num_threads=1,
+        minloglevel=2,
+    )
+    return model.getvalue()
+
+
+def _publish(target: epath.Path, data: bytes) -> None:
+    """Writes under a temporary name, then renames: several processes may do it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,265 @@
+"""Persona-Chat tasks: persona and dialogue so far -> the next response.
+
+- `personachat_{self,other}_{original,revised}`: the files of ConvAI2;
+- `personachat_<method>_level<c>`: the train split of `personachat_self_original` with
+  the traits of the persona reworded; methods and levels are those of
+  `jaxaug.data.persona_levels` (`pcc`, `eda`, `rt`);
+- mixtures of `personachat_self_original` (a fifth of the examples) and, at equal rates,
+  `personachat_flatten`: all levels of `pcc` at once; `personachat_official`: the
+  personas revised by people; `personachat_rt`: round-trip translation;
+- the same with `personachat_turns_` in front, written for models of plain turns such as
+  DialoGPT (see `jaxaug.formats.persona`).
+
+A curriculum mixes the levels with `jaxaug.curriculum.mixture.level_mixture`. Where the
+files lie, and which dialogues make up the splits, is said by the variables of
+`jaxaug.data.personachat`. Registration reads no data.
+"""
+
+import functools
+import itertools
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import seqio
+import tensorflow as tf
+from absl import logging
+
+from jaxaug.data import persona_levels, personachat
+from jaxaug.formats import persona
+from jaxaug.metrics import text as scores_of_text
+from tasks import vocabulary
+
+ORIGINAL_FRACTION = 0.2
+_PREFIXES = {"personachat_": "marked", "personachat_turns_": "turns"}
+_FIELDS = ("persona", "history", "targets", "dialogue_id")
+_SAMPLE = 1000  # examples whose lengths are looked at before training
+
+
+def register() -> None:
+    """Adds every task and mixture to SeqIO's registries.
+
+    Raises:
+      UserError: a variable is set to something that it cannot be.
+    """
+    for prefix, style in _PREFIXES.items():
+        options = persona.PersonaOptions(style=style)
+        for side, wording in itertools.product(("self", "other"), personachat.WORDINGS):
+            source = functools.partial(_plain, side, wording)
+            _add(
+                f"{prefix}{side}_{wording}", personachat.split_names(), source, options
+            )
+        levels = {}
+        for method in persona_levels.METHODS:
+            levels[method] = [
+                f"{prefix}{method}_level{level}"
+                for level in range(1, persona_levels.number_of_levels(method) + 1)
+            ]
+            for level, name in enumerate(levels[method], 1):
+                source = functools.partial(
+                    _reworded, method, level, zlib.crc32(name.encode())
+                )
+                _add(name, ("train",), source, options)
+        original = f"{prefix}self_original"
+        for mixture, others in {
+            "flatten": levels["pcc"],
+            "official": [f"{prefix}self_revised"],
+            "rt": levels["rt"],
+        }.items():
+            rate = (1 - ORIGINAL_FRACTION) / len(others)
+            rates = [(original, ORIGINAL_FRACTION), *((name, rate) for name in others)]
+            seqio.MixtureRegistry.add(f"{prefix}{mixture}", rates)
+
+
+class PersonaTask(seqio.Task):
+    """A task that logs what its lengths cut off when a stream is made."""
+
+    def get_dataset(  # type: ignore[override]
+        self,
+        sequence_length: Mapping[str, int] | None = None,
+        split: str = "train",
+        **kwargs,
+    ) -> tf.data.Dataset:
+        """See `seqio.Task.get_dataset`."""
+        if sequence_length:
+            _report(self, split, tuple(sorted(sequence_length.items())))
+        # A cache in memory would be written into every checkpoint of the iterator.
+        kwargs["try_in_mem_cache"] = False
+        return super().get_dataset(sequence_length, split, **kwargs)
+
+
+@functools.cache
+def _report(
+    task: PersonaTask, split: str, sequence_length: tuple[tuple[str, int], ...]
+) -> None:
+    """Once a process: the same split may be opened for each evaluation."""
+    source = task.source.get_dataset(split, shuffle=False).take(_SAMPLE)
+    words = task.output_features["inputs"].vocabulary
+
+    def tokens(example: Mapping[str, bytes], *fields: str) -> int:
+        """With the end of sequence that every line is given, the last one too."""
+        lines = [line for name in fields for line in example[name].decode().split("\n")]
+        joints = len(fields) - 1  # between fields there is none
+        return sum(len(words.encode(line)) + 1 for line in lines) - joints
+
+    limits = dict(sequence_length)
+    cut = dict.fromkeys(limits, 0)
+    total = 0
+    for example in source.as_numpy_iterator():
+        total += 1
+        lengths = {
+            "inputs": tokens(example, "persona", "history"),
+            "targets": tokens(example, "targets"),
+        }
+        for name, limit in limits.items():
+            cut[name] += lengths[name] > limit
+    logging.log(
+        logging.WARNING if any(cut.values()) else logging.INFO,
+        "%s %s: of the first %d examples, %d lose their oldest utterances (inputs of %s "
+        "tokens) and %d the end of their response (targets of %s tokens)",
+        task.name,
+        split,
+        total,
+        cut.get("inputs", 0),
+        limits.get("inputs"),
+        cut.get("targets", 0),
+        limits.get("targets"),
+    )
+
+
+def _add(
+    name: str, splits: Sequence[str], source: Any, options: persona.PersonaOptions
+) -> None:
+    words = vocabulary.default_vocabulary()
+    task = PersonaTask(
+        name,
+        source=seqio.FunctionDataSource(
+            functools.partial(_dataset, name, source, options), splits=splits
+        ),
+        output_features={
+            "inputs": seqio.Feature(words, add_eos=True),
+            "targets": seqio.Feature(words, add_eos=True),
+        },
+        preprocessors=[encode, seqio.preprocessors.append_eos_after_trim],
+        postprocess_fn=postprocess,
+        metric_fns=[responses, likelihoods],
+    )
+    seqio.TaskRegistry.add_provider(name, task)
+
+
+Source = tuple[list[personachat.Dialogue], persona.Rewording | None]
+
+
+def _plain(side: str, wording: str, split: str) -> Source:
+    return personachat.read(split, side, wording), None
+
+
+def _reworded(method: str, level: int, seed: int, split: str) -> Source:
+    dialogues = personachat.read(split)
+    table = _table(method, split, personachat.data_dir())
+
+    def reword(dialogue: personachat.Dialogue, turn: int) -> tuple[str, ...]:
+        return persona_levels.reworded(table, dialogue, turn, level, seed)
+
+    return dialogues, reword
+
+
+@functools.lru_cache(maxsize=len(persona_levels.METHODS))
+def _table(method: str, split: str, data_dir: Any) -> persona_levels.Table:
+    """Shared by the levels of a method; `data_dir` is there for the cache alone."""
+    del data_dir
+    return persona_levels.table(method, personachat.traits(personachat.read(split)))
+
+
+def _dataset(
+    name: str,
+    source: Any,
+    options: persona.PersonaOptions,
+    split: str,
+    shuffle_files: bool = False,
+    seed: int | None = None,
+) -> tf.data.Dataset:
+    dialogues, reword = source(split)
+    found = [
+        example
+        for dialogue in dialogues
+        for example in persona.examples(dialogue, options, reword)
+    ]
+    if shuffle_files:
+        # The tasks of a mixture get one seed, and should not show the same dialogue in
+        # all wordings at the same time.
+        own = None if seed is None else (seed, zlib.crc32(name.encode()))
+        found = [found[i] for i in np.random.default_rng(own).permutation(len(found))]
+    columns: dict[str, Any] = {
+        field: [getattr(example, field) for example in found] for field in _FIELDS
+    }
+    columns["inputs"] = [example.inputs for example in found]
+    columns["turn"] = np.array([example.turn for example in found], np.int32)
+    return tf.data.Dataset.from_tensor_slices(columns)
+
+
+def encode(
+    dataset: tf.data.Dataset,
+    output_features: Mapping[str, seqio.Feature],
+    sequence_length: Mapping[str, int] | None = None,
+) -> tf.data.Dataset:
+    """Text to ids; an input that is too long loses its oldest utterances first.
+
+    The persona stays whole unless it alone takes more than half of the room; then it
+    keeps its beginning. A line break becomes the end of sequence. The texts are kept
+    as `inputs_pretokenized` and `targets_pretokenized`.
+    """
+    words = output_features["inputs"].vocabulary
+    limit = (sequence_length or {}).get("inputs")
+    room = None if limit is None else limit - int(output_features["inputs"].add_eos)
+
+    def ids(text: tf.Tensor) -> tf.Tensor:
+        lines = words.encode_tf(tf.strings.split(text, "\n"))
+        ends = tf.fill([lines.nrows(), 1], tf.cast(words.eos_id, lines.dtype))
+        return tf.cast(tf.concat([lines, ends], axis=1).flat_values[:-1], tf.int32)
+
+    def convert(example: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
+        first, rest = ids(example["persona"]), ids(example["history"])
+        if room is not None:
+            kept = tf.maximum(room - tf.size(rest), room // 2)
+            first = first[: tf.maximum(kept, 0)]
+            rest = rest[tf.maximum(tf.size(rest) - room + tf.size(first), 0) :]
+        return {
+            "inputs": tf.concat([first, rest], axis=0),
+            "targets": ids(example["targets"]),
+            "inputs_pretokenized": example["inputs"],
+            "targets_pretokenized": example["targets"],
+            "dialogue_id": example["dialogue_id"],
+            "turn": example["turn"],
+        }
+
+    return dataset.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def postprocess(
+    text: str, example: Mapping[str, Any], is_target: bool = False
+) -> dict[str, Any]:
+    """The response as text; of a target also the number of tokens that are scored."""
+    found: dict[str, Any] = {"text": persona.parse(text)}
+    if is_target:
+        found["tokens"] = len(example["targets"])
+    return found
+
+
+def responses(
+    targets: Sequence[Mapping[str, Any]], predictions: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """The SeqIO metric_fn over generated text: `jaxaug.metrics.text`, in percent."""
+    return scores_of_text.response_scores(
+        [one["text"] for one in predictions], [one["text"] for one in targets]
+    )
+
+
+def likelihoods(
+    targets: Sequence[Mapping[str, Any]], scores: Sequence[float]
+) -> dict[str, float]:
+    """The SeqIO metric_fn over likelihoods: perplexities of the references."""
+    return scores_of_text.perplexities(
+        scores, [one["tokens"] for one in targets], [one["text"] for one in targets]
+    )
