@@ -1,0 +1,53 @@
+"""PCC with paraphrases of one's own: samplers, and the filter left out.
+
+The files of levels are made of the few-shot sentences of all seeds:
+
+    C="--config configs/fewshot/samplers.py --data_dir data"
+    jaxaug fewshot $C --texts data/levels/huff.txt
+    M="--in data/levels/huff.txt --model smollm2"
+    jaxaug levels $M --out data/levels/huff_mixed.jsonl
+    jaxaug levels $M --out data/levels/huff_bottom_k.jsonl --bottom_share 1
+    jaxaug levels $M --out data/levels/huff_top_k_top_p.jsonl --bottom_share 0
+    jaxaug levels $M --out data/levels/huff_unfiltered.jsonl --beta -1
+    jaxaug fewshot $C
+
+A row whose file is missing says so. 2,050 sentences with 60 candidates each: for a GPU.
+"""
+
+import ml_collections
+
+FILES = {
+    "bottom-k and top-k + top-p": "mixed",
+    "bottom-k": "bottom_k",
+    "top-k + top-p": "top_k_top_p",
+    "no filter": "unfiltered",
+}
+
+
+def get_config() -> ml_collections.ConfigDict:
+    config = ml_collections.ConfigDict()
+    config.dataset = "fewshot/huff"
+    config.per_label = 10
+    config.seeds = (0, 1, 2, 3, 4)
+    config.encoder = "static:minilm"
+    config.triplet = {"learning_rate": 5e-4}
+    released = pcc("as released", "released", "pcc/aug_huff_train_s{seed}*.txt")
+    config.methods = (
+        released,
+        *(pcc(name, "levels", f"levels/huff_{f}.jsonl") for name, f in FILES.items()),
+    )
+    config.tables = (
+        {
+            "title": "PCC cyclic on HuffPost, equal numbers of updates",
+            "rows": tuple(method["name"] for method in config.methods),
+            "reference": "as released",
+        },
+    )
+    config.out = "runs/fewshot/samplers"
+    return config
+
+
+def pcc(name: str, source: str, path: str) -> dict:
+    """Paraphrases of some file in a cyclic curriculum."""
+    fields = {"schedule": "cyclic", "optional": source == "levels"}
+    return {"name": name, "source": source, "path": path, **fields}

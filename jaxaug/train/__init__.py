@@ -1,0 +1,1 @@
+"""The small trainers that T5X does not cover."""

@@ -1,0 +1,80 @@
+"""Frozen encodings of sentences, which the triplet network reads."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from jaxaug.errors import UserError
+from jaxaug.models.scorers import encoder as encoders
+from jaxaug.models.scorers.pairs import Similarity
+from jaxaug.models.scorers.store import Store
+
+Encode = Callable[[Sequence[str]], Float[np.ndarray, "texts width"]]
+
+STATIC = "static:"
+_TABLE = ("embeddings", "token_embedder", "embedding")
+
+
+def find(name: str) -> Encode:
+    """An encoding by name.
+
+    Args:
+      name: an encoder of `jaxaug models list` or its folder, for pooled embeddings of
+        unit length, which are kept in the cache folder; with `static:` before it, for
+        the mean of the rows of its table of words.
+
+    Raises:
+      UserError: no such model on this machine, or it has no table of words.
+    """
+    encoder = encoders.load(name.removeprefix(STATIC))
+    if name.startswith(STATIC):
+        return functools.partial(static, encoder)
+    return Similarity(encoder, Store()).embed
+
+
+def static(
+    encoder: encoders.Encoder, texts: Sequence[str]
+) -> Float[np.ndarray, "texts width"]:
+    """Mean of the word embeddings of each text, special tokens left out.
+
+    A text without a token is the zero vector.
+
+    Raises:
+      UserError: the encoder is not of the BERT family.
+    """
+    table = _table(encoder)
+    vectors = np.zeros((len(texts), table.shape[1]), np.float32)
+    for row, tokens in enumerate(encoder.tokenizer.encode_batch(texts)):
+        if tokens:
+            vectors[row] = table[tokens].mean(axis=0)
+    return vectors
+
+
+def _table(encoder: encoders.Encoder) -> Float[np.ndarray, "words width"]:
+    node: Any = encoder.params
+    for key in _TABLE:
+        node = node.get(key) if isinstance(node, dict) else None
+        if node is None:
+            raise UserError(
+                f"{STATIC}{encoder.name}: has no table of words at {'/'.join(_TABLE)}. "
+                "Name an encoder of the BERT family, such as minilm."
+            )
+    return np.asarray(jax.device_get(node), np.float32)
+
+
+def scale(vectors: Float[np.ndarray, "n width"], norm: float) -> float:
+    """The factor that gives these vectors that norm on average.
+
+    Raises:
+      UserError: all of them are zero.
+    """
+    mean = float(np.linalg.norm(vectors, axis=1).mean())
+    if not mean > 0:
+        raise UserError(
+            "the encodings of all few-shot sentences are zero. Use another encoder."
+        )
+    return norm / mean

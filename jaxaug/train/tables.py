@@ -1,0 +1,185 @@
+"""Tables of a few-shot experiment: mean and deviation over seeds, paired differences."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+from jaxaug.curriculum.schedule import Schedule
+from jaxaug.train.config import Table
+
+LEGEND = (
+    "Accuracy in per cent after the last update, mean ± sample standard deviation over "
+    "the seeds. Difference: of each seed's two accuracies, and in how many seeds it is "
+    "above 0. In brackets: 95 % confidence interval of its mean (Student's t)."
+)
+_CONFIDENCE = 0.95
+
+
+class Point(NamedTuple):
+    """A point of the learning curves; arrays have one value for each seed.
+
+    Attributes:
+      updates: made before.
+      accuracy: on the test set, 0 to 1.
+      loss: mean since the point before.
+      active: mean share of triplets with a loss, since the point before.
+    """
+
+    updates: int
+    accuracy: Float[np.ndarray, " seeds"]
+    loss: Float[np.ndarray, " seeds"]
+    active: Float[np.ndarray, " seeds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a method has reached.
+
+    Attributes:
+      name: of the method.
+      schedule: of its levels.
+      curve: its last point is the result; the others are never chosen from.
+    """
+
+    name: str
+    schedule: Schedule
+    curve: tuple[Point, ...]
+
+    @property
+    def accuracy(self) -> Float[np.ndarray, " seeds"]:
+        """After the last update."""
+        return self.curve[-1].accuracy
+
+
+class Difference(NamedTuple):
+    """Of two methods over the same seeds.
+
+    Attributes:
+      mean: of the differences of the seeds.
+      deviation: their sample standard deviation; NaN for one seed.
+      half_width: of the 95 % confidence interval of the mean; NaN for one seed.
+      wins: seeds in which it is above 0.
+    """
+
+    mean: float
+    deviation: float
+    half_width: float
+    wins: int
+
+
+def difference(
+    ours: Float[np.ndarray, " seeds"], theirs: Float[np.ndarray, " seeds"]
+) -> Difference:
+    """Ours minus theirs, seed by seed."""
+    values = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
+    number = len(values)
+    spread = float(values.std(ddof=1)) if number > 1 else math.nan
+    quantile = float(stats.t.ppf((1 + _CONFIDENCE) / 2, max(number - 1, 1)))
+    half = quantile * spread / number**0.5
+    return Difference(float(values.mean()), spread, half, int((values > 0).sum()))
+
+
+def text_table(
+    table: Table, results: Mapping[str, Result], missing: Mapping[str, str]
+) -> str:
+    """A table for people, per cent.
+
+    Args:
+      table: its rows and their reference.
+      results: by name.
+      missing: why a row is empty, by name.
+    """
+    reference = results.get(table.reference)
+    rows = [["", "updates", "accuracy", f"- {table.reference}", "", ""]]
+    for name in table.rows:
+        if name not in results:
+            rows.append([name, "", "not run", "", "", ""])
+            continue
+        result = results[name]
+        cells = [name, str(result.schedule.steps), _spread(result.accuracy)]
+        if reference is None or name == table.reference:
+            rows.append([*cells, "", "", ""])
+            continue
+        found = difference(result.accuracy, reference.accuracy)
+        low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
+        rows.append(
+            [
+                *cells,
+                f"{100 * found.mean:+.1f} ± {100 * found.deviation:.1f}",
+                f"{found.wins}/{len(result.accuracy)}",
+                f"[{low:+.1f}, {high:+.1f}]",
+            ]
+        )
+    notes = [f"{name}: {missing[name]}" for name in table.rows if name in missing]
+    return "\n".join([table.title, _aligned(rows), *notes])
+
+
+def _spread(values: Float[np.ndarray, " seeds"]) -> str:
+    if len(values) == 1:
+        return f"{100 * values[0]:.1f}"
+    return f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def csv_table(
+    tables: Sequence[Table], results: Mapping[str, Result], seeds: Sequence[int]
+) -> str:
+    """The tables for programs: fractions at full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [f"seed{seed}" for seed in seeds]
+    columns = ["mean", "std", "reference", "diff", "diff_std", "diff_ci95", "wins"]
+    writer.writerow(["table", "method", "updates", *names, *columns])
+    for table in tables:
+        reference = results.get(table.reference)
+        for name in table.rows:
+            if name not in results:
+                continue
+            values = np.asarray(results[name].accuracy, np.float64)
+            spread = values.std(ddof=1) if len(values) > 1 else math.nan
+            cells = [*values.tolist(), float(values.mean()), float(spread)]
+            row = [
+                table.title,
+                name,
+                results[name].schedule.steps,
+                *map(_number, cells),
+            ]
+            if reference is not None:
+                found = difference(values, reference.accuracy)
+                row += [table.reference, *map(_number, found[:3]), found.wins]
+            writer.writerow(row)
+    return text.getvalue()
+
+
+def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
+    """Every point of the learning curves, one line for each seed."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", "seed", "updates", "accuracy", "loss", "active"])
+    for name, result in results.items():
+        for point in result.curve:
+            for place, seed in enumerate(seeds):
+                figures = (point.accuracy, point.loss, point.active)
+                cells = [_number(float(values[place])) for values in figures]
+                writer.writerow([name, seed, point.updates, *cells])
+    return text.getvalue()
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else repr(float(value))
