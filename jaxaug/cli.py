@@ -157,6 +157,101 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--out", required=True, help="JSON lines to write")
 
 
+def _add_augment(verbs: argparse._SubParsersAction) -> None:
+    parser = _verb(
+        verbs,
+        "augment",
+        "jaxaug.augment.run:run",
+        "schema -> ranked paraphrases -> variant folders; the same command goes on "
+        "after a stop",
+    )
+    _data_dir(parser)
+    parser.add_argument(
+        "--config",
+        help="a file of configs/augment; FILE.py:TEXT hands TEXT to its get_config",
+    )
+    parser.add_argument("--out", help="variants folder to write")
+    group = parser.add_subparsers(metavar="COMMAND")
+    explain = _verb(
+        group,
+        "explain",
+        "jaxaug.augment.run:run_explain",
+        "the tree of one description of a finished run",
+    )
+    explain.add_argument("id", metavar="ID", help="such as train/3/slot/5")
+    explain.add_argument("--out", required=True, help="folder of the run")
+    explain.add_argument("--image", help=".svg or .png to write")
+
+
+def _add_fewshot(verbs: argparse._SubParsersAction) -> None:
+    parser = _verb(
+        verbs,
+        "fewshot",
+        "jaxaug.train.fewshot:run",
+        "few-shot text classification: every method of a table, for several seeds",
+    )
+    parser.add_argument("--config", required=True, help="a file of configs/fewshot")
+    parser.add_argument(
+        "--data_dir", help="folder with fewshot/ and pcc/ (default: that of the config)"
+    )
+    parser.add_argument(
+        "--encoder", help="an encoder of `jaxaug models list`, or static:NAME"
+    )
+    parser.add_argument("--out", help="folder to write (default: that of the config)")
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--dry_run", action="store_true", help="print the schedules and stop"
+    )
+    group.add_argument(
+        "--texts", help="write the few-shot sentences there, one a line, and stop"
+    )
+
+
+def _add_levels(verbs: argparse._SubParsersAction) -> None:
+    parser = _verb(
+        verbs,
+        "levels",
+        "jaxaug.curriculum.generate:run",
+        "paraphrases of the lines of a file by level of difficulty; the same command "
+        "goes on after a stop",
+    )
+    parser.add_argument(
+        "--in", dest="input", required=True, help="UTF-8 text, one text a line"
+    )
+    parser.add_argument(
+        "--out", required=True, help="JSON lines to write: a text and its levels"
+    )
+    parser.add_argument(
+        "--model", required=True, help="that paraphrases: as of `jaxaug paraphrase`"
+    )
+    parser.add_argument("--prompt", help="as of `jaxaug paraphrase`")
+    for name, default, text in (
+        ("candidates", 60, "outputs of each text"),
+        ("bottom_share", 0.5, "share of the candidates that bottom-k gives"),
+        ("bottom_k", 2, "tokens that bottom-k removes"),
+        ("bottom_steps", 1, "steps in which it does so"),
+        ("top_k", 120, "of the other candidates, and after those steps"),
+        ("top_p", 0.95, "likewise"),
+        ("max_length", 48, "tokens of a candidate"),
+        ("beta", 0.5, "least similarity of what is not implied"),
+        ("keep", 20, "paraphrases of a text, at most"),
+        ("levels", 5, "levels of difficulty"),
+        ("seed", 0, "of everything that is random"),
+        ("shard_size", 16, "texts that a stop loses at most"),
+    ):
+        kind = type(default)
+        parser.add_argument(f"--{name}", type=kind, default=default, help=text)
+    parser.add_argument(
+        "--similarity",
+        default="minilm",
+        help="encoder of sentences, or bleurt-20 as in the paper",
+    )
+    parser.add_argument(
+        "--implication",
+        help="model of entailment, such as roberta-mi (default: none, similarity alone)",
+    )
+
+
 def _add_models(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("models", help="list and fetch named models")
     group = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -227,8 +322,11 @@ def build_parser() -> argparse.ArgumentParser:
     _add_format(verbs)
     _add_evaluate(verbs)
     _add_paraphrase(verbs)
+    _add_levels(verbs)
+    _add_fewshot(verbs)
     _add_models(verbs)
     _add_convert(verbs)
+    _add_augment(verbs)
     report = _verb(
         verbs, "report", "jaxaug.metrics.report:run", "tabulate finished runs"
     )

@@ -19,9 +19,12 @@ _VERBS = [
     ("evaluate", "sgd"),
     ("evaluate", "sgdx"),
     ("paraphrase",),
+    ("levels",),
+    ("fewshot",),
     ("models", "list"),
     ("models", "fetch"),
     ("convert",),
+    ("augment", "explain"),
     ("report",),
 ]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")
