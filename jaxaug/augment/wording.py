@@ -77,7 +77,7 @@ def keeps_command(source: str, candidates: Sequence[str]) -> list[bool]:
 
 
 def _tells(texts: Sequence[str]) -> list[bool]:
-    documents = nlp.analyse([f"please {text}" for text in texts])
+    documents = nlp.analyse([f"Please {text}" for text in texts])
     return [
         bool(_ORDER.match(text))
         or (len(document.tokens) > 1 and document.tokens[1].tag in _COMMANDS)

@@ -227,7 +227,7 @@ class Trainer:
             params = self._network.init(key, example, False)["params"]
             return State(params, self._optimizer.init(params))
 
-        return jax.vmap(one)(_keys(seeds, 0))
+        return jax.jit(jax.vmap(one))(_keys(seeds, 0))
 
     def train(
         self,

@@ -18,8 +18,8 @@ def test_how():
 
 
 def test_commands_stay_commands():
-    candidates = ["The car you rent", "Get a car", "Adding a car", "car rental find"]
-    found = wording.keeps_command("Rent a car", candidates)
+    candidates = ["car you rent", "get a car", "adding a car", "car rental find"]
+    found = wording.keeps_command("rent a car", candidates)
     assert found == [False, True, False, False]
     candidates = ["Book of a flight", "Reserve a seat on a plane"]
     assert wording.keeps_command("Book a flight", candidates) == [False, True]

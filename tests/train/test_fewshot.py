@@ -26,7 +26,7 @@ def get_config():
         "methods": (
             {"name": "none", "steps_per_level": 4},
             {"name": "levels", "source": "levels", "path": "levels.jsonl",
-             "schedule": "cyclic", "steps_per_level": 4, "candidates": 2},
+             "schedule": "cyclic", "steps_per_level": 4},
             {"name": "other", "source": "levels", "path": "none.jsonl",
              "optional": True},
         ),

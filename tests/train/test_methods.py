@@ -9,6 +9,7 @@ from jaxaug.errors import UserError
 from jaxaug.formats.classify import Sentence
 from jaxaug.train import methods
 from jaxaug.train.methods import Method
+from jaxaug.train.triplet import Settings
 
 DRAWN = [
     Sentence("a ", "1"),
@@ -63,6 +64,13 @@ def test_augmentation_without_a_curriculum():
     found = released(steps_per_level=10).schedule_of(4)
     assert found.steps == 60 and found.weights == ((0.2, 0.2, 0.2, 0.2, 0.2),)
     assert released(steps_per_level=10, cycles=2).schedule_of(4).steps == 120
+
+
+def test_settings_of_a_method():
+    common = Settings(learning_rate=1.0)
+    assert Method("m").settings(common) is common
+    found = Method("m", candidates=4).settings(common)
+    assert found == Settings(learning_rate=1.0, candidates=4)
 
 
 @pytest.mark.parametrize("name", methods.SCHEDULES)
