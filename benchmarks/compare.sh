@@ -1,25 +1,28 @@
 #!/usr/bin/env bash
-# Trains with and without schema-variant augmentation for each seed and prints the
-# runs side by side, as mean and standard deviation over the seeds.
+# Trains D3ST on MiniSGD with every set of training schemas and each seed, and prints
+# the runs side by side, as mean and standard deviation over the seeds:
 #
-#   benchmarks/compare.sh 0 1 2            D3ST and T5DST, three seeds
-#   FORMATS=d3st benchmarks/compare.sh 0   D3ST only, one seed
+#   sgd      the originals only         tree_6x  + 5 variants by the paraphrase tree
+#   eda_6x   + 5 variants by EDA        aug_6x   + 5 variants written by hand
+#   sgdx_6x  + the human variants v1..v5 of SGD-X themselves (oracle)
+#
+#   benchmarks/compare.sh 0 1 2
+#   FORMAT=t5dst SETS="sgd tree_6x" benchmarks/compare.sh 0
+#
+# A run that is complete is not trained again.
 set -euo pipefail
-formats=${FORMATS:-d3st t5dst}
+format=${FORMAT:-d3st}
+sets=${SETS:-sgd eda_6x tree_6x aug_6x sgdx_6x}
 out=${RUNS:-runs}
 [ $# -gt 0 ] || { echo "usage: $0 SEED..." >&2; exit 2; }
-for format in $formats; do
+runs=()
+for set in $sets; do
   for seed in "$@"; do
-    for name in "$format" "${format}_aug"; do
-      python -m t5x.train --gin_file="configs/$name.gin" \
-        --gin.RANDOM_SEED="$seed" --gin.MODEL_DIR="\"$out/$name-seed$seed\""
-    done
+    run="$out/${format}_$set-seed$seed"
+    python -m t5x.train --gin_file="configs/${format}_aug.gin" \
+      --gin.MIXTURE_OR_TASK_NAME="'${format}_$set'" \
+      --gin.RANDOM_SEED="$seed" --gin.MODEL_DIR="'$run'"
+    runs+=("$run")
   done
 done
-for format in $formats; do
-  runs=()
-  for name in "$format" "${format}_aug"; do
-    for seed in "$@"; do runs+=("$out/$name-seed$seed"); done
-  done
-  jaxaug report "${runs[@]}"
-done
+jaxaug report "${runs[@]}"

@@ -14,17 +14,16 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from tables import ORDERS, head, mean, number, outputs_of, row
+from tables import ORDERS, Setting, head, mean, number, row, timed_outputs
 
 from jaxaug.data.schema import read_schema
 from jaxaug.formats.records import clean
 from jaxaug.metrics import diversity, similarity
 from jaxaug.models.scorers import encoder, pairs
 from jaxaug.models.scorers.store import Store
-from jaxaug.paraphrase.run import paraphrase
 
 COMMAND = "python benchmarks/paraphrase_table.py --data_dir SGD --work_dir WORK"
 OUTPUTS = 5
@@ -32,23 +31,15 @@ MAX_LENGTH = 32
 EXAMPLES = 10
 
 
-class Setting(NamedTuple):
-    """One row: a sampler with its options; `num` outputs of each input."""
-
-    sampler: str
-    options: Mapping[str, Any]
-    num: int = OUTPUTS
-
-
 TOP = "top-k (120) + top-p (0.95)"
 BOTTOM = ("bottom-k, k=2, N=1", "bottom-k, k=10, N=15")
 SETTINGS = {
     "greedy": Setting("greedy", {}, 1),
-    TOP: Setting("top_k_top_p", {}),
-    BOTTOM[0]: Setting("bottom_k", {"k": 2, "n_steps": 1}),
-    BOTTOM[1]: Setting("bottom_k", {"k": 10, "n_steps": 15}),
-    "diverse beam": Setting("diverse_beam", {}),
-    "DiPS": Setting("dips", {}),
+    TOP: Setting("top_k_top_p", {}, OUTPUTS),
+    BOTTOM[0]: Setting("bottom_k", {"k": 2, "n_steps": 1}, OUTPUTS),
+    BOTTOM[1]: Setting("bottom_k", {"k": 10, "n_steps": 15}, OUTPUTS),
+    "diverse beam": Setting("diverse_beam", {}, OUTPUTS),
+    "DiPS": Setting("dips", {}, OUTPUTS),
 }
 HEAD = (
     "sampler", *(f"distinct-{n}" for n in ORDERS), "self-BLEU", "MiniLM cosine",
@@ -141,32 +132,6 @@ def verdict(results: Mapping[str, Figures]) -> list[str]:
     return lines
 
 
-def run(
-    work: Path, name: str, setting: Setting, options: argparse.Namespace
-) -> tuple[list[list[str]], float]:
-    """Outputs of a sampler and the seconds that they took, over all starts."""
-    stem = work / "".join(c if c.isalnum() else "_" for c in name)
-    out, clock = stem.with_suffix(".jsonl"), stem.with_suffix(".seconds")
-    before = float(clock.read_text()) if clock.exists() else 0.0
-    finished, started = out.exists(), time.perf_counter()
-    try:
-        paraphrase(
-            work / "inputs.txt",
-            out,
-            model=options.model,
-            sampler=setting.sampler,
-            options=setting.options,
-            num=setting.num,
-            max_length=MAX_LENGTH,
-            batch_size=options.batch_size,
-            prompt="schema",
-        )
-    finally:
-        if not finished:
-            clock.write_text(str(before + time.perf_counter() - started))
-    return outputs_of(out), float(clock.read_text())
-
-
 def page(
     rows: Sequence[str], results: Mapping[str, Figures], examples: Sequence[str],
     options: argparse.Namespace,
@@ -232,7 +197,15 @@ def main() -> None:
     scorer = pairs.Similarity(encoder.load("minilm"), Store())
     outputs, results, rows = {}, {}, []
     for name, setting in SETTINGS.items():
-        outputs[name], seconds = run(work, name, setting, options)
+        outputs[name], seconds = timed_outputs(
+            work / "inputs.txt",
+            name,
+            setting,
+            model=options.model,
+            max_length=MAX_LENGTH,
+            batch_size=options.batch_size,
+            prompt="schema",
+        )
         results[name] = figures(inputs, outputs[name], scorer)
         rows.append(row(cells(name, results[name], seconds)))
         print(rows[-1], flush=True)

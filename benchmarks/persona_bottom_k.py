@@ -3,7 +3,7 @@
     python benchmarks/persona_bottom_k.py --text_dir TEXT --work_dir WORK
 
 rewords 200 traits of Persona-Chat with `jaxaug paraphrase --model smollm2 --prompt
-persona` by pure sampling, top-k with top-p in two settings and bottom-k in five, ten
+persona` by pure sampling, top-k with top-p in two settings and bottom-k in five, five
 outputs each, and writes `docs/persona_bottom_k.md`: the share of outputs that start with
 `i`, distinct-1..6 of all outputs, and how many outputs fall into each tenth of MiniLM
 cosine to their trait. The paraphrases that PCC's authors released for the same traits
@@ -11,7 +11,6 @@ are in the last row. A run that was stopped goes on; what is in WORK is used aga
 """
 
 import argparse
-import json
 import random
 import shlex
 import sys
@@ -21,39 +20,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from tables import ORDERS, Setting, head, number, row, timed_outputs
 
 from jaxaug.curriculum import levels
 from jaxaug.metrics import diversity, similarity
 from jaxaug.models.scorers import encoder, pairs
 from jaxaug.models.scorers.store import Store
-from jaxaug.paraphrase.run import paraphrase
 
 RELEASED = "pcc/persona_paraphrases.jsonl"
-ORDERS = range(1, 7)
 MAX_LENGTH = 32
 
 
-class Setting(NamedTuple):
-    """A sampler with its options; the others are at their defaults."""
-
-    sampler: str
-    options: Mapping[str, Any]
-
-
-def bottom(k: int, n_steps: int) -> Setting:
-    return Setting("bottom_k", {"k": k, "n_steps": n_steps})
-
-
 TOP = "top-k 120, top-p 0.95"
-SETTINGS = {
-    "pure sampling": Setting("sampling", {}),
-    TOP: Setting("top_k_top_p", {"k": 120, "p": 0.95}),
-    "top-k 40, top-p 0.9": Setting("top_k_top_p", {"k": 40, "p": 0.9}),
-    "bottom-k, k=1, N=1": bottom(1, 1),
-    "bottom-k, k=2, N=1": bottom(2, 1),
-    "bottom-k, k=5, N=1": bottom(5, 1),
-    "bottom-k, k=10, N=1": bottom(10, 1),
-    "bottom-k, k=2, N=3": bottom(2, 3),
+SAMPLERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "pure sampling": ("sampling", {}),
+    TOP: ("top_k_top_p", {"k": 120, "p": 0.95}),
+    "top-k 40, top-p 0.9": ("top_k_top_p", {"k": 40, "p": 0.9}),
+} | {
+    f"bottom-k, k={k}, N={n}": ("bottom_k", {"k": k, "n_steps": n})
+    for k, n in ((1, 1), (2, 1), (5, 1), (10, 1), (2, 3))
 }
 RELEASED_ROW = "released by the authors"
 HEAD = ("sampler", "starts with i", *(f"distinct-{n}" for n in ORDERS),
@@ -109,60 +94,25 @@ def sample(text_dir: Path, count: int) -> list[levels.Levelled]:
     return random.Random(0).sample(found, min(count, len(found)))
 
 
-def outputs_of(path: Path) -> list[list[str]]:
-    """The outputs of each trait."""
-    groups: dict[int, list[str]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
-        groups.setdefault(record["line"], []).append(record["output"])
-    return [groups[line] for line in sorted(groups)]
-
-
-def run(
-    name: str, setting: Setting, options: argparse.Namespace
-) -> tuple[list[list[str]], float]:
-    """Outputs of a sampler and the seconds that they took, over all starts."""
-    stem = options.work_dir / "".join(c if c.isalnum() else "_" for c in name)
-    out, clock = stem.with_suffix(".jsonl"), stem.with_suffix(".seconds")
-    before = float(clock.read_text()) if clock.exists() else 0.0
-    finished, started = out.exists(), time.perf_counter()
-    try:
-        paraphrase(
-            options.work_dir / "traits.txt",
-            out,
-            model=options.model,
-            sampler=setting.sampler,
-            options=setting.options,
-            num=options.outputs,
-            max_length=MAX_LENGTH,
-            batch_size=options.batch_size,
-            prompt="persona",
-        )
-    finally:
-        if not finished:
-            clock.write_text(str(before + time.perf_counter() - started))
-    return outputs_of(out), float(clock.read_text())
-
-
-def row(name: str, found: Figures, seconds: float | None) -> str:
-    cells = [name, f"{100 * found.first_i:.1f} %"]
-    cells += [f"{value:.3f}" for value in found.distinct]
-    cells += [f"{found.cosine:.3f}", str(found.copies), str(found.empty)]
-    cells += ["-" if seconds is None else f"{seconds:.0f}"]
-    return table_row(cells)
-
-
-def table_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def cells(name: str, found: Figures, seconds: float | None) -> list[str]:
+    return [
+        name,
+        f"{100 * found.first_i:.1f} %",
+        *(f"{value:.3f}" for value in found.distinct),
+        f"{found.cosine:.3f}",
+        str(found.copies),
+        str(found.empty),
+        number(seconds, ".0f"),
+    ]
 
 
 def histogram_table(results: Mapping[str, Figures]) -> list[str]:
     """Per cent of the outputs in each tenth of similarity."""
     bins = [f"{low / similarity.BINS:.1f}-" for low in range(similarity.BINS)]
-    lines = [table_row(["sampler", *bins]), "|" + "---|" * (len(bins) + 1)]
+    lines = head(["sampler", *bins])
     for name, found in results.items():
         shares = 100 * np.asarray(found.histogram) / sum(found.histogram)
-        lines.append(table_row([name, *(f"{share:.1f}" for share in shares)]))
+        lines.append(row([name, *(f"{share:.1f}" for share in shares)]))
     return lines
 
 
@@ -184,11 +134,10 @@ def verdict(results: Mapping[str, Figures]) -> list[str]:
 def examples_of(
     traits: Sequence[str], outputs: Mapping[str, list[list[str]]]
 ) -> list[str]:
-    lines = ["| trait | sampler | outputs |", "|---|---|---|"]
+    lines = head(["trait", "sampler", "outputs"])
     for index, source in enumerate(traits[:3]):
         for name, groups in outputs.items():
-            texts = " / ".join(groups[index][:5]).replace("|", "\\|")
-            lines.append(table_row([source, name, texts]))
+            lines.append(row([source, name, " / ".join(groups[index][:5])]))
     return lines
 
 
@@ -211,14 +160,14 @@ def page(
                 "most. Distinct-n is of all outputs of a sampler together, so rows with "
                 "as many outputs can be compared. Bottom-k removes the k most probable "
                 "tokens in the first N steps, then goes on with top-k 120 and top-p "
-                f"0.95. Seconds on {options.hardware}, compilation counted. The last "
-                "row: T5 of PCC's authors, 20 paraphrases of each of the same traits."
+                f"0.95. Seconds on {options.hardware}, compilation counted; seed 0, "
+                f"{time.strftime('%Y-%m-%d')}. The last row: T5 of PCC's authors, 20 "
+                "paraphrases of each of the same traits."
             ),
             "",
             f"    python {command}",
             "",
-            table_row(HEAD),
-            "|" + "---|" * len(HEAD),
+            *head(HEAD),
             *rows,
             "",
             "MiniLM cosine to the trait, per cent of the outputs in each tenth:",
@@ -242,8 +191,8 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--traits", type=int, default=200)
-    parser.add_argument("--outputs", type=int, default=10)
-    parser.add_argument("--batch_size", type=int, default=16)
+    parser.add_argument("--outputs", type=int, default=5)
+    parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--hardware", default="2 CPU cores", help="for the page")
     options = parser.parse_args()
     options.work_dir.mkdir(parents=True, exist_ok=True)
@@ -254,16 +203,24 @@ def main() -> None:
     scorer = pairs.Similarity(encoder.load("minilm"), Store())
     outputs: dict[str, list[list[str]]] = {}
     results, rows = {}, []
-    for name, setting in SETTINGS.items():
-        outputs[name], seconds = run(name, setting, options)
+    for name, (sampler, chosen) in SAMPLERS.items():
+        outputs[name], seconds = timed_outputs(
+            options.work_dir / "traits.txt",
+            name,
+            Setting(sampler, chosen, options.outputs),
+            model=options.model,
+            max_length=MAX_LENGTH,
+            batch_size=options.batch_size,
+            prompt="persona",
+        )
         results[name] = figures(traits, outputs[name], scorer)
-        rows.append(row(name, results[name], seconds))
+        rows.append(row(cells(name, results[name], seconds)))
         print(rows[-1], flush=True)
     outputs[RELEASED_ROW] = [
         [text for level in item.levels[1:] for text in level] for item in items
     ]
     results[RELEASED_ROW] = figures(traits, outputs[RELEASED_ROW], scorer)
-    rows.append(row(RELEASED_ROW, results[RELEASED_ROW], None))
+    rows.append(row(cells(RELEASED_ROW, results[RELEASED_ROW], None)))
     print(rows[-1], flush=True)
     options.docs.mkdir(exist_ok=True)
     examples = examples_of(traits, outputs)

@@ -1,13 +1,55 @@
 """What the tables of outputs have in common."""
 
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxaug.paraphrase.run import paraphrase
+
 # n of the distinct-n of Lu and Lam (2023).
 ORDERS = range(1, 7)
+
+
+class Setting(NamedTuple):
+    """A sampler with its options; the others are at their defaults."""
+
+    sampler: str
+    options: Mapping[str, Any]
+    num: int
+
+
+def timed_outputs(
+    inputs: Path, name: str, setting: Setting, **options: Any
+) -> tuple[list[list[str]], float]:
+    """Outputs of a sampler and the seconds that they took, over all starts.
+
+    Args:
+      inputs: a text file; what is computed lies beside it.
+      name: of the setting, part of file names.
+      setting: the sampler.
+      **options: further arguments of `jaxaug.paraphrase.run.paraphrase`.
+    """
+    stem = inputs.with_name("".join(c if c.isalnum() else "_" for c in name))
+    out, clock = stem.with_suffix(".jsonl"), stem.with_suffix(".seconds")
+    before = float(clock.read_text()) if clock.exists() else 0.0
+    finished, started = out.exists(), time.perf_counter()
+    try:
+        paraphrase(
+            inputs,
+            out,
+            sampler=setting.sampler,
+            options=setting.options,
+            num=setting.num,
+            **options,
+        )
+    finally:
+        if not finished:
+            clock.write_text(str(before + time.perf_counter() - started))
+    return outputs_of(out), float(clock.read_text())
 
 
 def outputs_of(path: Path) -> list[list[str]]:

@@ -1,5 +1,6 @@
 """MiniSGD on disk: layout, same bytes for same arguments, the shared cached world."""
 
+import itertools
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ from jaxaug.data.sgd import read_dialogues, read_schema_of
 from jaxaug.errors import UserError
 
 SPLITS = ("train", "dev", "test")
+SETS = ("aug", "eda", "tree")
 SIZES = {"train": 300, "dev": 150, "test": 200}
 
 
@@ -43,7 +45,7 @@ def test_layout(world):
         *(f"train/dialogues_00{number}.json" for number in (1, 2, 3)),
         *(f"{split}/dialogues_00{n}.json" for split in ("dev", "test") for n in (1, 2)),
         *(f"sgd_x/data/{v}/{schema}" for v in VARIANTS for schema in schemas),
-        *(f"variants/aug/{v}/train/schema.json" for v in VARIANTS),
+        *(f"variants/{name}/{v}/train/schema.json" for name in SETS for v in VARIANTS),
     ]
     assert sorted(contents(world)) == sorted(expected)
 
@@ -83,10 +85,10 @@ def test_the_reader_accepts_everything(world):
     for split, size in SIZES.items():
         for variant in (None, *VARIANTS):
             assert len(list(read_dialogues(world, split, variant))) == size
-    for variant in VARIANTS:
-        aug = read_dialogues(world, "train", variant, world / "variants" / "aug")
+    for variant, name in itertools.product(VARIANTS, SETS):
+        aug = read_dialogues(world, "train", variant, world / "variants" / name)
         schema = read_schema(
-            world / "variants" / "aug" / variant / "train" / "schema.json"
+            world / "variants" / name / variant / "train" / "schema.json"
         )
         names = {service.name for service in schema.services}
         used = {service for dialogue in aug for service in dialogue.services}

@@ -44,6 +44,8 @@ def test_names_and_splits(registered):
     assert splits == {
         "paraphrase_sgdx": ("train", "validation", "test"),
         "paraphrase_aug": ("train",),
+        "paraphrase_eda": ("train",),
+        "paraphrase_tree": ("train",),
     }
 
 

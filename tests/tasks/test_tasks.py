@@ -16,7 +16,7 @@ from jaxaug.data import minisgd
 FAMILY = [
     "sgd",
     *(f"sgdx_v{i}" for i in range(1, 6)),
-    *(f"aug_v{i}" for i in range(1, 6)),
+    *(f"{name}_v{i}" for name in ("aug", "eda", "tree") for i in range(1, 6)),
 ]
 LENGTHS = {"inputs": 112, "targets": 48}
 
@@ -52,7 +52,11 @@ def test_names(tasks):
         for form in ("d3st", "t5dst")
         for mixture in (
             "eval",
-            *(f"{folder}_{n}x" for folder in ("sgdx", "aug") for n in (2, 4, 6)),
+            *(
+                f"{folder}_{n}x"
+                for folder in ("sgdx", "aug", "eda", "tree")
+                for n in (2, 4, 6)
+            ),
         )
     }
 

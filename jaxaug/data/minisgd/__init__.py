@@ -11,7 +11,6 @@ import hashlib
 import importlib.resources
 import json
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 from etils import epath
@@ -43,8 +42,9 @@ def write(
     """Writes a world: schemas, variants and simulated dialogues.
 
     Layout: `{train,dev,test}/{schema.json,dialogues_001.json..}` (128 dialogues a file),
-    `sgd_x/data/v1..v5/<split>/schema.json`, `variants/aug/v1..v5/train/schema.json`.
-    Dialogues are streamed, so memory does not grow with their number; the same
+    `sgd_x/data/v1..v5/<split>/schema.json`, `variants/<name>/v1..v5/train/schema.json`
+    with the names `aug` (written by hand), `eda` and `tree` (generated; the package's
+    folder `variants` says how). Dialogues are streamed, so memory does not grow with their number; the same
     arguments give the same bytes on every machine and Python.
 
     Args:
@@ -134,6 +134,10 @@ def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:
         for variant, label in zip(VARIANTS, AUGMENTED, strict=True):
             path = root / "variants" / AUGMENTED_FOLDER / variant / split
             _write_json(path / "schema.json", schema_json(split, label))
+        for name, data in _resources("variants"):
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
     for number, start in enumerate(range(0, size, FILE_DIALOGUES), start=1):
         indices = range(start, min(start + FILE_DIALOGUES, size))
         _write_json(
@@ -152,15 +156,19 @@ def _write_json(path: epath.Path, records: list[dict[str, Any]]) -> None:
 @functools.cache
 def _content_hash() -> str:
     digest = hashlib.sha256()
-    for name, data in sorted(_resources()):
+    for name, data in _resources(""):
         digest.update(f"{name}\0{len(data)}\0".encode())
         digest.update(data)
     return digest.hexdigest()[:16]
 
 
-def _resources() -> Iterator[tuple[str, bytes]]:
-    package = importlib.resources.files(__name__)
-    for folder in (package, package / "schemas"):
-        for entry in folder.iterdir():
-            if entry.name.endswith((".py", ".json")):
-                yield entry.name, entry.read_bytes()
+def _resources(folder: str) -> list[tuple[str, bytes]]:
+    """Path and bytes of the code and data files in a folder of this package."""
+    found = []
+    for entry in importlib.resources.files(__name__).joinpath(folder).iterdir():
+        name = f"{folder}/{entry.name}" if folder else entry.name
+        if entry.is_dir():
+            found += _resources(name)
+        elif name.endswith((".py", ".json")):
+            found.append((name, entry.read_bytes()))
+    return sorted(found)

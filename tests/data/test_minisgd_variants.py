@@ -1,0 +1,58 @@
+"""The generated variants that MiniSGD ships: they fit its schemas, and can be made again."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from jaxaug.augment import config, run, texts
+from jaxaug.data import minisgd
+from jaxaug.data.rename import renaming
+from jaxaug.data.sgd import read_schema_of
+
+EDA = Path(__file__).parents[2] / "configs/augment/eda.py"
+LABELS = ("v1", "v2", "v3", "v4", "v5")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    root = tmp_path_factory.mktemp("minisgd")
+    return minisgd.write(
+        root / "world", train_dialogues=1, dev_dialogues=1, test_dialogues=1
+    )
+
+
+@pytest.mark.parametrize(("name", "unchanged"), [("eda", 2), ("tree", 66)])
+def test_only_descriptions_and_the_names_of_services_differ(world, name, unchanged):
+    original = read_schema_of(world, "train")
+    same = 0
+    for label in LABELS:
+        variant = read_schema_of(world, "train", label, world / "variants" / name)
+        renaming(original, variant, name)
+        for old, new in zip(original.services, variant.services, strict=True):
+            assert new.name == old.name + label[1:]
+            for kind in ("slots", "intents"):
+                pairs = zip(getattr(old, kind), getattr(new, kind), strict=True)
+                for one, other in pairs:
+                    assert other.description.strip()
+                    assert one == dataclasses.replace(
+                        other, description=one.description
+                    )
+        both = zip(
+            texts.descriptions(original, "train"),
+            texts.descriptions(variant, "train"),
+            strict=True,
+        )
+        same += sum(one.text == other.text for one, other in both)
+    assert same == unchanged  # The figure of variants/README.md.
+
+
+def test_the_command_makes_them_again(world, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    pytest.importorskip("spacy")
+    run.augment(config.load(str(EDA)), world, tmp_path / "eda")
+    for label in LABELS:
+        name = f"{label}/train/schema.json"
+        assert (tmp_path / "eda" / name).read_bytes() == (
+            world / "variants/eda" / name
+        ).read_bytes()
