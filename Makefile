@@ -12,7 +12,7 @@ SEEDS ?= 0 1 2
 help:
 	@echo "make demo      install, train configs/d3st_aug.gin, print the report"
 	@echo "make test      install with test tools, lint, types, all tests"
-	@echo "make compare   with and without augmentation, seeds $(SEEDS), D3ST and T5DST"
+	@echo "make compare   D3ST with every set of training schemas, seeds $(SEEDS)"
 
 $(VENV)/run.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

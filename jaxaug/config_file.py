@@ -20,7 +20,7 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
 
     Raises:
       UserError: no such file, it cannot be read, there is no `get_config` in it, or that
-        takes no argument or needs one.
+        takes no argument, needs one or another one.
     """
     fix = (
         f"Name a Python file with a function get_config(), such as those in {examples}."
@@ -33,14 +33,20 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
     if not callable(get_config):
         raise UserError(f"--config {file}: has no function get_config(). {fix}")
     given = (argument,) if argument else ()
+    takes = (get_config.__doc__ or "").strip()
     try:
         inspect.signature(get_config).bind(*given)
     except TypeError:
         problem = "takes no text behind a colon" if given else "needs a text"
+        raise UserError(f"--config {path}: {problem}. {takes}") from None
+    try:
+        return fields_of(get_config(*given)), str(file)
+    except (KeyError, ValueError) as error:
+        if not given:
+            raise
         raise UserError(
-            f"--config {path}: {problem}. {(get_config.__doc__ or '').strip()}"
+            f"--config {path}: {argument!r} does not fit ({error!r}). {takes}"
         ) from None
-    return fields_of(get_config(*given)), str(file)
 
 
 def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:

@@ -12,8 +12,8 @@ TEXTS = {"kst": "some/folder"}
 
 def test_the_files():
     assert sorted(p.stem for p in FOLDER.glob("*.py")) == [
-        "backtranslate", "eda", "kst", "oracle", "pegasus_b_tree",
-        "pegasus_bart_tree", "qcpg", "smollm2_tree",
+        "backtranslate", "eda", "kst", "oracle", "pegasus_tree", "qcpg",
+        "smollm2_tree",
     ]  # fmt: skip
 
 
@@ -29,12 +29,12 @@ def test_every_config_makes_its_jobs(path, monkeypatch):
 
 
 def test_the_papers_trees():
-    bart = configs.load(FOLDER / "pegasus_bart_tree.py")
+    bart = configs.load(FOLDER / "pegasus_tree.py")
     assert bart.spec.constraints == ("jaccard <= 0.75",)
     outputs = sum(setting.num for setting in generation.grid(bart.options["grid"]))
     assert outputs == 500
     assert {*bart.filters, *bart.slot_filters} == set(filters.FILTERS)
-    b = configs.load(FOLDER / "pegasus_b_tree.py")
+    b = configs.load(f"{FOLDER}/pegasus_tree.py:b")
     assert b.spec.constraints == ("jaccard <= 0.5", "entailment >= 0.58")
     assert (b.spec.levels, b.spec.decisions) == (
         ("jaccard", "string_similarity"),
@@ -55,6 +55,8 @@ def test_text_behind_the_colon():
         ("nothing.py", "nothing.py: no such file. Name a Python file"),
         ("smollm2_tree", "no such file"),
         ("oracle.py:x", "takes no text behind a colon. Takes no text"),
+        ("pegasus_tree.py:c", "'c' does not fit .* text behind the colon is bart or b"),
+        ("smollm2_tree.py:ten", "'ten' does not fit .* number of outputs"),
         ("kst.py", "needs a text. Write the folder of the variants behind a colon"),
     ],
 )
