@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tables import ORDERS, Setting, head, number, row, timed_outputs
+from tables import ORDERS, Setting, head, row, timed_outputs
 
 from jaxaug.curriculum import levels
 from jaxaug.metrics import diversity, similarity
@@ -42,7 +42,7 @@ SAMPLERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 RELEASED_ROW = "released by the authors"
 HEAD = ("sampler", "starts with i", *(f"distinct-{n}" for n in ORDERS),
-        "MiniLM cosine", "copies", "empty", "s")  # fmt: skip
+        "MiniLM cosine", "copies", "empty")  # fmt: skip
 
 
 class Figures(NamedTuple):
@@ -94,7 +94,7 @@ def sample(text_dir: Path, count: int) -> list[levels.Levelled]:
     return random.Random(0).sample(found, min(count, len(found)))
 
 
-def cells(name: str, found: Figures, seconds: float | None) -> list[str]:
+def cells(name: str, found: Figures) -> list[str]:
     return [
         name,
         f"{100 * found.first_i:.1f} %",
@@ -102,7 +102,6 @@ def cells(name: str, found: Figures, seconds: float | None) -> list[str]:
         f"{found.cosine:.3f}",
         str(found.copies),
         str(found.empty),
-        number(seconds, ".0f"),
     ]
 
 
@@ -160,9 +159,9 @@ def page(
                 "most. Distinct-n is of all outputs of a sampler together, so rows with "
                 "as many outputs can be compared. Bottom-k removes the k most probable "
                 "tokens in the first N steps, then goes on with top-k 120 and top-p "
-                f"0.95. Seconds on {options.hardware}, compilation counted; seed 0, "
-                f"{time.strftime('%Y-%m-%d')}. The last row: T5 of PCC's authors, 20 "
-                "paraphrases of each of the same traits."
+                f"0.95. {options.hardware}; seed 0, {time.strftime('%Y-%m-%d')}. The "
+                "last row: T5 of PCC's authors, 20 paraphrases of each of the same "
+                "traits."
             ),
             "",
             f"    python {command}",
@@ -204,7 +203,7 @@ def main() -> None:
     outputs: dict[str, list[list[str]]] = {}
     results, rows = {}, []
     for name, (sampler, chosen) in SAMPLERS.items():
-        outputs[name], seconds = timed_outputs(
+        outputs[name], _ = timed_outputs(
             options.work_dir / "traits.txt",
             name,
             Setting(sampler, chosen, options.outputs),
@@ -214,13 +213,13 @@ def main() -> None:
             prompt="persona",
         )
         results[name] = figures(traits, outputs[name], scorer)
-        rows.append(row(cells(name, results[name], seconds)))
+        rows.append(row(cells(name, results[name])))
         print(rows[-1], flush=True)
     outputs[RELEASED_ROW] = [
         [text for level in item.levels[1:] for text in level] for item in items
     ]
     results[RELEASED_ROW] = figures(traits, outputs[RELEASED_ROW], scorer)
-    rows.append(row(cells(RELEASED_ROW, results[RELEASED_ROW], None)))
+    rows.append(row(cells(RELEASED_ROW, results[RELEASED_ROW])))
     print(rows[-1], flush=True)
     options.docs.mkdir(exist_ok=True)
     examples = examples_of(traits, outputs)
