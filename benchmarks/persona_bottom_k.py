@@ -12,8 +12,6 @@ are in the last row. A run that was stopped goes on; what is in WORK is used aga
 
 import argparse
 import random
-import shlex
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +25,7 @@ from jaxaug.metrics import diversity, similarity
 from jaxaug.models.scorers import encoder, pairs
 from jaxaug.models.scorers.store import Store
 
+COMMAND = "python benchmarks/persona_bottom_k.py --text_dir TEXT --work_dir WORK"
 RELEASED = "pcc/persona_paraphrases.jsonl"
 MAX_LENGTH = 32
 
@@ -145,9 +144,6 @@ def page(
     traits: Sequence[str], options: argparse.Namespace,
 ) -> str:  # fmt: skip
     share = 100 * np.mean([starts_with_i(trait) for trait in traits])
-    command = shlex.join(sys.argv)
-    for name in ("text_dir", "work_dir", "docs"):
-        command = command.replace(str(getattr(options, name)), name.upper())
     return "\n".join(
         [
             "# Bottom-k on persona traits",
@@ -164,7 +160,7 @@ def page(
                 "traits."
             ),
             "",
-            f"    python {command}",
+            f"    {COMMAND}",
             "",
             *head(HEAD),
             *rows,
