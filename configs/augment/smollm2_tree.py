@@ -47,6 +47,7 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
     )  # fmt: skip
     config.slot_filters = ("action",)
     config.commands = True
+    config.apart_by = "similarity"
     config.metrics = {
         "jaccard": {},
         "similarity": {

@@ -38,6 +38,9 @@ class Config:
         that somebody does something.
       commands: whether paraphrases of services and intents that tell to do something
         must do so too; see `jaxaug.augment.wording.keeps_command`.
+      apart_by: a metric of `metrics`, greater is nearer: paraphrases of a slot that it
+        puts nearer to another slot of the same service are dropped, intents likewise;
+        see `jaxaug.augment.siblings`. Empty: none are.
       sensitive: words that no candidate may hold.
       min_count: how often a candidate must have come up, at least.
       metrics: name -> options, see `jaxaug.augment.metrics.find`; a user's metric has
@@ -61,6 +64,7 @@ class Config:
     filters: tuple[str, ...] = ()
     slot_filters: tuple[str, ...] = ()
     commands: bool = False
+    apart_by: str = ""
     sensitive: tuple[str, ...] = ()
     min_count: int = 1
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -85,6 +89,11 @@ class Config:
                 raise UserError(f"splits: {suggestion(split, folders.SPLITS)}")
         if not self.splits or len(set(self.splits)) != len(self.splits):
             raise UserError(f"splits={self.splits}: name one or more, each once.")
+        if self.apart_by and self.apart_by not in self.metrics:
+            raise UserError(
+                f"apart_by={self.apart_by!r}: "
+                f"{suggestion(self.apart_by, self.metrics)} Add it to metrics."
+            )
         if self.tree and self.select != "tree":
             raise UserError(
                 f"tree is set, and select={self.select!r}: set select='tree', or "

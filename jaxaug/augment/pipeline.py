@@ -15,7 +15,16 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from jaxaug.augment import candidates, filters, nlp, schemes, texts, tree, wording
+from jaxaug.augment import (
+    candidates,
+    filters,
+    nlp,
+    schemes,
+    siblings,
+    texts,
+    tree,
+    wording,
+)
 from jaxaug.augment import metrics as measures
 from jaxaug.augment.candidates import Candidate
 from jaxaug.augment.config import Config
@@ -24,6 +33,7 @@ from jaxaug.augment.texts import Description
 from jaxaug.data.cache import file_digest
 
 EMPTY, COPY, NO_COMMAND = "empty", "copy", "no_command"
+ANOTHER = "nearer_to_another"
 SELDOM, CONSTRAINT = "seldom", "constraint"
 """Reasons of the pipeline itself; constraints follow a colon."""
 
@@ -95,9 +105,12 @@ def run(
     sources = list(dict.fromkeys(map(Source.of, descriptions)))
     found = generate(config, list(dict.fromkeys(s.text for s in sources)), shards)
     items = [(source, found[source.text]) for source in sources]
-    judged = dict(zip(sources, judge(config, items, shards), strict=True))
+    of_source = dict(zip(sources, judge(config, items, shards), strict=True))
+    judged = [of_source[Source.of(one)] for one in descriptions]
+    if config.apart_by:
+        judged = apart(config, descriptions, judged, shards)
     return distinct_names(
-        [select(config, one, judged[Source.of(one)]) for one in descriptions]
+        list(map(functools.partial(select, config), descriptions, judged))
     )
 
 
@@ -210,6 +223,49 @@ def _judge(
             for name, column in values.items()
         }
     return results
+
+
+def apart(
+    config: Config,
+    descriptions: Sequence[Description],
+    judged: Sequence[tuple[Judged, ...]],
+    shards: Shards,
+) -> list[tuple[Judged, ...]]:
+    """The same, and what is nearer to another slot or intent of its service dropped."""
+    name = config.apart_by
+    made = found_metrics({name: config.metrics[name]})
+    stage = Stage(
+        "apart",
+        {
+            "metric": dict(config.metrics[name]),
+            "code": _code([siblings, wording, measures], made.values()),
+        },
+        lambda items: siblings.nearest(made[name], items),
+        "nearness to others",
+    )
+    others = siblings.beside(descriptions)
+    kept = [[one for one in part if not one.dropped] for part in judged]
+    items = [
+        [list(others[one.id]), [j.candidate.text for j in part]]
+        for one, part in zip(descriptions, kept, strict=True)
+    ]
+    lost = {
+        (one.id, j.candidate.text)
+        for one, part, values in zip(
+            descriptions, kept, shards.run(stage, items), strict=True
+        )
+        for j, value in zip(part, values, strict=True)
+        if value is not None and value > j.values[name]
+    }
+    return [
+        tuple(
+            dataclasses.replace(j, dropped=(*j.dropped, ANOTHER))
+            if (one.id, j.candidate.text) in lost
+            else j
+            for j in part
+        )
+        for one, part in zip(descriptions, judged, strict=True)
+    ]
 
 
 def reasons(

@@ -95,6 +95,45 @@ def files_of(out):
     return {p: p.stat().st_mtime_ns for p in out.rglob("*") if p.is_file()}
 
 
+def test_what_is_nearer_to_another_slot_is_dropped(sgd_tree, fake, edit_json, tmp_path):
+    """Of two slots that differ in one word, a candidate may say the other's."""
+
+    def reword(schema):
+        for slot, word in zip(
+            schema[0]["slots"], ("arrival", "departure"), strict=False
+        ):
+            slot["description"] = f"the {word} time of it"
+
+    edit_json(sgd_tree / "train/schema.json", reword)
+    swap = {"arrival": "departure", "departure": "arrival"}
+    fake.run = lambda given: [
+        [
+            " ".join(swap.get(word, word) for word in f"{text} now".split()),
+            f"{text} now",
+        ]
+        for text in given
+    ]
+    go(sgd_tree, tmp_path / "free", variants=1)
+    go(sgd_tree, tmp_path / "apart", variants=1, apart_by="string_similarity")
+
+    def of_arrival(out):
+        return {
+            r["candidate"]: (r["dropped"], r["variant"])
+            for r in lines(tmp_path / out)
+            if r["id"] == "train/0/slot/0"
+        }
+
+    assert of_arrival("free")["the departure time of it now"] == ([], 1)
+    assert of_arrival("apart") == {
+        "the departure time of it now": (["nearer_to_another"], None),
+        "the arrival time of it now": ([], 1),
+    }
+    # Intents and services that stand alone keep theirs.
+    assert not [
+        r for r in lines(tmp_path / "apart") if r["kind"] == "service" and r["dropped"]
+    ]
+
+
 def test_variants_and_records(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     said = go(sgd_tree, out)
