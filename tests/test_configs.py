@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-EXPERIMENTS = ["d3st", "d3st_aug", "t5dst", "t5dst_aug"]
+EXPERIMENTS = [
+    "d3st", "d3st_aug", "t5dst", "t5dst_aug", "paraphrase_minisgd",
+    "personachat_t5", "personachat_dialogpt", "personachat_smollm2",
+]  # fmt: skip
 SIZES = ["small", "base", "large", "xl"]
 
 

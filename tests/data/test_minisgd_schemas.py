@@ -105,3 +105,5 @@ def test_overlap_of_training_and_evaluation_variants():
     assert report["covered_augmented"] == 1
     assert uncovered_words() == set()
     assert report["covered_original"] < 0.85
+    for name in ("eda", "tree"):
+        assert report["covered_original"] < report[f"covered_{name}"] < 1

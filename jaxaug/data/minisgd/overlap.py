@@ -1,5 +1,7 @@
 """How much wording the training variants share with the evaluation variants v1..v5."""
 
+import importlib.resources
+import json
 import re
 from collections.abc import Iterable
 
@@ -27,9 +29,10 @@ def overlap_report() -> dict[str, float]:
     - `exact_phrase_3`: share of their three-word sequences that occur in aug;
     - `own_words`: mean share of a v1..v5 description's content words that occur in
       the aug descriptions of the same slot or intent (train services);
-    - `covered_original`, `covered_augmented`: share of the content word types of
-      v1..v5 that occur in training text (utterances, option values, original train
-      descriptions), without and with the aug descriptions;
+    - `covered_original`, `covered_augmented`, `covered_eda`, `covered_tree`: share of
+      the content word types of v1..v5 that occur in training text (utterances, option
+      values, original train descriptions), without others, with the aug descriptions,
+      and with those that the folder `variants` holds;
     - `distance_v1`..`distance_v5`, `distance_aug`: mean Jaccard distance of the word
       sets of a description and its original (train services);
     - `nearest_v1`..`nearest_v5`: mean Jaccard distance of a description to the nearest
@@ -57,6 +60,9 @@ def overlap_report() -> dict[str, float]:
         "covered_original": len(types & known) / len(types),
         "covered_augmented": len(types & (known | _words(augmented))) / len(types),
     }
+    for name in ("eda", "tree"):
+        words = known | _words(_generated(name))
+        report[f"covered_{name}"] = len(types & words) / len(types)
     for label in VARIANTS:
         report[f"distance_{label}"] = _from_original(train, (label,))
     report["distance_aug"] = _from_original(train, AUGMENTED)
@@ -83,6 +89,17 @@ def _items(specs: Iterable[ServiceSpec]) -> list[IntentSpec | SlotSpec]:
     for spec in specs:
         items += [*spec.intents, *spec.slots]
     return items
+
+
+def _generated(name: str) -> list[str]:
+    """The descriptions of slots and intents of all generated variants of a name."""
+    folder = importlib.resources.files(__package__) / "variants" / name
+    return [
+        item["description"]
+        for label in VARIANTS
+        for service in json.loads((folder / label / "train/schema.json").read_text())
+        for item in (*service["slots"], *service["intents"])
+    ]
 
 
 def _texts(item: IntentSpec | SlotSpec, labels: Iterable[str]) -> list[str]:
