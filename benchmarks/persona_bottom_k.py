@@ -211,10 +211,8 @@ def main() -> None:
         results[name] = figures(traits, outputs[name], scorer)
         rows.append(row(cells(name, results[name])))
         print(rows[-1], flush=True)
-    outputs[RELEASED_ROW] = [
-        [text for level in item.levels[1:] for text in level] for item in items
-    ]
-    results[RELEASED_ROW] = figures(traits, outputs[RELEASED_ROW], scorer)
+    released = [[text for level in item.levels[1:] for text in level] for item in items]
+    results[RELEASED_ROW] = figures(traits, released, scorer)
     rows.append(row(cells(RELEASED_ROW, results[RELEASED_ROW])))
     print(rows[-1], flush=True)
     options.docs.mkdir(exist_ok=True)
