@@ -1,8 +1,6 @@
 """The tree of one description as text and as a drawing."""
 
-import io
 import textwrap
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +9,7 @@ from etils import epath
 from jaxaug.augment.tree import Item, Node, Ranking
 from jaxaug.data.files import PathLike
 from jaxaug.errors import UserError
+from jaxaug.figures import new_figure, write_figure
 
 _SUFFIXES = (".png", ".svg")
 _INCHES_PER_LEAF = 0.32
@@ -72,42 +71,6 @@ def draw(path: PathLike, ranking: Ranking, title: str, max_leaves: int = 40) -> 
     if suffix not in _SUFFIXES:
         raise UserError(f"cannot draw {path}: name a file that ends in .png or .svg.")
     write_figure(path, _figure(ranking, title, max_leaves))
-
-
-def new_figure(path: PathLike, width: float, height: float) -> Any:
-    """An empty figure of that size in inches.
-
-    Raises:
-      UserError: matplotlib is not installed; the message names `path`.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError(
-            f"cannot draw {path}: matplotlib is not installed. Install the extra with "
-            "`pip install 'jaxaug[report]'`."
-        ) from None
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def write_figure(path: PathLike, figure: Any) -> None:
-    """Writes a figure under a temporary name, then renames it into place."""
-    import matplotlib
-
-    target = epath.Path(path)
-    form = target.suffix[1:].lower()
-    buffer = io.BytesIO()
-    # No date and no random ids: the same tree gives the same file.
-    metadata = {"Date": None} if form == "svg" else None
-    with matplotlib.rc_context({"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format=form, dpi=120, metadata=metadata)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
-    try:
-        temporary.write_bytes(buffer.getvalue())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _figure(ranking: Ranking, title: str, max_leaves: int) -> Any:

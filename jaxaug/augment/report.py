@@ -8,11 +8,11 @@ import numpy as np
 from etils import epath
 
 from jaxaug.augment import table
-from jaxaug.augment.explain import new_figure, write_figure
 from jaxaug.augment.metrics import Metric
 from jaxaug.augment.table import MEAN, Row, Texts
 from jaxaug.data.files import PathLike, write_text
 from jaxaug.errors import UserError
+from jaxaug.figures import new_figure, write_figure
 
 FILES = ("report.html", "report.csv", "report.png")
 SAMPLES = 20

@@ -19,7 +19,6 @@ from jaxaug.augment import (
     variants,
 )
 from jaxaug.augment.config import Config
-from jaxaug.augment.explain import new_figure
 from jaxaug.augment.pipeline import Result
 from jaxaug.augment.shards import Shards, digest_of, digest_of_package
 from jaxaug.data import folders
@@ -28,6 +27,7 @@ from jaxaug.data.files import PathLike
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema
 from jaxaug.errors import UserError
+from jaxaug.figures import new_figure
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,13 +1,10 @@
 """A schedule as a plot of level against step, in text and as PNG."""
 
-import io
-
 import numpy as np
-from etils import epath
 
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug.data.files import PathLike
-from jaxaug.errors import UserError
+from jaxaug.figures import new_figure, write_figure
 
 WIDTH = 60
 _SHADES = " .-+#"
@@ -50,14 +47,7 @@ def write_png(path: PathLike, schedule: Schedule) -> None:
     Raises:
       UserError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError(
-            f"cannot draw {path}: matplotlib is not installed. Install the extra with "
-            "`pip install 'jaxaug[report]'`."
-        ) from None
-    figure = Figure(figsize=(8, 3), layout="constrained")
+    figure = new_figure(path, 8, 3)
     axes = figure.subplots()
     shares = np.asarray(schedule.weights).T
     rows = np.arange(len(schedule.names) + 1) - 0.5
@@ -68,9 +58,4 @@ def write_png(path: PathLike, schedule: Schedule) -> None:
     axes.set_yticks(range(len(schedule.names)), schedule.names)
     axes.set_xlabel("step")
     axes.set_ylabel("level")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    target = epath.Path(path)
-    temporary = target.parent / f"{target.name}.tmp"
-    temporary.write_bytes(buffer.getvalue())
-    temporary.replace(target)
+    write_figure(path, figure)

@@ -10,7 +10,6 @@ import csv
 import io
 import math
 import re
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from etils import epath
 
 from jaxaug.data.files import PathLike, read_json, write_text
 from jaxaug.errors import UserError
+from jaxaug.figures import new_figure, write_figure
 from jaxaug.metrics.dst import ALL_SERVICES, JGA, SEEN_SERVICES, UNSEEN_SERVICES
 from jaxaug.metrics.sensitivity import VARIANTS
 
@@ -124,7 +124,7 @@ def text_table(runs: Sequence[Run]) -> str:
     rows = [["", *COLUMNS.values()]]
     for run in runs:
         rows.append([run.name, *(_cell(run, column) for column in COLUMNS)])
-    return f"{_aligned(rows)}\n{_LEGEND}"
+    return f"{aligned(rows)}\n{_LEGEND}"
 
 
 def _cell(run: Run, column: str) -> str:
@@ -136,7 +136,8 @@ def _cell(run: Run, column: str) -> str:
     return f"{100 * value:.1f} ± {100 * deviation:.1f}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as lines: the first column on the left, the others on the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -155,7 +156,7 @@ def sgd_table(report: Mapping[str, Mapping[str, float]]) -> str:
             rows.append(
                 [key, *("NA" if v is None else f"{100 * v:.2f}" for v in values)]
             )
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def csv_table(runs: Sequence[Run]) -> str:
@@ -177,14 +178,7 @@ def write_png(path: PathLike, runs: Sequence[Run]) -> None:
     Raises:
       UserError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError(
-            f"cannot draw {path}: matplotlib is not installed. Install the extra with "
-            "`pip install 'jaxaug[report]'`."
-        ) from None
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    figure = new_figure(path, 8, 4.5)
     axes = figure.subplots()
     places = np.arange(len(_BARS))
     width = 0.8 / len(runs)
@@ -202,16 +196,7 @@ def write_png(path: PathLike, runs: Sequence[Run]) -> None:
     axes.set_ylabel("joint goal accuracy (%)")
     axes.set_ylim(0, 100)
     axes.legend(loc="upper right")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=120)
-    target = epath.Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
-    try:
-        temporary.write_bytes(buffer.getvalue())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_figure(path, figure)
 
 
 def report_files(run: PathLike) -> dict[str, epath.Path]:

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from scipy import stats
 
 from jaxaug.curriculum.schedule import Schedule
+from jaxaug.metrics.report import aligned
 from jaxaug.train.config import Table
 
 LEGEND = (
@@ -118,23 +119,13 @@ def text_table(
             ]
         )
     notes = [f"{name}: {missing[name]}" for name in table.rows if name in missing]
-    return "\n".join([table.title, _aligned(rows), *notes])
+    return "\n".join([table.title, aligned(rows), *notes])
 
 
 def _spread(values: Float[np.ndarray, " seeds"]) -> str:
     if len(values) == 1:
         return f"{100 * values[0]:.1f}"
     return f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def csv_table(
