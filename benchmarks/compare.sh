@@ -19,7 +19,9 @@ mkdir -p "$OUT"
 
 train() { # SET SEED
   local run="$OUT/${FORMAT}_$1-seed$2" pin=()
-  if command -v taskset > /dev/null; then pin=(taskset -c "$CORE"); fi
+  if command -v taskset > /dev/null; then
+    pin=(taskset -c "$(python -c "import os; print(sorted(os.sched_getaffinity(0))[$CORE])")")
+  fi
   echo "training $run"
   "${pin[@]}" python -m t5x.train --gin_file="configs/${FORMAT}_aug.gin" \
     --gin.MIXTURE_OR_TASK_NAME="'${FORMAT}_$1'" \

@@ -8,7 +8,7 @@ told: it is nearer to one of them.
 import collections
 from collections.abc import Mapping, Sequence
 
-from jaxaug.augment.metrics import Metric
+from jaxaug.augment import metrics
 from jaxaug.augment.texts import Description
 
 
@@ -31,7 +31,7 @@ def beside(descriptions: Sequence[Description]) -> Mapping[str, tuple[str, ...]]
 
 
 def nearest(
-    metric: Metric, items: Sequence[tuple[Sequence[str], Sequence[str]]]
+    metric: metrics.Metric, items: Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> list[list[float | None]]:
     """How near candidates come to the other texts.
 
@@ -42,11 +42,17 @@ def nearest(
     Returns:
       For each item, for each candidate its greatest value against any of the other
       texts; None where there are none.
+
+    Raises:
+      UserError: the metric gives no finite number for a pair.
     """
     pairs = [
         (other, text) for others, texts in items for text in texts for other in others
     ]
-    values = iter(metric([a for a, _ in pairs], [b for _, b in pairs]) if pairs else ())
+    found = metrics.compute(
+        {"apart_by": metric}, [a for a, _ in pairs], [b for _, b in pairs]
+    )
+    values = iter(found["apart_by"])
     return [
         [
             # Seven digits, as those of the candidate's own text.

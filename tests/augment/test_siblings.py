@@ -58,6 +58,11 @@ def test_nothing_to_compare():
     assert siblings.nearest(shared_words, [([], []), ([], ["a"])]) == [[], [None]]
 
 
+def test_values_are_finite():
+    with pytest.raises(UserError, match="metric 'apart_by' is nan for source 'b'"):
+        siblings.nearest(lambda a, b: np.array([1.0, np.nan]), [(["a", "b"], ["c"])])
+
+
 def test_the_metric_must_be_one_of_the_run():
     with pytest.raises(UserError, match="apart_by='far'.*Add it to metrics"):
         configs.of({"scheme": "paraphrase", "apart_by": "far"}, "here")

@@ -44,8 +44,8 @@ def write(
     Layout: `{train,dev,test}/{schema.json,dialogues_001.json..}` (128 dialogues a file),
     `sgd_x/data/v1..v5/<split>/schema.json`, `variants/<name>/v1..v5/train/schema.json`
     with the names `aug` (written by hand), `eda` and `tree` (generated; the package's
-    folder `variants` says how). Dialogues are streamed, so memory does not grow with their number; the same
-    arguments give the same bytes on every machine and Python.
+    folder `variants` says how). Dialogues are streamed, so memory does not grow with
+    their number; the same arguments give the same bytes on every machine and Python.
 
     Args:
       out_dir: a folder that does not exist yet, local or gs://. On a local disk it
