@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from jaxaug.data import folders
-from jaxaug.formats import export, parallel
+from jaxaug.feed import export, parallel
 from jaxaug.formats.d3st import D3STOptions
 
 

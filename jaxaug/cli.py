@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 _SPLITS = ("train", "dev", "test")
 
@@ -65,11 +65,11 @@ def _add_data(verbs: argparse._SubParsersAction) -> None:
 def _add_format(verbs: argparse._SubParsersAction) -> None:
     parser = verbs.add_parser("format", help="dialogues to text-to-text examples")
     group = parser.add_subparsers(metavar="FORMAT", required=True)
-    d3st = _verb(group, "d3st", "jaxaug.formats.export:run_d3st", "D3ST examples")
+    d3st = _verb(group, "d3st", "jaxaug.feed.export:run_d3st", "D3ST examples")
     d3st.add_argument("--categorical", choices=("1a", "a", "none"), default="1a")
     d3st.add_argument("--level", choices=("dst", "dst_intent"), default="dst_intent")
     d3st.add_argument("--delimiter", default="=")
-    t5dst = _verb(group, "t5dst", "jaxaug.formats.export:run_t5dst", "T5DST examples")
+    t5dst = _verb(group, "t5dst", "jaxaug.feed.export:run_t5dst", "T5DST examples")
     for verb in (d3st, t5dst):
         _data_dir(verb)
         _split(verb)
@@ -258,13 +258,13 @@ def _add_models(verbs: argparse._SubParsersAction) -> None:
     _verb(
         group,
         "list",
-        "jaxaug.models.catalogue:run_list",
+        "jaxaug.models.named.catalogue:run_list",
         "named models: which are on disk, which need the network, how to get each",
     )
     fetch = _verb(
         group,
         "fetch",
-        "jaxaug.models.catalogue:run_fetch",
+        "jaxaug.models.named.catalogue:run_fetch",
         "download named models into the cache",
     )
     fetch.add_argument(
@@ -276,7 +276,7 @@ def _add_convert(verbs: argparse._SubParsersAction) -> None:
     parser = _verb(
         verbs,
         "convert",
-        "jaxaug.models.weights.convert:run",
+        "jaxaug.models.convert:run",
         "a model from one form into another: Hugging Face, T5X, GGUF",
     )
     parser.add_argument(

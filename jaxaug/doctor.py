@@ -12,9 +12,9 @@ from typing import Literal
 
 from etils import epath
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 from jaxaug.data.schema import read_schema
-from jaxaug.errors import UserError
 
 Level = Literal["ok", "note", "missing"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 from etils import epath
 
+from jaxaug.core.files import write_text
 from jaxaug.curriculum import plot
 from jaxaug.curriculum.schedule import Schedule
-from jaxaug.data.files import write_text
 
 
 def summarize(

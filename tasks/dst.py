@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import seqio
 import tensorflow as tf
 
-from jaxaug.data import recipes, tokens
-from jaxaug.data.files import PathLike
-from jaxaug.data.source import RecordSource
+from jaxaug.core.files import PathLike
+from jaxaug.feed import recipes, tokens
+from jaxaug.feed.source import RecordSource
 from tasks import metrics, preprocessors, vocabulary
 
 _POSTPROCESS = {
@@ -48,7 +48,7 @@ def _report(task: DialogueTask, split: str, limit: int) -> None:
 
 
 def register(data_dir: PathLike | None = None) -> None:
-    """Adds every task and mixture of `jaxaug.data.recipes` to SeqIO's registries.
+    """Adds every task and mixture of `jaxaug.feed.recipes` to SeqIO's registries.
 
     Raises:
       UserError: the data folder or a variants folder is wrong.

@@ -12,8 +12,8 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from jaxaug.data.files import PathLike
-from jaxaug.models import tokenizer
+from jaxaug.core.files import PathLike
+from jaxaug.models.tokenizers import hf
 
 _ID_OFFSET = 1
 
@@ -29,15 +29,15 @@ class HFVocabulary(seqio.Vocabulary):
         """
         Args:
           path: tokenizer.json, its folder, a GGUF file, or a name of `jaxaug models
-            list` that is on disk; see `jaxaug.models.tokenizer.load`.
+            list` that is on disk; see `jaxaug.models.tokenizers.hf.load`.
         """
         super().__init__()
         self._path = path
 
     @functools.cached_property
-    def tokenizer(self) -> tokenizer.Tokenizer:
+    def tokenizer(self) -> hf.Tokenizer:
         """The tokenizer; raises `UserError` where there is none."""
-        return tokenizer.load(self._path, _ID_OFFSET)
+        return hf.load(self._path, _ID_OFFSET)
 
     @property
     def _base_vocab_size(self) -> int:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jaxaug.data import sgd
-from jaxaug.data.cache import Recipe
 from jaxaug.data.schema import Schema
+from jaxaug.feed.cache import Recipe
 from jaxaug.formats import d3st, t5dst
 from jaxaug.formats.records import NO_INTENT, Parsed
 from jaxaug.metrics import dst

@@ -22,10 +22,11 @@ import seqio
 import tensorflow as tf
 from etils import epath
 
-from jaxaug.data import folders, recipes
-from jaxaug.data.files import PathLike, read_text
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text
+from jaxaug.data import folders
 from jaxaug.data.schema import Schema, read_schema
-from jaxaug.errors import UserError
+from jaxaug.feed import recipes
 from jaxaug.formats.records import clean
 from tasks import vocabulary
 

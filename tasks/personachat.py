@@ -3,7 +3,7 @@
 - `personachat_{self,other}_{original,revised}`: the files of ConvAI2;
 - `personachat_<method>_level<c>`: the train split of `personachat_self_original` with
   the traits of the persona reworded; methods and levels are those of
-  `jaxaug.data.persona_levels` (`pcc`, `eda`, `rt`);
+  `jaxaug.curriculum.persona_levels` (`pcc`, `eda`, `rt`);
 - mixtures of `personachat_self_original` (a fifth of the examples) and, at equal rates,
   `personachat_flatten`: all levels of `pcc` at once; `personachat_official`: the
   personas revised by people; `personachat_rt`: round-trip translation;
@@ -26,7 +26,8 @@ import seqio
 import tensorflow as tf
 from absl import logging
 
-from jaxaug.data import persona_levels, personachat
+from jaxaug.curriculum import persona_levels
+from jaxaug.data import personachat
 from jaxaug.formats import persona
 from jaxaug.metrics import text as scores_of_text
 from tasks import vocabulary

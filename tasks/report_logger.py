@@ -17,9 +17,9 @@ from typing import Any
 import seqio
 from absl import logging
 
-from jaxaug.data import recipes
-from jaxaug.data.cache import Recipe
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.feed import recipes
+from jaxaug.feed.cache import Recipe
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.metrics import benchmark, dst, report, sensitivity
 from jaxaug.metrics.evaluate import ABOUT, write_json

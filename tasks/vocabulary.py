@@ -6,14 +6,14 @@ from typing import Any
 import seqio
 import tensorflow as tf
 
-from jaxaug.data import vocabulary
-from jaxaug.errors import UserError
-from jaxaug.models import tokenizer
+from jaxaug.core.errors import UserError
+from jaxaug.feed import vocabulary
+from jaxaug.models.tokenizers import hf
 from tasks.hf_vocabulary import HFVocabulary
 
 
 class FoundVocabulary(seqio.SentencePieceVocabulary):
-    """The vocabulary that is named, or that `jaxaug.data.vocabulary.model_file` finds.
+    """The vocabulary that is named, or that `jaxaug.feed.vocabulary.model_file` finds.
 
     It is looked up, and if need be trained, at the first use of a piece: registering
     tasks stays cheap. Everything is asked of the vocabulary that is found; the class
@@ -46,7 +46,7 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
         """The vocabulary itself."""
         if self._vocabulary is None:
             self._path = self._path or vocabulary.model_file()
-            if tokenizer.is_published(self._path):
+            if hf.is_published(self._path):
                 self._vocabulary = HFVocabulary(self._path)
             else:
                 vocabulary.load(self._path)  # Checks the special ids.

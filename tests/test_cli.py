@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from jaxaug import cli
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 _VERBS = [
     ("doctor",),

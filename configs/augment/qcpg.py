@@ -3,7 +3,7 @@
     jaxaug models fetch qcpg-sentences
     jaxaug augment --config configs/augment/qcpg.py --data_dir SGD --out OUT
 
-The controls walk through the grid of `jaxaug.augment.qcpg`, four outputs of a beam for
+The controls walk through the grid of `jaxaug.augment.schemes.qcpg`, four outputs of a beam for
 each. The model is on the Hugging Face hub only. `qcpg.py:captions` takes another one.
 """
 

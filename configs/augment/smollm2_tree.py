@@ -51,13 +51,13 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
     config.metrics = {
         "jaccard": {},
         "similarity": {
-            "path": "jaxaug.augment.wording:similarity",
+            "path": "jaxaug.augment.judge.small_models:similarity",
             "model": "minilm",
         },
         "string_similarity": {},
         "bleu": {},
-        "length": {"path": "jaxaug.augment.wording:length"},
-        "how": {"path": "jaxaug.augment.wording:how"},
+        "length": {"path": "jaxaug.augment.judge.small_models:length"},
+        "how": {"path": "jaxaug.augment.judge.small_models:how"},
     }
     # What came up twice is nearly always good; that takes many outputs.
     config.min_count = 2 if int(num) >= 100 else 1

@@ -9,12 +9,12 @@ from typing import Any
 
 import ml_collections
 
-from jaxaug import config_file
 from jaxaug.augment.tree import Spec
+from jaxaug.core import config_file
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
 from jaxaug.data import folders
-from jaxaug.data.files import PathLike
 from jaxaug.data.schema import suggestion
-from jaxaug.errors import UserError
 
 SELECTIONS = ("tree", "order")
 GIVEN = "given"
@@ -25,7 +25,7 @@ class Config:
     """One experiment; every field is a field of the ConfigDict of its file.
 
     Attributes:
-      scheme: a name of `jaxaug.augment.schemes.SCHEMES`.
+      scheme: a name of `jaxaug.augment.schemes.registry.SCHEMES`.
       options: of the scheme.
       select: `tree` ranks candidates (see `tree`); `order` takes the most common ones
         that the filters leave, of equals the earlier. Scheme `given` takes all.
@@ -33,21 +33,21 @@ class Config:
       splits: whose schemas are augmented.
       names: whether the names of services, slots and intents are paraphrased too.
       seed: of everything that is random.
-      filters: codes of `jaxaug.augment.filters.FILTERS`.
+      filters: codes of `jaxaug.augment.judge.filters.FILTERS`.
       slot_filters: further ones for slots alone: a service or an intent may well say
         that somebody does something.
       commands: whether paraphrases of services and intents that tell to do something
-        must do so too; see `jaxaug.augment.wording.keeps_command`.
+        must do so too; see `jaxaug.augment.judge.small_models.keeps_command`.
       apart_by: a metric of `metrics`, greater is nearer: paraphrases of a slot that it
         puts nearer to another slot of the same service are dropped, intents likewise;
-        see `jaxaug.augment.siblings`. Empty: none are.
+        see `jaxaug.augment.judge.siblings`. Empty: none are.
       sensitive: words that no candidate may hold.
       min_count: how often a candidate must have come up, at least.
-      metrics: name -> options, see `jaxaug.augment.metrics.find`; a user's metric has
+      metrics: name -> options, see `jaxaug.augment.judge.measures.find`; a user's metric has
         its import path as option `path`.
       measure_dropped: whether candidates that the filters drop get their metrics too.
       tree: fields of `jaxaug.augment.tree.Spec`; needs `select='tree'`.
-      report: metrics of the table; see `jaxaug.augment.report`.
+      report: metrics of the table; see `jaxaug.augment.output.report`.
       beside: rows of the report beside this run: name -> "sgdx", a variants folder, or
         the fields of another run, which is done as well.
       name: of this run in the report.

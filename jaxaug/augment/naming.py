@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from jaxaug.augment import texts
+from jaxaug.augment import descriptions
 
 if TYPE_CHECKING:
     from jaxaug.augment.pipeline import Result
@@ -31,7 +31,7 @@ def _separate(results: "list[Result]", places: Sequence[int], number: int) -> No
         for place in places:
             one, text = results[place].description, results[place].selected[number]
             changed = text != one.text
-            name = texts.name_of(text, one.name) if changed else one.name
+            name = descriptions.name_of(text, one.name) if changed else one.name
             other = taken.setdefault(name, place)
             if other != place:
                 loser = place if changed else other

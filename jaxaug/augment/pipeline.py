@@ -1,7 +1,7 @@
 """The stages of a run: candidates, filters, metrics, selection, variants, records.
 
 Each stage works on the distinct texts of all schemas, in shards (see
-`jaxaug.augment.shards`), so that what is done is never done again.
+`jaxaug.core.shards`), so that what is done is never done again.
 """
 
 import contextlib
@@ -15,23 +15,17 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from jaxaug.augment import (
-    candidates,
-    filters,
-    naming,
-    nlp,
-    schemes,
-    siblings,
-    texts,
-    tree,
-    wording,
-)
-from jaxaug.augment import metrics as measures
-from jaxaug.augment.candidates import Candidate
+from jaxaug.augment import descriptions as texts
+from jaxaug.augment import naming, tree
 from jaxaug.augment.config import Config
-from jaxaug.augment.shards import Json, Shards, Stage
-from jaxaug.augment.texts import Description
-from jaxaug.data.cache import file_digest
+from jaxaug.augment.descriptions import Description
+from jaxaug.augment.judge import filters, measures, siblings, small_models
+from jaxaug.augment.language import nlp
+from jaxaug.augment.schemes import registry
+from jaxaug.core.shards import Json, Shards, Stage
+from jaxaug.feed.cache import file_digest
+from jaxaug.paraphrase import candidates
+from jaxaug.paraphrase.candidates import Candidate
 
 EMPTY, COPY, NO_COMMAND = "empty", "copy", "no_command"
 ANOTHER = "nearer_to_another"
@@ -153,7 +147,7 @@ def generate(
 ) -> dict[str, list[Candidate]]:
     """The distinct candidates of each text, the most common first."""
     outputs: dict[str, list[tuple[str, list[str]]]] = {text: [] for text in sources}
-    jobs = schemes.jobs(config)
+    jobs = registry.jobs(config)
     for number, job in enumerate(jobs, 1):
         stage = Stage(
             "candidates", job.key, job.run, f"candidates {number}/{len(jobs)}"
@@ -181,7 +175,7 @@ def judge(
             "sensitive": list(config.sensitive),
             "metrics": {name: dict(o) for name, o in config.metrics.items()},
             "measure_dropped": config.measure_dropped,
-            "code": _code([filters, nlp, texts, wording, measures], made.values()),
+            "code": _code([filters, nlp, texts, small_models, measures], made.values()),
             "language": nlp.identity() if needs_nlp(config) else "",
         },
         lambda items: _judge(config, made, items),
@@ -239,7 +233,7 @@ def apart(
         "apart",
         {
             "metric": dict(config.metrics[name]),
-            "code": _code([siblings, wording, measures], made.values()),
+            "code": _code([siblings, small_models, measures], made.values()),
         },
         lambda items: siblings.nearest(made[name], items),
         "nearness to others",
@@ -282,7 +276,7 @@ def reasons(
         sensitive=config.sensitive, protected=source.protected,
     )  # fmt: skip
     if config.commands and not source.is_slot:
-        kept = wording.keeps_command(source.text, rest)
+        kept = small_models.keeps_command(source.text, rest)
         found = [
             codes if keeps else (NO_COMMAND, *codes)
             for codes, keeps in zip(found, kept, strict=True)

@@ -8,26 +8,20 @@ from collections.abc import Mapping
 from etils import epath
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import (
-    nlp,
-    pipeline,
-    records,
-    report,
-    schemes,
-    table,
-    texts,
-    variants,
-)
+from jaxaug.augment import descriptions, pipeline
 from jaxaug.augment.config import Config
+from jaxaug.augment.language import nlp
+from jaxaug.augment.output import comparison, records, report, variants
 from jaxaug.augment.pipeline import Result
-from jaxaug.augment.shards import Shards, digest_of, digest_of_package
+from jaxaug.augment.schemes import registry
+from jaxaug.core.errors import UserError
+from jaxaug.core.figures import new_figure
+from jaxaug.core.files import PathLike
+from jaxaug.core.shards import Shards, digest_of, digest_of_package
 from jaxaug.data import folders
-from jaxaug.data.cache import file_digest
-from jaxaug.data.files import PathLike
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema
-from jaxaug.errors import UserError
-from jaxaug.figures import new_figure
+from jaxaug.feed.cache import file_digest
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,7 +48,7 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
     """Writes the variants of the schemas of a data folder, and what led to them.
 
     A second run does nothing; a run that was stopped goes on, and has lost one shard at
-    most, as the shards lie in the cache folder (see `jaxaug.augment.shards`).
+    most, as the shards lie in the cache folder (see `jaxaug.core.shards`).
 
     Args:
       config: what to do.
@@ -78,7 +72,7 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
     results: list[Result] = []
     files: list[epath.Path] = []
     for split, schema in schemas.items():
-        items = texts.descriptions(schema, split, config.names)
+        items = descriptions.descriptions(schema, split, config.names)
         if config.is_given:
             given = _given(config, data_dir, schema, split)
             part = pipeline.run_given(config, items, given, shards)
@@ -105,7 +99,7 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
 
 def _check_extras(config: Config, out: epath.Path) -> None:
     """Fails before the long work where something is not installed."""
-    schemes.jobs(config)
+    registry.jobs(config)
     if pipeline.needs_nlp(config):
         nlp.identity()
     if config.report:
@@ -134,7 +128,7 @@ def _report(config: Config, data_dir: PathLike, out: epath.Path, notes: str) -> 
         rows[name] = folder
     found = pipeline.found_metrics(config.report)
     # A ConfigDict forgets the order.
-    known = [*table.METRICS, *found]
+    known = [*comparison.METRICS, *found]
     found = {name: found[name] for name in sorted(found, key=known.index)}
     return report.write(
         out, rows, data_dir, config.splits, found, seed=config.seed, notes=lines
@@ -159,7 +153,7 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
     Raises:
       UserError: no such run or id, the run has no trees, or matplotlib is missing.
     """
-    from jaxaug.augment import explain as trees
+    from jaxaug.augment.output import explain as trees
 
     config = configs.of(records.read_manifest(out)["config"], f"{out}")
     if config.select != "tree":
@@ -231,7 +225,7 @@ def _given(
         path = _given_path(config, data_dir, split, number)
         variant = read_schema(path)
         renaming(schema, variant, str(path))
-        items = texts.descriptions(variant, split, config.names)
+        items = descriptions.descriptions(variant, split, config.names)
         found.append({item.id: item.text for item in items})
     return found
 

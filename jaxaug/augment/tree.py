@@ -18,8 +18,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import suggestion
-from jaxaug.errors import UserError
 
 Decision = Callable[[Sequence[float]], float]
 

@@ -7,7 +7,7 @@ Curriculum Data Augmentation", equations 3 and 4.
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 LEVELS = 5
 BETA = 0.5

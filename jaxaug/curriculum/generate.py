@@ -16,14 +16,14 @@ import numpy as np
 from etils import epath
 from jaxtyping import Bool, Float
 
-from jaxaug.augment import generation
-from jaxaug.augment.candidates import merged
-from jaxaug.augment.shards import Shards, Stage, digest_of
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, write_text
+from jaxaug.core.shards import Shards, Stage, digest_of
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.difficulty import BETA, LEVELS, kept
 from jaxaug.data import folders
-from jaxaug.data.files import PathLike, read_json, write_text
-from jaxaug.errors import UserError
+from jaxaug.paraphrase import generation
+from jaxaug.paraphrase.candidates import merged
 from jaxaug.paraphrase.run import read_lines
 
 Pairs = Sequence[tuple[str, str]]
@@ -37,7 +37,7 @@ class Options:
     """How levels are made; the defaults are the paper's where it gives a number.
 
     Attributes:
-      model: that paraphrases; see `jaxaug.models.registry.load`.
+      model: that paraphrases; see `jaxaug.models.text.registry.load`.
       prompt: of a language model; None is its default.
       candidates: outputs of each text, equal ones included.
       bottom_share: share of them from bottom-k; the others are from top-k with top-p.

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text, shown, write_text
 from jaxaug.curriculum.difficulty import LEVELS, difficulty
-from jaxaug.data.files import PathLike, read_text, shown, write_text
-from jaxaug.errors import UserError
 
 _LEVELS_FIX = "Write it again with `jaxaug levels`."
 _RELEASED_FIX = "Get it again from the repository of PCC's authors."

@@ -12,8 +12,8 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule as schedules
-from jaxaug.errors import UserError
 
 # A name of a task or mixture, or several of them.
 Names = str | Sequence[str]

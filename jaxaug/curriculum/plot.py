@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.files import PathLike
 from jaxaug.curriculum.schedule import Schedule
-from jaxaug.data.files import PathLike
-from jaxaug.figures import new_figure, write_figure
 
 WIDTH = 60
 _SHADES = " .-+#"

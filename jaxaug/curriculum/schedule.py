@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum.difficulty import LEVELS
-from jaxaug.errors import UserError
 
 ORIGINAL_FRACTION = 0.2
 CYCLES = 2

@@ -7,9 +7,9 @@ only once something is wrong.
 from collections.abc import Collection
 from typing import Any
 
-from jaxaug.data.files import FETCH_AGAIN, shown
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import FETCH_AGAIN, shown
 from jaxaug.data.schema import Schema, suggestion
-from jaxaug.errors import UserError
 
 _STRINGS = frozenset({str})
 _SPEAKERS = ("USER", "SYSTEM")

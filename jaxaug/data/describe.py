@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
+from jaxaug.core.files import PathLike
 from jaxaug.data import folders, sgd
-from jaxaug.data.files import PathLike
 from jaxaug.data.schema import Schema, Service
 
 

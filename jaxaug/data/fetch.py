@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from tqdm import tqdm
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 60

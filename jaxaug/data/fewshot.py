@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from etils import epath
 
-from jaxaug.data.files import PathLike, read_text, shown
-from jaxaug.errors import UserError
-from jaxaug.formats.classify import Sentence, parse_line
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text, shown
+from jaxaug.data.labelled import Sentence, parse_line
 
 _FIX = "Correct the file, or get it again with `jaxaug data fetch fewshot`."
 

@@ -11,8 +11,8 @@ import re
 
 from etils import epath
 
-from jaxaug.data.files import PathLike
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
 
 SPLITS = ("train", "dev", "test")
 DATA_DIR_VARIABLE = "JAXAUG_DATA_DIR"

@@ -23,9 +23,9 @@ import sentencepiece
 from absl import logging
 from etils import epath
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text, shown
 from jaxaug.data import folders
-from jaxaug.data.files import PathLike, read_text, shown
-from jaxaug.errors import UserError
 
 DATA_DIR_VARIABLE = "JAXAUG_PERSONACHAT_DIR"
 SPLITS_VARIABLE = "JAXAUG_PERSONACHAT_SPLITS"
@@ -278,7 +278,7 @@ def vocabulary_file(size: int = 8000, folder: PathLike | None = None) -> str:
     For models that start from nothing: pieces of words (unigram), lower-cased, with
     bytes for characters that the data lack, and one piece for each of `MARKERS`. The
     name of the file holds a hash of what it was made of, as for
-    `jaxaug.data.vocabulary.train_words`.
+    `jaxaug.feed.vocabulary.train_words`.
 
     Args:
       size: number of pieces at most.

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Schema, Service
-from jaxaug.errors import UserError
 
 # Actions that speak of an intent put its name into their values.
 _INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jaxaug.data.files import FETCH_AGAIN, PathLike, read_json, shown
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json, shown
 
 
 @dataclass(frozen=True, slots=True)

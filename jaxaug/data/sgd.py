@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from etils import epath
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json
 from jaxaug.data import folders
 from jaxaug.data.check import check_dialogues
-from jaxaug.data.files import FETCH_AGAIN, PathLike, read_json
 from jaxaug.data.rename import Renaming, rename_dialogue, renaming
 from jaxaug.data.schema import Schema, read_schema
-from jaxaug.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)

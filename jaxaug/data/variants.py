@@ -6,10 +6,10 @@ import json
 from etils import epath
 from tqdm import tqdm
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text, write_text
 from jaxaug.data import folders, sgd
-from jaxaug.data.files import PathLike, read_text, write_text
 from jaxaug.data.rename import rename_dialogue
-from jaxaug.errors import UserError
 
 
 def write_variant(

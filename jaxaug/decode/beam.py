@@ -7,11 +7,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import contract, keys
 from jaxaug.decode.beam_loop import Propose, Search, most_probable
 from jaxaug.decode.candidates import Select
 from jaxaug.decode.sample import TokensToLogits
-from jaxaug.errors import UserError
 
 
 def search(

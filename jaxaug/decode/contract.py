@@ -11,7 +11,7 @@ import flax.core
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 # Finite, so that what is removed can still be added and compared without NaN.
 NEG_INF = -1.0e7

@@ -24,11 +24,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, edit_distance, ground_set, ngrams
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.sample import TokensToLogits
-from jaxaug.errors import UserError
 
 Weights = tuple[float, ...]
 Four = tuple[float, float, float, float]

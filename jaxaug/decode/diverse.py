@@ -7,10 +7,10 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import beam
 from jaxaug.decode.beam_loop import Continuations, Proposal, take, unfinished_first
 from jaxaug.decode.sample import TokensToLogits
-from jaxaug.errors import UserError
 
 
 def decode(

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode.candidates import Candidates
-from jaxaug.errors import UserError
 
 # Gains that differ by less count as equal, or rounding and not the index would decide
 # between candidates whose gains are the same on paper.

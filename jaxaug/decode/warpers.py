@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode.contract import NEG_INF
-from jaxaug.errors import UserError
 
 _REMOVED = 0.5 * NEG_INF
 _BITS_OF_ONE = 0x3F800000  # of float32

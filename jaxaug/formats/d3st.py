@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Schema, Service
 from jaxaug.data.sgd import Dialogue, State
-from jaxaug.errors import UserError
 from jaxaug.formats.records import (
     NO_INTENT,
     Example,

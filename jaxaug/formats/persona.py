@@ -22,8 +22,8 @@ oldest utterances and never its persona.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.personachat import MARKERS, Dialogue
-from jaxaug.errors import UserError
 from jaxaug.formats.records import clean
 
 _PERSONA, _PARTNER_PERSONA, _PARTNER, _SELF = MARKERS

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.sgd import Dialogue, Frame
-from jaxaug.errors import UserError
 
 NO_INTENT = "NONE"
 _BAR = re.compile(r"(?<!\S)\|(?!\S)")

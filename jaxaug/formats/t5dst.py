@@ -12,9 +12,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Schema, Slot
 from jaxaug.data.sgd import Dialogue
-from jaxaug.errors import UserError
 from jaxaug.formats.records import (
     Example,
     Parsed,

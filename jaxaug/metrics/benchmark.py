@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jaxaug.data.files import PathLike
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import (
     Dialogue,
@@ -14,7 +15,6 @@ from jaxaug.data.sgd import (
     read_dialogues,
     read_schema_of,
 )
-from jaxaug.errors import UserError
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.dst import JGA, FrameScores, Reference
 from jaxaug.metrics.sensitivity import GROUPS, FrameId, GroupScores

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 
 def load_sacrebleu() -> ModuleType:

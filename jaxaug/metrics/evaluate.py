@@ -6,9 +6,9 @@ from typing import Any
 
 from etils import epath
 
-from jaxaug.data.files import PathLike, write_text
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, write_text
 from jaxaug.data.folders import resolve_data_dir
-from jaxaug.errors import UserError
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.benchmark import group_scores, load
 from jaxaug.metrics.collector import collector_paused

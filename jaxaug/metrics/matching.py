@@ -6,8 +6,8 @@ from typing import Any
 
 from etils import epath
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.sgd import Dialogue, State
-from jaxaug.errors import UserError
 from jaxaug.metrics.benchmark import scored_frames
 from jaxaug.metrics.dst import Reference
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from etils import epath
 
-from jaxaug.data.files import PathLike, read_json, write_text
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.data.schema import suggestion
 from jaxaug.data.sgd import Dialogue, State
-from jaxaug.errors import UserError
 from jaxaug.metrics.benchmark import Benchmark, FrameKey, scored_frames
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.dst import Reference, StateLike

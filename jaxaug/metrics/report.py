@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from jaxaug.data.files import PathLike, read_json, write_text
-from jaxaug.errors import UserError
-from jaxaug.figures import new_figure, write_figure
+from jaxaug.core.errors import UserError
+from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.metrics.dst import ALL_SERVICES, JGA, SEEN_SERVICES, UNSEEN_SERVICES
 from jaxaug.metrics.sensitivity import VARIANTS
 

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import numpy as np
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.metrics.diversity import distinct, load_sacrebleu, ngrams
 
 BLEU_ORDERS = (2, 3, 4)

@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Shaped
 from t5x.examples.t5 import layers as t5_layers
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models import layers
 from jaxaug.models.bart_config import IGNORED, Config, key_map, to_hf
 

@@ -14,7 +14,7 @@ from flax import linen as nn
 from flax.linen.partitioning import param_with_axes, with_sharding_constraint
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models import layers
 from jaxaug.models.bert_config import FAMILIES, IGNORED, Config, key_map, to_hf
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxaug.errors import UserError
-from jaxaug.models import hf_config
+from jaxaug.core.errors import UserError
+from jaxaug.models.weights import hf_config
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from jaxaug.models import causal, hf_config, layers
+from jaxaug.models import causal, layers
+from jaxaug.models.weights import hf_config
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 
 from flax import linen as nn
 
-from jaxaug.errors import UserError
-from jaxaug.models import causal, hf_config, layers
+from jaxaug.core.errors import UserError
+from jaxaug.models import causal, layers
+from jaxaug.models.weights import hf_config
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,

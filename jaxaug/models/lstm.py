@@ -20,7 +20,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models.layers import MASKED, Linear
 from jaxaug.models.weights.keymap import Weight, identity, transposed
 

@@ -11,7 +11,7 @@ from typing import Any
 import flax.struct
 from t5x.examples.t5 import network
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models.weights.keymap import Weight, identity, transposed
 
 NETWORK = network.Transformer

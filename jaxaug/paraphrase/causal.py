@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxaug.models import causal
-from jaxaug.models.language import LanguageModel, LineModel
+from jaxaug.models.text.language import LanguageModel, LineModel
 
 # Outputs that are scored side by side; memory grows with their square.
 _CHUNK = 8

@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxaug.models.language import LanguageModel
-from jaxaug.models.registry import TextModel
+from jaxaug.core.buckets import Batch, pad
 from jaxaug.models.t5 import SourceEncoderDecoderModel
+from jaxaug.models.text.language import LanguageModel
+from jaxaug.models.text.registry import TextModel
 from jaxaug.paraphrase import causal
-from jaxaug.paraphrase.buckets import Batch, pad
 
 
 class Output(NamedTuple):

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
-from jaxaug.data.files import PathLike, shown
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, shown
 
 
 class OutputFile:

@@ -7,13 +7,13 @@ from typing import Any
 
 from tqdm import tqdm
 
-from jaxaug.data.files import PathLike, read_text
-from jaxaug.errors import UserError
+from jaxaug.core.buckets import plan
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text
 from jaxaug.metrics import diversity
-from jaxaug.models import prompts, registry
-from jaxaug.models.language import LanguageModel
+from jaxaug.models.text import prompts, registry
+from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import samplers
-from jaxaug.paraphrase.buckets import plan
 from jaxaug.paraphrase.decoder import Decoder
 from jaxaug.paraphrase.output import OutputFile
 from jaxaug.paraphrase.summary import summary
@@ -60,7 +60,7 @@ def paraphrase(
     Args:
       input_path: text file with one input a line, local or gs://.
       out: JSON lines to write; see `jaxaug.paraphrase.output`.
-      model: see `jaxaug.models.registry.load`.
+      model: see `jaxaug.models.text.registry.load`.
       sampler: a name of `samplers.SAMPLERS`.
       options: of the sampler; the others have their default.
       num: outputs of each input.

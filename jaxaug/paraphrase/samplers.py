@@ -5,9 +5,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import suggestion
 from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
-from jaxaug.errors import UserError
 
 DecodeFn = Callable[..., Any]
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import ml_collections
 
-from jaxaug import config_file
+from jaxaug.core import config_file
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import suggestion
-from jaxaug.errors import UserError
 from jaxaug.train.methods import Method
 from jaxaug.train.triplet import Settings
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models.scorers import encoder as encoders
 from jaxaug.models.scorers.pairs import Similarity
 from jaxaug.models.scorers.store import Store

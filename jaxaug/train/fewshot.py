@@ -16,14 +16,14 @@ import numpy as np
 from etils import epath
 from jaxtyping import Array, Float, Int
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, write_text
 from jaxaug.curriculum import plot as as_plot
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug.data import fewshot as data
 from jaxaug.data.fewshot import FewShotData
-from jaxaug.data.files import PathLike, write_text
-from jaxaug.errors import UserError
-from jaxaug.formats.classify import Sentence
+from jaxaug.data.labelled import Sentence
 from jaxaug.train import config as configs
 from jaxaug.train import encoders, methods, plot, tables
 from jaxaug.train.config import Config

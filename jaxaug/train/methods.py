@@ -10,18 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from etils import epath
 
-from jaxaug.augment import schemes
-from jaxaug.augment.shards import Shards, Stage
+from jaxaug.augment.schemes import registry
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, shown
+from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import levels as level_files
 from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.difficulty import BETA
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug.data import folders
-from jaxaug.data.files import PathLike, shown
+from jaxaug.data.labelled import Sentence
 from jaxaug.data.schema import suggestion
-from jaxaug.errors import UserError
-from jaxaug.formats.classify import Sentence
 from jaxaug.train.triplet import Pools, Settings
 
 ORIGINALS = "originals"
@@ -69,7 +69,7 @@ class Method:
       name: of the row.
       source: `originals`, for nothing else; `released`, what PCC's authors published
         for HuffPost; `levels`, a file that `jaxaug.curriculum.levels.write` wrote; or
-        a scheme of `jaxaug.augment.schemes`, such as `sentence`.
+        a scheme of `jaxaug.augment.schemes.registry`, such as `sentence`.
       path: of `released` or `levels`, below the data folder; `{seed}` stands for the
         seed, `*` for anything.
       keep: of `released`: `all` paraphrases, those that are `implied`, or those that
@@ -99,7 +99,7 @@ class Method:
 
     def __post_init__(self) -> None:
         """Raises `UserError` where fields do not fit together."""
-        sources = (ORIGINALS, RELEASED, LEVELS, *schemes.SCHEMES)
+        sources = (ORIGINALS, RELEASED, LEVELS, *registry.SCHEMES)
         for name, value, known in (
             ("source", self.source, sources),
             ("schedule", self.schedule, SCHEDULES),
@@ -113,7 +113,7 @@ class Method:
         from_file = self.source in (RELEASED, LEVELS)
         for name, needed in (
             ("path", from_file),
-            ("levels", self.source in schemes.SCHEMES),
+            ("levels", self.source in registry.SCHEMES),
         ):
             if needed != bool(getattr(self, name)):
                 verb = "needs" if needed else "has no use for"
@@ -159,7 +159,7 @@ def levelled(
     texts = [sentence.text for sentence in drawn]
     if method.source == ORIGINALS:
         return [Levelled(text, ((text,),)) for text in texts]
-    if method.source in schemes.SCHEMES:
+    if method.source in registry.SCHEMES:
         return _by_scheme(method, texts, seed)
     path = _only_file(method, seed, epath.Path(data_dir))
     found = {item.text: item for item in _read(method, path)}
@@ -177,7 +177,7 @@ def _by_scheme(method: Method, texts: Sequence[str], seed: int) -> list[Levelled
     for level, options in enumerate(method.levels, 1):
         # Another seed for each level, or a stronger one would repeat what a weaker
         # one has drawn.
-        jobs = schemes.SCHEMES[method.source](100 * seed + level, **options)
+        jobs = registry.SCHEMES[method.source](100 * seed + level, **options)
         outputs: list[list[str]] = [[] for _ in texts]
         for job in jobs:
             for place, new in enumerate(_run(method, job, texts)):
@@ -189,7 +189,7 @@ def _by_scheme(method: Method, texts: Sequence[str], seed: int) -> list[Levelled
     ]
 
 
-def _run(method: Method, job: schemes.Job, texts: Sequence[str]) -> list[list[str]]:
+def _run(method: Method, job: registry.Job, texts: Sequence[str]) -> list[list[str]]:
     if method.source == "sentence":
         return job.run(texts)
     # A model takes long: keep what it has done.

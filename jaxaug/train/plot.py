@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.files import PathLike
 from jaxaug.curriculum.schedule import Schedule
-from jaxaug.data.files import PathLike
-from jaxaug.figures import new_figure, write_figure
 from jaxaug.train.config import Table
 from jaxaug.train.tables import Result
 

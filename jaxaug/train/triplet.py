@@ -17,7 +17,7 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 _EPSILON = 1e-6
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from t5x.errors import UserError
-from t5x.factor_rules import (
+from t5x.optim.factor_rules import (
     HEURISTIC_RULE,
     FactorDim,
     FactorRule,
@@ -28,7 +28,7 @@ from t5x.factor_rules import (
     standard_logical_factor_rules,
     without_axes,
 )
-from t5x.optimizer_base import (
+from t5x.optim.optimizer_base import (
     Optimizer,
     OptimizerDef,
     OptimizerState,

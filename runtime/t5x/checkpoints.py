@@ -1,16 +1,10 @@
 """Saving and loading of train states: the names that gin files and user code use.
 
-The layouts are described in `checkpoint_paths`; `checkpoint_orbax` writes the default
-one, `checkpoint_legacy` the one of the public T5X checkpoints. Both read both.
+The layouts are described in `checkpoint.folders`; `checkpoint.orbax` writes the default
+one, `checkpoint.legacy` the one of the public T5X checkpoints. Both read both.
 """
 
-from t5x.checkpoint_legacy import VERSION, Checkpointer, SaveBestCheckpointer
-from t5x.checkpoint_orbax import (
-    DatasetArgs,
-    DatasetHandler,
-    OrbaxCheckpointManagerInterface,
-)
-from t5x.checkpoint_paths import (
+from t5x.checkpoint.folders import (
     all_dataset_checkpoint_steps,
     all_steps,
     find_checkpoint,
@@ -18,15 +12,21 @@ from t5x.checkpoint_paths import (
     get_checkpoint_prefix,
     latest_step,
 )
-from t5x.checkpoint_restore import load_t5x_checkpoint
-from t5x.checkpoint_retention import Retention, populate_metrics_for_steps
-from t5x.checkpoint_state import (
+from t5x.checkpoint.lazy_array import LazyArray
+from t5x.checkpoint.legacy import VERSION, Checkpointer, SaveBestCheckpointer
+from t5x.checkpoint.orbax import (
+    DatasetArgs,
+    DatasetHandler,
+    OrbaxCheckpointManagerInterface,
+)
+from t5x.checkpoint.restore import load_t5x_checkpoint
+from t5x.checkpoint.retention import Retention, populate_metrics_for_steps
+from t5x.checkpoint.state_dict import (
     ParameterInfo,
     RestoreStateTransformationFn,
     SaveStateTransformationFn,
 )
 from t5x.distributed import get_local_data
-from t5x.lazy_array import LazyArray
 
 __all__ = [
     "VERSION",

@@ -1,7 +1,7 @@
 """Decoding: the page of names under which gin files and user code find it."""
 
-from t5x.beam_search import beam_init, beam_search, brevity_penalty
-from t5x.decode_state import (
+from t5x.search.beam_search import beam_init, beam_search, brevity_penalty
+from t5x.search.decode_state import (
     NEG_INF,
     NEG_INF_VALUE,
     BeamState,
@@ -17,7 +17,7 @@ from t5x.decode_state import (
     top_k_two_stage,
     unflatten_beam_dim,
 )
-from t5x.temperature_sample import (
+from t5x.search.temperature_sample import (
     MIN_TEMPERATURE,
     LogitCallbackFn,
     StateCallbackFn,

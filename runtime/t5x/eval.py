@@ -10,21 +10,24 @@ from absl import logging
 from etils import epath
 
 from t5x import checkpoints as checkpoints_lib
-from t5x import datasets as datasets_lib
-from t5x import distributed, gin_utils, program, state_init, vocabularies
-from t5x.checkpoint_config import RestoreCheckpointConfig
-from t5x.data_config import DatasetConfig
+from t5x import distributed
+from t5x.checkpoint import state_init
+from t5x.checkpoint.settings import RestoreCheckpointConfig
 from t5x.errors import UserError
-from t5x.inference_evaluator import (
+from t5x.feed import datasets as datasets_lib
+from t5x.feed import vocabularies
+from t5x.feed.data_config import DatasetConfig
+from t5x.feed.iterators import batches_of
+from t5x.inference.evaluator import (
     EvaluatorConstructor,
     InferenceEvaluator,
     TensorBoardLogger,
 )
-from t5x.iterators import batches_of
-from t5x.metrics_writer import to_host
+from t5x.logs.metrics_writer import to_host
+from t5x.logs.progress import announce
 from t5x.paths import absolute, with_absolute_path
-from t5x.progress import announce
-from t5x.train_loop import report
+from t5x.start import gin_config, program
+from t5x.training.loop import report
 
 __all__ = ["InferenceEvaluator", "TensorBoardLogger", "evaluate"]
 
@@ -38,7 +41,7 @@ def evaluate(
     output_dir: str,
     inference_evaluator_cls: EvaluatorConstructor | None = None,
     training_evaluator_cls: Callable[..., Any] | None = None,
-    summarize_config_fn: Callable[..., None] = gin_utils.summarize_gin_config,
+    summarize_config_fn: Callable[..., None] = gin_config.summarize_gin_config,
     train_state_initializer_cls: Callable[..., Any] = state_init.TrainStateInitializer,
     train_eval_get_dataset_fn: Callable[
         ..., Mapping[str, Any]

@@ -1,196 +1,25 @@
-"""gin for the programs: flags, errors that a person can read, small configurables."""
+"""gin for the programs: the page of names under which gin files find them."""
 
-import atexit
-import logging as std_logging
-import os
-import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from t5x.start.gin_config import (
+    bool_fn,
+    get_gin_config_str,
+    parse_gin_flags,
+    rewrite_gin_args,
+    run,
+    string_split_fn,
+    sum_fn,
+    summarize_gin_config,
+    user_message,
+)
 
-import gin
-import jax
-from absl import app, logging
-from etils import epath
-
-from t5x import gin_hints
-from t5x.errors import UserError
-from t5x.progress import announce
-from t5x.trainer import PreemptionError
-
-
-@gin.configurable
-def get_gin_config_str(show_provenance: bool = False) -> str:
-    """The current configuration as a gin file.
-
-    Args:
-        show_provenance: say where each binding comes from.
-    """
-    return gin.config_str(show_provenance=True) if show_provenance else gin.config_str()
-
-
-def parse_gin_flags(
-    gin_search_paths: Sequence[str],
-    gin_files: Sequence[str] | None,
-    gin_bindings: Sequence[str],
-    skip_unknown: bool | Sequence[str] = False,
-    finalize_config: bool = True,
-) -> None:
-    """Parses gin files and bindings; later ones win.
-
-    Args:
-        gin_search_paths: folders in which files and includes are looked up, in order.
-        gin_files: files.
-        gin_bindings: single bindings (`NAME = VALUE`), applied after the files.
-        skip_unknown: ignore bindings of unknown configurables (all, or those listed).
-        finalize_config: lock the configuration afterwards.
-
-    Raises:
-        UserError: a mistake in the configuration, with the nearest known name.
-    """
-    std_logging.getLogger().addFilter(_is_worth_showing)
-    for path in gin_search_paths:
-        gin.add_config_file_search_path(path)
-    try:
-        gin.parse_config_files_and_bindings(
-            list(gin_files or []),
-            list(gin_bindings),
-            skip_unknown=skip_unknown,
-            finalize_config=finalize_config,
-        )
-    except Exception as error:
-        message = gin_hints.explain(error)
-        if message is None:
-            raise
-        raise UserError(f"gin configuration: {message}") from error
-    for warning in gin_hints.unused_bindings(gin_bindings):
-        announce(f"warning: {warning}")
-    logging.info("Gin configuration:")
-    for line in get_gin_config_str().splitlines():
-        logging.info("%s", line)
-
-
-def _is_worth_showing(record: std_logging.LogRecord) -> bool:
-    # gin reports every folder in which it does not find a file as an error.
-    return "gin/resource_reader.py" not in record.pathname
-
-
-def rewrite_gin_args(args: Sequence[str]) -> list[str]:
-    """`--gin.NAME=VALUE` -> `--gin_bindings=NAME = VALUE`; other flags stay.
-
-    Raises:
-        UserError: a gin flag without a value.
-    """
-    rewritten = []
-    for arg in args:
-        if arg.startswith("--gin."):
-            name, equals, value = arg.removeprefix("--gin.").partition("=")
-            if not equals:
-                raise UserError(
-                    "Gin bindings must be of the form '--gin.<param>=<value>', got: "
-                    f"{arg}"
-                )
-            arg = f"--gin_bindings={name} = {value}"
-        rewritten.append(arg)
-    return rewritten
-
-
-@gin.register
-def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None:
-    """Writes the configuration to `<model_dir>/config.gin` and to TensorBoard.
-
-    Args:
-        summary_writer: a metric writer, or None.
-    """
-    if jax.process_index() != 0:
-        return
-    config = get_gin_config_str()
-    folder = epath.Path(model_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / "config.gin.tmp"
-    temporary.write_text(config)
-    temporary.replace(folder / "config.gin")
-    if summary_writer is not None:
-        summary_writer.write_texts(step, {"config": gin.markdown(config)})
-        summary_writer.flush()
-
-
-def run(main: Callable[[Sequence[str]], Any]) -> None:
-    """Runs a program under absl, with gin flags.
-
-    Mistakes of the user (errors with the attribute `user_error`), errors in the gin
-    configuration and of the operating system (missing file, full disk) are printed as
-    one message, exit status 1. A run stopped by SIGTERM ends with status 0. Everything
-    else is a defect and keeps its traceback.
-    """
-    ended: list[int] = []
-
-    def leave() -> None:
-        # What ends in the middle of an evaluation leaves threads inside TensorFlow, in
-        # which the teardown of the interpreter crashes.
-        if ended:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(ended[0])
-
-    # Registered before all that the program registers, so that it comes after that.
-    atexit.register(leave)
-
-    def parse(args: list[str]) -> Sequence[str]:
-        try:
-            return app.parse_flags_with_usage(rewrite_gin_args(args))
-        except UserError as error:
-            _fail(error)
-
-    def guarded(argv: Sequence[str]) -> Any:
-        try:
-            return main(argv)
-        except PreemptionError as error:
-            announce(gin_hints.message_of(error))
-            ended.append(0)
-            sys.exit(0)
-        except Exception as error:
-            message = user_message(error)
-            if message is None:
-                raise
-            ended.append(1)
-            _fail(message)
-
-    app.run(guarded, flags_parser=parse)
-
-
-def user_message(error: BaseException) -> str | None:
-    """The message for an error that is no defect of the program, else None."""
-    if (message := gin_hints.explain_call(error)) is not None:
-        return message
-    if getattr(error, "user_error", False) or isinstance(error, OSError):
-        return gin_hints.message_of(error)
-    return None
-
-
-def _fail(message: Any) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr, flush=True)
-    sys.exit(1)
-
-
-@gin.configurable
-def sum_fn(var1: Any = gin.REQUIRED, var2: Any = gin.REQUIRED) -> Any:
-    """`var1 + var2`, for use in gin files."""
-    return var1 + var2
-
-
-@gin.configurable
-def bool_fn(var1: Any = gin.REQUIRED) -> bool:
-    """`bool(var1)`, for use in gin files."""
-    return bool(var1)
-
-
-@gin.configurable
-def string_split_fn(
-    text: Any = gin.REQUIRED,
-    separator: Any = gin.REQUIRED,
-    maxsplit: int = -1,
-    index: int | None = None,
-) -> Any:
-    """`text.split(separator, maxsplit)`, or one part of it, for use in gin files."""
-    parts = text.split(separator, maxsplit)
-    return parts if index is None else parts[index]
+__all__ = [
+    "bool_fn",
+    "get_gin_config_str",
+    "parse_gin_flags",
+    "rewrite_gin_args",
+    "run",
+    "string_split_fn",
+    "sum_fn",
+    "summarize_gin_config",
+    "user_message",
+]

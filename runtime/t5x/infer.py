@@ -12,12 +12,15 @@ import jax
 from absl import logging
 from etils import epath
 
-from t5x import datasets as datasets_lib
-from t5x import distributed, gin_utils, inference, program, state_init, vocabularies
-from t5x.checkpoint_config import RestoreCheckpointConfig
-from t5x.data_config import DatasetConfig
+from t5x import distributed
+from t5x.checkpoint import state_init
+from t5x.checkpoint.settings import RestoreCheckpointConfig
 from t5x.errors import UserError
-from t5x.infer_output import (
+from t5x.feed import datasets as datasets_lib
+from t5x.feed import vocabularies
+from t5x.feed.data_config import DatasetConfig
+from t5x.inference import runner
+from t5x.inference.output import (
     Inferences,
     MergeFn,
     WriteFn,
@@ -28,10 +31,11 @@ from t5x.infer_output import (
     touch,
     write_inferences_to_file,
 )
-from t5x.infer_tasks import create_task_from_tfexample_file
-from t5x.metrics_writer import to_host
+from t5x.inference.tasks import create_task_from_tfexample_file
+from t5x.logs.metrics_writer import to_host
+from t5x.logs.progress import announce
 from t5x.paths import absolute, with_absolute_path
-from t5x.progress import announce
+from t5x.start import gin_config, program
 
 __all__ = [
     "Inferences",
@@ -61,7 +65,7 @@ def infer(
     train_state_initializer_cls: Callable[..., Any] = state_init.TrainStateInitializer,
     fallback_init_rng: int | None = None,
     merge_fn: MergeFn = merge_chunks_to_file,
-    summarize_config_fn: Callable[..., None] = gin_utils.summarize_gin_config,
+    summarize_config_fn: Callable[..., None] = gin_config.summarize_gin_config,
     verify_matching_vocabs_fn: Callable[..., None]
     | None = vocabularies.verify_matching_vocabs,
     output_vocab_feature_name: str = "targets",
@@ -143,7 +147,7 @@ def infer(
         "predict_with_aux": model.predict_batch_with_aux,
         "score": model.score_batch,
     }
-    infer_fn = inference.get_infer_fn(
+    infer_fn = runner.get_infer_fn(
         infer_step=steps[mode],
         batch_size=batch_size,
         train_state_axes=initializer.train_state_axes,

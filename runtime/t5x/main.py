@@ -6,8 +6,8 @@ from typing import Any
 
 from absl import flags
 
-from t5x import program
 from t5x.errors import UserError
+from t5x.start import program
 
 _MODES = ("train", "eval", "infer")
 

@@ -1,6 +1,7 @@
 """Models: the page of names under which gin files and user code find them."""
 
-from t5x.base_model import (
+from t5x.metrics import MetricsMap
+from t5x.model.base_model import (
     BaseModel,
     BaseTransformerModel,
     DecodeFnCallable,
@@ -8,10 +9,9 @@ from t5x.base_model import (
     get_input_vocabulary,
     get_output_vocabulary,
 )
-from t5x.decoder_only import DecoderOnlyModel, remove_prefix
-from t5x.encoder_decoder import DecoderParams, EncoderDecoderModel
-from t5x.metrics import MetricsMap
-from t5x.model_metrics import (
+from t5x.model.decoder_only import DecoderOnlyModel, remove_prefix
+from t5x.model.encoder_decoder import DecoderParams, EncoderDecoderModel
+from t5x.model.model_metrics import (
     compute_base_metrics,
     compute_metrics,
     compute_weighted_accuracy,

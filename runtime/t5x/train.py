@@ -10,29 +10,23 @@ from typing import Any
 
 from etils import epath
 
-from t5x import datasets as datasets_lib
-from t5x import (
-    distributed,
-    iterators,
-    paths,
-    program,
-    run_record,
-    state_init,
-    train_loop,
-    vocabularies,
-)
-from t5x import train_setup as setup
-from t5x.checkpoint_config import CheckpointConfig
-from t5x.data_config import DatasetConfig
+from t5x import distributed, paths
+from t5x.checkpoint import state_init
+from t5x.checkpoint.settings import CheckpointConfig
 from t5x.errors import UserError
-from t5x.inference_evaluator import EvaluatorConstructor
-from t5x.metrics_writer import to_host
-from t5x.preemption import PreemptionGuard
-from t5x.progress import Progress, announce
-from t5x.train_loop import TRAIN_METRIC_KEY, run_actions
-from t5x.train_schedule import make_schedule
-from t5x.trainer import BaseTrainerConstructor
-from t5x.trainer_actions import BaseAction
+from t5x.feed import datasets as datasets_lib
+from t5x.feed import iterators, vocabularies
+from t5x.feed.data_config import DatasetConfig
+from t5x.inference.evaluator import EvaluatorConstructor
+from t5x.logs.metrics_writer import to_host
+from t5x.logs.progress import Progress, announce
+from t5x.start import program
+from t5x.training import loop, run_record, setup
+from t5x.training.actions import BaseAction
+from t5x.training.loop import TRAIN_METRIC_KEY, run_actions
+from t5x.training.preemption import PreemptionGuard
+from t5x.training.schedule import make_schedule
+from t5x.training.trainer import BaseTrainerConstructor
 
 __all__ = ["TRAIN_METRIC_KEY", "run_actions", "train"]
 
@@ -237,9 +231,9 @@ def train(
         if evaluator is not None:
             stack.callback(evaluator.close)
         if resumed:
-            train_loop.restore_actions(action_map, record)
+            loop.restore_actions(action_map, record)
             trainer.stop_training = bool(record.get("stop"))
-        evaluation = train_loop.Evaluation(
+        evaluation = loop.Evaluation(
             trainer=trainer,
             train_state_axes=initializer.train_state_axes,
             train_eval_datasets=train_eval_datasets,
@@ -262,7 +256,7 @@ def train(
         trainer.preempted = guard.before_step
         trainer.progress = Progress(step, total_steps)
         stack.callback(trainer.progress.close)
-        step = train_loop.TrainLoop(
+        step = loop.TrainLoop(
             trainer=trainer,
             evaluation=evaluation,
             schedule=schedule,

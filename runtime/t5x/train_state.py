@@ -11,7 +11,13 @@ from flax.linen import partitioning as flax_partitioning
 from flax.serialization import to_state_dict
 from jaxtyping import Array, Int
 
-from t5x.optimizer_base import Optimizer, OptimizerDef, PyTree, as_container, flatten
+from t5x.optim.optimizer_base import (
+    Optimizer,
+    OptimizerDef,
+    PyTree,
+    as_container,
+    flatten,
+)
 
 EMPTY_DICT: FrozenDict = flax.core.freeze({})
 _AXES_SUFFIX = "_axes"

@@ -8,32 +8,17 @@ from typing import Any
 
 from absl import app
 
-from t5x.checkpoint_config import (
+from t5x.checkpoint.legacy_manager import LegacyCheckpointer, LegacyCheckpointManager
+from t5x.checkpoint.schedule import (
+    find_first_checkpoint_step,
+    find_next_checkpoint_step,
+)
+from t5x.checkpoint.settings import (
     CheckpointConfig,
     RestoreCheckpointConfig,
     SaveCheckpointConfig,
 )
-from t5x.checkpoint_schedule import (
-    find_first_checkpoint_step,
-    find_next_checkpoint_step,
-)
-from t5x.data_config import DatasetConfig
-from t5x.datasets import (
-    GetDatasetCallable,
-    GetEvalDatasetCallable,
-    get_dataset,
-    get_dataset_inner,
-    get_training_eval_datasets,
-    get_zeros_batch_like_dataset,
-    get_zeros_batch_like_spec,
-)
-from t5x.distributed import get_local_data, multihost_assert_equal, sync_global_devices
-from t5x.inference import InferFnCallable, get_infer_fn
-from t5x.inference_evaluator import EvaluatorConstructor, TensorBoardLogger
-from t5x.iterators import PrefetchIterator, ShardedDatasetIterator, prepare_train_iter
-from t5x.learning_rate import LearningRateCallable, create_learning_rate_scheduler
-from t5x.legacy_manager import LegacyCheckpointer, LegacyCheckpointManager
-from t5x.state_init import (
+from t5x.checkpoint.state_init import (
     InitFnCallable,
     TrainStateInitializer,
     create_checkpoint_manager_and_restore,
@@ -43,14 +28,36 @@ from t5x.state_init import (
     log_model_info,
     restore,
 )
-from t5x.train_step import flatten_dict_string_keys
-from t5x.variables import override_params_axes_names, set_hardware_rng_ops
-from t5x.vocabularies import (
+from t5x.distributed import get_local_data, multihost_assert_equal, sync_global_devices
+from t5x.feed.data_config import DatasetConfig
+from t5x.feed.datasets import (
+    GetDatasetCallable,
+    GetEvalDatasetCallable,
+    get_dataset,
+    get_dataset_inner,
+    get_training_eval_datasets,
+    get_zeros_batch_like_dataset,
+    get_zeros_batch_like_spec,
+)
+from t5x.feed.iterators import (
+    PrefetchIterator,
+    ShardedDatasetIterator,
+    prepare_train_iter,
+)
+from t5x.feed.vocabularies import (
     get_vocabulary,
     import_module,
     round_vocab_size_to_multiple,
     verify_matching_vocabs,
 )
+from t5x.inference.evaluator import EvaluatorConstructor, TensorBoardLogger
+from t5x.inference.runner import InferFnCallable, get_infer_fn
+from t5x.training.learning_rate import (
+    LearningRateCallable,
+    create_learning_rate_scheduler,
+)
+from t5x.training.step import flatten_dict_string_keys
+from t5x.variables import override_params_axes_names, set_hardware_rng_ops
 
 __all__ = [
     "CheckpointConfig",

@@ -3,8 +3,10 @@ from pathlib import Path
 import pytest
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import filters, generation, schemes
-from jaxaug.errors import UserError
+from jaxaug.augment.judge import filters
+from jaxaug.augment.schemes import registry
+from jaxaug.core.errors import UserError
+from jaxaug.paraphrase import generation
 
 FOLDER = Path(__file__).parents[2] / "configs/augment"
 TEXTS = {"kst": "some/folder"}
@@ -22,7 +24,7 @@ def test_every_config_makes_its_jobs(path, monkeypatch):
     # Which version of a model is on this machine does not matter here.
     monkeypatch.setattr(generation, "_label", lambda name: name)
     config = configs.load(f"{path}:{TEXTS[path.stem]}" if path.stem in TEXTS else path)
-    jobs = schemes.jobs(config)
+    jobs = registry.jobs(config)
     assert bool(jobs) == (not config.is_given)
     assert {*config.filters, *config.slot_filters} <= set(filters.FILTERS)
     assert configs.of(config.key(), "again").key() == config.key()
@@ -103,7 +105,7 @@ def test_wrong_fields(fields, message):
 
 def test_schemes_and_options_that_are_not_there():
     def jobs(scheme, **options):
-        schemes.jobs(configs.of({"scheme": scheme, "options": options}, "here.py"))
+        registry.jobs(configs.of({"scheme": scheme, "options": options}, "here.py"))
 
     with pytest.raises(UserError, match="'sentences' is no scheme; did you mean"):
         jobs("sentences")
@@ -119,7 +121,7 @@ def test_sentence_outputs_depend_on_text_and_seed_alone():
     def outputs(seed, texts):
         options = {"method": "eda", "num": 6}
         fields = {"scheme": "sentence", "options": options, "seed": seed}
-        (job,) = schemes.jobs(configs.of(fields, "here.py"))
+        (job,) = registry.jobs(configs.of(fields, "here.py"))
         return dict(zip(texts, job.run(texts), strict=True))
 
     texts = ["city where the event takes place", "date of the trip"]

@@ -11,8 +11,10 @@ import pytest
 # Appends what it computes to a file, and is killed before the text of that number.
 PROGRAM = """
 import os, signal, sys
-from jaxaug.augment import config, run, schemes
-from jaxaug.augment.schemes import Job
+from jaxaug.augment import config
+from jaxaug.augment import run
+from jaxaug.augment.schemes import registry as schemes
+from jaxaug.augment.schemes.registry import Job
 
 data_dir, out, seen, kill_at = sys.argv[1:]
 

@@ -9,10 +9,12 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.augment import config as configs
-from jaxaug.augment import records, run, schemes, texts, variants
-from jaxaug.augment.schemes import Job
+from jaxaug.augment import descriptions, run
+from jaxaug.augment.output import records, variants
+from jaxaug.augment.schemes import registry
+from jaxaug.augment.schemes.registry import Job
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import read_schema
-from jaxaug.errors import UserError
 
 FIELDS = {
     "scheme": "fake",
@@ -72,7 +74,7 @@ def own_metrics(tmp_path_factory):
 def fake(monkeypatch, tmp_path):
     """The scheme, with a cache of its own."""
     made = Fake()
-    monkeypatch.setitem(schemes.SCHEMES, "fake", made.jobs)
+    monkeypatch.setitem(registry.SCHEMES, "fake", made.jobs)
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     return made
 
@@ -88,7 +90,7 @@ def lines(out):
 
 def texts_of(out, variant, split="train"):
     schema = read_schema(out / variant / split / "schema.json")
-    return {d.id: d.text for d in texts.descriptions(schema, split)}
+    return {d.id: d.text for d in descriptions.descriptions(schema, split)}
 
 
 def files_of(out):
@@ -168,7 +170,7 @@ def test_no_slot_is_missing(sgd_tree, fake, tmp_path):
     )
     for split, variant in itertools.product(("train", "dev"), ("v1", "v2", "v3")):
         original = read_schema(sgd_tree / split / "schema.json")
-        own = {d.id: d.text for d in texts.descriptions(original, split)}
+        own = {d.id: d.text for d in descriptions.descriptions(original, split)}
         assert texts_of(tmp_path / "out", variant, split) == own
     counts = records.read_manifest(tmp_path / "out")["counts"]
     assert (counts["original"], counts["without"]) == (48, 16)

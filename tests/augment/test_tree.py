@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jaxaug.augment import tree
 from jaxaug.augment.tree import Item, Spec
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 LEVELS = ("jaccard", "entailment", "string_similarity")
 

@@ -21,15 +21,9 @@ from typing import Any
 import jax
 import seqio
 import tensorflow as tf
-from t5x import (
-    datasets,
-    iterators,
-    learning_rate,
-    partitioning,
-    train,
-    trainer,
-    utils,
-)
+from t5x import partitioning, train, trainer, utils
+from t5x.feed import datasets, iterators
+from t5x.training import learning_rate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "programs"))
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import difficulty
-from jaxaug.errors import UserError
 
 
 def test_twenty_paraphrases_make_five_levels_of_four():

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from jaxaug import cli
-from jaxaug.augment.generation import Setting
-from jaxaug.augment.shards import Shards
+from jaxaug.core.shards import Shards
 from jaxaug.curriculum import generate, levels
+from jaxaug.paraphrase.generation import Setting
 
 OPTIONS = generate.Options(model="smollm2", candidates=30, keep=20)
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
-from jaxaug.errors import UserError
 
 ITEM = levels.Levelled("a b ", (("a b ",), ("a c",), (), ("d", "e")))
 HUFFPOST = ["s0_b", "s1", "s2_b", "s3_b", "s4_b"]

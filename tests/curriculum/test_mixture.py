@@ -7,8 +7,8 @@ import pytest
 import seqio
 import tensorflow as tf
 
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import mixture, schedule
-from jaxaug.errors import UserError
 
 LEVELS = [0, 1, 1]
 

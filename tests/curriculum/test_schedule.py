@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule
-from jaxaug.errors import UserError
 
 STEPS = st.integers(1, 9)
 LEVELS = st.integers(1, 6)

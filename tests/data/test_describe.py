@@ -1,8 +1,8 @@
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.describe import Counts, count_split, describe
-from jaxaug.errors import UserError
 
 _TABLES = """\
 split  services  seen  unseen  dialogues  turns  frames  slots  categorical  intents

@@ -9,6 +9,7 @@ import zipfile
 import pytest
 
 from jaxaug.cli import main
+from jaxaug.core.errors import UserError
 from jaxaug.data.fetch import (
     DATA_SETS,
     DataSet,
@@ -16,7 +17,6 @@ from jaxaug.data.fetch import (
     git_id,
     git_tree_id,
 )
-from jaxaug.errors import UserError
 
 _FILES = {
     "repo-1/data/a.json": b"one\n",

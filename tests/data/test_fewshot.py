@@ -4,10 +4,10 @@ import random
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
 from jaxaug.data import fewshot
-from jaxaug.errors import UserError
-from jaxaug.formats.classify import Sentence
+from jaxaug.data.labelled import Sentence
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import folders
-from jaxaug.errors import UserError
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,12 @@ import threading
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
 from jaxaug.data.minisgd import simulator
 from jaxaug.data.minisgd.world import VARIANTS
 from jaxaug.data.schema import read_schema
 from jaxaug.data.sgd import read_dialogues, read_schema_of
-from jaxaug.errors import UserError
 
 SPLITS = ("train", "dev", "test")
 SETS = ("aug", "eda", "tree")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxaug.augment import config, run, texts
+from jaxaug.augment import config, descriptions, run
 from jaxaug.data import minisgd
 from jaxaug.data.rename import renaming
 from jaxaug.data.sgd import read_schema_of
@@ -39,8 +39,8 @@ def test_only_descriptions_and_the_names_of_services_differ(world, name, unchang
                         other, description=one.description
                     )
         both = zip(
-            texts.descriptions(original, "train"),
-            texts.descriptions(variant, "train"),
+            descriptions.descriptions(original, "train"),
+            descriptions.descriptions(variant, "train"),
             strict=True,
         )
         same += sum(one.text == other.text for one, other in both)

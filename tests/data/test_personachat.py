@@ -5,9 +5,9 @@ import re
 import pytest
 import sentencepiece
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import personachat
 from jaxaug.data.personachat import Dialogue, Turn
-from jaxaug.errors import UserError
 
 TEXT = """\
 1 your persona: i have two dogs.

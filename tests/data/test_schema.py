@@ -3,8 +3,8 @@ import pickle
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import read_schema
-from jaxaug.errors import UserError
 
 
 def test_reads_every_field(sgd_tree):

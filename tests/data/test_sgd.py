@@ -5,10 +5,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.rename import rename_dialogue, renaming
 from jaxaug.data.schema import read_schema
-from jaxaug.errors import UserError
 
 
 def _frames(dialogues):

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import read_schema
-from jaxaug.errors import UserError
 
 
 def _first(data):

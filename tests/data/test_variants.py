@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.variants import write_variant
-from jaxaug.errors import UserError
 
 _GOLDEN_FRAME = """\
           {

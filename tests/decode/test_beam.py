@@ -22,8 +22,8 @@ from decode_kit import (
 )
 from t5x import decoding
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import beam
-from jaxaug.errors import UserError
 
 
 @functools.partial(jax.jit, static_argnames=("options",))

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_kit import WIDTH, arguments, beam_step, words
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import dips, ground_set
 from jaxaug.decode.candidates import Candidates
-from jaxaug.errors import UserError
 
 COUNT, VOCAB = 6, 6
 EMBEDDINGS = np.random.default_rng(0).normal(size=(VOCAB, 3)).astype(np.float32)

@@ -19,8 +19,8 @@ from decode_kit import (
     table_model,
 )
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, diverse
-from jaxaug.errors import UserError
 
 
 @functools.partial(jax.jit, static_argnames=("decode", "options"))

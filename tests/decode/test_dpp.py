@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_kit import arguments, beam_step, pad, words
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import dpp, ngrams
-from jaxaug.errors import UserError
 
 RIDGE = 1e-3
 WEIGHTS = (1 / 3, 1 / 2, 1.0)

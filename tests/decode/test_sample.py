@@ -20,9 +20,9 @@ from decode_kit import (
 )
 from t5x import decoding
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import keys, warpers
 from jaxaug.decode.sample import sample
-from jaxaug.errors import UserError
 
 GREEDY = (warpers.top_k(1),)
 TEXTS = [

@@ -21,8 +21,8 @@ from decode_kit import (
 from test_dpp import log_det, plain_similarity
 from test_ssr import saving
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, dips, dpp, ssr
-from jaxaug.errors import UserError
 
 K, LENGTH, ALPHA = 3, 8, 0.6
 EMBEDDINGS = np.random.default_rng(1).normal(size=(VOCAB, 4)).astype(np.float32)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from step_kit import beam_step, words
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import ssr
-from jaxaug.errors import UserError
 
 greedy_select = jax.jit(ssr.greedy_select, static_argnames="k")
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import warpers
 from jaxaug.decode.contract import NEG_INF
 from jaxaug.decode.sample import draw, sample
-from jaxaug.errors import UserError
 
 LOGITS = np.log(np.float32([0.05, 0.1, 0.3, 0.05, 0.2, 0.25, 0.03, 0.02]))
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.schema import Intent, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
-from jaxaug.errors import UserError
 from jaxaug.formats.d3st import D3STFormatter, D3STOptions, format_frame, parse
 
 SERVICE = Service(

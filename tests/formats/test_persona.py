@@ -2,8 +2,8 @@
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.personachat import Dialogue, Turn
-from jaxaug.errors import UserError
 from jaxaug.formats import persona
 from jaxaug.formats.persona import PersonaExample, PersonaOptions
 

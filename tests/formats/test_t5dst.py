@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
-from jaxaug.errors import UserError
 from jaxaug.formats.t5dst import T5DSTFormatter, T5DSTOptions, parse, slot_of
 
 SERVICE = Service(

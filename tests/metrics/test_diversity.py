@@ -8,7 +8,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.metrics import diversity, similarity
 
 SENTENCES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=9).map(" ".join)

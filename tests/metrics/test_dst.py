@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thefuzz import fuzz
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.data.sgd import State
-from jaxaug.errors import UserError
 from jaxaug.metrics import dst
 from jaxaug.metrics.benchmark import load
 from jaxaug.metrics.collector import collector_paused

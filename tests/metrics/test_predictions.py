@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.data.sgd import State
-from jaxaug.errors import UserError
 from jaxaug.metrics.benchmark import load, references_of
 from jaxaug.metrics.predictions import read_predictions, warn, write_predictions
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from jaxaug.cli import main
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.metrics import report
 
 JGA = "joint_goal_accuracy"

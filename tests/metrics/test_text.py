@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.metrics import text
 
 PREDICTIONS = [

@@ -14,8 +14,8 @@ import transformers
 from safetensors.numpy import load_file
 from t5x import adafactor, decoding, losses, models
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import beam
-from jaxaug.errors import UserError
 from jaxaug.models import bart
 from jaxaug.models.weights import keymap
 

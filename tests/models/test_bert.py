@@ -14,7 +14,7 @@ import torch
 import transformers
 from safetensors.numpy import load_file
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models import bert
 from jaxaug.models.weights import hf_folder, keymap
 

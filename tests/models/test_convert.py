@@ -17,11 +17,16 @@ import transformers
 from t5x import checkpoints
 
 from jaxaug import cli
-from jaxaug.data import minisgd, vocabulary
-from jaxaug.errors import UserError
-from jaxaug.models import catalogue, registry, t5_weights, tokenizer
-from jaxaug.models.weights import convert, hf_folder, packages, t5x_layout
-from jaxaug.paraphrase import buckets, decoder, samplers
+from jaxaug.core import buckets
+from jaxaug.core.errors import UserError
+from jaxaug.data import minisgd
+from jaxaug.feed import vocabulary
+from jaxaug.models import convert, t5_weights
+from jaxaug.models.named import catalogue, packages
+from jaxaug.models.text import registry
+from jaxaug.models.tokenizers import hf
+from jaxaug.models.weights import hf_folder, t5x_layout
+from jaxaug.paraphrase import decoder, samplers
 
 TINY = {
     "t5": (
@@ -159,7 +164,7 @@ def test_a_run_with_its_own_config(t5, tmp_path, words):
     (run / "config.gin").write_text(
         (run / t5x_layout.GIN).read_text()
         + f"""
-from jaxaug.data import vocabulary
+from jaxaug.feed import vocabulary
 from t5x import models
 MODEL = @models.EncoderDecoderModel()
 VOCABULARY = @vocabulary.TokenVocabulary()
@@ -310,7 +315,7 @@ def test_control_fields_are_special_tokens(t5, tmp_path, monkeypatch):
     (named.folder / catalogue.SOURCE_FILE).write_text('{"commit": "abc"}')
     (named.folder / WORDS).unlink()
     word_level(named.folder, "COND_25")
-    tokenizer._load.cache_clear()
+    hf._load.cache_clear()
     with pytest.raises(UserError, match="does not know the control field COND_30"):
         registry.load(named.name)
 

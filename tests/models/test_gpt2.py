@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models import gpt2
 
 # The parts of that of DialoGPT-small that say something.

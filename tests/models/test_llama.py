@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models import llama
 
 # That of SmolLM2-135M-Instruct.

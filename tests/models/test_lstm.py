@@ -8,7 +8,7 @@ import pytest
 import torch
 from t5x import adafactor, decoding, losses, models
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models import lstm
 from jaxaug.models.weights import keymap
 

@@ -14,7 +14,7 @@ import transformers
 from t5x import decoding, models
 from t5x.examples.t5 import network
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models import t5_weights
 from jaxaug.models.weights import hf_folder, t5x_layout
 

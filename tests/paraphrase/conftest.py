@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from jaxaug.data import minisgd
-from jaxaug.models import registry
+from jaxaug.models.text import registry
 
 
 @pytest.fixture(scope="session")

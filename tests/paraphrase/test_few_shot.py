@@ -10,10 +10,10 @@ import torch
 import transformers
 
 from jaxaug import cli
-from jaxaug.errors import UserError
-from jaxaug.models import language, prompts, registry
+from jaxaug.core.buckets import Batch, pad, plan
+from jaxaug.core.errors import UserError
+from jaxaug.models.text import language, prompts, registry
 from jaxaug.paraphrase import causal, run, samplers
-from jaxaug.paraphrase.buckets import Batch, pad, plan
 from jaxaug.paraphrase.decoder import Decoder
 
 LENGTH = 8

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.paraphrase.output import OutputFile
 
 INPUTS = ["find a bus", "naïve \u2028 café", "find a bus"]

@@ -13,11 +13,11 @@ import pytest
 from t5x import decoding, models
 
 from jaxaug import cli
-from jaxaug.errors import UserError
+from jaxaug.core.buckets import Batch, pad
+from jaxaug.core.errors import UserError
 from jaxaug.metrics import diversity
-from jaxaug.models import registry
+from jaxaug.models.text import registry
 from jaxaug.paraphrase import run, samplers
-from jaxaug.paraphrase.buckets import Batch, pad
 from jaxaug.paraphrase.decoder import Decoder, log_probabilities
 
 LENGTH = 6

@@ -2,8 +2,8 @@
 
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
-from jaxaug.errors import UserError
 from jaxaug.paraphrase import samplers
 
 NAMES = ["greedy", "sampling", "top_k_top_p", "bottom_k", "beam", "diverse_beam"]

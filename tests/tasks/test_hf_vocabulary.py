@@ -10,8 +10,8 @@ import pytest
 import seqio
 import tensorflow as tf
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
-from jaxaug.errors import UserError
 from tasks import vocabulary
 from tasks.hf_vocabulary import HFVocabulary
 

@@ -9,8 +9,8 @@ pytest.importorskip("seqio")
 import seqio
 
 import tasks.vocabulary
+from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
-from jaxaug.errors import UserError
 from tasks import paraphrase
 
 LENGTHS = {"inputs": 32, "targets": 32}

@@ -12,10 +12,10 @@ import numpy as np
 import seqio
 
 import tasks.vocabulary
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels, mixture, schedule
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.data import personachat as data
-from jaxaug.errors import UserError
 from tasks import personachat
 
 ROOT = Path(__file__).resolve().parents[2]

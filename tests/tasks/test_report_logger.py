@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from jaxaug.cli import main
-from jaxaug.data import minisgd, recipes
+from jaxaug.data import minisgd
+from jaxaug.feed import recipes
 from jaxaug.formats.d3st import D3STFormatter
 from jaxaug.formats.t5dst import T5DSTFormatter
 from jaxaug.metrics import benchmark, report

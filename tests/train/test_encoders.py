@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tokenizers
 
-from jaxaug.errors import UserError
-from jaxaug.models import catalogue
+from jaxaug.core.errors import UserError
+from jaxaug.models.named import catalogue
 from jaxaug.models.scorers.encoder import Encoder
-from jaxaug.models.tokenizer import Tokenizer
+from jaxaug.models.tokenizers.hf import Tokenizer
 from jaxaug.train import encoders, fewshot, triplet
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "b", "c"]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from jaxaug import cli
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.data import fewshot as data
-from jaxaug.errors import UserError
 from jaxaug.train import config as configs
 from jaxaug.train import encoders
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.levels import Levelled
-from jaxaug.errors import UserError
-from jaxaug.formats.classify import Sentence
+from jaxaug.data.labelled import Sentence
 from jaxaug.train import methods
 from jaxaug.train.methods import Method
 from jaxaug.train.triplet import Settings

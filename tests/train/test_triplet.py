@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.train import triplet
 from jaxaug.train.triplet import Pools, Settings, Trainer
 

@@ -15,12 +15,12 @@ from typing import Any
 
 from etils import epath
 
-from jaxaug.data.files import PathLike
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
 from jaxaug.data.folders import CACHE_DIR_VARIABLE
 from jaxaug.data.minisgd.overlap import overlap_report
 from jaxaug.data.minisgd.simulator import FILE_DIALOGUES, dialogue
 from jaxaug.data.minisgd.world import AUGMENTED, VARIANTS, schema_json
-from jaxaug.errors import UserError
 
 __all__ = ["materialise", "overlap_report", "write"]
 

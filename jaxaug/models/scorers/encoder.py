@@ -12,13 +12,13 @@ from etils import epath
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from jaxaug.data.cache import file_digest
-from jaxaug.data.files import PathLike, read_json
-from jaxaug.errors import UserError
-from jaxaug.models import catalogue
-from jaxaug.models import tokenizer as tokenizers
+from jaxaug.core.buckets import plan
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json
+from jaxaug.feed.cache import file_digest
+from jaxaug.models.named import catalogue
+from jaxaug.models.tokenizers import hf as tokenizers
 from jaxaug.models.weights import hf_folder
-from jaxaug.paraphrase.buckets import plan
 
 # (params, tokens, segments, mask, numbers) -> one row for each row.
 Program = Callable[[Any, Any, Any, Any, Any], Array]

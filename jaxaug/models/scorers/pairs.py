@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from jaxaug.data.files import read_json
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import read_json
 from jaxaug.models import bert
 from jaxaug.models.scorers.encoder import Encoder
 from jaxaug.models.scorers.store import Store, Texts, remembered

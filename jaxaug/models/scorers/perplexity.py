@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from jaxaug.errors import UserError
-from jaxaug.models.language import LanguageModel
+from jaxaug.core.buckets import pad, plan
+from jaxaug.core.errors import UserError
 from jaxaug.models.scorers.encoder import Encoder
 from jaxaug.models.scorers.store import Store, Texts, remembered
-from jaxaug.paraphrase.buckets import pad, plan
+from jaxaug.models.text.language import LanguageModel
 
 
 class CausalPerplexity:

@@ -10,9 +10,9 @@ import numpy as np
 from etils import epath
 from jaxtyping import Float
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
 from jaxaug.data import folders
-from jaxaug.data.files import PathLike
-from jaxaug.errors import UserError
 
 Texts = tuple[str, ...]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from etils import epath
 
-from jaxaug.data.files import PathLike
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
 from jaxaug.models.weights import safetensors_io
 from jaxaug.models.weights.keymap import KeyMap, tensors_from
 

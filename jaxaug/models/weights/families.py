@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 from jaxaug.models.weights.keymap import KeyMap
 
 Kind = Literal["encoder_decoder", "decoder_only", "encoder"]

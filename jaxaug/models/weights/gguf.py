@@ -24,8 +24,8 @@ from tokenizers import (
     processors,
 )
 
-from jaxaug.data.files import PathLike, write_text
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, write_text
 from jaxaug.models.weights import families
 from jaxaug.models.weights.hf_folder import Published
 from jaxaug.models.weights.keymap import params_from

@@ -9,8 +9,8 @@ import numpy as np
 from etils import epath
 from flax import linen as nn
 
-from jaxaug.data.files import PathLike, read_json
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json
 from jaxaug.models.weights import families, safetensors_io, torch_file
 from jaxaug.models.weights.keymap import params_from
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flax import traverse_util
 
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
 
 Transform = Callable[[np.ndarray], np.ndarray]
 

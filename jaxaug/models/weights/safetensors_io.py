@@ -11,8 +11,8 @@ import safetensors
 import safetensors.numpy
 from etils import epath
 
-from jaxaug.data.files import PathLike, read_json
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -17,8 +17,8 @@ from etils import epath
 from flax import linen as nn
 from t5x import checkpoints, partitioning, train_state
 
-from jaxaug.data.files import PathLike, write_text
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, write_text
 from jaxaug.models.weights import families
 
 GIN = "network.gin"

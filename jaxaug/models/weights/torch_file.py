@@ -17,8 +17,8 @@ import ml_dtypes
 import numpy as np
 from etils import epath
 
-from jaxaug.data.files import PathLike, read_json
-from jaxaug.errors import UserError
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json
 
 FILE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"

@@ -11,7 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from t5x import learning_rate, partitioning, train, trainer, utils
+from t5x import partitioning, train, trainer, utils
+from t5x.training import learning_rate
 
 HERE = Path(__file__).parent
 # Importable here as in the programs that the tests start.

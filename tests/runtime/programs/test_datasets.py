@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import seqio
 import tensorflow as tf
-from t5x import datasets, utils, vocabularies
+from t5x import utils
+from t5x.feed import datasets, vocabularies
 
 BYTES = seqio.ByteVocabulary()
 

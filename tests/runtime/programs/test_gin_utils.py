@@ -5,8 +5,9 @@ import sys
 
 import gin
 import pytest
-from t5x import gin_hints, gin_utils
+from t5x import gin_utils
 from t5x.errors import UserError
+from t5x.start import gin_hints
 
 
 @pytest.fixture(autouse=True)

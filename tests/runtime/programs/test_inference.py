@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from t5x import partitioning
-from t5x.inference import _padded_batches, get_infer_fn
+from t5x.inference.runner import _padded_batches, get_infer_fn
 from t5x.partitioning import DataLayout
 
 State = namedtuple("State", ["params", "flax_mutables"])

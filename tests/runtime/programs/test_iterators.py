@@ -6,7 +6,11 @@ import jax
 import numpy as np
 import pytest
 from t5x import partitioning
-from t5x.iterators import PrefetchIterator, ShardedDatasetIterator, prepare_train_iter
+from t5x.feed.iterators import (
+    PrefetchIterator,
+    ShardedDatasetIterator,
+    prepare_train_iter,
+)
 
 PARTITIONER = partitioning.PjitPartitioner(num_partitions=1)
 

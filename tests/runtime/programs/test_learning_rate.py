@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from t5x.learning_rate import create_learning_rate_scheduler
+from t5x.training.learning_rate import create_learning_rate_scheduler
 
 
 @pytest.mark.parametrize(

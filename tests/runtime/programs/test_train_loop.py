@@ -9,8 +9,8 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 from t5x import checkpoints, trainer, utils
-from t5x.train_schedule import make_schedule
 from t5x.trainer import PreemptionError
+from t5x.training.schedule import make_schedule
 
 CONFIG = utils.DatasetConfig("numbers", {"inputs": 6}, "train", 4, False, 0)
 

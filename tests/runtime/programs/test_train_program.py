@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 from t5x import checkpoints
-from t5x.event_files import read_scalars
+from t5x.checkpoint.event_files import read_scalars
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,8 @@ import signal
 import jax
 import numpy as np
 import pytest
-from t5x import checkpoints, datasets, utils
+from t5x import checkpoints, utils
+from t5x.feed import datasets
 from t5x.trainer import PreemptionError
 
 

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from t5x import metrics as metrics_lib
-from t5x import partitioning, state_init, trainer
-from t5x.event_files import read_scalars
+from t5x import partitioning, trainer
+from t5x.checkpoint import state_init
+from t5x.checkpoint.event_files import read_scalars
 
 
 class NoDropout:

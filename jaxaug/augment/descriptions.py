@@ -1,0 +1,216 @@
+"""The texts of a schema that are paraphrased, and a schema with other texts."""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from jaxaug.core.errors import UserError
+from jaxaug.data.schema import Intent, Schema, Service, Slot, suggestion
+
+KINDS = ("service", "slot", "intent", "service_name", "slot_name", "intent_name")
+
+# Numbers with what may stand inside them, and places that a program fills in.
+_LITERAL = re.compile(
+    r"\d+(?:[.,:/-]\d+)*|<[^<>\s][^<>]*>|\{[^{}]+\}|\[[^\[\]]+\]|\$\w+"
+)
+# The values of a flag are no words of its description.
+_FLAGS = frozenset({"true", "false"})
+_DIGITS = re.compile(r"_\d+$")
+# Where a word begins in a name: behind what is no letter or digit, and at capitals.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """One text of a schema.
+
+    Attributes:
+      id: `train/3/slot/5`: split, place of the service, kind, place in the service;
+        without the last for services.
+      kind: one of `KINDS`; those of names hold the words of the name.
+      service: name of the service.
+      name: of the slot or intent; that of the service for a service.
+      text: what is to be paraphrased; single spaces.
+      protected: what a paraphrase must still hold: numbers, placeholders, and values
+        of the slot that the text names.
+    """
+
+    id: str
+    kind: str
+    service: str
+    name: str
+    text: str
+    protected: tuple[str, ...]
+
+
+def descriptions(schema: Schema, split: str, names: bool = False) -> list[Description]:
+    """The texts of a schema in its order: each service, its slots, its intents.
+
+    Blank texts are left out: there is nothing to paraphrase.
+
+    Args:
+      schema: of `split`.
+      split: part of the ids.
+      names: whether the names come too.
+
+    Raises:
+      UserError: every text is blank.
+    """
+    found = [item for item in _every(schema, split, names) if item.text]
+    if not any(item.kind in KINDS[:3] for item in found):
+        raise UserError(
+            f"the {split} schema has no descriptions: each of its "
+            f"{len(schema.services)} services, their slots and their intents is "
+            "described by a blank text. Write descriptions to paraphrase."
+        )
+    return found
+
+
+def with_texts(schema: Schema, split: str, texts: Mapping[str, str]) -> Schema:
+    """The schema with other texts; where none is given, the text stays.
+
+    Slots and intents stay at their place; intents name the renamed slots. A name is
+    written as the original was: `snake_case` or `CamelCase`, with the number of a
+    service at its end.
+
+    Args:
+      schema: of `split`.
+      split: part of the ids.
+      texts: id of a description -> text.
+
+    Raises:
+      UserError: an id that the schema does not have, a blank text, a text with a line
+        break or a tab, or two slots or intents of a service that would have one name.
+    """
+    known = {item.id for item in _every(schema, split, names=True)}
+    for key, text in texts.items():
+        if key not in known:
+            raise UserError(
+                f"{key!r} is no text of the schema; {suggestion(key, known)}"
+            )
+        if not text.strip() or text != " ".join(text.split()):
+            raise UserError(
+                f"{key}: the new text is {text!r}; give a text with single spaces, "
+                "and leave the id out to keep the original."
+            )
+    services = tuple(
+        _service(service, f"{split}/{place}", texts)
+        for place, service in enumerate(schema.services)
+    )
+    return Schema(services)
+
+
+def words_of(name: str) -> str:
+    """The words of a name: `pickup_location`, `FindBus`, `Buses_1` (no number)."""
+    return " ".join(_WORD.findall(_DIGITS.sub("", name))).lower()
+
+
+def name_of(text: str, original: str) -> str:
+    """A text as a name in the form of the original one.
+
+    Raises:
+      UserError: the text has no letter or digit.
+    """
+    words = re.findall(r"[^\W_]+", text)
+    if not words:
+        raise UserError(f"{text!r} makes no name: it has no letter or digit.")
+    number = _DIGITS.search(original)
+    if original[:1].isupper():
+        joined = "".join(word[:1].upper() + word[1:].lower() for word in words)
+    else:
+        joined = "_".join(words).lower()
+    return joined + (number.group() if number else "")
+
+
+def protected(text: str, values: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What a paraphrase of a text must still hold.
+
+    Args:
+      text: a description.
+      values: of its slot.
+
+    Returns:
+      Numbers, placeholders (`<name>`, `{name}`, `[name]`, `$name`), then the values
+      that stand in the text as whole words, as they are written there.
+    """
+    found = _LITERAL.findall(text)
+    for value in values:
+        if value.strip() and value.lower() not in _FLAGS:
+            match = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE)
+            found += [match.group()] if match else []
+    return tuple(dict.fromkeys(found))
+
+
+def _every(schema: Schema, split: str, names: bool) -> Iterator[Description]:
+    """All texts, also blank ones."""
+    for place, service in enumerate(schema.services):
+        parts: list[tuple[str, str, Service | Slot | Intent, tuple[str, ...]]] = [
+            ("service", "", service, ())
+        ]
+        parts += [
+            ("slot", f"/{i}", slot, slot.possible_values)
+            for i, slot in enumerate(service.slots)
+        ]
+        parts += [
+            ("intent", f"/{i}", intent, ()) for i, intent in enumerate(service.intents)
+        ]
+        for kind, index, item, values in parts:
+            stem = f"{split}/{place}/{kind}"
+            text = " ".join(item.description.split())
+            yield Description(
+                f"{stem}{index}", kind, service.name, item.name, text,
+                protected(text, values),
+            )  # fmt: skip
+            if names:
+                yield Description(
+                    f"{stem}_name{index}", f"{kind}_name", service.name, item.name,
+                    words_of(item.name), (),
+                )  # fmt: skip
+
+
+def _service(service: Service, stem: str, texts: Mapping[str, str]) -> Service:
+    def description(kind: str, old: str) -> str:
+        return texts.get(f"{stem}/{kind}", old)
+
+    def names(kind: str, old: list[str]) -> list[str]:
+        new = [
+            _renamed(texts.get(f"{stem}/{kind}_name/{i}"), name)
+            for i, name in enumerate(old)
+        ]
+        for i, name in enumerate(new):
+            if name in new[:i]:
+                raise UserError(
+                    f"{stem}/{kind}_name/{i}: service {service.name!r} would have two "
+                    f"{kind}s called {name!r}. Leave one of the two out."
+                )
+        return new
+
+    slot_names = names("slot", [slot.name for slot in service.slots])
+    renamed = {s.name: new for s, new in zip(service.slots, slot_names, strict=True)}
+    slots = tuple(
+        dataclasses.replace(
+            slot, name=name, description=description(f"slot/{i}", slot.description)
+        )
+        for i, (slot, name) in enumerate(zip(service.slots, slot_names, strict=True))
+    )
+    intent_names = names("intent", [intent.name for intent in service.intents])
+    intents = tuple(
+        dataclasses.replace(
+            intent,
+            name=name,
+            description=description(f"intent/{i}", intent.description),
+            required_slots=tuple(renamed[s] for s in intent.required_slots),
+            optional_slots=tuple((renamed[s], v) for s, v in intent.optional_slots),
+            result_slots=tuple(renamed[s] for s in intent.result_slots),
+        )
+        for i, (intent, name) in enumerate(
+            zip(service.intents, intent_names, strict=True)
+        )
+    )
+    name = _renamed(texts.get(f"{stem}/service_name"), service.name)
+    return Service(name, description("service", service.description), slots, intents)
+
+
+def _renamed(text: str | None, original: str) -> str:
+    return original if text is None else name_of(text, original)

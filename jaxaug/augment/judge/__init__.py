@@ -1,0 +1,1 @@
+"""Which candidates are good: filters and measures."""

@@ -1,0 +1,378 @@
+"""Why a candidate is dropped: the heuristic filters of schema paraphrases.
+
+The twelve heuristics of Coca et al. (2023), table 4, each a predicate of its own. Their
+names are the paper's; the rules and the examples are ours, since no program of theirs
+is published. All are relative: what the source has itself, its paraphrases may have
+too, so that filters made for slots ("City of departure") leave the paraphrases of
+intents ("Find a hotel") alone.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from rapidfuzz import fuzz
+
+from jaxaug.augment import descriptions
+from jaxaug.augment.language import inflection, lexicon, nlp
+from jaxaug.augment.language.lexicon import STOP_WORDS
+from jaxaug.augment.language.nlp import Document, Token
+from jaxaug.core.errors import UserError
+from jaxaug.data.schema import suggestion
+
+Predicate = Callable[[Document, Document], bool]
+"""(source, candidate) -> whether to drop the candidate."""
+
+SENSITIVE, LOST, ADDED_NUMBER = "sensitive_word", "lost_value", "added_number"
+NEGATION = "changed_negation"
+"""Codes of what is checked whatever the filters: see `reasons`."""
+
+_ADVICE = re.compile(
+    r"\b(should|must|ought|shall|have to|has to|need to|needs to|had better|"
+    r"make sure|be sure|recommend\w*|advis\w+|suggest\w*|consider|remember to|"
+    r"(good|great|bad|best) (idea|way|thing) to|important to|necessary to|"
+    r"try to|please|do not|don't|never)\b",
+    re.IGNORECASE,
+)
+# "Whether or not" denies nothing.
+_NEGATION = re.compile(
+    r"(?<!or )\bnot\b|\b(no|never|without|none|neither|nor|cannot)\b|n['\u2019]t\b",
+    re.IGNORECASE,
+)
+# Verbs that say what something is, not what somebody does.
+_STATES = frozenset(
+    (
+        "be", "have", "indicate", "specify", "denote", "represent", "show", "describe",
+        "refer", "mean", "depend", "contain", "include", "state", "tell", "give", "say",
+        "determine", "signify", "concern", "require",
+    )
+)  # fmt: skip
+_ORDERS = frozenset({("search", "for"), ("look", "for"), ("ask", "for")})
+_PRESENT = frozenset({"VB", "VBG", "VBP", "VBZ"})
+# Passive in form, but they say what is, not what is done: "the city it is located in".
+_STATIVE = frozenset({"locate", "situate", "base", "call", "name", "title", "rate"})
+_NAMES = frozenset(
+    (
+        "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "EVENT", "WORK_OF_ART",
+        "LAW", "LANGUAGE",
+    )
+)  # fmt: skip
+_QUESTION_TAGS = frozenset({"WDT", "WP", "WP$", "WRB"})
+_SENTENCE_END = frozenset({".", "!", "?"})
+# Of words of similar bigrams, 0 to 100.
+_SIMILAR = 80.0
+_NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
+    "ten", "eleven", "twelve",
+)  # fmt: skip
+
+
+def reasons(
+    source: str,
+    candidates: Sequence[str],
+    *,
+    names: Sequence[str] | None = None,
+    sensitive: Sequence[str] = (),
+    protected: Sequence[str] = (),
+) -> list[tuple[str, ...]]:
+    """Why each candidate is dropped: codes, none if it is kept.
+
+    Whatever the filters: `sensitive_word` for a word of the list that the source does
+    not have; `lost_value` where a number or placeholder of the source, or a protected
+    text, is missing; `added_number` where there is a number that the source lacks;
+    `changed_negation` where one of the two denies something and the other does not.
+    Letter case does not count, and numbers up to twelve may be words.
+
+    Args:
+      source: the text that was paraphrased.
+      candidates: its paraphrases.
+      names: filters to use, keys of `FILTERS`; None is all twelve.
+      sensitive: words or phrases that no candidate may hold.
+      protected: texts that each candidate must hold, such as values of the slot.
+
+    Returns:
+      For each candidate the codes that apply, in the order of `names`, then the four
+      above.
+
+    Raises:
+      UserError: an unknown name, or spaCy or its model is not installed where filters
+        are asked for.
+    """
+    names = tuple(FILTERS) if names is None else names
+    for name in names:
+        if name not in FILTERS:
+            raise UserError(f"{name!r} is no filter; {suggestion(name, FILTERS)}")
+    found = [_always(source, text, sensitive, protected) for text in candidates]
+    if not names:
+        return found
+    original, *documents = nlp.analyse([source, *candidates])
+    return [
+        tuple(name for name in names if FILTERS[name](original, document)) + codes
+        for document, codes in zip(documents, found, strict=True)
+    ]
+
+
+def _always(
+    source: str, candidate: str, sensitive: Sequence[str], protected: Sequence[str]
+) -> tuple[str, ...]:
+    codes = []
+    if any(_holds(candidate, w) and not _holds(source, w) for w in sensitive if w):
+        codes.append(SENSITIVE)
+    written = _digits(candidate)
+    needed = [*descriptions.protected(_digits(source)), *map(_digits, protected)]
+    if not all(_holds(written, text) for text in needed):
+        codes.append(LOST)
+    if set(_numbers(written)) - set(_numbers(_digits(source))):
+        codes.append(ADDED_NUMBER)
+    if bool(_NEGATION.search(candidate)) != bool(_NEGATION.search(source)):
+        codes.append(NEGATION)
+    return tuple(codes)
+
+
+def _holds(text: str, part: str) -> bool:
+    """Whether a text has a part as whole words; numbers may touch letters."""
+    left = r"(?<!\w)" if part[:1].isalpha() else r"(?<!\d)"
+    right = r"(?!\w)" if part[-1:].isalpha() else r"(?!\d)"
+    return re.search(left + re.escape(part) + right, text, re.IGNORECASE) is not None
+
+
+def _digits(text: str) -> str:
+    """The text with the words for small numbers as digits.
+
+    `one` stays, which is a pronoun more often than a number, and so does `two-way`.
+    """
+
+    def digits(match: re.Match[str]) -> str:
+        word = match[0].lower()
+        known = word in _NUMBERS and word != "one"
+        return str(_NUMBERS.index(word)) if known else match[0]
+
+    return re.sub(r"(?<![\w-])[A-Za-z]+(?![\w-])", digits, text)
+
+
+def _numbers(text: str) -> list[str]:
+    # Not in a word such as `b2b`, but in `2nd`.
+    return re.findall(r"(?<![^\W\d_])\d+(?:[.,:/-]\d+)*", text)
+
+
+def advice(source: Document, candidate: Document) -> bool:
+    """Tells somebody what to do: "You should know the name of the hotel"."""
+    return bool(_ADVICE.search(candidate.text) and not _ADVICE.search(source.text))
+
+
+def action(source: Document, candidate: Document) -> bool:
+    """Says that somebody does something: "Find the name of the hotel"."""
+    return _is_action(candidate) and not _is_action(source)
+
+
+def _is_action(document: Document) -> bool:
+    """Whether it begins with an order, or its main verb has a subject and does."""
+    words = document.words
+    if len(words) < 2 or words[0].tag in _QUESTION_TAGS:
+        return False
+    first, second = words[:2]
+    if first.text.lower() in ("whether", "if"):
+        return False
+    # The tagger takes many an order for a name: "Book a table".
+    orders = second.pos == "DET" or (first.lemma.lower(), second.lemma) in _ORDERS
+    if orders and "v" in lexicon.built_in().lookup(first.text.lower()):
+        return True
+    if first.dep == "ROOT" and first.pos == "VERB" and first.lemma not in _STATES:
+        # "Leaving time" and "Desired date" are no actions; "Leaving the house" is.
+        return first.tag == "VB" or (first.tag == "VBG" and second.tag != "NN")
+    subject = False
+    for before, word in itertools.pairwise(words):
+        subject = subject or before.dep == "nsubj"
+        if word.dep == "ROOT":
+            acts = word.tag in _PRESENT and word.lemma not in _STATES
+            # "Number of seats to reserve" is none.
+            return subject and acts and word.pos == "VERB" and before.tag != "TO"
+    return False
+
+
+def named_entity(source: Document, candidate: Document) -> bool:
+    """Names somebody or something that the source does not: "Hotel in Paris"."""
+    own = {token.text.lower() for token in source.tokens}
+    return any(
+        token.entity in _NAMES
+        and token.pos == "PROPN"
+        and token.text[:1].isupper()
+        and token.text.lower() not in own
+        # At the beginning any word has a capital.
+        and not (place == 0 and _is_common(token.text.lower()))
+        for place, token in enumerate(candidate.words)
+    )
+
+
+def _is_common(word: str) -> bool:
+    bases = {form.base for form in inflection.readings(word)}
+    return any(map(lexicon.built_in().lookup, bases))
+
+
+def rare_word(source: Document, candidate: Document) -> bool:
+    """Has a word that is hardly used: "Appellation of the hostelry".
+
+    For want of a table of frequencies a word is known if it is in the
+    vocabulary of the spaCy model (all words of its training texts), in the built-in
+    lexicon, or in the source.
+    """
+    own = {form for token in source.words for form in _spellings(token)}
+    return any(
+        token.text.isalpha()
+        and len(token.text) > 2
+        and not _spellings(token) & nlp.known_words()
+        and not _spellings(token) & own
+        and not _is_common(token.text.lower())
+        for token in candidate.words
+    )
+
+
+def _spellings(token: Token) -> set[str]:
+    return {token.text.lower(), token.lemma.lower()}
+
+
+def several_sentences(source: Document, candidate: Document) -> bool:
+    """More sentences than the source: "It is a hotel. The name is asked for"."""
+    return _sentences(candidate) > max(1, _sentences(source))
+
+
+def _sentences(document: Document) -> int:
+    pairs = zip(document.tokens, document.tokens[1:], strict=False)
+    return 1 + sum(
+        before.text[-1] in _SENTENCE_END and after.starts and after.is_word
+        for before, after in pairs
+    )
+
+
+def repeated_ngram(source: Document, candidate: Document) -> bool:
+    """The same three words twice: "Name of the hotel or name of the inn"."""
+    return bool(_repeated(candidate) - _repeated(source))
+
+
+def _repeated(document: Document) -> set[tuple[str, ...]]:
+    words = [word.text.lower() for word in document.words]
+    grams = list(zip(words, words[1:], words[2:], strict=False))
+    return {gram for gram in grams if grams.count(gram) > 1}
+
+
+def similar_bigrams(source: Document, candidate: Document) -> bool:
+    """Two pairs of words that are alike: "Hotel name or the names of hotels".
+
+    Pairs of lemmas that are no stop words, next to one another but for stop words;
+    alike are those of at least 80 in 100 by edit distance, in either order.
+    """
+    return _has_similar(candidate) and not _has_similar(source)
+
+
+def _has_similar(document: Document) -> bool:
+    # Stop words of ours: to spaCy, `name` is one.
+    words = [word for word in document.words if word.text.lower() not in STOP_WORDS]
+    lemmas = [word.lemma.lower() for word in words]
+    bigrams = list(itertools.pairwise(lemmas))
+    return any(
+        _alike(first, second) or _alike(first, second[::-1])
+        for place, first in enumerate(bigrams)
+        for second in bigrams[place + 2 :]  # Without those that share a word.
+    )
+
+
+def _alike(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    pairs = zip(first, second, strict=True)
+    return all(fuzz.ratio(a, b) >= _SIMILAR for a, b in pairs)
+
+
+def repeated_word(source: Document, candidate: Document) -> bool:
+    """The same word twice in a row: "Name of the the hotel"."""
+    return bool(set(_doubled(candidate)) - set(_doubled(source)))
+
+
+def _doubled(document: Document) -> Iterator[str]:
+    # Marks count: "a bar, bar stools" is no slip.
+    words = [token.text.lower() for token in document.tokens]
+    pairs = itertools.pairwise(words)
+    return (a for a, b in pairs if a == b and a.isalnum())
+
+
+def past_tense(source: Document, candidate: Document) -> bool:
+    """A finite verb in the past: "The hotel where the user stayed"."""
+    return _is_past(candidate) and not _is_past(source)
+
+
+def _is_past(document: Document) -> bool:
+    """Whether a verb with a subject is in the past; not `set`, which may be present."""
+    subject = False
+    for token in document.tokens:
+        subject = subject or token.dep.startswith("nsubj")
+        # The tagger takes many a participle for the past: "the specified city".
+        finite = token.pos == "AUX" or (subject and token.dep not in ("acl", "amod"))
+        if finite and token.tag == "VBD" and token.text.lower() != token.lemma:
+            return True
+    return False
+
+
+def passive(source: Document, candidate: Document) -> bool:
+    """A verb in the passive voice: "The hotel is chosen by the user"."""
+    return _is_passive(candidate) and not _is_passive(source)
+
+
+def _is_passive(document: Document) -> bool:
+    tokens = document.tokens
+    # The verb follows its auxiliary: "is [often] chosen".
+    verbs = (
+        next((t for t in tokens[place:] if t.pos == "VERB"), None)
+        for place, token in enumerate(tokens)
+        if token.dep == "auxpass"
+    )
+    return any(verb is None or verb.lemma not in _STATIVE for verb in verbs)
+
+
+def question(source: Document, candidate: Document) -> bool:
+    """Asks: "What is the name of the hotel", with or without the mark."""
+    return _is_question(candidate) and not _is_question(source)
+
+
+def _is_question(document: Document) -> bool:
+    """A question mark, or an auxiliary before its subject at the beginning.
+
+    "What the name is" and "who comes" may describe a slot; "what is the name" asks.
+    """
+    if "?" in document.text:
+        return True
+    words = document.words
+    asks = bool(words) and words[0].tag in _QUESTION_TAGS
+    for place, word in enumerate(words):
+        if word.pos == "AUX":
+            behind = words[place + 1 :]
+            subject = any(w.dep.startswith("nsubj") for w in words[:place])
+            inverted = not subject or (behind and behind[0].text == "there")
+            return bool((asks or place == 0) and inverted and behind)
+        if not asks:
+            return False
+    return False
+
+
+def alphanumeric(source: Document, candidate: Document) -> bool:
+    """A word of letters and digits that the source lacks: "Name of the h0tel"."""
+    return bool(_mixed(candidate) - _mixed(source))
+
+
+def _mixed(document: Document) -> set[str]:
+    words = re.findall(r"\w+", document.text.lower())
+    return {w for w in words if re.search(r"\d", w) and re.search(r"[^\W\d_]", w)}
+
+
+FILTERS: Mapping[str, Predicate] = {
+    "advice": advice,
+    "action": action,
+    "named_entity": named_entity,
+    "rare_word": rare_word,
+    "several_sentences": several_sentences,
+    "repeated_ngram": repeated_ngram,
+    "similar_bigrams": similar_bigrams,
+    "repeated_word": repeated_word,
+    "past_tense": past_tense,
+    "passive": passive,
+    "question": question,
+    "alphanumeric": alphanumeric,
+}
+"""Code -> predicate, in the order of the paper's table."""

@@ -1,0 +1,265 @@
+"""How candidates relate to the texts that they paraphrase; one number a pair.
+
+A metric is called with sources and candidates, position by position, and gives one
+finite number for each pair. Those of `METRICS` are made by name, those of a user are
+named by import path.
+"""
+
+import collections
+import functools
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import rapidfuzz
+from jaxtyping import Float
+
+from jaxaug.augment.language import nlp
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
+from jaxaug.data.schema import suggestion
+from jaxaug.metrics import similarity as texts_similarity
+from jaxaug.metrics.diversity import load_sacrebleu
+
+Metric = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " n"]]
+
+_ORDER = 4  # n-grams of BLEU
+
+
+def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
+    """The lemmas of each text, lower-cased, without stop words and punctuation."""
+    return [
+        frozenset(token.lemma.lower() for token in document.words if not token.is_stop)
+        for document in nlp.analyse(texts)
+    ]
+
+
+def jaccard(
+    sources: Sequence[str], candidates: Sequence[str]
+) -> Float[np.ndarray, " n"]:
+    """Jaccard distance of the lemmas: 0 (the same ones) to 1 (none in common).
+
+    Where neither text has a lemma (both are all stop words), 0.
+    """
+    pairs = zip(lemmas(sources), lemmas(candidates), strict=True)
+    return np.array([jaccard_distance(a, b) for a, b in pairs], np.float64)
+
+
+def jaccard_distance(first: frozenset[str], second: frozenset[str]) -> float:
+    """1 - shared over all; 0 for two empty sets."""
+    union = first | second
+    return 1.0 - len(first & second) / len(union) if union else 0.0
+
+
+def string_similarity(
+    sources: Sequence[str], candidates: Sequence[str]
+) -> Float[np.ndarray, " n"]:
+    """1 - Levenshtein distance / characters of the longer text, lower-cased: 0 to 1."""
+    measure = rapidfuzz.distance.Levenshtein.normalized_similarity
+    pairs = zip(sources, candidates, strict=True)
+    return np.array([measure(a.lower(), b.lower()) for a, b in pairs], np.float64)
+
+
+def bleu(sources: Sequence[str], candidates: Sequence[str]) -> Float[np.ndarray, " n"]:
+    """sacrebleu's sentence BLEU of the candidate against the source: 0 to 1.
+
+    Lower-cased; n-grams up to the length of the candidate ("effective order").
+    """
+    pairs = zip(sources, candidates, strict=True)
+    return np.array([texts_similarity.bleu(b, a) for a, b in pairs], np.float64)
+
+
+def self_bleu(
+    sources: Sequence[str], candidates: Sequence[str]
+) -> Float[np.ndarray, " n"]:
+    """BLEU of a candidate against all other candidates of its source: 0 to 1.
+
+    Candidates whose sources are equal texts form a set (Zhu et al. 2018, "Texygen").
+    The BLEU is that of `bleu` with several references; a set of one gives 0. The
+    n-grams of each candidate are counted once, so that a set of n takes n steps where
+    sacrebleu takes n * n.
+    """
+    groups = collections.defaultdict(list)
+    for place, (source, _) in enumerate(zip(sources, candidates, strict=True)):
+        groups[source].append(place)
+    found = np.zeros(len(candidates), np.float64)
+    for places in groups.values():
+        found[places] = _against_the_others([candidates[i] for i in places])
+    return found
+
+
+def _against_the_others(texts: Sequence[str]) -> list[float]:
+    """BLEU of each text against all others as references, 0 to 1."""
+    scorer = load_sacrebleu().BLEU(effective_order=True)
+    if len(texts) < 2:
+        return [0.0] * len(texts)
+    words = [scorer.tokenizer(text.lower()).split() for text in texts]
+    counts = [_ngrams(one) for one in words]
+    # The greatest count of an n-gram, how many texts have it, and the next one.
+    most: dict[tuple[str, ...], list[int]] = {}
+    for one in counts:
+        for gram, count in one.items():
+            best = most.setdefault(gram, [0, 0, 0])
+            if count > best[0]:
+                best[:] = [count, 1, best[0]]
+            elif count == best[0]:
+                best[1] += 1
+            else:
+                best[2] = max(best[2], count)
+    lengths = collections.Counter(map(len, words))
+    scores = []
+    for own, one in zip(words, counts, strict=True):
+        correct, total = [0] * _ORDER, [0] * _ORDER
+        for gram, count in one.items():
+            top, holders, second = most[gram]
+            others = second if count == top and holders == 1 else top
+            correct[len(gram) - 1] += min(count, others)
+            total[len(gram) - 1] += count
+        near = _nearest(len(own), lengths)
+        score = scorer.compute_bleu(
+            correct, total, len(own), near, "exp", effective_order=True
+        ).score
+        scores.append(min(score, 100.0) / 100.0)
+    return scores
+
+
+def _ngrams(words: Sequence[str]) -> collections.Counter[tuple[str, ...]]:
+    return collections.Counter(
+        tuple(words[start : start + n])
+        for n in range(1, _ORDER + 1)
+        for start in range(len(words) - n + 1)
+    )
+
+
+def _nearest(length: int, lengths: Mapping[int, int]) -> int:
+    """The length nearest to a text's own among the others; the shorter of two."""
+    others = (other for other, n in lengths.items() if n > (other == length))
+    return min(others, key=lambda other: (abs(other - length), other))
+
+
+def _plain(metric: Metric) -> Callable[..., Metric]:
+    return lambda: metric
+
+
+def _pairs(name: str, model: str) -> Callable[..., Metric]:
+    """A metric that a scorer of `jaxaug.models.scorers.pairs` computes."""
+
+    def make(model: str = model, **options: Any) -> Metric:
+        # Models bring JAX with them.
+        from jaxaug.models.scorers import encoder, pairs, store
+
+        scorer = getattr(pairs, name)(encoder.load(model), store.Store(), **options)
+
+        def metric(
+            sources: Sequence[str], candidates: Sequence[str]
+        ) -> Float[np.ndarray, " n"]:
+            if not candidates:
+                return np.zeros(0)
+            return scorer(list(zip(sources, candidates, strict=True)))
+
+        return metric
+
+    return make
+
+
+METRICS: Mapping[str, Callable[..., Metric]] = {
+    "jaccard": _plain(jaccard),
+    "string_similarity": _plain(string_similarity),
+    "bleu": _plain(bleu),
+    "self_bleu": _plain(self_bleu),
+    "similarity": _pairs("Similarity", "minilm"),
+    "entailment": _pairs("Entailment", "bart-large-mnli"),
+    "mutual_implication": _pairs("MutualImplication", "roberta-mi"),
+    "bleurt": _pairs("Bleurt", "bleurt-20"),
+}
+"""Name -> what makes the metric; those of a model take `model` and its options."""
+
+
+def find(name: str, **options: Any) -> Metric:
+    """A metric by its name or import path.
+
+    Args:
+      name: a key of `METRICS`, or `package.module:function` of a user.
+      options: for `METRICS`: of the metric, such as `model`. With options, an import
+        path names what makes the metric from them.
+
+    Raises:
+      UserError: no such name, module or function, an option that it does not have, or
+        its model is not on this machine.
+    """
+    if ":" in name:
+        found = _imported(name)
+        return _made(name, found, options) if options else found
+    if name not in METRICS:
+        raise UserError(
+            f"{name!r} is no metric; {suggestion(name, METRICS)} A metric of yours is "
+            "named by `package.module:function`."
+        )
+    return _made(name, METRICS[name], options)
+
+
+def _made(name: str, make: Callable[..., Metric], options: Mapping[str, Any]) -> Metric:
+    try:
+        return make(**options)
+    except TypeError as error:
+        raise UserError(
+            f"metric {name!r} cannot be made with {dict(options)}: {error}. Correct the "
+            "options."
+        ) from error
+
+
+@functools.cache
+def _imported(path: str) -> Any:
+    module_name, _, attribute = path.partition(":")
+    fix = "Write `package.module:function`, with the package on PYTHONPATH."
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise UserError(f"metric {path!r}: {error}. {fix}") from error
+    found = getattr(module, attribute, None)
+    if not callable(found):
+        raise UserError(
+            f"metric {path!r}: {module_name} has no function {attribute!r}. {fix}"
+        )
+    return found
+
+
+def compute(
+    metrics: Mapping[str, Metric], sources: Sequence[str], candidates: Sequence[str]
+) -> dict[str, Float[np.ndarray, " n"]]:
+    """All metrics of all pairs.
+
+    Raises:
+      UserError: a metric gives another number of values, or one that is no number or
+        not finite; names the metric and the pair.
+    """
+    if len(sources) != len(candidates):
+        raise UserError(
+            f"{len(sources)} sources for {len(candidates)} candidates: give one source "
+            "for each candidate."
+        )
+    found = {}
+    for name, metric in metrics.items():
+        given = metric(sources, candidates)
+        try:
+            values = np.asarray(given, np.float64)
+        except (TypeError, ValueError):
+            raise UserError(
+                f"metric {name!r} gave {shown(given)}, expected one number for each "
+                "candidate. Correct the metric."
+            ) from None
+        if values.shape != (len(candidates),):
+            raise UserError(
+                f"metric {name!r} gave an array of shape {values.shape} for "
+                f"{len(candidates)} candidates, expected ({len(candidates)},). Correct "
+                "the metric."
+            )
+        for place in np.flatnonzero(~np.isfinite(values))[:1]:
+            raise UserError(
+                f"metric {name!r} is {values[place]} for source "
+                f"{shown(sources[place])} and candidate {shown(candidates[place])}; "
+                "values must be finite. Correct the metric, or leave it out."
+            )
+        found[name] = values
+    return found

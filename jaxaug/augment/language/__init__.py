@@ -1,0 +1,1 @@
+"""English words: lemmas, inflection, synonyms, sentences as words."""

@@ -1,0 +1,163 @@
+"""Synonyms of words: those of the built-in lexicon, or of WordNet."""
+
+import functools
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+from etils import epath
+
+from jaxaug.augment.language import inflection
+from jaxaug.augment.language.inflection import PARTICIPLE, PAST
+from jaxaug.core.files import PathLike
+
+_FILE = epath.Path(__file__).parent / "lexicon.txt"
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STOP_WORDS = _set(
+    """
+    a an the this that these those some any no none not nor and or but so if then
+    than as at by for from in into of off on onto out over to under up with without
+    about after before between through during against i me my mine myself you your
+    yours yourself he him his himself she her hers herself it its itself we us our
+    ours ourselves they them their theirs themselves who whom whose which what when
+    where why how am is are was were be been being have has had having do does did
+    doing done can could will would shall should may might must ought there here
+    such own same too n't 's 're 've 'll 'd 'm don't doesn't didn't isn't aren't
+    wasn't weren't haven't hasn't hadn't can't cannot couldn't won't wouldn't
+    shouldn't i'm i've i'll i'd it's you're you've you'll he's she's we're we've
+    they're they've that's there's what's
+    """
+)
+"""Words that are never replaced: those that hold a sentence together."""
+
+# What the word before says about the part of speech of one that has several.
+_BEFORE_NOUN = _set(
+    """
+    a an the this that these those my your his her its our their of in on at by for
+    from with without per each every any some no 's
+    """
+)
+_BEFORE_VERB = _set(
+    """
+    to i you we they he she who can could will would shall should may might must
+    please don't not
+    """
+)
+
+
+class Lexicon(Protocol):
+    """Synonyms of base forms."""
+
+    def lookup(self, base: str) -> Mapping[str, tuple[str, ...]]:
+        """Part of speech (n, v, a, r, o) -> synonyms in their base form.
+
+        Args:
+          base: in lower case; several words have spaces between.
+        """
+
+
+class BuiltIn:
+    """The lexicon in `lexicon.txt`: sets of words that mean about the same."""
+
+    @functools.cached_property
+    def _sets(self) -> dict[str, dict[str, dict[str, None]]]:
+        """Word -> part of speech -> synonyms in the order of the file."""
+        found: dict[str, dict[str, dict[str, None]]] = {}
+        for line in _FILE.read_text(encoding="utf-8").splitlines():
+            if line.startswith("#"):
+                continue
+            pos, *written = line.split()
+            words = [word.replace("_", " ") for word in written]
+            for word in words:
+                others = found.setdefault(word, {}).setdefault(pos, {})
+                others |= dict.fromkeys(other for other in words if other != word)
+        return found
+
+    def lookup(self, base: str) -> Mapping[str, tuple[str, ...]]:
+        """See `Lexicon`."""
+        found = self._sets.get(base, {})
+        return {pos: tuple(words) for pos, words in found.items()}
+
+    @functools.cached_property
+    def words(self) -> tuple[str, ...]:
+        """The single words, sorted."""
+        return tuple(sorted(word for word in self._sets if " " not in word))
+
+
+def load(wordnet_dir: PathLike | None = None) -> Lexicon:
+    """The built-in lexicon, or WordNet from its folder; loaded once.
+
+    Args:
+      wordnet_dir: with the files of WordNet (`data.noun` ...), such as
+        /usr/share/wordnet, into which Debian's package wordnet-base puts them.
+
+    Raises:
+      UserError: the folder does not hold WordNet.
+    """
+    if wordnet_dir is None:
+        return built_in()
+    return _wordnet(os.fspath(wordnet_dir))
+
+
+@functools.cache
+def _wordnet(folder: str) -> Lexicon:
+    from jaxaug.augment.language import wordnet
+
+    return wordnet.WordNet(folder)
+
+
+@functools.cache
+def built_in() -> BuiltIn:
+    """The built-in lexicon; loaded once."""
+    return BuiltIn()
+
+
+def synonyms(word: str, lexicon: Lexicon, before: str | None = None) -> tuple[str, ...]:
+    """Words to put in the place of a word, in its form, in lower case.
+
+    Args:
+      word: `prices` gives `costs`.
+      lexicon: of base forms.
+      before: the word before it, None for none; tells a noun from a verb where the
+        lexicon has both.
+
+    Returns:
+      Without the word itself; in the order of the lexicon.
+    """
+    word = word.lower()
+    found: dict[str, None] = {}
+    forms = list(inflection.readings(word))
+    by_pos = [
+        (form, pos, bases)
+        for form in forms
+        for pos, bases in lexicon.lookup(form.base).items()
+        if form.pos in ("", pos)
+    ]
+    fitting = _fitting({pos for _, pos, _ in by_pos}, before)
+    for form, pos, bases in by_pos:
+        if pos not in fitting:
+            continue
+        for base in bases:
+            written = inflection.inflect(base, pos, form.form)
+            # `-ed` may be either; so take words whose two forms are one as well.
+            other = {PAST: PARTICIPLE, PARTICIPLE: PAST}.get(form.form)
+            ambiguous = other and form._replace(form=other) in forms
+            if not ambiguous or inflection.inflect(base, pos, other or "") == written:
+                found[written] = None
+    found.pop(word, None)
+    return tuple(found)
+
+
+def _fitting(known: set[str], before: str | None) -> set[str]:
+    before = before.lower() if before else None
+    if before in _BEFORE_NOUN and known & {"n", "a"}:
+        return known & {"n", "a"}
+    if (before is None or before in _BEFORE_VERB) and "v" in known:
+        # At the beginning a noun of a label is as likely as an imperative.
+        return known & ({"v", "n"} if before is None else {"v"})
+    return known

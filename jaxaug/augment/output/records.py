@@ -1,0 +1,203 @@
+"""The files of a run beside the schemas: `candidates.jsonl` and `augment.json`.
+
+A line of `candidates.jsonl` is one candidate of one description: id, kind, service, name
+and source of the description; candidate, count and settings; its metrics; why it was
+dropped, if it was; and its variant (1 for v1), if it is one. `augment.json` is written
+last: the config, the counts, and the hash of every file, by which a second run sees
+that nothing is left to do.
+"""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from etils import epath
+
+from jaxaug.augment.config import Config
+from jaxaug.augment.descriptions import Description
+from jaxaug.augment.pipeline import Judged, Result
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, read_text, write_text
+from jaxaug.data.schema import suggestion
+from jaxaug.feed.cache import file_digest
+from jaxaug.paraphrase.candidates import Candidate
+
+CANDIDATES, MANIFEST = "candidates.jsonl", "augment.json"
+_FIX = "Name the folder that `jaxaug augment --out` wrote."
+
+
+def write_candidates(out: PathLike, results: Iterable[Result]) -> epath.Path:
+    """Writes one line for each candidate of each description."""
+    path = epath.Path(out) / CANDIDATES
+    lines = (
+        json.dumps(record, ensure_ascii=False)
+        for result in results
+        for record in _records(result)
+    )
+    write_text(path, "".join(f"{line}\n" for line in lines))
+    return path
+
+
+def _records(result: Result) -> Iterator[dict[str, Any]]:
+    one = result.description
+    # The original text is no candidate.
+    places = {
+        text: number
+        for number, text in enumerate(result.selected, 1)
+        if text != one.text
+    }
+    head = {
+        "id": one.id,
+        "kind": one.kind,
+        "service": one.service,
+        "name": one.name,
+        "source": one.text,
+        "protected": list(one.protected),
+    }
+    # A description without candidates has a line as well.
+    if not result.judged:
+        yield head | {"candidate": None}
+    for judged in result.judged:
+        yield head | {
+            "candidate": judged.candidate.text,
+            "count": judged.candidate.count,
+            "settings": list(judged.candidate.settings),
+            "metrics": dict(judged.values),
+            "dropped": list(judged.dropped),
+            "variant": places.get(judged.candidate.text),
+        }
+
+
+def read_candidates(out: PathLike, key: str) -> tuple[Description, list[Judged]]:
+    """The candidates of one description of a run.
+
+    Raises:
+      UserError: no such run or id.
+    """
+    path = epath.Path(out) / CANDIDATES
+    ids: dict[str, None] = {}
+    found: list[dict[str, Any]] = []
+    # Not splitlines, which also splits at characters that belong to a text.
+    for line in read_text(path, _FIX).split("\n")[:-1]:
+        record = json.loads(line)
+        ids[record["id"]] = None
+        if record["id"] == key:
+            found.append(record)
+    if not found:
+        raise UserError(f"{key!r} is no id of {path}; {suggestion(key, ids)}")
+    first = found[0]
+    description = Description(
+        key, first["kind"], first["service"], first["name"], first["source"],
+        tuple(first["protected"]),
+    )  # fmt: skip
+    return description, [
+        Judged(
+            Candidate(r["candidate"], r["count"], tuple(r["settings"])),
+            r["metrics"],
+            tuple(r["dropped"]),
+        )
+        for r in found
+        if r["candidate"] is not None
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What a run did, in numbers.
+
+    Attributes:
+      descriptions: of all splits.
+      texts: distinct ones among them.
+      outputs: generated for the descriptions; equal texts share theirs.
+      candidates: distinct ones among those.
+      dropped: reason -> candidates; one may have several reasons.
+      original: texts of variants that are the original for want of a candidate.
+      without: descriptions of which all variants are the original.
+      variants: K.
+    """
+
+    descriptions: int
+    texts: int
+    outputs: int
+    candidates: int
+    dropped: Mapping[str, int]
+    original: int
+    without: int
+    variants: int
+
+    def __str__(self) -> str:
+        """For the end of a run."""
+        reasons = sorted(self.dropped.items(), key=lambda pair: (-pair[1], pair[0]))
+        total = self.descriptions * self.variants
+        names = ", ".join(f"{n} {name}" for name, n in reasons) or "none"
+        return (
+            f"{self.descriptions} descriptions ({self.texts} distinct), {self.outputs} "
+            f"outputs, {self.candidates} distinct candidates\n"
+            f"dropped: {names}\n"
+            f"{self.original} of {total} variant texts are the original, for want of a "
+            f"candidate; {self.without} descriptions have no other text in any variant"
+        )
+
+
+def counts(results: Sequence[Result], variants: int) -> Counts:
+    """The numbers of a run."""
+    dropped = Counter(
+        reason for r in results for judged in r.judged for reason in judged.dropped
+    )
+    return Counts(
+        len(results),
+        len({r.description.text for r in results}),
+        sum(judged.candidate.count for r in results for judged in r.judged),
+        sum(len(r.judged) for r in results),
+        dict(dropped),
+        sum(r.kept for r in results),
+        sum(r.kept == variants for r in results),
+        variants,
+    )
+
+
+def write_manifest(
+    out: PathLike,
+    digest: str,
+    config: Config,
+    numbers: Counts,
+    files: Sequence[epath.Path],
+) -> None:
+    """Writes what tells a second run that this one is complete."""
+    folder = epath.Path(out)
+    manifest = {
+        "digest": digest,
+        "config": config.key(),
+        "counts": dataclasses.asdict(numbers),
+        "files": {str(p.relative_to(folder)): file_digest(p) for p in sorted(files)},
+    }
+    write_text(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+
+
+def is_complete(out: PathLike, digest: str) -> bool:
+    """Whether a run with that digest wrote all its files, and they are unchanged."""
+    folder = epath.Path(out)
+    if not (folder / MANIFEST).exists():
+        return False
+    manifest = read_manifest(out)
+    return manifest["digest"] == digest and all(
+        (folder / name).exists() and file_digest(folder / name) == found
+        for name, found in manifest["files"].items()
+    )
+
+
+def read_manifest(out: PathLike) -> dict[str, Any]:
+    """The manifest of a run.
+
+    Raises:
+      UserError: there is none, or it is none.
+    """
+    path = epath.Path(out) / MANIFEST
+    manifest = read_json(path, _FIX)
+    if not isinstance(manifest, dict) or not {"digest", "config", "files"} <= set(
+        manifest
+    ):
+        raise UserError(f"{path}: is no record of `jaxaug augment`. Remove it.")
+    return manifest

@@ -1,0 +1,173 @@
+"""`report.html`, `report.csv` and `report.png`: schemes of augmentation side by side."""
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from etils import epath
+
+from jaxaug.augment.judge.measures import Metric
+from jaxaug.augment.output import comparison
+from jaxaug.augment.output.comparison import MEAN, Row, Texts
+from jaxaug.core.errors import UserError
+from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.files import PathLike, write_text
+
+FILES = ("report.html", "report.csv", "report.png")
+SAMPLES = 20
+
+_STYLE = """
+body { font-family: sans-serif; margin: 2em; max-width: 75em }
+table { border-collapse: collapse; margin: 1em 0 }
+th, td { border: 1px solid #ccc; padding: 0.25em 0.6em; text-align: left }
+td.number { text-align: right }
+tr.mean td { font-weight: bold }
+td.same { color: #999 }
+"""
+
+
+def write(
+    out: PathLike,
+    schemes: Mapping[str, PathLike],
+    data_dir: PathLike,
+    splits: Sequence[str],
+    metrics: Mapping[str, Metric],
+    samples: int = SAMPLES,
+    seed: int = 0,
+    notes: Sequence[str] = (),
+) -> str:
+    """Compares variants of a schema and writes the three files of a report.
+
+    Args:
+      out: folder of the report.
+      schemes: name -> folder with `v1..vK/<split>/schema.json`, such as this run's,
+        that of EDA and SGD-X; in the order of the table.
+      data_dir: of the original schemas.
+      splits: all of them in one table.
+      metrics: columns, by name; see `jaxaug.augment.judge.measures`. Say by the name of a
+        metric what it is: `similarity` is no `entailment`.
+      samples: descriptions that are shown with their variants.
+      seed: of the samples.
+      notes: lines above the table: what was counted, what stands for what.
+
+    Returns:
+      The table, to be printed.
+
+    Raises:
+      UserError: a schema is missing or wrong, a metric gives no finite value, or
+        matplotlib is not installed.
+    """
+    if not schemes or not metrics:
+        raise UserError("nothing to report: name at least one scheme and one metric.")
+    folder = epath.Path(out)
+    picture = folder / FILES[2]
+    # Before the long work.
+    figure = new_figure(picture, 3.2 * len(metrics), 3.6)
+    found = [
+        comparison.read(name, path, data_dir, splits) for name, path in schemes.items()
+    ]
+    rows = [row for texts in found for row in comparison.rows(texts, metrics)]
+    chosen = _chosen(len(found[0].originals), samples, seed)
+    write_text(folder / FILES[1], comparison.csv_table(rows))
+    _draw(figure, rows)
+    write_figure(picture, figure)
+    write_text(folder / FILES[0], _page(rows, found, chosen, splits, notes))
+    return "\n".join([*notes, comparison.text_table(rows)])
+
+
+def _chosen(count: int, samples: int, seed: int) -> list[int]:
+    """Places of descriptions, drawn without replacement, in the order of the schema."""
+    rng = np.random.default_rng(seed)
+    return sorted(rng.permutation(count)[:samples].tolist())
+
+
+def _draw(figure: Any, rows: Sequence[Row]) -> None:
+    """One panel for each metric: its value over the variants, a line a scheme."""
+    names = list(rows[0].figures)
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        for scheme in dict.fromkeys(row.scheme for row in rows):
+            own = [r for r in rows if r.scheme == scheme and r.variant != MEAN]
+            axes.plot(
+                [row.variant for row in own],
+                [100 * row.figures[name] for row in own],
+                marker="o",
+                label=scheme,
+            )
+        axes.set_title(comparison.heading(name), fontsize=10)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("mean over descriptions x 100")
+    panels[0].legend(fontsize=8)
+
+
+def _page(
+    rows: Sequence[Row],
+    schemes: Sequence[Texts],
+    places: Sequence[int],
+    splits: Sequence[str],
+    notes: Sequence[str],
+) -> str:
+    names = list(rows[0].figures)
+    title = f"Schema variants of {', '.join(splits)}"
+    head = ["scheme", "variant", "texts", "unchanged", *map(comparison.heading, names)]
+    parts = [
+        "<!DOCTYPE html>",
+        f'<html lang="en"><head><meta charset="utf-8"><title>{_safe(title)}</title>',
+        f"<style>{_STYLE}</style></head><body>",
+        f"<h1>{_safe(title)}</h1>",
+        *(f"<p>{_safe(note)}</p>" for note in notes),
+        "<table>",
+        _line("th", head),
+        *map(_row, rows),
+        "</table>",
+        "<ul>",
+        *(f"<li>{_safe(line)}</li>" for line in comparison.legend(names)),
+        "</ul>",
+        f'<img src="{FILES[2]}" alt="The figures of the table, a panel for each metric">',
+        f"<h2>{len(places)} samples</h2>",
+        "<p>Grey: the text of the original, unchanged.</p>",
+        *_samples(schemes, places),
+        "</body></html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _row(row: Row) -> str:
+    scheme, variant, *numbers = comparison.cells_of(row)
+    cells = f"<td>{_safe(scheme)}</td><td>{variant}</td>"
+    cells += "".join(f'<td class="number">{number}</td>' for number in numbers)
+    return f'<tr class="{"mean" if variant == MEAN else "variant"}">{cells}</tr>'
+
+
+def _samples(schemes: Sequence[Texts], places: Sequence[int]) -> list[str]:
+    """For each description a table: a line for each variant, a column a scheme."""
+    most = max(len(texts.variants) for texts in schemes)
+    parts = []
+    for place in places:
+        one = schemes[0].originals[place]
+        where = f"{one.id}: {one.kind} {one.name} of {one.service}"
+        parts += [
+            f"<h3>{_safe(one.text)}</h3>",
+            f"<p>{_safe(where)}</p>",
+            "<table>",
+            _line("th", ["", *(texts.name for texts in schemes)]),
+        ]
+        for number in range(most):
+            cells = [f"<td>v{number + 1}</td>"]
+            for texts in schemes:
+                found = list(texts.variants.values())
+                text = found[number][place] if number < len(found) else ""
+                same = ' class="same"' if text == one.text else ""
+                cells.append(f"<td{same}>{_safe(text)}</td>")
+            parts.append(f"<tr>{''.join(cells)}</tr>")
+        parts.append("</table>")
+    return parts
+
+
+def _line(tag: str, cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{_safe(c)}</{tag}>" for c in cells) + "</tr>"
+
+
+def _safe(text: str) -> str:
+    return html.escape(text)

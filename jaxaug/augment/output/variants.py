@@ -1,0 +1,185 @@
+"""Generated variants of a schema in the layout of SGD-X."""
+
+import dataclasses
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from etils import epath
+
+from jaxaug.augment.descriptions import descriptions, with_texts
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.data import folders
+from jaxaug.data.rename import renaming
+from jaxaug.data.schema import Schema, Service, read_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What `write` wrote.
+
+    Attributes:
+      paths: the schema of each variant.
+      kept: of each variant: ids of the descriptions that got no text of their own and
+        keep the original one.
+    """
+
+    paths: tuple[epath.Path, ...]
+    kept: tuple[tuple[str, ...], ...]
+
+
+def write(
+    out: PathLike,
+    data_dir: PathLike,
+    split: str,
+    schema: Schema,
+    texts: Sequence[Mapping[str, str]],
+    names: bool = False,
+) -> Written:
+    """Writes `out/v1..vK/<split>/schema.json`, each of them whole.
+
+    As in SGD-X, service names get the digit of the variant. All variants are written
+    under temporary names, read back as a variant of `data_dir`, and only then renamed:
+    where one cannot be written, none is changed.
+
+    Args:
+      out: a variants folder, such as `DATA_DIR/variants/<name>`.
+      data_dir: where the original schema lies, which is read for the check.
+      split: "train", "dev" or "test".
+      schema: original of that split.
+      texts: of each variant, v1 first (the most similar to the original): id of a
+        description -> text. Where an id is missing the original text stays.
+      names: whether the ids of names count as missing too.
+
+    Raises:
+      UserError: no variants, a text is wrong (see `texts.with_texts`), `out` holds
+        further variants of the split, a written file is not what was meant, or it
+        cannot be written, such as on a full disk. Files of earlier runs stay as they
+        were.
+    """
+    if not texts:
+        raise UserError(
+            f"no variants to write to {out}: give the texts of at least v1."
+        )
+    folder = epath.Path(out)
+    _no_others(folder, split, len(texts))
+    ids = [item.id for item in descriptions(schema, split, names)]
+    variants = [
+        _numbered(with_texts(schema, split, chosen), number)
+        for number, chosen in enumerate(texts, 1)
+    ]
+    targets = [
+        folder / f"v{number}" / split / "schema.json"
+        for number in range(1, len(texts) + 1)
+    ]
+    _write_all(targets, variants, folders.schema_path(data_dir, split))
+    kept = (tuple(i for i in ids if i not in chosen) for chosen in texts)
+    return Written(tuple(targets), tuple(kept))
+
+
+def to_json(schema: Schema) -> str:
+    """The schema as the text of a `schema.json`."""
+    services = [_service_object(service) for service in schema.services]
+    return json.dumps(services, indent=2, ensure_ascii=False) + "\n"
+
+
+def _service_object(service: Service) -> dict[str, Any]:
+    return {
+        "service_name": service.name,
+        "description": service.description,
+        "slots": [
+            {
+                "name": slot.name,
+                "description": slot.description,
+                "is_categorical": slot.is_categorical,
+                "possible_values": list(slot.possible_values),
+            }
+            for slot in service.slots
+        ],
+        "intents": [
+            {
+                "name": intent.name,
+                "description": intent.description,
+                "is_transactional": intent.is_transactional,
+                "required_slots": list(intent.required_slots),
+                "optional_slots": dict(intent.optional_slots),
+                "result_slots": list(intent.result_slots),
+            }
+            for intent in service.intents
+        ],
+    }
+
+
+def _numbered(schema: Schema, number: int) -> Schema:
+    return Schema(
+        tuple(
+            dataclasses.replace(service, name=f"{service.name}{number}")
+            for service in schema.services
+        )
+    )
+
+
+def _no_others(folder: epath.Path, split: str, count: int) -> None:
+    meant = {f"v{number}" for number in range(1, count + 1)}
+    for name in folders.variant_names(folder):
+        if name not in meant and split in folders.variant_splits(folder, name):
+            raise UserError(
+                f"{folder / name / split}: left by a run with more variants than the "
+                f"{count} of this one. Remove {folder / name}, or choose another --out."
+            )
+
+
+def _write_all(
+    targets: Sequence[epath.Path], variants: Sequence[Schema], original: epath.Path
+) -> None:
+    """Files under temporary names, each checked, then renamed together."""
+    suffix = uuid.uuid4().hex[:8]
+    parts = [target.parent / f".schema.json.{suffix}.tmp" for target in targets]
+    made: list[epath.Path] = []
+    renamed = 0
+    path = targets[0]
+    try:
+        for path, part, variant in zip(targets, parts, variants, strict=True):
+            made += _make_folder(path.parent)
+            part.write_text(to_json(variant), encoding="utf-8")
+            _check(part, path, variant, original)
+        for path, part in zip(targets, parts, strict=True):
+            part.replace(path)
+            renamed += 1
+    except BaseException as error:
+        for part in parts:
+            part.unlink(missing_ok=True)
+        # A folder without a schema would count as a variant.
+        for empty in reversed(made):
+            if not any(empty.iterdir()):
+                empty.rmdir()
+        if isinstance(error, OSError):
+            raise UserError(
+                f"{path}: cannot be written ({error.strerror or error}); {renamed} of "
+                f"{len(targets)} variants were changed. Free space or choose another "
+                "--out, then run the command again."
+            ) from error
+        raise
+
+
+def _make_folder(folder: epath.Path) -> list[epath.Path]:
+    """Makes a folder; those that were made, the outer ones first."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing[::-1]
+
+
+def _check(
+    part: epath.Path, target: epath.Path, meant: Schema, original: epath.Path
+) -> None:
+    """Raises `UserError` unless the file is the variant that was meant."""
+    found = read_schema(part)
+    renaming(read_schema(original), found, str(target))
+    if found != meant:
+        raise UserError(
+            f"{target}: what was read back is not what was written. Check the disk, "
+            "and run the command again."
+        )

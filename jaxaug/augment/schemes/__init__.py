@@ -1,0 +1,1 @@
+"""Where candidates come from: one scheme a module."""

@@ -1,0 +1,293 @@
+"""Contextual substitution: other words that a language model would write there.
+
+After Kobayashi (2018), with published models. A masked language model gives the
+probabilities of the word at a masked place at once. A causal one sees the left side
+only: its most probable next words and the synonyms of the lexicon are proposed, and one
+is drawn by p(whole text with the word) normalised over the proposals, which is
+p(word | left side, right side) among them. Words that fit there need not mean what
+the old one meant: what comes out is noise that reads well, to be filtered.
+"""
+
+import functools
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from jaxaug.augment.language import lexicon as lexicons
+from jaxaug.augment.language.lexicon import STOP_WORDS
+from jaxaug.augment.language.words import Word, edited
+from jaxaug.augment.schemes.eda import synonyms_at
+from jaxaug.core.buckets import pad, plan
+from jaxaug.core.errors import UserError
+from jaxaug.models.scorers import encoder as encoders
+from jaxaug.models.scorers.perplexity import CausalPerplexity
+from jaxaug.models.text import language
+from jaxaug.models.text.language import LanguageModel
+from jaxaug.models.tokenizers.hf import Encoded
+
+Proposals = list[tuple[str, float]]
+"""Words with their log probabilities, up to a constant."""
+
+
+class Gap(NamedTuple):
+    """A place of a text: what is left and right of a word, and its synonyms."""
+
+    left: str
+    right: str
+    synonyms: tuple[str, ...]
+
+
+def candidates(
+    texts: Sequence[str],
+    *,
+    model: str = "smollm2",
+    num: int = 1,
+    rate: float = 0.15,
+    top: int = 20,
+    temperature: float = 1.0,
+    protected: Sequence[str] = (),
+    seed: int = 0,
+) -> list[list[str]]:
+    """`num` texts with max(1, rate * words) words substituted, of each text.
+
+    Stop words, numbers, placeholders and protected texts stay. Words are substituted
+    from left to right, each given those before it.
+
+    Args:
+      texts: in English.
+      model: a decoder-only model, or one with a head for masked words (BERT, RoBERTa);
+        a name of `jaxaug models list` or a folder.
+      num: texts drawn; some may be the same.
+      rate: share of words to substitute.
+      top: words that the model proposes for a place.
+      temperature: above 0; below 1 prefers what is probable.
+      protected: parts of the texts that stay.
+      seed: with a text and its number, of everything that is random.
+
+    Returns:
+      The drawn texts; the text itself where no word may be substituted.
+
+    Raises:
+      UserError: an argument out of its range, or a model that is not on this machine or
+        is neither of both kinds.
+    """
+    for name, value, good in (
+        ("rate", rate, 0 < rate <= 1),
+        ("temperature", temperature, temperature > 0),
+        ("top", top, top >= 1),
+        ("num", num, num >= 1),
+    ):
+        if not good:
+            limit = "above 0, at most 1" if name == "rate" else "above 0"
+            raise UserError(f"contextual substitution: {name}={value}: give {limit}.")
+    drafts = [
+        _Draft(text, np.random.default_rng([seed, zlib.crc32(text.encode()), i]), rate)
+        for text in texts
+        for i in range(num)
+    ]
+    for draft in drafts:
+        edited(draft.text, draft.begin, protected)
+    proposer = _proposer(model)
+    while open_drafts := [draft for draft in drafts if draft.places]:
+        found = proposer.propose([draft.gap() for draft in open_drafts], top)
+        for draft, proposals in zip(open_drafts, found, strict=True):
+            draft.fill(proposals, temperature)
+    done = [edited(draft.text, draft.result, protected) for draft in drafts]
+    return [done[i * num : (i + 1) * num] for i in range(len(texts))]
+
+
+class _Draft:
+    """A text in which words are being substituted."""
+
+    def __init__(self, text: str, rng: np.random.Generator, rate: float):
+        self.text, self.places = text, list[int]()
+        self._words, self._rng, self._rate = list[Word](), rng, rate
+
+    def begin(self, words: list[Word]) -> list[Word]:
+        """Chooses the places."""
+        free = [
+            place
+            for place, word in enumerate(words)
+            if not word.fixed and word.core and word.core.lower() not in STOP_WORDS
+        ]
+        count = min(len(free), max(1, int(self._rate * len(words))))
+        chosen = self._rng.permutation(len(free))[:count].tolist()
+        self.places = sorted(free[number] for number in chosen)
+        self._words = list(words)
+        return words
+
+    def gap(self) -> Gap:
+        """The first place that is left."""
+        place = self.places[0]
+        word = self._words[place]
+        before = [w.text for w in self._words[:place]] + [word.before]
+        behind = [word.after] + [w.text for w in self._words[place + 1 :]]
+        found = synonyms_at(self._words, place, lexicons.built_in())
+        left = " ".join(before[:-1]) + (" " if place else "") + before[-1]
+        return Gap(left, " ".join(behind).rstrip(), found)
+
+    def fill(self, proposals: Proposals, temperature: float) -> None:
+        """Draws a word for the first place, which is then done."""
+        place = self.places.pop(0)
+        old = self._words[place].core.lower()
+        new = {word: score for word, score in proposals if word.lower() != old}
+        if not new:
+            return
+        scores = np.array(list(new.values()), np.float64) / temperature
+        weights = np.exp(scores - scores.max())
+        chosen = self._rng.choice(len(new), p=weights / weights.sum())
+        self._words[place] = self._words[place].put(list(new)[chosen])
+
+    def result(self, words: list[Word]) -> list[Word]:
+        """The words as they are now."""
+        del words
+        return self._words
+
+
+@functools.cache
+def _proposer(name: str) -> "_Causal | _Masked":
+    folder = encoders.folder_of(name)
+    if language.is_language_model(folder):
+        return _Causal(language.load(folder, name))
+    encoder = encoders.load(folder)
+    head = getattr(encoder.config, "head", None)
+    if head != "masked_lm" or encoder.tokenizer.mask_id is None:
+        raise UserError(
+            f"{name}: its head is {head!r}; contextual substitution needs a causal "
+            "language model such as smollm2, or a BertForMaskedLM or RobertaForMaskedLM "
+            "with a mask token."
+        )
+    return _Masked(encoder)
+
+
+class _Causal:
+    """Words of a decoder-only model, see the head of this module."""
+
+    def __init__(self, model: LanguageModel):
+        self._model = model
+        # Nothing is stored, so the model needs no hash.
+        self._perplexity = CausalPerplexity(model, model.label)
+        self._params = jax.device_put(model.params)
+        self._words = _whole_words(model.vocabulary.texts(), " ")
+
+    def propose(self, gaps: Sequence[Gap], top: int) -> list[Proposals]:
+        """See `Proposals`; `top` words of the model, then the synonyms."""
+        next_words = self._next_words([gap.left.rstrip() for gap in gaps], top)
+        options = [
+            list(dict.fromkeys([*words, *gap.synonyms]))
+            for words, gap in zip(next_words, gaps, strict=True)
+        ]
+        texts = [
+            gap.left + word + gap.right
+            for gap, words in zip(gaps, options, strict=True)
+            for word in words
+        ]
+        counts = [len(t) for t in self._model.vocabulary.encode_batch(texts)]
+        scores = iter(-np.log(self._perplexity(texts)) * counts)
+        return [[(word, float(next(scores))) for word in words] for words in options]
+
+    def _next_words(self, lefts: Sequence[str], top: int) -> list[list[str]]:
+        sequences = [
+            # What stands at the end is not read, but for its place.
+            [*tokens, 1]
+            for tokens in self._model.vocabulary.encode_batch(list(lefts))
+        ]
+        found: dict[int, list[str]] = {}
+        for batch in plan([len(tokens) for tokens in sequences], 32):
+            rows = pad([sequences[i] for i in batch.indices], batch.rows, batch.length)
+            logits = np.asarray(self._next_logits(self._params, rows))
+            for row, index in enumerate(batch.indices):
+                found[index] = [
+                    word for word, _ in _best(logits[row], self._words, top)
+                ]
+        return [found[index] for index in range(len(lefts))]
+
+    @functools.cached_property
+    def _next_logits(self) -> Any:
+        def program(params: Any, rows: Array) -> Float[Array, "rows vocab"]:
+            logits: Any = self._model.module.apply(
+                {"params": params},
+                jnp.pad(rows[:, :-1], ((0, 0), (1, 0))),
+                rows,
+                enable_dropout=False,
+            )
+            last = jnp.sum(rows != 0, axis=1) - 1
+            return logits[jnp.arange(len(rows)), last]
+
+        return jax.jit(program)
+
+
+class _Masked:
+    """Words of a masked language model."""
+
+    def __init__(self, encoder: encoders.Encoder):
+        self._encoder = encoder
+        backend, offset = encoder.tokenizer.backend, encoder.tokenizer.id_offset
+        texts = [backend.id_to_token(i) or "" for i in range(backend.get_vocab_size())]
+        # RoBERTa marks the beginning of a word, BERT its continuations.
+        marks = "\u0120" if any(text.startswith("\u0120") for text in texts) else ""
+        self._words = _whole_words([""] * offset + texts, marks)
+
+    def propose(self, gaps: Sequence[Gap], top: int) -> list[Proposals]:
+        """See `Proposals`; the synonyms of the lexicon are not used."""
+        words = self._encoder.tokenizer
+        (edges,) = self._encoder.encode([""])
+        first, last = edges.tokens[0], edges.tokens[-1]
+        encoded, places = [], []
+        for gap in gaps:
+            left = words.encode(gap.left.rstrip())
+            tokens = [first, *left, words.mask_id or 0, *words.encode(gap.right), last]
+            if len(tokens) > self._encoder.max_length:
+                raise UserError(
+                    f"{self._encoder.name}: a text of {len(tokens)} tokens; it reads "
+                    f"{self._encoder.max_length} at most. Shorten it: {gap.left!r} ..."
+                )
+            encoded.append(Encoded(tokens, [0] * len(tokens)))
+            places.append([len(left) + 1])
+        rows = self._encoder.run(self._program, encoded, np.asarray(places, np.int32))
+        return [_best(row, self._words, top) for row in rows]
+
+    @functools.cached_property
+    def _program(self) -> Any:
+        def program(
+            params: Any, tokens: Array, segments: Array, mask: Array, numbers: Array
+        ) -> Float[Array, "rows vocab"]:
+            module: Any = self._encoder.module
+            logits = module.apply(
+                {"params": params}, tokens, segments, mask, method=module.masked_logits
+            )
+            return jax.nn.log_softmax(logits[jnp.arange(len(tokens)), numbers[:, 0]])
+
+        return jax.jit(program)
+
+
+def _whole_words(texts: Sequence[str], mark: str) -> dict[int, str]:
+    """Id -> word, of the tokens that are words: lower-case letters, no stop words."""
+    # A tokenizer cuts `doesn't` in two.
+    halves = {word.partition("'")[0] for word in STOP_WORDS}
+    words = {
+        number: text[len(mark) :]
+        for number, text in enumerate(texts)
+        if text.startswith(mark)
+    }
+    return {
+        number: word
+        for number, word in words.items()
+        if len(word) > 2
+        and word.isalpha()
+        and word.islower()
+        and word not in STOP_WORDS | halves
+    }
+
+
+def _best(
+    logits: Float[np.ndarray, " vocab"], words: dict[int, str], top: int
+) -> Proposals:
+    ids = np.fromiter(words, np.int64)
+    order = ids[np.argsort(-logits[ids], kind="stable")[:top]]
+    return [(words[i], float(logits[i])) for i in order.tolist()]

@@ -1,0 +1,154 @@
+"""Easy data augmentation (Wei and Zou, 2019), and its synonym replacement alone."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxaug.augment.language import lexicon as lexicons
+from jaxaug.augment.language.lexicon import STOP_WORDS, Lexicon
+from jaxaug.augment.language.words import Word, edited
+from jaxaug.augment.schemes.noise import check_rate, dropped
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+
+
+def eda(
+    text: str,
+    rng: np.random.Generator,
+    *,
+    replace: float = 0.25,
+    insert: float = 0.05,
+    swap: float = 0.05,
+    delete: float = 0.05,
+    wordnet_dir: PathLike | None = None,
+    protected: Sequence[str] = (),
+) -> str:
+    """One of the four operations of EDA, drawn from those with a rate above 0.
+
+    The rates are those of Coca et al. (2023). n = max(1, rate * words), rounded down:
+    replaces n words by synonyms, inserts synonyms of n words anywhere, swaps two words
+    n times, or leaves out each word with a probability. Unlike the published program we
+    keep case and marks, inflect synonyms, fit articles, keep numbers, placeholders and
+    protected texts whole, and leave out at least one word when we delete.
+
+    Args:
+      text: a sentence.
+      rng: drawn from.
+      replace: rate of replacement.
+      insert: rate of insertion.
+      swap: rate of swaps.
+      delete: probability of deletion, of each word.
+      wordnet_dir: see `jaxaug.augment.language.lexicon.load`.
+      protected: parts of the text that stay whole.
+
+    Returns:
+      The text as it is where it has no word to work on.
+
+    Raises:
+      UserError: a rate is not between 0 and 1, or all are 0.
+    """
+    rates = {"replace": replace, "insert": insert, "swap": swap, "delete": delete}
+    for name, rate in rates.items():
+        check_rate(name, rate)
+    chosen = [name for name, rate in rates.items() if rate]
+    if not chosen:
+        raise UserError("eda: all four rates are 0. Set one above 0.")
+    source = lexicons.load(wordnet_dir)
+    name = chosen[int(rng.integers(len(chosen)))]
+
+    def edit(words: list[Word]) -> list[Word]:
+        count = max(1, int(rates[name] * len(words)))
+        if name == "replace":
+            return replaced(words, count, rng, source)
+        if name == "insert":
+            return inserted(words, count, rng, source)
+        if name == "swap":
+            return swapped(words, count, rng)
+        return dropped(words, delete, rng, least=1)
+
+    return edited(text, edit, protected)
+
+
+def token_substitution(
+    text: str,
+    rng: np.random.Generator,
+    *,
+    rate: float = 0.1,
+    wordnet_dir: PathLike | None = None,
+    protected: Sequence[str] = (),
+) -> str:
+    """Synonyms in the place of max(1, rate * words) words (Zhang et al., 2015).
+
+    As in the experiments of Wei et al. (2021): the number is fixed and all synonyms of
+    a word are equally likely, where Zhang et al. draw both from a geometric
+    distribution. See `eda` for the arguments.
+    """
+    check_rate("rate", rate)
+    source = lexicons.load(wordnet_dir)
+
+    def edit(words: list[Word]) -> list[Word]:
+        return replaced(words, max(1, int(rate * len(words))), rng, source)
+
+    return edited(text, edit, protected) if rate else text
+
+
+def replaced(
+    words: list[Word], count: int, rng: np.random.Generator, lexicon: Lexicon
+) -> list[Word]:
+    """Synonyms in the place of up to `count` different words that have any."""
+    result = list(words)
+    done: set[str] = set()
+    for place in rng.permutation(len(words)).tolist():
+        core = words[place].core
+        found = synonyms_at(words, place, lexicon)
+        if not found or core.lower() in done or len(done) == count:
+            continue
+        synonym = found[int(rng.integers(len(found)))]
+        done.add(core.lower())
+        # Everywhere, so that a text does not call one thing by two names.
+        for other, word in enumerate(words):
+            if word.core.lower() == core.lower() and not word.fixed:
+                result[other] = word.put(_cased(synonym, word.core))
+    return result
+
+
+def inserted(
+    words: list[Word], count: int, rng: np.random.Generator, lexicon: Lexicon
+) -> list[Word]:
+    """`count` synonyms of random words, each before a random word or at the end."""
+    result = list(words)
+    for _ in range(count):
+        places = rng.permutation(len(words)).tolist()
+        options = (synonyms_at(words, place, lexicon) for place in places)
+        found = next(filter(None, options), ())
+        if found:
+            synonym = found[int(rng.integers(len(found)))]
+            place = int(rng.integers(len(result) + 1))
+            result.insert(place, Word("", synonym, "", False))
+    return result
+
+
+def swapped(words: list[Word], count: int, rng: np.random.Generator) -> list[Word]:
+    """Two random words change places, `count` times; marks move with them."""
+    result = list(words)
+    for _ in range(count if len(words) > 1 else 0):
+        first, second = rng.choice(len(result), 2, replace=False).tolist()
+        result[first], result[second] = result[second], result[first]
+    return result
+
+
+def synonyms_at(words: Sequence[Word], place: int, lexicon: Lexicon) -> tuple[str, ...]:
+    """Synonyms of the word at that place; none of a stop word or a fixed one."""
+    word = words[place]
+    if word.fixed or word.core.lower() in STOP_WORDS:
+        return ()
+    before = words[place - 1] if place else None
+    return lexicons.synonyms(
+        word.core, lexicon, before.core if before and not before.after else None
+    )
+
+
+def _cased(synonym: str, word: str) -> str:
+    if len(word) > 1 and word.isupper():
+        return synonym.upper()
+    return synonym[0].upper() + synonym[1:] if word[:1].isupper() else synonym

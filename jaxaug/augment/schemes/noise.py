@@ -1,0 +1,104 @@
+"""Noise on words: pervasive dropout and SwitchOut."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxaug.augment.language import lexicon
+from jaxaug.augment.language.words import Word, edited
+from jaxaug.core.errors import UserError
+
+
+def pervasive_dropout(
+    text: str,
+    rng: np.random.Generator,
+    *,
+    rate: float = 0.1,
+    protected: Sequence[str] = (),
+) -> str:
+    """Leaves out each word with a probability (Sennrich et al., 2016), but never all.
+
+    The paper drops whole word embeddings while it trains, and Wei et al. (2021) the
+    words of the text, as here. Numbers, placeholders and protected texts stay.
+
+    Args:
+      text: a sentence.
+      rng: drawn from.
+      rate: the probability.
+      protected: parts of the text that stay.
+
+    Raises:
+      UserError: the rate is not between 0 and 1.
+    """
+    check_rate("rate", rate)
+    return edited(text, lambda words: dropped(words, rate, rng), protected)
+
+
+def switch_out(
+    text: str,
+    rng: np.random.Generator,
+    *,
+    temperature: float = 1.0,
+    vocabulary: Sequence[str] = (),
+    protected: Sequence[str] = (),
+) -> str:
+    """Random words in the place of a random number of words: SwitchOut.
+
+    Wang et al. (2018), equation 5 and their algorithm: the number n of words to change
+    is drawn with a probability proportional to exp(-n / temperature), 0 <= n <= all;
+    which ones, and the words in their place, are equally likely. (Wei et al. (2021)
+    change each word with one probability instead.)
+
+    Args:
+      text: a sentence.
+      rng: drawn from.
+      temperature: above 0; 1 changes 0.6 words of a long text on average, 2 changes
+        1.5 and 5 changes 4.5.
+      vocabulary: words to draw from, best those of the training texts; none are those
+        of the built-in lexicon.
+      protected: parts of the text that stay.
+
+    Raises:
+      UserError: the temperature is not above 0.
+    """
+    if not temperature > 0:
+        raise UserError(f"temperature={temperature}: give a number above 0.")
+    drawn = vocabulary or lexicon.built_in().words
+
+    def edit(words: list[Word]) -> list[Word]:
+        free = [place for place, word in enumerate(words) if not word.fixed]
+        weights = np.exp(-np.arange(len(free) + 1) / temperature)
+        count = rng.choice(len(weights), p=weights / weights.sum())
+        result = list(words)
+        for place in rng.choice(free, count, replace=False) if count else ():
+            result[place] = words[place].put(drawn[int(rng.integers(len(drawn)))])
+        return result
+
+    return edited(text, edit, protected)
+
+
+def dropped(
+    words: list[Word], rate: float, rng: np.random.Generator, least: int = 0
+) -> list[Word]:
+    """Words without those that fall out; one at random stays if all would go.
+
+    Args:
+      words: of a text; fixed ones stay.
+      rate: probability of each.
+      rng: drawn from.
+      least: words that go in any case, if there are more.
+    """
+    drawn = rng.random(len(words))
+    free = [place for place, word in enumerate(words) if not word.fixed]
+    out = {place for place in free if drawn[place] < rate}
+    if len(out) < least:
+        out |= set(sorted(free, key=lambda place: drawn[place])[:least])
+    if len(out) == len(words):
+        out.discard(int(rng.integers(len(words))))
+    return [word for place, word in enumerate(words) if place not in out]
+
+
+def check_rate(name: str, rate: float) -> None:
+    """Raises `UserError` if a rate is not between 0 and 1."""
+    if not 0 <= rate <= 1:
+        raise UserError(f"{name}={rate}: give a number from 0 to 1.")

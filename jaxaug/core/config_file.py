@@ -1,0 +1,67 @@
+"""Config files of the programs that are ours: Python with `get_config()`."""
+
+import importlib.util
+import inspect
+import types
+from typing import Any
+
+import ml_collections
+from etils import epath
+
+from jaxaug.core.errors import UserError
+
+
+def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
+    """The fields that a file gives, and the name of the file.
+
+    Args:
+      path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
+      examples: folder of such files, for messages.
+
+    Raises:
+      UserError: no such file, it cannot be read, there is no `get_config` in it, or that
+        takes no argument, needs one or another one.
+    """
+    fix = (
+        f"Name a Python file with a function get_config(), such as those in {examples}."
+    )
+    name, colon, argument = path.partition(".py:")
+    file = epath.Path(f"{name}.py" if colon else name)
+    if file.suffix != ".py" or not file.exists():
+        raise UserError(f"--config {path}: no such file. {fix}")
+    get_config = getattr(_module(file), "get_config", None)
+    if not callable(get_config):
+        raise UserError(f"--config {file}: has no function get_config(). {fix}")
+    given = (argument,) if argument else ()
+    takes = (get_config.__doc__ or "").strip()
+    try:
+        inspect.signature(get_config).bind(*given)
+    except TypeError:
+        problem = "takes no text behind a colon" if given else "needs a text"
+        raise UserError(f"--config {path}: {problem}. {takes}") from None
+    try:
+        return fields_of(get_config(*given)), str(file)
+    except (KeyError, ValueError) as error:
+        if not given:
+            raise
+        raise UserError(
+            f"--config {path}: {argument!r} does not fit ({error!r}). {takes}"
+        ) from None
+
+
+def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
+    """A ConfigDict or mapping as a dictionary."""
+    if isinstance(config, ml_collections.ConfigDict):
+        config = config.to_dict()
+    return dict(config)
+
+
+def _module(file: epath.Path) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location("jaxaug_config", str(file))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (SyntaxError, ImportError) as error:
+        raise UserError(f"--config {file}: cannot be read: {error}.") from error
+    return module

@@ -1,0 +1,46 @@
+"""Figures of reports and plots: matplotlib is optional, files appear whole or not at all."""
+
+import io
+import uuid
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+
+
+def new_figure(path: PathLike, width: float, height: float) -> Any:
+    """An empty figure of that size in inches.
+
+    Raises:
+      UserError: matplotlib is not installed; the message names `path`.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise UserError(
+            f"cannot draw {path}: matplotlib is not installed. Install the extra with "
+            "`pip install 'jaxaug[report]'`."
+        ) from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def write_figure(path: PathLike, figure: Any) -> None:
+    """Writes a figure under a temporary name, then renames it into place."""
+    import matplotlib
+
+    target = epath.Path(path)
+    form = target.suffix[1:].lower()
+    buffer = io.BytesIO()
+    # No date and no random ids: the same figure gives the same file.
+    metadata = {"Date": None} if form == "svg" else None
+    with matplotlib.rc_context({"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format=form, dpi=120, metadata=metadata)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
+    try:
+        temporary.write_bytes(buffer.getvalue())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

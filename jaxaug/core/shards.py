@@ -1,0 +1,144 @@
+"""Work in shards that survive a stop: one file each, named by what decides its content.
+
+A shard is computed once for all runs: the name of its file is a hash of the settings of
+the stage and of the items. It is written under a temporary name and renamed, so a run
+that is killed loses the shard it was computing and nothing else, and runs that work side
+by side do no harm to each other.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from absl import logging
+from etils import epath
+from tqdm import tqdm
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, write_text
+from jaxaug.data import folders
+from jaxaug.feed.cache import file_digest
+
+Json = Any
+
+
+class Stage(NamedTuple):
+    """What a stage does with a list of items.
+
+    Attributes:
+      name: of the folder of its shards.
+      key: JSON; everything that the results depend on beside the items.
+      compute: items -> one JSON value for each of them.
+      label: of the progress bar.
+    """
+
+    name: str
+    key: Json
+    compute: Callable[[Sequence[Json]], Sequence[Json]]
+    label: str = ""
+
+
+class Shards:
+    """Computes stages shard by shard and keeps the results in a folder.
+
+    Attributes:
+      computed: how many shards this object computed.
+      read: how many it found and read.
+    """
+
+    def __init__(self, folder: PathLike, size: int = 16):
+        """
+        Args:
+          folder: for the shards of all stages; made when needed.
+          size: items of a shard.
+
+        Raises:
+          UserError: a size below 1.
+        """
+        if size < 1:
+            raise UserError(f"shard_size is {size}: give at least 1.")
+        self.folder = epath.Path(folder)
+        self.size = size
+        self.computed = self.read = 0
+
+    def run(self, stage: Stage, items: Sequence[Json]) -> list[Json]:
+        """The result of each item, computed or read.
+
+        Args:
+          stage: what to do.
+          items: JSON values.
+
+        Raises:
+          UserError: a shard cannot be written; what was written before stays.
+        """
+        results: list[Json] = []
+        blocks = [items[i : i + self.size] for i in range(0, len(items), self.size)]
+        label = stage.label or stage.name
+        for block in tqdm(blocks, desc=label, unit="shard", disable=None):
+            path = self.folder / stage.name / f"{digest_of([stage.key, block])}.json"
+            found = _read(path, len(block))
+            if found is None:
+                found = _computed(stage, block)
+                if len(found) != len(block):
+                    raise RuntimeError(
+                        f"{label}: {len(found)} results for {len(block)} items"
+                    )
+                _write(path, found)
+                # What is written, not what was computed: a later run reads the same.
+                found = _read(path, len(block))
+                self.computed += 1
+            else:
+                self.read += 1
+            assert found is not None
+            results += found
+        return results
+
+
+def digest_of(value: Json) -> str:
+    """Hash of a JSON value, independent of the order of keys."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def digest_of_package() -> str:
+    """Hash of the code and data of `jaxaug.augment`."""
+    files = sorted(epath.Path(__file__).parent.iterdir())
+    kept = [path for path in files if path.suffix in (".py", ".txt")]
+    return digest_of([[path.name, file_digest(path)] for path in kept])
+
+
+def _computed(stage: Stage, block: Sequence[Json]) -> list[Json]:
+    try:
+        return list(stage.compute(block))
+    except Exception as error:
+        error.add_note(
+            f"while computing {stage.label or stage.name}; the shards before this one "
+            "are kept: mend the cause and run the same command again"
+        )
+        raise
+
+
+def _write(path: epath.Path, results: list[Json]) -> None:
+    try:
+        write_text(path, json.dumps(results, ensure_ascii=False))
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written ({os.strerror(error.errno or 0)}). What was "
+            "finished is kept. Free space, or set "
+            f"${folders.CACHE_DIR_VARIABLE} to a folder with some, and run the same "
+            "command again."
+        ) from error
+
+
+def _read(path: epath.Path, count: int) -> list[Json] | None:
+    """The results in a shard; None if there is none, or it is damaged."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        logging.warning("%s is damaged and is computed again", path)
+        return None
+    return found if isinstance(found, list) and len(found) == count else None

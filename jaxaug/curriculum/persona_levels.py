@@ -1,0 +1,208 @@
+"""Rewordings of persona traits by level, for every method that is compared.
+
+`pcc` reads a file of paraphrases by level: what `jaxaug levels` writes, or what PCC's
+authors released. `eda` makes them when asked: level c changes a share of 0.1 c of the
+words, as the curriculum of Wei et al. (2021) does (CDA). `rt` translates into French and
+back with the Marian models of the catalogue, and has one level; its file is kept in the
+cache folder.
+"""
+
+import hashlib
+import json
+import os
+import random
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from absl import logging
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.curriculum import levels
+from jaxaug.curriculum.difficulty import LEVELS
+from jaxaug.data import folders, personachat
+
+LEVELS_VARIABLE = "JAXAUG_PERSONACHAT_LEVELS"
+PIVOT = "fr"  # the language of round-trip translation
+PER_LEVEL = 4  # paraphrases of a trait at each level (PCC: 20 in 5 levels)
+_STRENGTH = 0.1  # of all operations of EDA, for each level
+_RT_VERSION = 1  # Part of the file name: raise it when the models change.
+_OPERATIONS = ("replace", "insert", "swap", "delete")
+
+Table = Mapping[str, levels.Levelled]
+"""Trait -> its rewordings."""
+
+
+def read(path: PathLike) -> Table:
+    """The traits of a file of `levels.write`, or of the one that PCC's authors released.
+
+    Raises:
+      UserError: no such file, or it is neither.
+    """
+    released = "trait" in _first_record(path)
+    found = (levels.released_persona if released else levels.read)(path)
+    return {item.text: item for item in found}
+
+
+def count(path: PathLike) -> int:
+    """How many levels beyond the originals a file has; reads its first line only."""
+    record = _first_record(path)
+    return LEVELS if "trait" in record else len(record["levels"])
+
+
+def _first_record(path: PathLike) -> dict:
+    try:
+        with epath.Path(path).open("rb") as file:
+            line = file.readline()
+    except OSError:
+        raise UserError(f"{path}: no such file. {_fix()}") from None
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    known = isinstance(record, dict) and (record.get("levels") or "trait" in record)
+    if not known:
+        raise UserError(
+            f"{path}: line 1 is no JSON object with levels; expected a file of `jaxaug "
+            f"levels` or the one that PCC's authors released. {_fix()}"
+        )
+    return record
+
+
+def _fix() -> str:
+    return (
+        f"Name the paraphrases of the training traits by level with ${LEVELS_VARIABLE}."
+    )
+
+
+def levels_file() -> epath.Path | None:
+    """`$JAXAUG_PERSONACHAT_LEVELS`, the file of the method `pcc`; None if it is unset."""
+    named = os.environ.get(LEVELS_VARIABLE)
+    return epath.Path(named).expanduser() if named else None
+
+
+def number_of_levels(method: str) -> int:
+    """Levels of a method beyond the originals; `pcc` without a file has the usual 5."""
+    if method == "rt":
+        return 1
+    path = levels_file()
+    return count(path) if method == "pcc" and path is not None else LEVELS
+
+
+def table(method: str, traits: Sequence[str]) -> Table:
+    """The rewordings of traits by one of `METHODS`; logs how many have none.
+
+    Raises:
+      UserError: the method is unknown, or what it needs is not there.
+    """
+    if method not in METHODS:
+        raise UserError(
+            f"Persona-Chat has no method {method!r}; use one of {', '.join(METHODS)}."
+        )
+    found = METHODS[method](tuple(traits))
+    bare = [
+        trait
+        for trait in traits
+        if trait not in found or not any(found[trait].levels[1:])
+    ]
+    logging.log(
+        logging.WARNING if bare else logging.INFO,
+        "method %r: %d of %d traits have no rewording and stay as they are%s",
+        method,
+        len(bare),
+        len(traits),
+        f" (first: {bare[0]!r})" if bare else "",
+    )
+    return found
+
+
+def _pcc(traits: Sequence[str]) -> Table:
+    del traits
+    path = levels_file()
+    if path is None:
+        raise UserError(f"${LEVELS_VARIABLE} is not set. {_fix()}")
+    return read(path)
+
+
+def _eda(traits: Sequence[str]) -> Table:
+    """Drawn anew for each trait, so that a trait's rewordings depend on it alone."""
+    from jaxaug.augment.schemes import sentences
+
+    eda = sentences.METHODS["eda"]
+    found = {}
+    for trait in traits:
+        rng = np.random.default_rng(zlib.crc32(trait.encode()))
+        made: list[tuple[str, ...]] = [(trait,)]
+        for level in range(1, LEVELS + 1):
+            rates = dict.fromkeys(_OPERATIONS, _STRENGTH * level)
+            texts = [eda(trait, rng, **rates) for _ in range(PER_LEVEL)]
+            made.append(_others(trait, texts))
+        found[trait] = levels.Levelled(trait, tuple(made))
+    return found
+
+
+def _others(trait: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """The texts that are not empty and not the trait, each once."""
+    return tuple(text for text in dict.fromkeys(texts) if text and text != trait)
+
+
+def _rt(traits: Sequence[str]) -> Table:
+    digest = hashlib.blake2b(
+        repr((_RT_VERSION, PIVOT, PER_LEVEL, sorted(traits))).encode(), digest_size=12
+    )
+    name = f"personachat-rt-{digest.hexdigest()}.jsonl"
+    path = folders.cache_dir() / "levels" / name
+    if not path.exists():
+        levels.write(path, round_trips(traits))
+    return read(path)
+
+
+def round_trips(
+    traits: Sequence[str], models: Mapping[str, tuple[str, str]] | None = None
+) -> list[levels.Levelled]:
+    """Traits with what comes back from `PIVOT`, the best of the beam, as level 1.
+
+    Args:
+      traits: in English.
+      models: see `jaxaug.augment.schemes.backtranslate.candidates`.
+
+    Raises:
+      UserError: a model is not on this machine.
+    """
+    from jaxaug.augment.schemes import backtranslate
+
+    found = backtranslate.candidates(
+        traits, pivots=(PIVOT,), num=PER_LEVEL, beams=PER_LEVEL, models=models
+    )
+    return [
+        levels.Levelled(trait, ((trait,), _others(trait, texts)))
+        for trait, texts in zip(traits, found, strict=True)
+    ]
+
+
+METHODS: Mapping[str, Callable[[Sequence[str]], Table]] = {
+    "pcc": _pcc,
+    "eda": _eda,
+    "rt": _rt,
+}
+
+
+def reworded(
+    found: Table, dialogue: personachat.Dialogue, turn: int, level: int, seed: int
+) -> tuple[str, ...]:
+    """The traits of a dialogue's persona at one level, drawn anew for each turn.
+
+    A trait without paraphrases at the level takes one of the next easier level that
+    has any, in the end the original itself (`Levelled.at`). Which of them is a function
+    of the arguments alone.
+    """
+    chosen = []
+    for index, trait in enumerate(dialogue.persona):
+        if trait not in found:
+            chosen.append(trait)
+            continue
+        key = f"{seed}|{level}|{turn}|{index}|{dialogue.dialogue_id}"
+        chosen.append(random.Random(key).choice(found[trait].at(level)))
+    return tuple(chosen)

@@ -1,0 +1,1 @@
+"""From records to batches: sets, record cache, vocabulary, token batches."""

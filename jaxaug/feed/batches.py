@@ -1,0 +1,234 @@
+"""Batches from tokenised caches: seeded, resumable, without TensorFlow.
+
+The state of the iterator is one counter per cache. Batches have the features that
+encoder-decoder models of T5X take.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from etils import epath
+from jaxtyping import Int
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+
+_BLOCK = 1024
+_EOS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCache:
+    """Token ids of a record cache, in its order, without end of sequence.
+
+    Example i of field f is `ids[f][offsets[f][i]:offsets[f][i + 1]]`.
+    """
+
+    name: str
+    ids: Mapping[str, Int[np.ndarray, " tokens"]]
+    offsets: Mapping[str, Int[np.ndarray, " examples+1"]]
+
+    def __len__(self) -> int:
+        return len(self.offsets["inputs"]) - 1
+
+    def get(self, field: str, index: int) -> Int[np.ndarray, " length"]:
+        """Tokens of one field of one example."""
+        start, stop = self.offsets[field][index : index + 2]
+        return self.ids[field][start:stop]
+
+
+class ArraySpec(NamedTuple):
+    """Shape and type of one array of a batch."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+class TokenBatches:
+    """Endless (or counted) batches from tokenised caches; can be saved and restored.
+
+    The order is a function of the arguments alone. With several caches each example
+    comes from a cache drawn by the rates. A batch is a dict of int32 arrays
+    [batch, length]: encoder_input_tokens, decoder_target_tokens, decoder_input_tokens
+    (targets shifted right) and decoder_loss_weights (1 on real targets).
+    """
+
+    def __init__(
+        self,
+        caches: Sequence[TokenCache],
+        lengths: Mapping[str, int],
+        batch_size: int,
+        *,
+        rates: Sequence[float] | None = None,
+        seed: int = 0,
+        shuffle: bool = True,
+        shard: tuple[int, int] = (0, 1),
+        num_epochs: int | None = None,
+    ):
+        """Prepares the iterator.
+
+        Args:
+          caches: where examples come from.
+          lengths: of `inputs` and `targets`, end of sequence included. Longer inputs
+            lose their left end, longer targets their right end.
+          batch_size: examples in a batch of this host.
+          rates: relative frequency of each cache; None is equal.
+          seed: of the order.
+          shuffle: whether each epoch is in a new random order.
+          shard: (index, number) of this host among those that share the data.
+          num_epochs: stop when a cache was read so often; None is never. What does
+            not fill a batch is left out.
+        """
+        self._caches = list(caches)
+        self._lengths = dict(lengths)
+        self._batch_size = batch_size
+        rates = [1.0] * len(self._caches) if rates is None else list(rates)
+        self._rates = np.asarray(rates, float) / sum(rates)
+        self._seed, self._shuffle, self._shard = seed, shuffle, shard
+        self._num_epochs = num_epochs
+        for item in self._caches:
+            if len(item) < shard[1]:
+                raise UserError(
+                    f"tokenised cache {item.name} has {len(item)} examples for "
+                    f"{shard[1]} hosts. Use at most one host per example."
+                )
+        self._drawn = [0] * len(self._caches)
+        self._orders: dict[int, tuple[int, np.ndarray]] = {}
+        self._choices: tuple[int, np.ndarray] = (-1, np.zeros(0, int))
+        self._peeked: tuple[dict[str, np.ndarray], list[int]] | None = None
+
+    @property
+    def element_spec(self) -> dict[str, ArraySpec]:
+        """Shape and type of every array of a batch."""
+        encoder = ArraySpec(
+            (self._batch_size, self._lengths["inputs"]), np.dtype(np.int32)
+        )
+        decoder = ArraySpec(
+            (self._batch_size, self._lengths["targets"]), np.dtype(np.int32)
+        )
+        return {
+            "encoder_input_tokens": encoder,
+            "decoder_target_tokens": decoder,
+            "decoder_input_tokens": decoder,
+            "decoder_loss_weights": decoder,
+        }
+
+    def __iter__(self) -> "TokenBatches":
+        return self
+
+    def __next__(self) -> dict[str, np.ndarray]:
+        if self._peeked is not None:
+            batch, _ = self._peeked
+            self._peeked = None
+            return batch
+        batch = {
+            name: np.zeros(spec.shape, spec.dtype)
+            for name, spec in self.element_spec.items()
+        }
+        for row in range(self._batch_size):
+            inputs, targets = self._draw()
+            batch["encoder_input_tokens"][row, : len(inputs)] = inputs
+            batch["decoder_target_tokens"][row, : len(targets)] = targets
+            batch["decoder_input_tokens"][row, 1 : len(targets)] = targets[:-1]
+            batch["decoder_loss_weights"][row, : len(targets)] = 1
+        return batch
+
+    def peek(self) -> dict[str, np.ndarray]:
+        """The next batch, which stays the next one."""
+        if self._peeked is None:
+            before = list(self._drawn)
+            self._peeked = (next(self), before)
+        return self._peeked[0]
+
+    def reset(self) -> None:
+        """Starts again from the first batch."""
+        self._drawn = [0] * len(self._caches)
+        self._peeked = None
+
+    def save(self, path: PathLike) -> None:
+        """Writes the position to the file `path` + `.json`."""
+        drawn = self._peeked[1] if self._peeked else self._drawn
+        state = {"drawn": drawn, "stream": self._stream()}
+        target = epath.Path(f"{path}.json")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.parent / f".{target.name}.tmp"
+        temporary.write_text(json.dumps(state))
+        temporary.replace(target)
+
+    def restore(self, path: PathLike) -> None:
+        """Continues where the iterator that wrote `path` stood.
+
+        Raises:
+          UserError: the file is missing or comes from other data, another seed,
+            batch size, length or number of hosts.
+        """
+        source = epath.Path(f"{path}.json")
+        try:
+            state = json.loads(source.read_text())
+            drawn, stream = [int(n) for n in state["drawn"]], state["stream"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UserError(
+                f"{source}: is no saved position of a token iterator ({error}). Start "
+                "the data anew by not restoring the dataset."
+            ) from None
+        if stream != self._stream():
+            raise UserError(
+                f"{source}: was saved with {stream}, this run reads "
+                f"{self._stream()}. Use the same settings, or do not restore the "
+                "dataset."
+            )
+        self._drawn, self._peeked = drawn, None
+
+    def _stream(self) -> dict[str, Any]:
+        """What the order depends on."""
+        return {
+            "caches": [item.name for item in self._caches],
+            "rates": self._rates.tolist(),
+            "lengths": self._lengths,
+            "batch_size": self._batch_size,
+            "seed": self._seed,
+            "shuffle": self._shuffle,
+            "shard": list(self._shard),
+        }
+
+    def _draw(self) -> tuple[np.ndarray, np.ndarray]:
+        which = self._choose(sum(self._drawn))
+        index = self._index(which, self._drawn[which])
+        self._drawn[which] += 1
+        item = self._caches[which]
+        # Room for the end of sequence; inputs keep their end, where the last turn is.
+        limit = self._lengths["inputs"] - 1
+        inputs = item.get("inputs", index)
+        inputs = inputs[max(len(inputs) - limit, 0) :]
+        targets = item.get("targets", index)[: self._lengths["targets"] - 1]
+        return np.append(inputs, _EOS), np.append(targets, _EOS)
+
+    def _choose(self, position: int) -> int:
+        """The cache that example number `position` comes from."""
+        if len(self._caches) == 1:
+            return 0
+        block, offset = divmod(position, _BLOCK)
+        if self._choices[0] != block:
+            generator = np.random.default_rng((self._seed, self._shard[0], 1, block))
+            drawn = generator.choice(len(self._caches), _BLOCK, p=self._rates)
+            self._choices = (block, drawn)
+        return int(self._choices[1][offset])
+
+    def _index(self, which: int, count: int) -> int:
+        """The example of a cache that is its number `count` on this host."""
+        shard, shards = self._shard
+        size = len(self._caches[which])
+        epoch, offset = divmod(count, len(range(shard, size, shards)))
+        if self._num_epochs is not None and epoch >= self._num_epochs:
+            raise StopIteration
+        if not self._shuffle:
+            return shard + offset * shards
+        known = self._orders.get(which)
+        if known is None or known[0] != epoch:
+            generator = np.random.default_rng((self._seed, 0, which, epoch))
+            known = (epoch, generator.permutation(size)[shard::shards])
+            self._orders[which] = known
+        return int(known[1][offset])

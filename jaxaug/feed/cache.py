@@ -1,0 +1,269 @@
+"""The record cache: a split formatted once, as sharded TSV files.
+
+A cache is a folder whose name holds a hash of everything that decides its content:
+the bytes of the schemas and dialogues, the options and the version of the format. It
+is written under a temporary name and renamed when complete, so readers never see half
+of one and several builders at a time do no harm. A shard has one example a line and no
+header; its columns are the fields of `Example`.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from absl import logging
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.data import folders
+from jaxaug.feed import parallel
+from jaxaug.formats import d3st
+from jaxaug.formats.records import Example
+
+_LAYOUT = 2  # Part of the cache key: raise it when shards or meta.json change.
+_META = "meta.json"
+# Enough shards for every host of a large pod to read its own.
+_MIN_SHARDS = 32
+_ABANDONED_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a cache holds.
+
+    `renderings` E puts epochs 0 to E-1 of a shuffled order side by side in one cache,
+    so that training meets every example in E orders.
+    """
+
+    corpus: parallel.Corpus
+    options: parallel.Options
+    renderings: int = 1
+
+    def __post_init__(self) -> None:
+        if self.renderings < 1 or (
+            self.renderings > 1 and self.options.order != "shuffled"
+        ):
+            raise UserError(
+                f"renderings={self.renderings} with order={self.options.order!r}: use "
+                "1 or more; more than 1 needs order='shuffled'."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCache:
+    """A complete cache on disk."""
+
+    folder: epath.Path
+    shards: tuple[str, ...]
+    examples: int
+
+    @property
+    def paths(self) -> list[str]:
+        """The shards, in the order in which they were written."""
+        return [str(self.folder / shard) for shard in self.shards]
+
+    def read(self) -> Iterator[Example]:
+        """The examples of all shards, without TensorFlow."""
+        for path in self.paths:
+            # Not splitlines: it would also split at exotic separators.
+            for line in epath.Path(path).read_bytes().decode().split("\n")[:-1]:
+                inputs, targets, dialogue_id, turn, frame, service, key = line.split(
+                    "\t"
+                )
+                yield Example(
+                    inputs, targets, dialogue_id, int(turn), int(frame), service, key
+                )
+
+
+def build(
+    recipe: Recipe, workers: int = 0, root: epath.Path | None = None
+) -> RecordCache:
+    """The cache of a recipe, built if it does not exist yet.
+
+    Args:
+      recipe: what to format.
+      workers: processes, 0 for one per core; the bytes do not depend on it.
+      root: parent of all caches; None is `folders.cache_dir()`.
+
+    Raises:
+      UserError: data is missing or wrong.
+      OSError: the cache cannot be written; nothing is left behind.
+    """
+    parent = epath.Path(root or folders.cache_dir()) / "records"
+    folder = parent / cache_name(recipe)
+    cache = _load(folder)
+    if cache is None:
+        count = parallel.worker_count(workers)
+        publish(
+            folder,
+            lambda temporary: _write(recipe, temporary, count),
+            lambda existing: _load(existing) is not None,
+        )
+        cache = _load(folder)
+    if cache is None:
+        raise OSError(f"{folder}: the cache vanished while it was being read")
+    return cache
+
+
+def cache_name(recipe: Recipe) -> str:
+    """Name of a cache's folder: format, split and content hash."""
+    is_d3st = isinstance(recipe.options, d3st.D3STOptions)
+    corpus = recipe.corpus
+    digest = hashlib.blake2b(digest_size=12)
+    header = {
+        "layout": _LAYOUT,
+        "columns": parallel.COLUMNS,
+        "version": parallel.version_of(recipe.options),
+        "options": dataclasses.asdict(recipe.options),
+        "renderings": recipe.renderings,
+    }
+    digest.update(json.dumps(header, sort_keys=True).encode())
+    schemas = [folders.schema_path(corpus.data_dir, corpus.split)]
+    if corpus.variant is not None:
+        variants = corpus.variants_dir or folders.sgdx_folder(corpus.data_dir)
+        schemas.append(
+            folders.variant_schema_path(variants, corpus.variant, corpus.split)
+        )
+    for path in [*schemas, *map(epath.Path, corpus.files())]:
+        digest.update(f"\n{path.name} {file_digest(path)}".encode())
+    name = "d3st" if is_d3st else "t5dst"
+    variant = f"-{corpus.variant}" if corpus.variant else ""
+    return f"{name}-{corpus.split}{variant}-{digest.hexdigest()}"
+
+
+def file_digest(path: PathLike) -> str:
+    """Hash of a file's bytes; read again only if the file's size or time changed."""
+    if os.path.exists(path):
+        stat = os.stat(path)
+        return _digest(os.fspath(path), stat.st_size, stat.st_mtime_ns)
+    remote = epath.Path(path).stat()
+    return _digest(os.fspath(path), remote.length, int(remote.mtime))
+
+
+@functools.cache
+def _digest(path: str, size: int, modified: int) -> str:
+    del size, modified  # Only part of the key.
+    data = epath.Path(path).read_bytes()
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _load(folder: epath.Path) -> RecordCache | None:
+    """The cache in a folder, None if it is missing or not whole."""
+    try:
+        meta = json.loads((folder / _META).read_text())
+        sizes = {name: size for name, size in meta["shards"]}
+        whole = all(
+            (folder / name).stat().length == size for name, size in sizes.items()
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return RecordCache(folder, tuple(sizes), meta["examples"]) if whole else None
+
+
+def _write(recipe: Recipe, temporary: epath.Path, workers: int) -> None:
+    files = recipe.corpus.files()
+    epochs = tuple(range(recipe.renderings))
+    parts = -(-_MIN_SHARDS // (len(files) * len(epochs)))
+    jobs = [
+        _ShardJob(
+            parallel.FormatJob(recipe.corpus, path, recipe.options, epochs),
+            str(temporary),
+            index,
+            parts,
+        )
+        for index, path in enumerate(files)
+    ]
+    parallel.forget_schemas()
+    shards = []
+    examples = 0
+    label = f"cache {recipe.corpus.split} {recipe.corpus.variant or 'original'}"
+    for written in parallel.in_order(_write_shards, jobs, workers, label):
+        for name, size, count in written:
+            shards.append((name, size))
+            examples += count
+    # By epoch, then by file: the order of `read` and of unshuffled streams.
+    meta = {"examples": examples, "shards": sorted(shards)}
+    (temporary / _META).write_text(json.dumps(meta))
+
+
+@dataclass(frozen=True, slots=True)
+class _ShardJob:
+    job: parallel.FormatJob
+    folder: str
+    file: int
+    parts: int
+
+
+def _write_shards(work: _ShardJob) -> list[tuple[str, int, int]]:
+    """Formats one dialogue file into shards; (name, bytes, examples) of each."""
+    written = []
+    for epoch, examples in zip(
+        work.job.epochs, parallel.format_file(work.job), strict=True
+    ):
+        if work.job.options.order == "shuffled":
+            # Frames of one dialogue are alike: part them before the shuffle buffer,
+            # which is small beside a file.
+            key = f"{work.job.options.seed}|{epoch}|{work.file}"
+            random.Random(key).shuffle(examples)
+        size = -(-len(examples) // work.parts)
+        for part in range(work.parts):
+            chunk = examples[part * size : (part + 1) * size]
+            name = f"{epoch:03}-{work.file:05}-{part:03}.tsv"
+            rows = [
+                parallel.row([getattr(item, field) for field in parallel.COLUMNS])
+                for item in chunk
+            ]
+            data = "".join(rows).encode()
+            (epath.Path(work.folder) / name).write_bytes(data)
+            written.append((name, len(data), len(chunk)))
+    return written
+
+
+def publish(
+    folder: epath.Path,
+    write: Callable[[epath.Path], None],
+    is_whole: Callable[[epath.Path], bool],
+) -> None:
+    """Makes a folder appear under its name complete or not at all.
+
+    Several processes may publish the same folder at once; one of them wins.
+
+    Args:
+      folder: what to make.
+      write: fills the temporary folder that it is given.
+      is_whole: whether a folder of that name can be used; else it is replaced.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(folder)
+    logging.info("building the cache %s", folder)
+    temporary = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary.mkdir()
+    try:
+        write(temporary)
+        try:
+            temporary.rename(folder)
+        except OSError:
+            if not is_whole(folder):
+                # Damaged: something deleted or cut files of a folder once whole.
+                folder.rmtree(missing_ok=True)
+                temporary.rename(folder)
+    finally:
+        temporary.rmtree(missing_ok=True)
+
+
+def _remove_abandoned(folder: epath.Path) -> None:
+    """Removes what builders of this cache left behind when they were killed."""
+    for path in folder.parent.glob(f".{folder.name}.*.tmp"):
+        try:
+            if time.time() - path.stat().mtime > _ABANDONED_SECONDS:
+                path.rmtree(missing_ok=True)
+        except FileNotFoundError:
+            continue

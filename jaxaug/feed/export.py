@@ -1,0 +1,131 @@
+"""`jaxaug format d3st|t5dst`: a split as one TSV file."""
+
+import argparse
+import sys
+import uuid
+from collections.abc import Callable
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.data import folders
+from jaxaug.feed import parallel
+from jaxaug.formats.d3st import D3STOptions
+from jaxaug.formats.records import Example
+from jaxaug.formats.t5dst import T5DSTOptions, slot_of
+
+D3ST_COLUMNS = ("inputs", "targets", "dialogue_id", "turn", "frame")
+T5DST_COLUMNS = ("inputs", "targets", "dialogue_id", "turn", "service", "slot")
+
+
+def run_d3st(arguments: argparse.Namespace) -> int:
+    """Handler of `jaxaug format d3st`."""
+    options = D3STOptions(
+        delimiter=arguments.delimiter,
+        level=arguments.level,
+        categorical=arguments.categorical,
+        order=arguments.order,
+        lowercase=arguments.lowercase,
+        seed=arguments.seed,
+    )
+    return _run(arguments, options)
+
+
+def run_t5dst(arguments: argparse.Namespace) -> int:
+    """Handler of `jaxaug format t5dst`."""
+    options = T5DSTOptions(
+        order=arguments.order, lowercase=arguments.lowercase, seed=arguments.seed
+    )
+    return _run(arguments, options)
+
+
+def _run(arguments: argparse.Namespace, options: parallel.Options) -> int:
+    corpus = parallel.Corpus(
+        str(folders.resolve_data_dir(arguments.data_dir)),
+        arguments.split,
+        arguments.variant,
+    )
+    count = export(corpus, options, arguments.out, arguments.epoch, arguments.workers)
+    print(f"{arguments.out}: {count} examples", file=sys.stderr)
+    return 0
+
+
+def export(
+    corpus: parallel.Corpus,
+    options: parallel.Options,
+    out: PathLike,
+    epoch: int = 0,
+    workers: int = 0,
+) -> int:
+    """Writes a split as TSV with a header; the bytes do not depend on `workers`.
+
+    The file appears under its name only when it is complete.
+
+    Args:
+      corpus: the dialogues and their schema.
+      options: decide the format, D3ST or T5DST.
+      out: the file, local or gs://; its folder is created.
+      epoch: which of the shuffled orders.
+      workers: processes, 0 for one per core.
+
+    Returns:
+      The number of examples.
+
+    Raises:
+      UserError: data is missing or wrong, or `out` is a folder.
+    """
+    target = epath.Path(out)
+    if target.is_dir():
+        raise UserError(f"{out}: is a folder. Name the TSV file to write (--out).")
+    is_d3st = isinstance(options, D3STOptions)
+    columns = D3ST_COLUMNS if is_d3st else T5DST_COLUMNS
+    jobs = [
+        parallel.FormatJob(corpus, path, options, (epoch,)) for path in corpus.files()
+    ]
+    parallel.forget_schemas()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
+    total = 0
+    try:
+        with temporary.open("wb") as file:
+            file.write(parallel.row(columns).encode())
+            for count, text in parallel.in_order(
+                _d3st_rows if is_d3st else _t5dst_rows,
+                jobs,
+                parallel.worker_count(workers),
+                f"format {corpus.split}",
+            ):
+                file.write(text)
+                total += count
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return total
+
+
+def _d3st_rows(job: parallel.FormatJob) -> tuple[int, bytes]:
+    return _rows(job, lambda e: (e.inputs, e.targets, e.dialogue_id, e.turn, e.frame))
+
+
+def _t5dst_rows(job: parallel.FormatJob) -> tuple[int, bytes]:
+    return _rows(
+        job,
+        lambda e: (
+            e.inputs,
+            e.targets,
+            e.dialogue_id,
+            e.turn,
+            e.service,
+            slot_of(e.key),
+        ),
+    )
+
+
+def _rows(
+    job: parallel.FormatJob, values: Callable[[Example], tuple[object, ...]]
+) -> tuple[int, bytes]:
+    (examples,) = parallel.format_file(job)
+    text = "".join([parallel.row(values(example)) for example in examples])
+    return len(examples), text.encode()

@@ -1,0 +1,210 @@
+"""Formatting of whole splits, a dialogue file at a time, in worker processes."""
+
+import contextlib
+import functools
+import multiprocessing
+import os
+import signal
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+from tqdm import tqdm
+
+from jaxaug.core.errors import UserError
+from jaxaug.data import sgd
+from jaxaug.formats import d3st, t5dst
+from jaxaug.formats.records import Example, Formatter
+
+Options = d3st.D3STOptions | t5dst.T5DSTOptions
+COLUMNS = tuple(field.name for field in fields(Example))
+
+_Job = TypeVar("_Job")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """One split of a data folder under one schema.
+
+    `variant` is v1, v2, ... or None for the original; `variants_dir` is the folder of
+    the variants, None for the SGD-X variants of the data folder.
+    """
+
+    data_dir: str
+    split: str
+    variant: str | None = None
+    variants_dir: str | None = None
+
+    def files(self) -> list[str]:
+        """The dialogue files, in reading order."""
+        return [str(path) for path in sgd.dialogue_files(self.data_dir, self.split)]
+
+
+@dataclass(frozen=True, slots=True)
+class FormatJob:
+    """One dialogue file to format."""
+
+    corpus: Corpus
+    path: str
+    options: Options
+    epochs: tuple[int, ...] = (0,)
+
+
+@functools.lru_cache(maxsize=8)
+def _reader(corpus: Corpus) -> Callable[[str], list[sgd.Dialogue]]:
+    schema = sgd.read_schema_of(corpus.data_dir, corpus.split)
+    names = sgd.renaming_of(
+        corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
+    )
+    return lambda path: sgd.read_dialogue_file(path, schema, names)
+
+
+@functools.lru_cache(maxsize=8)
+def _formatter(corpus: Corpus, options: Options) -> Formatter:
+    schema = sgd.read_schema_of(
+        corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
+    )
+    if isinstance(options, d3st.D3STOptions):
+        return d3st.D3STFormatter(schema, options)
+    return t5dst.T5DSTFormatter(schema, options)
+
+
+def version_of(options: Options) -> int:
+    """Version of the format that the options belong to."""
+    return d3st.VERSION if isinstance(options, d3st.D3STOptions) else t5dst.VERSION
+
+
+def forget_schemas() -> None:
+    """Drops the schemas read so far: files may have changed since."""
+    _reader.cache_clear()
+    _formatter.cache_clear()
+
+
+def format_file(job: FormatJob) -> list[list[Example]]:
+    """The examples of one dialogue file, a list for each epoch of the job."""
+    dialogues = _reader(job.corpus)(job.path)
+    formatter = _formatter(job.corpus, job.options)
+    return [
+        [
+            example
+            for dialogue in dialogues
+            for example in formatter.dialogue(dialogue, epoch)
+        ]
+        for epoch in job.epochs
+    ]
+
+
+def row(values: Sequence[object]) -> str:
+    """One line of a TSV file.
+
+    Raises:
+      UserError: a value holds a tab or a line break (only ids and names can).
+    """
+    line = "\t".join(map(str, values))
+    if line.count("\t") != len(values) - 1 or len(line.splitlines()) > 1:
+        raise UserError(
+            f"{line[:200]!r}: an id or a name in the data holds a tab or a line break, "
+            "which a TSV file cannot. Rename it in the data."
+        )
+    return line + "\n"
+
+
+def worker_count(workers: int) -> int:
+    """`workers`, or the number of usable cores for 0.
+
+    Raises:
+      UserError: the number is negative.
+    """
+    if workers < 0:
+        raise UserError(
+            f"workers={workers}: use 0 for one process per core, or a positive number."
+        )
+    if workers:
+        return workers
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_order(
+    function: Callable[[_Job], _Result],
+    jobs: Sequence[_Job],
+    workers: int,
+    label: str,
+) -> Iterator[_Result]:
+    """Results of `function` in the order of `jobs`, with a progress bar on stderr.
+
+    Args:
+      function: importable by name, as are its arguments and results (pickled).
+      jobs: the work; one at a time goes to each process.
+      workers: number of processes; 1 works in this process.
+      label: text before the bar.
+    """
+    workers = min(workers, len(jobs))
+    # A log file gets a line now and then, and none of a short job.
+    interval = 0.1 if sys.stderr.isatty() else 30.0
+    with tqdm(
+        total=len(jobs),
+        desc=label,
+        unit="file",
+        mininterval=interval,
+        delay=interval,
+        leave=False,
+    ) as bar:
+        if workers <= 1:
+            for job in jobs:
+                yield function(job)
+                bar.update()
+            return
+        # Spawned, not forked: the parent may hold threads of TensorFlow or JAX.
+        pool = ProcessPoolExecutor(
+            workers, multiprocessing.get_context("spawn"), _ignore_interrupt
+        )
+        try:
+            pending = [_submit(pool, function, job) for job in jobs[: 2 * workers]]
+            for index in range(len(jobs)):
+                result = _take(pending, index)
+                # Few jobs are under way at a time: results wait in memory.
+                if len(pending) < len(jobs):
+                    pending.append(_submit(pool, function, jobs[len(pending)]))
+                yield result
+                bar.update()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _submit(pool: ProcessPoolExecutor, function: Callable, job: object) -> Future:
+    with _anonymous_main():  # The pool starts a process when a job needs one.
+        return pool.submit(function, job)
+
+
+def _take(pending: list[Future], index: int):
+    future = pending[index]
+    result = future.result()
+    # Finished futures keep their result alive; drop ours.
+    pending[index] = Future()
+    return result
+
+
+def _ignore_interrupt() -> None:
+    # Ctrl-C reaches the whole group; the parent reports it and ends the workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _anonymous_main() -> Iterator[None]:
+    """Keeps spawned processes from importing the program that is running.
+
+    They would import it (`python -m t5x.train` costs seconds of JAX) only to find
+    names that our jobs do not use.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

@@ -1,0 +1,169 @@
+"""Names of the training and evaluation sets, and what each of them holds.
+
+One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
+(`data/tokens.py`):
+
+- `d3st_sgd`: the original schemas; `d3st_<folder>_vN`: variant N of a variants folder
+  (`sgdx` is SGD-X, `aug` that of MiniSGD);
+- `..._short2`, `..._short5`: the train split of the same with only 1 to 2, or 1 to 5,
+  randomly chosen slots in prompt and answer;
+- mixtures `d3st_<folder>_{2,4,6}x`: the originals and 1, 3 or 5 variants at equal
+  rates; `d3st_eval`: the originals and all SGD-X variants;
+- the same for `t5dst`, without the short prompts.
+"""
+
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.data import folders
+from jaxaug.feed.cache import Recipe
+from jaxaug.feed.parallel import Corpus, Options
+from jaxaug.formats.d3st import D3STOptions
+from jaxaug.formats.t5dst import T5DSTOptions
+
+# Names of the splits in SeqIO and in the data folder.
+SPLITS = {"train": "train", "validation": "dev", "test": "test"}
+RENDERINGS_VARIABLE = "JAXAUG_RENDERINGS"
+_FORMATS: Mapping[str, Options] = {"d3st": D3STOptions(), "t5dst": T5DSTOptions()}
+_SHORT = {"short2": (1, 2), "short5": (1, 5)}
+_COPIES = (2, 4, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All sets of a data folder.
+
+    Attributes:
+      recipes: task -> SeqIO split -> recipe.
+      mixtures: mixture -> its tasks, drawn at equal rates.
+    """
+
+    recipes: Mapping[str, Mapping[str, Recipe]]
+    mixtures: Mapping[str, tuple[str, ...]]
+
+    def tasks_of(self, name: str) -> tuple[str, ...]:
+        """The tasks of a mixture, or the task itself.
+
+        Raises:
+          UserError: there is neither a task nor a mixture of that name.
+        """
+        if name in self.recipes:
+            return (name,)
+        if name in self.mixtures:
+            return self.mixtures[name]
+        known = ", ".join([*self.mixtures, *self.recipes])
+        raise UserError(f"{name!r} is no task and no mixture; known: {known}.")
+
+
+def table(data_dir: PathLike | None = None) -> Table:
+    """The sets of a data folder; reads names of folders, no schema and no dialogue.
+
+    Training splits shuffle slots, intents and options, each task in its own way, the
+    others keep the order of the schema. The training split of the original schema comes in several shuffled
+    renderings where the data are small: `$JAXAUG_RENDERINGS`, else 4 for MiniSGD and
+    1 for other data. Variants come in one rendering: each adds a copy of the data.
+
+    Args:
+      data_dir: as for `folders.resolve_data_dir`.
+
+    Raises:
+      UserError: the data folder or a variants folder is wrong.
+    """
+    folder = folders.resolve_data_dir(data_dir)
+    renderings = _renderings(folder)
+    corpora = _corpora(folder)
+    recipes: dict[str, dict[str, Recipe]] = {}
+    for name, options in _FORMATS.items():
+        for suffix, splits in corpora.items():
+            count = renderings if suffix == "sgd" else 1
+            task = f"{name}_{suffix}"
+            recipes[task] = _recipes(task, splits, options, count)
+            if isinstance(options, D3STOptions) and "train" in splits:
+                train = {"train": splits["train"]}
+                for word, limits in _SHORT.items():
+                    short = replace(options, max_items=limits)
+                    shorter = f"{task}_{word}"
+                    recipes[shorter] = _recipes(shorter, train, short, count)
+    return Table(recipes, _mixtures(folder, recipes))
+
+
+def _renderings(folder: epath.Path) -> int:
+    value = os.environ.get(RENDERINGS_VARIABLE)
+    if not value:
+        from jaxaug.data import minisgd
+
+        return 4 if (folder / minisgd.COMPLETE).exists() else 1
+    if not value.isdigit() or int(value) < 1:
+        raise UserError(
+            f"${RENDERINGS_VARIABLE}={value}: set it to the number of shuffled "
+            "renderings of each training example, 1 or more, or unset it."
+        )
+    return int(value)
+
+
+def _corpora(folder: epath.Path) -> dict[str, dict[str, Corpus]]:
+    """End of the task's name -> SeqIO split -> corpus."""
+    base = str(folder)
+    present = {
+        name: split
+        for name, split in SPLITS.items()
+        if (folder / split / "schema.json").exists()
+    }
+    corpora = {"sgd": {name: Corpus(base, s) for name, s in present.items()}}
+    for word, variants in folders.variant_folders(folder).items():
+        for variant in folders.variant_names(variants):
+            found = folders.variant_splits(variants, variant)
+            splits = {
+                name: Corpus(base, split, variant, str(variants))
+                for name, split in present.items()
+                if split in found
+            }
+            if splits:
+                corpora[f"{word}_{variant}"] = splits
+    return corpora
+
+
+def _recipes(
+    task: str, splits: Mapping[str, Corpus], options: Options, renderings: int
+) -> dict[str, Recipe]:
+    # A seed for each task: a mixture that met the same frame in all its wordings at
+    # the same time, with the slots in the same order, would learn frames by heart.
+    seed = zlib.crc32(task.encode())
+    shuffled = replace(options, order="shuffled", seed=seed)
+    return {
+        name: Recipe(corpus, shuffled, renderings)
+        if name == "train"
+        else Recipe(corpus, options)
+        for name, corpus in splits.items()
+    }
+
+
+def _mixtures(
+    folder: epath.Path, recipes: Mapping[str, Mapping[str, Recipe]]
+) -> dict[str, tuple[str, ...]]:
+    mixtures = {}
+    for name in _FORMATS:
+        for word, variants in folders.variant_folders(folder).items():
+            tasks = [
+                f"{name}_{word}_{variant}"
+                for variant in folders.variant_names(variants)
+            ]
+            trainable = [task for task in tasks if "train" in recipes.get(task, ())]
+            for copies in _COPIES:
+                if len(trainable) >= copies - 1:
+                    mixtures[f"{name}_{word}_{copies}x"] = (
+                        f"{name}_sgd",
+                        *trainable[: copies - 1],
+                    )
+            if word == "sgdx":
+                scored = [
+                    task for task in tasks if set(recipes.get(task, ())) - {"train"}
+                ]
+                mixtures[f"{name}_eval"] = (f"{name}_sgd", *scored)
+    return mixtures

@@ -1,0 +1,82 @@
+"""SeqIO data source over the record cache.
+
+One of the two modules of jaxaug that may import SeqIO and TensorFlow. Streams use
+tf.data ops only, so an iterator can be saved and restored in the middle of an epoch,
+which a source that calls Python cannot.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import seqio
+import tensorflow as tf
+
+from jaxaug.feed import cache
+from jaxaug.feed.parallel import COLUMNS
+
+_INTEGERS = ("turn", "frame")
+
+
+class RecordSource(seqio.FileDataSource):
+    """Streams record caches, which are built when a split is first asked for.
+
+    Each example has the fields of `jaxaug.formats.records.Example` (strings, `turn` and
+    `frame` int32) and `split`, the name of the split in the data folder. Hosts read
+    disjoint shards.
+    """
+
+    def __init__(self, recipes: Mapping[str, cache.Recipe]):
+        """`recipes` maps the SeqIO names of the splits to what they hold."""
+        self._recipes = dict(recipes)
+        self._caches: dict[str, cache.RecordCache] = {}
+        super().__init__(
+            read_file_fn=_read_shard,
+            split_to_filepattern=dict.fromkeys(recipes, ""),
+        )
+
+    def cache(self, split: str) -> cache.RecordCache:
+        """The cache of a split, built if need be."""
+        if split not in self._caches:
+            self._caches[split] = cache.build(self._recipes[split])
+        return self._caches[split]
+
+    def list_shards(self, split: str) -> Sequence[str]:
+        """Paths of the split's shards."""
+        return self.cache(split).paths
+
+    def num_input_examples(self, split: str) -> int:
+        """Examples of the split, all renderings counted."""
+        return self.cache(split).examples
+
+    def get_dataset(
+        self,
+        split: str = "train",
+        shuffle: bool = True,
+        seed: int | None = None,
+        shard_info: seqio.ShardInfo | None = None,
+        **unused,
+    ) -> tf.data.Dataset:
+        """The examples of a split; see `seqio.DataSource`.
+
+        Shards are shuffled by `seed` and the seed of the recipe, so that the tasks of a
+        mixture, to which SeqIO hands the same seed, do not read the same dialogues at
+        the same time.
+        """
+        if seed is not None:
+            seed ^= self._recipes[split].options.seed
+        dataset = super().get_dataset(split, shuffle, seed, shard_info, **unused)
+        name = self._recipes[split].corpus.split
+        return dataset.map(lambda example: {**example, "split": tf.constant(name)})
+
+
+def _read_shard(path: tf.Tensor) -> tf.data.Dataset:
+    return tf.data.TextLineDataset(path).map(_parse_line)
+
+
+def _parse_line(line: tf.Tensor) -> dict[str, tf.Tensor]:
+    fields = tf.io.decode_csv(
+        line, [[""]] * len(COLUMNS), field_delim="\t", use_quote_delim=False
+    )
+    example = dict(zip(COLUMNS, fields, strict=True))
+    for name in _INTEGERS:
+        example[name] = tf.strings.to_number(example[name], tf.int32)
+    return example

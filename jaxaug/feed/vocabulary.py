@@ -1,0 +1,279 @@
+"""SentencePiece vocabularies: the one a run names, else one of the data's own words.
+
+A small tracker that starts from nothing learns far faster with whole words than with
+pieces of them, so the default is a SentencePiece model of type `word` over every
+schema, variant and dialogue of the data folder. It is closed: what it lacks becomes
+the unknown token. All text is lower-cased, as the formats do by default.
+
+Rules inside the model set some characters apart, so that `0=date 1a) may 3` reads
+`0= date 1a ) may 3`: the `1a` of the prompt is then the token of the answer `1=1a`,
+and a word is the same token whether or not a comma follows. Decoding undoes it, so
+`decode(encode(x)) == x` for text of known words with usual spacing.
+"""
+
+import hashlib
+import io
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+
+import sentencepiece
+from absl import logging
+from etils import epath
+from sentencepiece import sentencepiece_model_pb2
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.data import folders, sgd
+from jaxaug.data.schema import Schema, read_schema
+from jaxaug.feed.cache import file_digest
+from jaxaug.formats.records import clean, letter
+
+VOCABULARY_VARIABLE = "JAXAUG_VOCABULARY"
+_VERSION = 1  # Part of the file name: raise it when the words or the rules change.
+_MAX_SIZE = 32_000
+_SET_APART = ".,?!)"  # A space before them,
+_SET_BEHIND = "=("  # a space behind them.
+_MARKERS = "[states] [intents] [req_slots] [user] [system] [slot] none dontcare | :"
+# Index words must survive the size limit whatever the data.
+_INDEX_WEIGHT = 100
+
+
+def model_file(data_dir: PathLike | None = None) -> str:
+    """Path of the SentencePiece model to use, trained if need be.
+
+    `$JAXAUG_VOCABULARY` if set; else the vocabulary of the data folder's own words.
+
+    Raises:
+      UserError: the named file does not exist, or the data folder is wrong.
+    """
+    named = os.environ.get(VOCABULARY_VARIABLE)
+    if not named:
+        return str(train_words(folders.resolve_data_dir(data_dir)))
+    path = epath.Path(named).expanduser()
+    if not path.is_file():
+        raise UserError(
+            f"${VOCABULARY_VARIABLE}={named}: no such file. Name a SentencePiece model, "
+            "or unset the variable to use the words of the data folder."
+        )
+    return str(path)
+
+
+class TokenVocabulary:
+    """A SentencePiece model without TensorFlow, with the attributes T5X models use."""
+
+    def __init__(self, path: PathLike | None = None):
+        """Loads `path`, or what `model_file` finds."""
+        self.path = str(path or model_file())
+        self.processor = load(self.path)
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of pieces."""
+        return self.processor.get_piece_size()
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the padding."""
+        return self.processor.pad_id()
+
+    @property
+    def eos_id(self) -> int:
+        """Id that ends a sequence."""
+        return self.processor.eos_id()
+
+    @property
+    def unk_id(self) -> int:
+        """Id of unknown pieces."""
+        return self.processor.unk_id()
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text, without the end of sequence."""
+        return self.processor.encode(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of the ids up to the first end of sequence; ids beyond are unknown."""
+        known = []
+        for token in map(int, ids):
+            if token == self.eos_id:
+                break
+            known.append(token if token < self.vocab_size else self.unk_id)
+        return self.processor.decode(known)
+
+
+def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
+    """Loads a SentencePiece model, local or gs://.
+
+    Raises:
+      UserError: the file is no SentencePiece model, or has other special ids than T5
+        (padding 0, end of sequence 1).
+    """
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(epath.Path(path).read_bytes())
+    except RuntimeError:
+        raise UserError(
+            f"{path}: is no SentencePiece model. Name one with ${VOCABULARY_VARIABLE}, "
+            "such as the one of the pretrained T5."
+        ) from None
+    if (processor.pad_id(), processor.eos_id()) != (0, 1):
+        raise UserError(
+            f"{path}: padding has id {processor.pad_id()} and end of sequence "
+            f"{processor.eos_id()}, expected 0 and 1 as in T5. Use a model trained "
+            "with --pad_id=0 --eos_id=1."
+        )
+    return processor
+
+
+def train_words(data_dir: PathLike, root: PathLike | None = None) -> epath.Path:
+    """The word vocabulary of a data folder, trained at its first use.
+
+    The file name holds a hash of all schemas and dialogues, so the same data always
+    give the same file, and several processes may build it at once.
+
+    Args:
+      data_dir: folder in the layout of the SGD repository.
+      root: parent folder; None is `folders.cache_dir()`.
+    """
+    schemas = _schema_files(data_dir)
+    splits = [s for s in folders.SPLITS if _has_split(data_dir, s)]
+    dialogues = [p for split in splits for p in sgd.dialogue_files(data_dir, split)]
+    digest = hashlib.blake2b(f"{_VERSION}".encode(), digest_size=12)
+    for path in [*schemas, *dialogues]:
+        digest.update(file_digest(path).encode())
+    parent = epath.Path(root or folders.cache_dir()) / "vocabularies"
+    target = parent / f"words-{digest.hexdigest()}.model"
+    if target.exists():
+        return target
+    logging.info("building the vocabulary %s", target)
+    model = _train(_texts(data_dir, splits, schemas))
+    parent.mkdir(parents=True, exist_ok=True)
+    temporary = parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
+    try:
+        temporary.write_bytes(model)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _has_split(data_dir: PathLike, split: str) -> bool:
+    return (epath.Path(data_dir) / split / "schema.json").exists()
+
+
+def _schema_files(data_dir: PathLike) -> list[epath.Path]:
+    """The schemas of all splits and of all variants in all variants folders."""
+    roots = [epath.Path(data_dir)]
+    for folder in folders.variant_folders(data_dir).values():
+        roots += [folder / name for name in folders.variant_names(folder)]
+    paths = [root / split / "schema.json" for root in roots for split in folders.SPLITS]
+    return [path for path in paths if path.exists()]
+
+
+def _texts(
+    data_dir: PathLike, splits: Sequence[str], schemas: Sequence[epath.Path]
+) -> Iterator[str]:
+    read = [read_schema(path) for path in schemas]
+    for schema in read:
+        yield from _schema_texts(schema)
+    yield from _index_texts(read)
+    for split in splits:
+        for dialogue in sgd.read_dialogues(data_dir, split):
+            for turn in dialogue.turns:
+                yield clean(turn.utterance, True)
+                for frame in turn.frames:
+                    if frame.state is not None:
+                        for values in frame.state.slot_values.values():
+                            yield from (clean(value, True) for value in values)
+
+
+def _schema_texts(schema: Schema) -> Iterator[str]:
+    for service in schema.services:
+        for slot in service.slots:
+            yield clean(slot.description, True)
+            yield from (clean(value, True) for value in slot.possible_values)
+        for intent in service.intents:
+            yield clean(intent.description, True)
+
+
+def _index_texts(schemas: Sequence[Schema]) -> Iterator[str]:
+    """Every index, letter and marker that the formats can write for the schemas."""
+    services = [service for schema in schemas for service in schema.services]
+    slots = range(max(len(service.slots) for service in services))
+    intents = range(max(len(service.intents) for service in services))
+    options = range(
+        max(
+            (
+                len(slot.possible_values)
+                for service in services
+                for slot in service.slots
+                if slot.is_categorical
+            ),
+            default=0,
+        )
+    )
+    words = [_MARKERS, *_SET_APART, *_SET_BEHIND]
+    words += [f"{i} {i}= " for i in slots] + [f"i{i} i{i}=" for i in intents]
+    words += [f"{letter(o)}" for o in options]
+    words += [f"{i}{letter(o)}" for i in slots for o in options]
+    # Lines far below SentencePiece's limit of 4192 bytes.
+    for start in range(0, len(words), 100):
+        for _ in range(_INDEX_WEIGHT):
+            yield " ".join(words[start : start + 100])
+
+
+def _train(texts: Iterable[str]) -> bytes:
+    """The bytes of a word model; the same for the same texts in the same order."""
+    encode = [(mark, f" {mark}") for mark in _SET_APART]
+    encode += [(mark, f"{mark} ") for mark in _SET_BEHIND]
+    model = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder:
+        rules = os.path.join(folder, "rules.tsv")
+        inverse = os.path.join(folder, "inverse.tsv")
+        _write_rules(rules, encode)
+        _write_rules(inverse, [(apart, mark) for mark, apart in encode])
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_pieces_of(texts),
+            model_writer=model,
+            model_type="word",
+            vocab_size=_MAX_SIZE,
+            hard_vocab_limit=False,
+            character_coverage=1.0,
+            pad_id=0,
+            eos_id=1,
+            unk_id=2,
+            bos_id=-1,
+            normalization_rule_tsv=rules,
+            denormalization_rule_tsv=inverse,
+            num_threads=1,
+            minloglevel=2,
+        )
+    return _without_paths(model.getvalue())
+
+
+def _pieces_of(texts: Iterable[str]) -> Iterator[str]:
+    """Cuts overlong lines at spaces: the trainer would skip them."""
+    for text in texts:
+        if text:
+            yield from re.findall(r"\S.{0,2000}(?!\S)|\S+", text)
+
+
+def _write_rules(path: str, rules: Iterable[tuple[str, str]]) -> None:
+    def code(text: str) -> str:
+        return " ".join(f"{ord(character):X}" for character in text)
+
+    with open(path, "w", encoding="ascii") as file:
+        file.writelines(
+            f"{code(source)}\t{code(replacement)}\n" for source, replacement in rules
+        )
+
+
+def _without_paths(model: bytes) -> bytes:
+    """The model without the names of temporary files, which it records."""
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")
+    proto.denormalizer_spec.ClearField("normalization_rule_tsv")
+    return proto.SerializeToString(deterministic=True)

@@ -1,0 +1,191 @@
+"""`jaxaug convert`: a model from one form into another.
+
+Forms in: the folder of a published model (safetensors or PyTorch files), a hub id, a
+named model, a GGUF file, a T5X checkpoint of either layout. Forms out: a folder that
+`transformers` loads, a T5X checkpoint of either layout. Parameters keep dtype and
+value, bit by bit; a GGUF file is dequantised to float32.
+"""
+
+import argparse
+import re
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json
+from jaxaug.models import t5_weights
+from jaxaug.models.named import catalogue
+from jaxaug.models.text import checkpoint
+from jaxaug.models.weights import export, families, hf_folder, t5x_layout
+
+FORMATS = ("hf", "t5x", "t5x_legacy")
+_STEP = re.compile(r"checkpoint_(\d+)")
+_FORMS = (
+    "a folder with config.json, a T5X run or checkpoint, a .gguf file, a name of "
+    "`jaxaug models list` or a hub id"
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug convert --help`."""
+    metrics = None
+    if arguments.metrics:
+        metrics = read_json(arguments.metrics, "Name a JSON file with --metrics.")
+        if not isinstance(metrics, dict):
+            raise UserError(
+                f"{arguments.metrics}: holds no JSON object from names to values."
+            )
+    written = convert(
+        arguments.source,
+        arguments.destination,
+        form=arguments.format,
+        like=arguments.like,
+        data=arguments.data,
+        licence=arguments.licence,
+        metrics=metrics,
+        seed=arguments.seed,
+    )
+    print(f"wrote {written}")
+    return 0
+
+
+def convert(
+    source: PathLike,
+    target: PathLike,
+    *,
+    form: str | None = None,
+    like: PathLike | None = None,
+    data: str | None = None,
+    licence: str | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+) -> epath.Path:
+    """Converts a model; returns the folder that was written.
+
+    Args:
+      source: one of the forms that the top of this file lists.
+      target: folder to write, which must not exist. `checkpoint_N` is that step of a
+        T5X run folder; another name of a T5X target is a run folder, which may exist.
+      form: one of `FORMATS`; None is `t5x` for a target `checkpoint_N`, else `hf`.
+      like: published folder with configuration and tokenizer of a T5X source; without
+        it, a T5 finds both out by itself as far as it can.
+      data: for the model card: what the model was trained on.
+      licence: for the model card; that of a named model is known.
+      metrics: for the model card: name -> value.
+      seed: for the model card.
+
+    Raises:
+      UserError: an argument or a file is wrong, or the target exists.
+    """
+    match = _STEP.fullmatch(epath.Path(target).name)
+    form = form or ("t5x" if match else "hf")
+    if form not in FORMATS:
+        raise UserError(f"--format {form}: use one of {', '.join(FORMATS)}.")
+    # A run folder may exist and hold other steps.
+    if epath.Path(target).exists() and (form == "hf" or match):
+        raise UserError(f"{target} exists. Name another folder, or remove it.")
+    with tempfile.TemporaryDirectory() as scratch:
+        model, tokenizer, step = load(source, like, scratch)
+        if form != "hf":
+            return t5x_layout.write(
+                epath.Path(target).parent if match else target,
+                model.family,
+                model.module,
+                model.params,
+                step=int(match[1]) if match else step,
+                legacy=form == "t5x_legacy",
+            )
+        named = catalogue.CATALOGUE.get(str(source))
+        card = export.Card(
+            name=epath.Path(target).name,
+            source=named.source if named else epath.Path(source).name,
+            data=data,
+            licence=licence or (named.licence if named else None),
+            metrics=metrics,
+            seed=seed,
+        )
+        keys = model.family.key_map(model.config)
+        return export.write(
+            target, model.params, keys, model.hf_config, card, tokenizer
+        )
+
+
+def load(
+    source: PathLike, like: PathLike | None, scratch: PathLike
+) -> tuple[hf_folder.Published, Mapping[str, PathLike], int]:
+    """The model in any form, the files of its tokenizer by name, and its step.
+
+    Args:
+      source: see `convert`.
+      like: see `convert`.
+      scratch: folder for a tokenizer that has to be made, that of a GGUF file.
+
+    Raises:
+      UserError: it is in none of the forms, or its files are wrong.
+    """
+    path = _local(source)
+    if path.suffix == ".gguf":
+        from jaxaug.models.weights import gguf
+
+        if not like:
+            gguf.Gguf(path).save_tokenizer(scratch)
+        return gguf.load(path), export.tokenizer_of(like or scratch), 0
+    if (path / hf_folder.CONFIG).exists():
+        model = hf_folder.load(path, param_dtype=None)
+        return model, export.tokenizer_of(like or path), 0
+    return _from_t5x(path, like)
+
+
+def _local(source: PathLike) -> epath.Path:
+    path = epath.Path(source).expanduser()
+    if path.exists():
+        return path
+    name = str(source)
+    if name in catalogue.CATALOGUE or re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        folder = catalogue.fetch(name)
+        found = [] if (folder / hf_folder.CONFIG).exists() else [*folder.glob("*.gguf")]
+        return found[0] if found else folder
+    raise UserError(f"{source}: no such file or folder. Name {_FORMS}.")
+
+
+def _from_t5x(
+    path: epath.Path, like: PathLike | None
+) -> tuple[hf_folder.Published, Mapping[str, PathLike], int]:
+    stored = t5x_layout.read(path)
+    tokenizer: Mapping[str, PathLike] = {}
+    if like is not None:
+        family, hf_config, config = hf_folder.read_config(like)
+        tokenizer = export.tokenizer_of(like)
+    else:
+        family = families.FAMILIES[0]
+        config, tokenizer = _of_run(path, stored)
+        hf_config = t5_weights.to_hf(config)
+    module = family.build(config)
+    model = hf_folder.Published(
+        family, config, module, stored.params, hf_config, epath.Path(path)
+    )
+    return model, tokenizer, stored.step
+
+
+def _of_run(
+    path: epath.Path, stored: t5x_layout.Stored
+) -> tuple[Any, Mapping[str, PathLike]]:
+    """Configuration of a T5 and its SentencePiece model, from the run or the shapes."""
+    folder = path.parent if _STEP.fullmatch(path.name) else path
+    if not (folder / "config.gin").exists():
+        return t5_weights.config_of(stored.params, str(path)), {}
+    model = checkpoint.load(path).model
+    config = model.module.config
+    if not isinstance(config, t5_weights.network.T5Config):
+        raise UserError(
+            f"{path}: the network is a {type(model.module).__name__}. Name the "
+            "published model that it started from with --like."
+        )
+    words = model.input_vocabulary
+    for name in ("sentencepiece_model_file", "path"):
+        if file := getattr(words, name, None):
+            return config, {"spiece.model": file}
+    return config, {}

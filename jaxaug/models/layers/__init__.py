@@ -1,0 +1,41 @@
+"""Layers that the model families share: the page of names under which they use them."""
+
+from jaxaug.models.layers.attention import Attention, Mask, dot_product_attention
+from jaxaug.models.layers.dense import (
+    ACTIVATIONS,
+    MASKED,
+    Embed,
+    LayerNorm,
+    Linear,
+    Mlp,
+    RMSNorm,
+    activation,
+    kernel_init,
+    shift_logits,
+)
+from jaxaug.models.layers.positions import (
+    LearnedPositions,
+    Positions,
+    rotary,
+    sinusoidal_positions,
+)
+
+__all__ = [
+    "ACTIVATIONS",
+    "MASKED",
+    "Attention",
+    "Embed",
+    "LayerNorm",
+    "LearnedPositions",
+    "Linear",
+    "Mask",
+    "Mlp",
+    "Positions",
+    "RMSNorm",
+    "activation",
+    "dot_product_attention",
+    "kernel_init",
+    "rotary",
+    "shift_logits",
+    "sinusoidal_positions",
+]

@@ -1,0 +1,245 @@
+"""Multi-head attention with the caches of step-by-step decoding.
+
+`rows` is batch * decodes, with the decodes of one input next to each other; caches keep
+the length as their last axis, as those of `t5x.examples.t5.layers` do, so that every
+decode function can expand and reorder them.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import with_sharding_constraint
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from jaxaug.models.layers.dense import MASKED, Linear
+from jaxaug.models.layers.positions import rotary
+
+Mask = Shaped[Array, "#rows 1 #queries keys"]
+
+
+def dot_product_attention(
+    query: Float[Array, "batch queries heads dim"],
+    key: Float[Array, "batch keys kv_heads dim"]
+    | Float[Array, "batch kv_heads dim keys"],
+    value: Float[Array, "batch keys kv_heads dim"]
+    | Float[Array, "batch kv_heads dim keys"],
+    mask: Mask | None = None,
+    *,
+    scale: float,
+    cache_layout: bool = False,
+    dropout_rng: Array | None = None,
+    dropout_rate: float = 0.0,
+) -> Float[Array, "batch queries heads dim"]:
+    """Attention of Vaswani et al. (2017), equation 1; logits and softmax in float32.
+
+    Args:
+        query: heads are a multiple of those of the keys; heads / kv_heads neighbours
+            share a key (grouped queries, Ainslie et al. 2023).
+        key: see cache_layout.
+        value: see cache_layout.
+        mask: 0 hides a key.
+        scale: of the logits.
+        cache_layout: whether keys and values have the length as their last axis.
+        dropout_rng: key for dropout of the weights; None for no dropout.
+        dropout_rate: probability of a zero.
+    """
+    keys_and_values = "bhdk" if cache_layout else "bkhd"
+    batch, queries, heads, dim = query.shape
+    kv_heads = key.shape[1 if cache_layout else 2]
+    grouped = query.reshape(batch, queries, kv_heads, heads // kv_heads, dim)
+    logits = scale * jnp.einsum(
+        f"bqhgd,{keys_and_values}->bhgqk",
+        grouped,
+        key,
+        preferred_element_type=jnp.float32,
+    )
+    if mask is not None:
+        logits = jnp.where(mask[:, :, None] > 0, logits, MASKED)
+    weights = jax.nn.softmax(logits).astype(value.dtype)
+    if dropout_rng is not None:
+        keep = jax.random.bernoulli(dropout_rng, 1.0 - dropout_rate, weights.shape)
+        weights = jnp.where(keep, weights / (1.0 - dropout_rate), 0)
+    attended = jnp.einsum(f"bhgqk,{keys_and_values}->bqhgd", weights, value)
+    return attended.reshape(query.shape)
+
+
+class Attention(nn.Module):
+    """Projections, attention and output projection.
+
+    Caches are those of `t5x.examples.t5.layers.MultiHeadDotProductAttention`: decode=True
+    without a cache creates it, `prefill_lengths` fills it, and decode=True with a cache
+    takes one position. Keys are stored rotated, and `num_kv_heads` of them. In
+    cross-attention keys and values go to the collection `cross_cache` when the cache is
+    created, if that is mutable, and are read from `cache` if they are there, where they
+    may have one row for each input instead of one for each decode of it.
+
+    Attributes:
+        num_heads: query heads.
+        head_dim: size of a head.
+        num_kv_heads: key and value heads; None means `num_heads`.
+        qkv_bias: of the projections of queries, keys and values.
+        out_bias: of the output projection.
+        rope_theta: base of rotary positions; None for none.
+        scale: of the logits; None means 1 / sqrt(head_dim).
+        dropout_rate: of the attention weights.
+        dtype: of the computation.
+    """
+
+    num_heads: int
+    head_dim: int
+    num_kv_heads: int | None = None
+    qkv_bias: bool = False
+    out_bias: bool = False
+    rope_theta: float | None = None
+    scale: float | None = None
+    dropout_rate: float = 0.0
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self,
+        inputs_q: Float[Array, "rows queries emb"],
+        inputs_kv: Float[Array, "rows keys emb"],
+        mask: Mask | None = None,
+        *,
+        positions: Int[Array, "#rows queries"] | None = None,
+        decode: bool = False,
+        deterministic: bool = True,
+        prefill_lengths: Int[Array, " rows"] | None = None,
+        cross: bool = False,
+    ) -> Float[Array, "rows queries emb"]:
+        """Attends from `inputs_q` to `inputs_kv`.
+
+        Args:
+            inputs_q: one position a row in a decoding step.
+            inputs_kv: the same as `inputs_q` in self-attention.
+            mask: 0 hides a key; not needed in a step of self-attention.
+            positions: of the queries; needed for rotary positions.
+            decode: whether to create or use a cache.
+            deterministic: whether to leave out dropout.
+            prefill_lengths: number of positions to put into an existing cache.
+            cross: whether keys and values come from the encoder.
+        """
+        query = self._project("query", self.num_heads, inputs_q)
+        cache_layout = False
+        key: Array
+        value: Array
+        if cross and decode and self.has_variable("cache", "cached_cross_key"):
+            key = self.get_variable("cache", "cached_cross_key")
+            value = self.get_variable("cache", "cached_cross_value")
+            cache_layout = True
+        else:
+            kv_heads = self.num_kv_heads or self.num_heads
+            key = self._project("key", kv_heads, inputs_kv)
+            value = self._project("value", kv_heads, inputs_kv)
+            if cross and decode:
+                self._keep_cross(key, value)
+        if self.rope_theta is not None:
+            assert positions is not None, "rotary embeddings need the positions"
+            query = rotary(query, positions, self.rope_theta)
+            key = rotary(key, positions, self.rope_theta)
+        if decode and not cross:
+            key, value, seen = self._cache_step(query, key, value)
+            if seen is not None:
+                cache_layout, mask = True, seen if mask is None else mask * seen
+        elif prefill_lengths is not None:
+            self._prefill(key, value, prefill_lengths)
+
+        # Rows that share an encoder output become queries of one row, which reads the
+        # shared keys and values once.
+        rows, queries = query.shape[:2]
+        if rows != key.shape[0]:
+            query = query.reshape(key.shape[0], -1, *query.shape[2:])
+            if mask is not None:
+                mask = jnp.broadcast_to(mask, (rows, 1, queries, mask.shape[-1]))
+                mask = mask.reshape(key.shape[0], 1, -1, mask.shape[-1])
+        use_dropout = self.dropout_rate > 0.0 and not deterministic
+        attended = dot_product_attention(
+            query,
+            key,
+            value,
+            mask,
+            scale=self.scale or 1.0 / math.sqrt(self.head_dim),
+            cache_layout=cache_layout,
+            dropout_rng=self.make_rng("dropout") if use_dropout else None,
+            dropout_rate=self.dropout_rate,
+        ).reshape(rows, queries, self.num_heads, self.head_dim)
+        return Linear(
+            inputs_q.shape[-1],
+            ("heads", "kv", "embed"),
+            axis=(-2, -1),
+            use_bias=self.out_bias,
+            dtype=self.dtype,
+            name="out",
+        )(attended)
+
+    def _project(
+        self, name: str, heads: int, inputs: Float[Array, "rows length emb"]
+    ) -> Float[Array, "rows length heads dim"]:
+        projected = Linear(
+            (heads, self.head_dim),
+            ("embed", "heads", "kv"),
+            use_bias=self.qkv_bias,
+            dtype=self.dtype,
+            name=name,
+        )(inputs)
+        return with_sharding_constraint(projected, ("batch", "length", "heads", "kv"))
+
+    def _keep_cross(self, key: Array, value: Array) -> None:
+        # Not in `init`, whose inputs are placeholders.
+        if self.is_mutable_collection("cross_cache") and not self.is_initializing():
+            for name, projected in (("key", key), ("value", value)):
+                leaf = jnp.moveaxis(projected, 1, -1)
+                self.put_variable("cross_cache", f"cached_cross_{name}", leaf)
+
+    def _cache_step(
+        self, query: Array, key: Array, value: Array
+    ) -> tuple[Array, Array, Bool[Array, "#rows 1 1 length"] | None]:
+        """Creates the cache, or stores one position in it.
+
+        Returns:
+            Keys and values to attend to and which of them are there: None when the cache
+            was created, otherwise the layout is that of the cache.
+        """
+        exists = self.has_variable("cache", "cached_key")
+        shape = (key.shape[0], *key.shape[2:], key.shape[1])
+        keys = self.variable("cache", "cached_key", jnp.zeros, shape, key.dtype)
+        values = self.variable("cache", "cached_value", jnp.zeros, shape, key.dtype)
+        index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
+        if not exists:
+            return key, value, None
+        if query.shape[:2] != (keys.value.shape[0], 1):
+            raise ValueError(
+                "a decoding step needs one position for each row of the cache, that is "
+                f"queries [{keys.value.shape[0]}, 1, ...], but got {list(query.shape)}"
+            )
+        position = index.value
+        keys.value = _store(keys.value, key, position)
+        values.value = _store(values.value, value, position)
+        index.value = position + 1
+        seen = jnp.arange(keys.value.shape[-1]) <= position.reshape(-1, 1, 1, 1)
+        return keys.value, values.value, seen
+
+    def _prefill(self, key: Array, value: Array, lengths: Int[Array, " rows"]) -> None:
+        for name, projected in (("cached_key", key), ("cached_value", value)):
+            leaf = jnp.moveaxis(projected, 1, -1)
+            filled = jnp.arange(leaf.shape[-1]) < lengths.reshape(-1, 1, 1, 1)
+            self.put_variable("cache", name, jnp.where(filled, leaf, 0))
+        self.put_variable("cache", "cache_index", lengths.astype(jnp.int32))
+
+
+def _store(
+    cache: Float[Array, "rows heads dim length"],
+    projected: Float[Array, "rows 1 heads dim"],
+    position: Int[Array, "*rows"],
+) -> Float[Array, "rows heads dim length"]:
+    column = jnp.moveaxis(projected, 1, -1)
+    if position.ndim == 0:
+        return lax.dynamic_update_slice_in_dim(cache, column, position, axis=-1)
+    # Rows that run past the end of the cache are finished, and store nothing.
+    here = jnp.arange(cache.shape[-1]) == position.reshape(-1, 1, 1, 1)
+    return jnp.where(here, column, cache)

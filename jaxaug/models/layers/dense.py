@@ -1,0 +1,255 @@
+"""Layers without attention: linear maps, norms, the MLP block, the embedding table.
+
+Parameters are float32 whatever the dtype of the computation, and each declares its
+logical axes in the collection `params_axes`.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import param_with_axes, with_sharding_constraint
+from jax import lax
+from jaxtyping import Array, Float, Shaped
+
+from jaxaug.core.errors import UserError
+from jaxaug.data.schema import suggestion
+
+# Finite, so that logits can still be added and compared without NaN.
+MASKED = -1e10
+
+# The initial standard deviation of all these families (`initializer_range`).
+kernel_init = nn.initializers.normal(0.02)
+
+# By the names that Hugging Face configurations use.
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "gelu": functools.partial(nn.gelu, approximate=False),
+    "gelu_fast": nn.gelu,
+    "gelu_new": nn.gelu,
+    "gelu_pytorch_tanh": nn.gelu,
+    "linear": lambda x: x,
+    "quick_gelu": lambda x: x * nn.sigmoid(1.702 * x),
+    "relu": nn.relu,
+    "silu": nn.silu,
+    "swish": nn.silu,
+    "tanh": nn.tanh,
+}
+
+
+def activation(name: str) -> Callable[[Array], Array]:
+    """The function of that name in a Hugging Face configuration.
+
+    Raises:
+        UserError: no such function.
+    """
+    if name not in ACTIVATIONS:
+        raise UserError(
+            f"activation {name!r} is not known; {suggestion(name, ACTIVATIONS)}"
+        )
+    return ACTIVATIONS[name]
+
+
+class Linear(nn.Module):
+    """Linear map over one or several axes, with or without bias.
+
+    Attributes:
+        features: sizes of the output axes, which replace the contracted ones at the end.
+        kernel_axes: logical names of the kernel's axes, contracted ones first.
+        axis: axes of the input to contract.
+        use_bias: whether to add a bias of shape `features`.
+        dtype: of the inputs and the kernel as they are multiplied.
+        output_dtype: of the result; None means `dtype`.
+    """
+
+    features: int | Sequence[int]
+    kernel_axes: tuple[str, ...]
+    axis: int | Sequence[int] = -1
+    use_bias: bool = False
+    dtype: Any = jnp.float32
+    output_dtype: Any = None
+
+    @nn.compact
+    def __call__(self, inputs: Float[Array, "..."]) -> Float[Array, "..."]:
+        features = _as_tuple(self.features)
+        axis = tuple(a % inputs.ndim for a in _as_tuple(self.axis))
+        contracted = tuple(inputs.shape[a] for a in axis)
+        kernel = param_with_axes(
+            "kernel",
+            kernel_init,
+            contracted + features,
+            jnp.float32,
+            axes=self.kernel_axes,
+        )
+        dtype = self.output_dtype or self.dtype
+        outputs = lax.dot_general(
+            jnp.asarray(inputs, self.dtype),
+            jnp.asarray(kernel, self.dtype),
+            ((axis, tuple(range(len(axis)))), ((), ())),
+            preferred_element_type=dtype,
+        )
+        if not self.use_bias:
+            return outputs
+        bias = param_with_axes(
+            "bias",
+            nn.initializers.zeros,
+            features,
+            jnp.float32,
+            axes=self.kernel_axes[len(axis) :],
+        )
+        return outputs + jnp.asarray(bias, dtype)
+
+
+def _as_tuple(value: int | Sequence[int]) -> tuple[int, ...]:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+class LayerNorm(nn.Module):
+    """Norm of Ba et al. (2016), equation 3, with scale and bias; float32 statistics."""
+
+    epsilon: float = 1e-5
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... emb"]) -> Float[Array, "... emb"]:
+        x = jnp.asarray(x, jnp.float32)
+        centred = x - jnp.mean(x, axis=-1, keepdims=True)
+        variance = jnp.mean(lax.square(centred), axis=-1, keepdims=True)
+        scaled = centred * lax.rsqrt(variance + self.epsilon) * _scale(self, x)
+        bias = param_with_axes(
+            "bias", nn.initializers.zeros, x.shape[-1:], jnp.float32, axes=("embed",)
+        )
+        return jnp.asarray(scaled + bias, self.dtype)
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm of Zhang and Sennrich (2019); float32 statistics."""
+
+    epsilon: float = 1e-6
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... emb"]) -> Float[Array, "... emb"]:
+        x = jnp.asarray(x, jnp.float32)
+        mean_square = jnp.mean(lax.square(x), axis=-1, keepdims=True)
+        normalised = x * lax.rsqrt(mean_square + self.epsilon)
+        return jnp.asarray(normalised * _scale(self, x), self.dtype)
+
+
+def _scale(module: nn.Module, x: Array) -> Float[Array, " emb"]:
+    return param_with_axes(
+        "scale",
+        nn.initializers.ones,
+        x.shape[-1:],
+        jnp.float32,
+        axes=("embed",),
+        module=module,
+    )
+
+
+class Mlp(nn.Module):
+    """Feed-forward block; the gated form is that of Shazeer (2020), equation 6.
+
+    Parameters are `wi` (or `wi_0`, which is activated, and `wi_1`) and `wo`.
+
+    Attributes:
+        mlp_dim: width of the hidden layer.
+        activation: see `ACTIVATIONS`.
+        gated: whether the activated projection multiplies a linear one.
+        use_bias: of all projections.
+        dropout_rate: on the hidden layer.
+        dtype: of the computation.
+    """
+
+    mlp_dim: int
+    activation: str = "gelu"
+    gated: bool = False
+    use_bias: bool = True
+    dropout_rate: float = 0.0
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "rows length emb"], *, deterministic: bool = True
+    ) -> Float[Array, "rows length emb"]:
+        project = functools.partial(
+            Linear,
+            self.mlp_dim,
+            ("embed", "mlp"),
+            use_bias=self.use_bias,
+            dtype=self.dtype,
+        )
+        hidden = project(name="wi_0" if self.gated else "wi")(x)
+        hidden = activation(self.activation)(hidden)
+        if self.gated:
+            hidden = hidden * project(name="wi_1")(x)
+        hidden = nn.Dropout(self.dropout_rate)(hidden, deterministic=deterministic)
+        hidden = with_sharding_constraint(hidden, ("batch", "length", "mlp"))
+        return Linear(
+            x.shape[-1],
+            ("mlp", "embed"),
+            use_bias=self.use_bias,
+            dtype=self.dtype,
+            name="wo",
+        )(hidden)
+
+
+class Embed(nn.Module):
+    """Embedding table, with which `attend` computes tied logits.
+
+    T5X takes id 0 for padding and for the token before the first one, and published
+    vocabularies have a token of their own there. With `id_offset` 1 ids are those of the
+    published vocabulary plus 1, the table stays as published, and id 0 is free.
+
+    Attributes:
+        num_embeddings: rows of the table.
+        features: width of a row.
+        dtype: of the embedded tokens and of the factors in `attend`.
+        id_offset: what ids exceed rows of the table by.
+        bos_token_id: row that embeds the ids below `id_offset`.
+    """
+
+    num_embeddings: int
+    features: int
+    dtype: Any = jnp.float32
+    id_offset: int = 0
+    bos_token_id: int = 0
+
+    def setup(self) -> None:
+        self.embedding = param_with_axes(
+            "embedding",
+            kernel_init,
+            (self.num_embeddings, self.features),
+            jnp.float32,
+            axes=("vocab", "embed"),
+        )
+
+    def __call__(self, tokens: Shaped[Array, "..."]) -> Float[Array, "... features"]:
+        # Initialisation of T5X models feeds float ones.
+        rows = tokens.astype(jnp.int32)
+        if self.id_offset:
+            free = rows < self.id_offset
+            rows = jnp.where(free, self.bos_token_id, rows - self.id_offset)
+        # NumPy parameters cannot be indexed by a traced array.
+        table = jnp.asarray(self.embedding)
+        return jnp.asarray(table[rows], self.dtype)
+
+    def attend(self, x: Float[Array, "... features"]) -> Float[Array, "... vocab"]:
+        """Float32 inner products with every row of the table, one for each row."""
+        return lax.dot_general(
+            jnp.asarray(x, self.dtype),
+            jnp.asarray(self.embedding, self.dtype),
+            (((x.ndim - 1,), (1,)), ((), ())),
+            preferred_element_type=jnp.float32,
+        )
+
+
+def shift_logits(
+    logits: Float[Array, "... rows"], id_offset: int
+) -> Float[Array, "... vocab"]:
+    """Logits by id instead of by row of the table (see `Embed`): free ids get `MASKED`."""
+    if not id_offset:
+        return logits
+    widths = [(0, 0)] * (logits.ndim - 1) + [(id_offset, 0)]
+    return jnp.pad(logits, widths, constant_values=MASKED)

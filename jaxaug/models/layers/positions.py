@@ -1,0 +1,117 @@
+"""Positions of tokens: learned, sinusoidal and rotary embeddings, and their counter."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from flax.linen.partitioning import param_with_axes
+from jaxtyping import Array, Float, Int, Shaped
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.layers.dense import kernel_init
+
+
+class LearnedPositions(nn.Module):
+    """Table of position embeddings, float32 [num_positions, features].
+
+    Attributes:
+        num_positions: rows of the table.
+        features: width of a row.
+        offset: rows before position 0 (BART has 2, RoBERTa its padding id + 1).
+        dtype: of the result.
+    """
+
+    num_positions: int
+    features: int
+    offset: int = 0
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, positions: Int[Array, "rows length"]
+    ) -> Float[Array, "rows length features"]:
+        """Embeds positions.
+
+        Raises:
+            UserError: there are more columns than positions.
+        """
+        limit = self.num_positions - self.offset
+        if positions.shape[-1] > limit:
+            raise UserError(
+                f"the model has {limit} positions, but the sequences are "
+                f"{positions.shape[-1]} long: shorten them (task_feature_lengths)"
+            )
+        table = param_with_axes(
+            "embedding",
+            kernel_init,
+            (self.num_positions, self.features),
+            jnp.float32,
+            axes=("abspos_buckets", "embed"),
+        )
+        # NumPy parameters cannot be indexed by a traced array.
+        rows = jnp.asarray(table)[positions + self.offset]
+        return jnp.asarray(rows, self.dtype)
+
+
+def sinusoidal_positions(
+    length: int, features: int
+) -> Float[np.ndarray, "length features"]:
+    """Table of Vaswani et al. (2017), section 3.5, float32.
+
+    Unlike there sines and cosines do not alternate: all sines come first. That is the
+    layout of both Marian and Pegasus.
+    """
+    rates = 10000.0 ** (-2.0 * np.arange((features + 1) // 2) / features)
+    angles = np.arange(length)[:, None] * rates
+    cosines = np.cos(angles[:, : features // 2])
+    return np.concatenate([np.sin(angles), cosines], axis=1).astype(np.float32)
+
+
+class Positions(nn.Module):
+    """Positions of tokens; while decoding, a counter `cache_index` in the cache."""
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Shaped[Array, "rows length"],
+        given: Int[Array, "rows length"] | None = None,
+        *,
+        decode: bool = False,
+        prefill_lengths: Int[Array, " rows"] | None = None,
+    ) -> Int[Array, "#rows length"]:
+        """`given` (packed rows) or 0, 1, ...; the counter in a decoding step."""
+        counted = jnp.arange(tokens.shape[1])[None]
+        if prefill_lengths is not None:
+            index = prefill_lengths.astype(jnp.int32)
+            self.put_variable("cache", "cache_index", index)
+            return counted
+        if not decode:
+            return counted if given is None else given
+        exists = self.has_variable("cache", "cache_index")
+        position = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
+        if not exists:
+            return counted
+        here = position.value.reshape(-1, 1)
+        position.value = position.value + 1
+        return here
+
+
+def rotary(
+    x: Float[Array, "rows length heads dim"],
+    positions: Int[Array, "#rows length"],
+    theta: float,
+) -> Float[Array, "rows length heads dim"]:
+    """Rotary embedding of Su et al. (2021), equation 34, angles in float32.
+
+    Unlike there, the pairs that turn together are (i, i + dim / 2), the layout of
+    published Llama weights in Hugging Face form.
+    """
+    half = x.shape[-1] // 2
+    rates = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+    angles = positions[..., None, None].astype(jnp.float32) * rates
+    cos, sin = jnp.cos(angles).astype(x.dtype), jnp.sin(angles).astype(x.dtype)
+    first, second = x[..., :half], x[..., half:]
+    return jnp.concatenate(
+        [first * cos - second * sin, second * cos + first * sin], axis=-1
+    )

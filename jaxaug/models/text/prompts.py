@@ -1,0 +1,78 @@
+"""Few-shot prompts with which a language model paraphrases one line.
+
+A prompt is a text with `{text}` in it, once. Its part before the input is the same for
+every line, and so is the part behind, after which the model writes the paraphrase.
+"""
+
+from typing import NamedTuple
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text
+
+PLACE = "{text}"
+_FIX = f"Write the examples, then a line with {PLACE} for the input."
+
+_SCHEMA = (
+    ("date on which the appointment takes place", "day of the meeting with the doctor"),
+    ("whether the flight is direct or not", "if the plane goes there without a stop"),
+    ("find a plumber in a given city", "search for someone in town who repairs pipes"),
+)
+_PERSONA = (
+    ("i have two dogs and a cat.", "three pets live with me, a cat and two dogs."),
+    ("my favorite food is pizza.", "i like pizza more than any other meal."),
+    ("i work as a nurse in a hospital.", "i take care of patients in a clinic."),
+)
+
+
+class Prompt(NamedTuple):
+    """A prompt around an input.
+
+    Attributes:
+      before: ends without white space.
+      space: what stands between `before` and the input.
+      behind: follows the input; ends without white space.
+    """
+
+    before: str
+    space: str
+    behind: str
+
+
+def _few_shot(task: str, label: str, examples: tuple[tuple[str, str], ...]) -> str:
+    shots = [f"{label}: {a}\nParaphrase: {b}\n\n" for a, b in examples]
+    return f"{task}\n\n{''.join(shots)}{label}: {PLACE}\nParaphrase:"
+
+
+PROMPTS = {
+    "schema": _few_shot("Say the same thing in other words.", "Description", _SCHEMA),
+    "persona": _few_shot("Say the same thing in other words.", "Sentence", _PERSONA),
+}
+
+
+def find(name: PathLike) -> Prompt:
+    """The prompt of that name, or in that file.
+
+    Raises:
+      UserError: neither a name nor a file, or the file does not hold `{text}` once.
+    """
+    known = PROMPTS.get(str(name))
+    text = known or read_text(
+        name, f"Use one of {', '.join(PROMPTS)}, or name a file. {_FIX}"
+    )
+    return parse(text, str(name))
+
+
+def parse(text: str, source: str) -> Prompt:
+    """The parts of a prompt.
+
+    Raises:
+      UserError: it does not hold `{text}` once.
+    """
+    if text.count(PLACE) != 1:
+        raise UserError(
+            f"prompt {source}: holds {PLACE} {text.count(PLACE)} times, expected once. "
+            f"{_FIX}"
+        )
+    before, behind = text.split(PLACE)
+    stem = before.rstrip(" ")
+    return Prompt(stem, before[len(stem) :], behind.rstrip())

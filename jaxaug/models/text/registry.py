@@ -1,0 +1,250 @@
+"""The models that can be named on a command line, and what a named model is.
+
+A model is a name of the table below or of the catalogue, the folder of a T5X run, or
+the folder of a published model.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tokenizers
+from etils import epath
+from flax import linen as nn
+from t5x import models
+from t5x.examples.t5 import network
+
+from jaxaug.core.errors import UserError
+from jaxaug.data import folders, minisgd
+from jaxaug.data.schema import suggestion
+from jaxaug.feed import vocabulary
+from jaxaug.formats.records import clean
+from jaxaug.models.named import catalogue
+from jaxaug.models.text import checkpoint, language
+from jaxaug.models.tokenizers import hf, marian
+from jaxaug.models.weights import hf_folder
+
+MINISGD_RUN = "runs/paraphrase_minisgd"
+_MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gin"
+_VOCABULARY_MULTIPLE = 128
+_SENTENCEPIECE = "spiece.model"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TextModel:
+    """An encoder-decoder with its parameters and vocabularies.
+
+    Equal to itself alone, so that it can be a static argument of compiled programs.
+
+    Attributes:
+      label: name and version, for the records of a run, such as `minisgd@500`.
+      module: has `encode` and `decode`, as `t5x.examples.t5.network.Transformer`.
+      params: of the module.
+      input_vocabulary: with `encode`, `eos_id`; a SeqIO vocabulary or alike.
+      output_vocabulary: with `decode`, `eos_id`.
+      lowercase: whether the vocabulary knows lower case only.
+      prompt: what the model reads for a text.
+      first: tokens before every input: a start token, control fields.
+    """
+
+    label: str
+    module: nn.Module
+    params: Mapping[str, Any]
+    input_vocabulary: Any
+    output_vocabulary: Any
+    lowercase: bool
+    prompt: Callable[[str], str] = str
+    first: tuple[int, ...] = ()
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of an input in its prompt, EOS included."""
+        text = self.prompt(clean(text, self.lowercase))
+        words = self.input_vocabulary
+        return [*self.first, *words.encode(text), words.eos_id]
+
+    def decode(self, tokens: list[int]) -> str:
+        """Text of an output up to its first EOS, in one line."""
+        return clean(self.output_vocabulary.decode(tokens), False)
+
+
+def load(name: str) -> TextModel | language.LanguageModel:
+    """The model of that name in the registry or the catalogue, or of that folder.
+
+    Args:
+      name: a key of `MODELS` or of the catalogue, else the folder of a T5X run, or of
+        one of its checkpoints, whose `config.gin` defines `MODEL`, else the folder of
+        a published encoder-decoder or decoder-only model.
+
+    Raises:
+      UserError: neither a name nor a folder, or the folder holds no usable model, or
+        the named model is not on this machine; the message has the command to get it.
+    """
+    if name in MODELS:
+        return MODELS[name]()
+    if name in catalogue.CATALOGUE:
+        return _named(catalogue.CATALOGUE[name])
+    folder = epath.Path(name).expanduser()
+    if not folder.is_dir():
+        raise UserError(
+            f"model {name!r} is no name of the model registry and no folder; "
+            f"{suggestion(name, [*MODELS, *catalogue.CATALOGUE])}"
+        )
+    if language.is_language_model(folder):
+        return language.load(folder, folder.name)
+    if (folder / hf_folder.CONFIG).exists():
+        return _published(folder, folder.name)
+    return _restored(folder, folder.name)
+
+
+def random_tiny() -> TextModel:
+    """A T5 of 0.3 M parameters that has learned nothing; always the same one."""
+    path = vocabulary.train_words(minisgd.materialise(folders.cache_dir()))
+    words = vocabulary.TokenVocabulary(path)
+    config = network.T5Config(
+        vocab_size=-(-words.vocab_size // _VOCABULARY_MULTIPLE) * _VOCABULARY_MULTIPLE,
+        dtype=jnp.float32,
+        emb_dim=64,
+        num_heads=4,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        head_dim=16,
+        mlp_dim=128,
+        mlp_activations=("gelu", "linear"),
+        dropout_rate=0.0,
+        logits_via_embedding=False,
+    )
+    module = network.Transformer(config)
+    params = random_parameters(module, words)
+    return TextModel("random-tiny", module, params, words, words, _lowercase(words))
+
+
+def random_parameters(module: nn.Module, words: Any) -> Mapping[str, Any]:
+    """Parameters drawn by NumPy: to run flax's initialisers takes ten times as long."""
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    model = models.EncoderDecoderModel(module, words, words, None)
+    shapes = jax.eval_shape(
+        lambda: flax.core.unfreeze(
+            model.get_initial_variables(
+                jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
+            )["params"]
+        )
+    )
+    rng = np.random.default_rng(0)
+
+    def draw(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
+        if path[-1].key == "scale":
+            return np.ones(leaf.shape, np.float32)
+        fan_in = leaf.shape[0] if path[-1].key == "kernel" else 1
+        return rng.standard_normal(leaf.shape, np.float32) / np.float32(fan_in**0.5)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+def trained_on_minisgd() -> TextModel:
+    """The model that `configs/paraphrase_minisgd.gin` trains."""
+    folder = epath.Path(MINISGD_RUN)
+    if not folder.is_dir():
+        raise UserError(
+            f"model 'minisgd' is not trained yet: {folder} is no folder. Train it with "
+            f"`{_MINISGD_COMMAND}`, or name the folder of another run."
+        )
+    return _restored(folder, "minisgd")
+
+
+def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
+    if not model.on_disk:
+        raise UserError(
+            f"model {model.name!r} is not on this machine. Get it with "
+            f"`jaxaug models fetch {model.name}`."
+        )
+    label = f"{model.name}@{model.commit}"
+    if language.is_language_model(model.folder):
+        return language.load(model.folder, label)
+    loaded = _published(model.folder, label)
+    if not model.controls:
+        return dataclasses.replace(loaded, prompt=model.input)
+    return dataclasses.replace(loaded, first=_control_tokens(model))
+
+
+def _published(folder: epath.Path, label: str) -> TextModel:
+    """A published encoder-decoder with the tokenizer in its folder."""
+    family, hf_config, _ = hf_folder.read_config(folder)
+    if family.kind != "encoder_decoder":
+        raise UserError(
+            f"{folder}: is a {family.name}, which writes no text. Name an "
+            "encoder-decoder or a language model."
+        )
+    model = hf_folder.load(folder)
+    sentencepiece = folder / _SENTENCEPIECE
+    words: Any
+    if family.name == "t5" and sentencepiece.exists():
+        words = vocabulary.TokenVocabulary(sentencepiece)
+        return TextModel(
+            label, model.module, model.params, words, words, _lowercase(words)
+        )
+    id_offset = getattr(model.config, "id_offset", 0)
+    if (folder / marian.SOURCE).exists():
+        source, target = marian.load(folder, id_offset)
+        return TextModel(label, model.module, model.params, source, target, False)
+    words = hf.load(folder, id_offset)
+    # Of these families, only BART reads a token before the text.
+    first = (words.bos_id,) if hf_config["model_type"] == "bart" else ()
+    return TextModel(
+        label, model.module, model.params, words, words, False, first=first
+    )
+
+
+def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
+    """Ids of the control fields before the text, which are special tokens.
+
+    Raises:
+      UserError: they are no special tokens of the fetched tokenizer.
+    """
+    fields = model.input("")
+    # Not the tokenizer of texts, which reads no special tokens.
+    own = tokenizers.Tokenizer.from_str(hf.load(model.folder).backend.to_str())
+    for field in fields.split():
+        if field not in own.get_vocab():
+            raise UserError(
+                f"{model.folder}: its tokenizer does not know the control field "
+                f"{field}. Remove the folder and run `jaxaug models fetch "
+                f"{model.name}`."
+            )
+    return tuple(own.encode(fields, add_special_tokens=False).ids)
+
+
+def _restored(folder: epath.Path, name: str) -> TextModel:
+    run = checkpoint.load(folder)
+    model = run.model
+    words = model.input_vocabulary
+    return TextModel(
+        f"{name}@{run.step}",
+        model.module,
+        run.params,
+        words,
+        model.output_vocabulary,
+        _lowercase(words),
+    )
+
+
+def _lowercase(words: Any) -> bool:
+    """Whether no piece of a SentencePiece vocabulary has an upper-case letter."""
+    processor = getattr(words, "processor", None) or getattr(words, "tokenizer", None)
+    if processor is None:
+        return False
+    return not any(
+        piece != piece.lower()
+        for index in range(processor.get_piece_size())
+        if not processor.is_byte(index)
+        for piece in [processor.id_to_piece(index)]
+    )
+
+
+MODELS: Mapping[str, Callable[[], TextModel]] = {
+    "random-tiny": random_tiny,
+    "minisgd": trained_on_minisgd,
+}

@@ -1,0 +1,281 @@
+"""Published tokenizers: read from a folder or from a GGUF file, with ids for T5X.
+
+T5X takes id 0 for padding and for the token before the first one, while published
+vocabularies have a token of their own there. With `id_offset` 1 all ids are those of
+the published vocabulary plus 1 (see `jaxaug.models.layers.dense.Embed`), and 0 is free.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import tokenizers
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json
+from jaxaug.models.named import catalogue
+
+FILE = "tokenizer.json"
+_CONFIG = "tokenizer_config.json"
+_OTHER_FILES = ("vocab.json", "vocab.txt", "sentencepiece.bpe.model", "spiece.model")
+_FIX = (
+    "Name a tokenizer.json, a folder with one, a .gguf file, or a name of `jaxaug "
+    "models list` that is on disk."
+)
+
+
+class Encoded(NamedTuple):
+    """One text, or a pair, as an encoder reads it; `segments` is 1 in the second."""
+
+    tokens: list[int]
+    segments: list[int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokenizer:
+    """A tokenizer with the attributes that T5X models ask of a vocabulary.
+
+    Attributes:
+      path: what it was read from.
+      backend: of the library `tokenizers`.
+      special: published id by role: "bos", "eos", "unk", "pad", "mask", where known.
+      id_offset: what our ids exceed the published ones by, 0 or 1.
+    """
+
+    path: str
+    backend: tokenizers.Tokenizer
+    special: dict[str, int]
+    id_offset: int = 0
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, those below the offset counted."""
+        return self.backend.get_vocab_size() + self.id_offset
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the padding; 0 where the published vocabulary has none."""
+        return 0 if self.id_offset else self.special.get("pad", 0)
+
+    @property
+    def eos_id(self) -> int | None:
+        """Id that ends a sequence."""
+        return self._id("eos")
+
+    @property
+    def unk_id(self) -> int | None:
+        """Id of unknown tokens; a vocabulary of bytes has none."""
+        return self._id("unk")
+
+    @property
+    def bos_id(self) -> int | None:
+        """Id that the published model reads first."""
+        return self._id("bos")
+
+    @property
+    def mask_id(self) -> int | None:
+        """Id of the mask of masked language models."""
+        return self._id("mask")
+
+    def _id(self, role: str) -> int | None:
+        number = self.special.get(role)
+        return None if number is None else number + self.id_offset
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text; nothing is added, and no part of it is a special token."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of several texts, each as in `encode`."""
+        encoded = self.backend.encode_batch(list(texts), add_special_tokens=False)
+        return [[token + self.id_offset for token in one.ids] for one in encoded]
+
+    def pairs(
+        self, texts: Sequence[tuple[str, str]] | Sequence[str], max_length: int
+    ) -> list[Encoded]:
+        """Texts or pairs with the special tokens that the model was trained with.
+
+        The longer text of a pair loses tokens at its end until both fit.
+
+        Args:
+          texts: texts, or (first, second).
+          max_length: tokens at most, special ones included.
+        """
+        # Only with a limit, so that other threads' calls of the backend are not cut.
+        cut = _limited(self, max_length)
+        return [
+            Encoded([i + self.id_offset for i in one.ids], list(one.type_ids))
+            for one in cut.encode_batch(list(texts))
+        ]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of the ids up to the first EOS; special and unknown ids have none."""
+        known = []
+        for token in map(int, ids):
+            if token == self.eos_id:
+                break
+            if self.id_offset <= token < self.vocab_size:
+                known.append(token - self.id_offset)
+        return self.backend.decode(known, skip_special_tokens=True)
+
+    @functools.cached_property
+    def specials(self) -> frozenset[int]:
+        """Ids of all special tokens."""
+        added = self.backend.get_added_tokens_decoder()
+        own = {number for number, token in added.items() if token.special}
+        return frozenset(
+            number + self.id_offset for number in own | set(self.special.values())
+        )
+
+    def texts(self) -> list[str]:
+        """The text of every id by itself; incomplete characters are replacement ones."""
+        count = self.backend.get_vocab_size()
+        texts = self.backend.decode_batch(
+            [[number] for number in range(count)], skip_special_tokens=False
+        )
+        return [""] * self.id_offset + texts
+
+
+def load(source: PathLike, id_offset: int = 0) -> Tokenizer:
+    """The tokenizer of a published model; read once a process.
+
+    Args:
+      source: tokenizer.json, a folder, a GGUF file, or a name of the catalogue.
+      id_offset: 1 for models of T5X.
+
+    Raises:
+      UserError: there is no tokenizer, or it cannot be read.
+    """
+    path = locate(source)
+    return _load(os.fspath(path), id_offset)
+
+
+def locate(source: PathLike) -> epath.Path:
+    """The file that `load` reads, or one beside others that it reads.
+
+    Raises:
+      UserError: there is none.
+    """
+    name = os.fspath(source)
+    path = epath.Path(name).expanduser()
+    if name in catalogue.CATALOGUE and not path.exists():
+        if not catalogue.CATALOGUE[name].on_disk:
+            raise UserError(
+                f"tokenizer {name!r}: that model is not on this machine. Get it with "
+                f"`jaxaug models fetch {name}`."
+            )
+        path = catalogue.CATALOGUE[name].folder
+    if path.is_dir():
+        if (path / FILE).exists():
+            return path / FILE
+        if found := sorted(path.glob("*.gguf")):
+            return found[0]
+        for other in _OTHER_FILES:
+            if (path / other).exists():
+                return path / other
+        raise UserError(f"{path}: holds no tokenizer. {_FIX}")
+    if not path.exists():
+        raise UserError(f"tokenizer {name}: no such file. {_FIX}")
+    return path
+
+
+def is_published(source: PathLike) -> bool:
+    """Whether `load` is for that source, rather than for a SentencePiece model."""
+    name = os.fspath(source)
+    return (
+        name in catalogue.CATALOGUE
+        or name.endswith((".json", ".gguf"))
+        or epath.Path(name).expanduser().is_dir()
+    )
+
+
+@functools.cache
+def _load(path: str, id_offset: int) -> Tokenizer:
+    if path.endswith(".gguf"):
+        backend, special = _of_gguf(path)
+    elif epath.Path(path).name in _OTHER_FILES:
+        backend, special = _converted(str(epath.Path(path).parent))
+    else:
+        backend, special = _of_json(epath.Path(path))
+    backend.no_padding()
+    backend.no_truncation()
+    # Text of data must not turn into control tokens.
+    backend.encode_special_tokens = True
+    return Tokenizer(path, backend, special, id_offset)
+
+
+def _of_gguf(path: str) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
+    from jaxaug.models.weights import gguf
+
+    file = gguf.Gguf(path)
+    names = ("bos", "eos", "unk", "pad")
+    special = {
+        name: file.hf_config[f"{name}_token_id"]
+        for name in names
+        if file.hf_config.get(f"{name}_token_id") is not None
+    }
+    return tokenizers.Tokenizer.from_str(file.tokenizer.to_str()), special
+
+
+def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
+    text = path.read_text(encoding="utf-8")
+    try:
+        backend = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # noqa: BLE001 - the library raises no other class
+        raise UserError(f"{path}: is no tokenizer.json ({error}). {_FIX}") from None
+    special: dict[str, int] = {}
+    for name in (_CONFIG, "special_tokens_map.json"):
+        if (path.parent / name).exists():
+            found = _special(backend, read_json(path.parent / name, _FIX))
+            special = found | special
+    if (path.parent / "config.json").exists():
+        config = read_json(path.parent / "config.json", _FIX)
+        for role in ("bos", "eos", "pad"):
+            number = config.get(f"{role}_token_id")
+            if isinstance(number, int):
+                special.setdefault(role, number)
+    return backend, special
+
+
+def _special(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> dict[str, int]:
+    special = {}
+    for role in ("bos", "eos", "unk", "pad", "mask"):
+        token = config.get(f"{role}_token")
+        content = token.get("content") if isinstance(token, dict) else token
+        number = backend.token_to_id(content) if content else None
+        if number is not None:
+            special[role] = number
+    return special
+
+
+def _converted(folder: str) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
+    """Of the older files (vocab.txt, vocab.json and merges.txt, SentencePiece)."""
+    import transformers
+
+    try:
+        slow = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        backend = tokenizers.Tokenizer.from_str(slow.backend_tokenizer.to_str())
+    except (AttributeError, ImportError, KeyError, OSError, ValueError) as error:
+        raise UserError(
+            f"{folder}: its tokenizer cannot be read ({error}). {_FIX}"
+        ) from None
+    roles = ("bos", "eos", "unk", "pad", "mask")
+    special = {role: getattr(slow, f"{role}_token_id", None) for role in roles}
+    return backend, {role: n for role, n in special.items() if n is not None}
+
+
+@functools.cache
+def _limited(tokenizer: Tokenizer, max_length: int) -> tokenizers.Tokenizer:
+    copy = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
+    copy.encode_special_tokens = True
+    copy.enable_truncation(max_length, strategy="longest_first")
+    return copy
+
+
+def describe(tokenizer: Tokenizer) -> str:
+    """A text that is the same for tokenizers that do the same; for hashes."""
+    return json.dumps([tokenizer.backend.to_str(), sorted(tokenizer.special.items())])

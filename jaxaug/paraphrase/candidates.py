@@ -1,0 +1,74 @@
+"""Candidates: what is left of the outputs for a text.
+
+Algorithm 2 of Coca et al. (2023): every text goes through a grid of settings (see
+`jaxaug.paraphrase.generation`); outputs that say the same in the same words become one
+candidate, which knows how often it came up and from which settings.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_MARKS = ".!?;,:"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A distinct output for one text.
+
+    Attributes:
+      text: as it came up most often.
+      count: how often it came up.
+      settings: labels of the settings that gave it.
+    """
+
+    text: str
+    count: int
+    settings: tuple[str, ...]
+
+
+def merged(
+    source: str, outputs: Iterable[tuple[str, Sequence[str]]]
+) -> list[Candidate]:
+    """The distinct outputs of one text, the most common first; of equals the earlier.
+
+    Outputs are tidied, and are the same if they differ in case alone.
+
+    Args:
+      source: the text.
+      outputs: label of a setting and what it gave.
+    """
+    spellings: dict[str, dict[str, int]] = {}
+    labels: dict[str, dict[str, None]] = {}
+    for label, texts in outputs:
+        for text in texts:
+            text = tidied(source, text)
+            forms = spellings.setdefault(text.casefold(), {})
+            forms[text] = forms.get(text, 0) + 1
+            labels.setdefault(text.casefold(), {})[label] = None
+    candidates = [
+        Candidate(
+            max(forms, key=lambda t: forms[t]), sum(forms.values()), (*labels[k],)
+        )
+        for k, forms in spellings.items()
+    ]
+    return sorted(candidates, key=lambda candidate: -candidate.count)
+
+
+def tidied(source: str, text: str) -> str:
+    """An output in the form of its input: case of the first letter, mark at the end.
+
+    Generators start with a capital and end with a full stop as they please; trackers
+    that meet this in some descriptions only would learn from it.
+    """
+    text = " ".join(text.split())
+    if source[-1:] not in _MARKS:
+        text = text.rstrip(".;,: ")
+    elif text and text[-1] not in _MARKS:
+        text += source[-1]
+    # Not in a word such as "ID" or "iPhone".
+    first = text.partition(" ")[0]
+    if source[:1].isupper() and first.islower():
+        return text[0].upper() + text[1:]
+    if source[:1].islower() and first[:1].isupper() and first[1:].islower():
+        return text[0].lower() + text[1:]
+    return text

@@ -1,0 +1,219 @@
+"""A grid of generation settings, and the outputs of models under them."""
+
+import dataclasses
+import functools
+import itertools
+import json
+import os
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxaug.core.buckets import pad, power_of_two
+from jaxaug.core.errors import UserError
+from jaxaug.models.named import catalogue
+from jaxaug.models.text import prompts, registry
+from jaxaug.models.text.language import LanguageModel
+from jaxaug.paraphrase import causal, decoder, samplers
+
+# Inputs are this long at least, so that one compiled program serves nearly all.
+_SHORTEST = 32
+_KEYS = ("model", "sampler", "num", "options", "prompt", "max_length")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cell of the grid: `num` outputs of each text.
+
+    Attributes:
+      model: see `jaxaug.models.text.registry.load`.
+      sampler: a name of `jaxaug.paraphrase.samplers.SAMPLERS`.
+      num: outputs of each text.
+      options: of the sampler, all of them.
+      prompt: of a language model; None is its default.
+      max_length: tokens of an output at most, EOS included.
+    """
+
+    model: str
+    sampler: str
+    num: int
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    prompt: str | None = None
+    max_length: int = 40
+
+    @property
+    def label(self) -> str:
+        """Short and distinct: model, sampler, what is not at its default, number."""
+        defaults = samplers.find(self.sampler).complete({})
+        parts = [self.model, self.sampler]
+        parts += [
+            f"{name}={value}"
+            for name, value in sorted(self.options.items())
+            if value != defaults[name]
+        ]
+        # Of a file its name: labels are the same on all machines.
+        parts += [f"prompt={os.path.basename(self.prompt)}"] if self.prompt else []
+        return " ".join([*parts, f"num={self.num}"])
+
+    def key(self) -> dict[str, Any]:
+        """What the outputs depend on, as JSON, with the text of the prompt."""
+        found = dataclasses.asdict(self) | {"model": _label(self.model)}
+        found["options"] = {k: found["options"][k] for k in sorted(found["options"])}
+        if self.prompt is not None:
+            found["prompt"] = list(prompts.find(self.prompt))
+        return json.loads(json.dumps(found))
+
+
+def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
+    """The settings of a grid; a list in a block means each of its values in turn.
+
+    Args:
+      blocks: fields of `Setting`; those of `options` may be lists too.
+
+    Raises:
+      UserError: no block, an unknown or missing field, sampler or option, a number
+        below 1, or the same setting twice.
+    """
+    settings: list[Setting] = []
+    for block in blocks:
+        for name in block:
+            if name not in _KEYS:
+                raise UserError(
+                    f"grid: {name!r} is no setting; use {', '.join(_KEYS)}."
+                )
+        for name in _KEYS[:3]:
+            if name not in block:
+                raise UserError(f"grid: {dict(block)} lacks {name!r}. Add it.")
+        fields = {k: v for k, v in block.items() if k != "options"}
+        options = dict(block.get("options", {}))
+        for chosen in _product(fields):
+            settings += [_checked(chosen, part) for part in _product(options)]
+    if not settings:
+        raise UserError("grid: holds no setting. Give at least one block.")
+    labels = [setting.label for setting in settings]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UserError(
+                f"grid: {label!r} comes twice. Leave one out, or ask for more outputs "
+                "with num."
+            )
+    return settings
+
+
+def _product(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    lists = [v if isinstance(v, list) else [v] for v in fields.values()]
+    return [dict(zip(fields, v, strict=True)) for v in itertools.product(*lists)]
+
+
+def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
+    sampler = samplers.find(fields["sampler"])
+    setting = Setting(**fields, options=sampler.complete(options))
+    for name in ("num", "max_length"):
+        if getattr(setting, name) < 1:
+            raise UserError(
+                f"grid: {name} is {getattr(setting, name)}: give at least 1."
+            )
+    sampler.build(setting.num, setting.options)  # Refuses options out of range.
+    if setting.prompt is not None:
+        prompts.find(setting.prompt)
+    return setting
+
+
+class Paraphraser:
+    """Outputs of the settings of a grid; models are loaded once, when first used.
+
+    An output depends on the text, the setting and the seed: not on what other texts
+    there are, nor on their order.
+    """
+
+    def __init__(self, seed: int, batch_size: int = 64):
+        """
+        Args:
+          seed: of everything that is random.
+          batch_size: outputs that are decoded together, at least those of one text.
+        """
+        self._seed, self._batch_size = seed, batch_size
+
+    def __call__(self, setting: Setting, texts: Sequence[str]) -> list[list[str]]:
+        """`setting.num` outputs of each text, as the model wrote them."""
+        model = _loaded(setting.model, setting.prompt)
+        sequences = [model.encode(text) for text in texts]
+        shared = model.shared if isinstance(model, LanguageModel) else 0
+        groups: dict[int, list[int]] = {}
+        for place, tokens in enumerate(sequences):
+            own = power_of_two(len(tokens) - shared, _SHORTEST)
+            groups.setdefault(shared + own, []).append(place)
+        rows = max(1, self._batch_size // setting.num)
+        outputs: dict[int, list[str]] = {}
+        for length, places in groups.items():
+            for start in range(0, len(places), rows):
+                batch = places[start : start + rows]
+                found = self._decode(
+                    setting,
+                    pad([sequences[place] for place in batch], rows, length),
+                    np.resize([_number(texts[p]) for p in batch], rows),
+                )
+                outputs |= dict(zip(batch, found, strict=False))
+        return [outputs[place] for place in range(len(texts))]
+
+    def _decode(
+        self, setting: Setting, sources: np.ndarray, ids: np.ndarray
+    ) -> list[list[str]]:
+        model = _loaded(setting.model, setting.prompt)
+        sampler = samplers.find(setting.sampler)
+        # Settings of one seed would draw the same numbers, and so the same outputs.
+        key = jax.random.PRNGKey(_number(f"{self._seed} {setting.label}"))
+        is_causal = isinstance(model, LanguageModel)
+        program: Any = causal.decode if is_causal else decoder.decode
+        decodes = program(
+            model.bare if isinstance(model, LanguageModel) else model,
+            sampler.build(setting.num, setting.options),
+            setting.num,
+            setting.max_length,
+            _on_device(setting.model),
+            sources,
+            ids.astype(np.int32),
+            key,
+        )
+        # Best last, by the contract of decode functions.
+        return [
+            [model.decode([t for t in tokens if t]) for tokens in row]
+            for row in np.asarray(decodes)[:, ::-1].tolist()
+        ]
+
+
+def _number(text: str) -> int:
+    return zlib.crc32(text.encode()) & 0x7FFFFFFF
+
+
+def _label(name: str) -> str:
+    """Name and version of a model, which is loaded only where this takes it."""
+    named = catalogue.CATALOGUE.get(name)
+    return f"{name}@{named.commit}" if named else _model(name).label
+
+
+@functools.cache
+def _model(name: str) -> registry.TextModel | LanguageModel:
+    return registry.load(name)
+
+
+@functools.cache
+def _loaded(name: str, prompt: str | None) -> registry.TextModel | LanguageModel:
+    model = _model(name)
+    if prompt is None:
+        return model
+    if not isinstance(model, LanguageModel):
+        raise UserError(
+            f"grid: prompt {prompt!r}: model {name!r} takes none, it reads the text "
+            "itself. Leave prompt out."
+        )
+    return model.prompted(prompt)
+
+
+@functools.cache
+def _on_device(name: str) -> Any:
+    return jax.device_put(_model(name).params)

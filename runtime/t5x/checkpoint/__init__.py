@@ -1,0 +1,1 @@
+"""Checkpoints: layouts, saving, restoring, and states from them."""

@@ -1,0 +1,335 @@
+"""The legacy T5X layout: one msgpack file, and one zarr folder per sharded array."""
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+from absl import logging
+from etils import epath
+from flax import serialization
+
+from t5x.checkpoint import folders as paths
+from t5x.checkpoint.data_position import DatasetCheckpoint
+from t5x.checkpoint.importer import CheckpointTranslator
+from t5x.checkpoint.legacy_writer import LegacyWriter
+from t5x.checkpoint.messages import clear_save_errors, remove_tree
+from t5x.checkpoint.restore import restore_from_tf_checkpoint, restore_train_state
+from t5x.checkpoint.retention import Retention
+from t5x.checkpoint.state_dict import (
+    RestoreStateTransformationFn,
+    SaveStateTransformationFn,
+    parameter_infos,
+    state_for_save,
+)
+from t5x.distributed import (
+    broadcast_one_to_all,
+    get_local_data,
+    raise_if_any_failed,
+    sync_global_devices,
+)
+from t5x.errors import UserError
+from t5x.partition.pjit_partitioner import BasePartitioner
+
+VERSION = 3
+
+
+class Checkpointer:
+    """Saves in the legacy layout; restores either layout.
+
+    Attributes:
+      checkpoints_dir: folder of the `checkpoint_N` folders.
+      keep: number of newest checkpoints to keep, None for all.
+      keep_dataset_checkpoints: number of data iterators to keep, None for all.
+      restore_dtype: dtype of restored parameters, None as saved.
+      retention: the rule by which old checkpoints are deleted.
+    """
+
+    def __init__(
+        self,
+        train_state: Any,
+        partitioner: BasePartitioner,
+        checkpoints_dir: epath.PathLike,
+        dataset_iterator: Any = None,
+        *,
+        keep: int | None = None,
+        save_dtype: Any = np.float32,
+        restore_dtype: Any = None,
+        keep_dataset_checkpoints: int | None = None,
+    ):
+        """Stores the settings; nothing is read or written yet.
+
+        Args:
+          train_state: arrays or shapes that fix names and shapes.
+          partitioner: decides where arrays go and which process writes what.
+          checkpoints_dir: folder of the `checkpoint_N` folders.
+          dataset_iterator: iterator to save and restore with the state, or None.
+          keep: newest checkpoints to keep; None or 0 keeps all.
+          save_dtype: dtype of saved parameters (optimizer state keeps its own);
+            None saves as is.
+          restore_dtype: dtype of restored parameters; None as saved.
+          keep_dataset_checkpoints: newest data iterators to keep.
+        """
+        self._train_state = train_state
+        self._partitioner = partitioner
+        self.checkpoints_dir = os.fspath(checkpoints_dir)
+        self._save_dtype = save_dtype
+        self.restore_dtype = restore_dtype
+        self.retention = Retention(keep=keep, keep_dataset=keep_dataset_checkpoints)
+        self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)
+
+    @property
+    def keep(self) -> int | None:
+        """Number of checkpoints to keep."""
+        return self.retention.keep
+
+    @property
+    def keep_dataset_checkpoints(self) -> int | None:
+        """Number of data iterators to keep."""
+        return self.retention.keep_dataset
+
+    def all_steps(self) -> Sequence[int]:
+        """Steps of the complete checkpoints, ascending."""
+        return paths.all_steps(self.checkpoints_dir)
+
+    def all_dataset_checkpoint_steps(self) -> Sequence[int]:
+        """Steps of the checkpoints that hold a data iterator, ascending."""
+        return paths.all_dataset_checkpoint_steps(self.checkpoints_dir)
+
+    def latest_step(self) -> int | None:
+        """Newest step, or None."""
+        return paths.latest_step(self.checkpoints_dir)
+
+    def _remove_old_checkpoints(self) -> None:
+        steps = self.all_steps()
+        for step in self.retention.steps_to_remove(steps, self.checkpoints_dir):
+            paths.remove_checkpoint_dir(self._step_dir(step))
+        with_data = self.all_dataset_checkpoint_steps()
+        for step in self.retention.dataset_steps_to_remove(with_data):
+            paths.remove_dataset_files(self._step_dir(step))
+
+    def _step_dir(self, step: int) -> str:
+        return paths.get_checkpoint_dir(self.checkpoints_dir, step)
+
+    def save(
+        self,
+        train_state: Any,
+        state_transformation_fns: Sequence[SaveStateTransformationFn] = (),
+    ) -> None:
+        """Writes `checkpoint_<step>`; does nothing if that step is there already.
+
+        The folder gets its name by a rename when all is written (on gs:// the
+        msgpack file, written last, makes it valid), so an interrupted or failed save
+        leaves the earlier checkpoints as they were.
+
+        Args:
+          train_state: state to save.
+          state_transformation_fns: applied in order to (state dict, infos).
+
+        Raises:
+          UserError: the file system refuses (full, read-only, quota).
+        """
+        step = int(get_local_data(train_state.step))
+        final = self._step_dir(step)
+        if paths.layout_of(final) is not None:
+            logging.info("Not saving step %d: %s exists.", step, final)
+            return
+        stamp = int(broadcast_one_to_all(np.int32(time.time())))
+        in_place = final.startswith("gs:/")
+        folder = final if in_place else f"{final}.tmp-{stamp}"
+
+        def clean_up() -> None:
+            if jax.process_index() == 0 and epath.Path(folder).exists():
+                remove_tree(epath.Path(folder))
+
+        with clear_save_errors(self.checkpoints_dir, clean_up):
+            self._in_step(lambda: self._prepare(folder), on_first_only=True)
+            tree: dict[str, Any] = {}
+            self._in_step(
+                lambda: tree.update(
+                    self._write_state(folder, train_state, state_transformation_fns)
+                )
+            )
+            self._in_step(lambda: self._finish(tree, folder, final), on_first_only=True)
+        logging.info("Saved the checkpoint of step %d in %s.", step, final)
+        if jax.process_index() == 0:
+            self._remove_old_checkpoints()
+        sync_global_devices(f"legacy_checkpoint:done:{final}")
+
+    @staticmethod
+    def _in_step(action: Any, on_first_only: bool = False) -> None:
+        """Runs `action`; all processes fail if one does, and wait for each other."""
+        error = None
+        if not on_first_only or jax.process_index() == 0:
+            try:
+                action()
+            except Exception as e:  # noqa: BLE001 (raised again on every process)
+                error = e
+        raise_if_any_failed(error)
+
+    def _prepare(self, folder: str) -> None:
+        root = epath.Path(self.checkpoints_dir)
+        root.mkdir(parents=True, exist_ok=True)
+        paths.remove_stale_temporaries(root)
+        paths.set_aside_incomplete(root)
+        epath.Path(folder).mkdir(parents=True, exist_ok=True)
+
+    def _write_state(
+        self,
+        folder: str,
+        train_state: Any,
+        fns: Sequence[SaveStateTransformationFn],
+    ) -> dict[str, Any]:
+        infos = parameter_infos(self._train_state, self._partitioner)
+        flat, flat_infos = state_for_save(train_state, infos, fns)
+        tree = LegacyWriter(folder, self._save_dtype).write(flat, flat_infos)
+        self._dataset.save(folder)
+        return tree
+
+    @staticmethod
+    def _finish(tree: Mapping[str, Any], folder: str, final: str) -> None:
+        contents = {"version": VERSION, "optimizer": tree}
+        data = serialization.msgpack_serialize(contents)
+        target = epath.Path(folder) / paths.LEGACY_FILE
+        with target.open("wb") as f:
+            f.write(data)
+            f.flush()
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                os.fsync(f.fileno())
+        if folder != final:
+            epath.Path(folder).rename(final)
+
+    def restore(
+        self,
+        step: int | None = None,
+        path: epath.PathLike | None = None,
+        state_transformation_fns: Sequence[RestoreStateTransformationFn] = (),
+        fallback_state: Mapping[str, Any] | None = None,
+        lazy_parameters: bool = False,
+    ) -> Any:
+        """Restores a train state, and the data iterator if one was given.
+
+        Args:
+          step: step in `checkpoints_dir`; by default the newest.
+          path: a checkpoint anywhere; excludes `step`.
+          state_transformation_fns: fn(checkpoint state dict, target state dict).
+          fallback_state: state dict for names that the checkpoint lacks.
+          lazy_parameters: leave arrays on disk; needs params_on_devices=False.
+
+        Raises:
+          ValueError: both `step` and `path`.
+          UserError: nothing to restore, or it does not fit.
+        """
+        if step is not None and path is not None:
+            raise ValueError("At most one of `step` or `path` may be provided.")
+        if path is None:
+            step = self.latest_step() if step is None else step
+            if step is None:
+                raise UserError(f"No checkpoints found in {self.checkpoints_dir}.")
+            path = self._step_dir(step)
+        return restore_train_state(
+            path,
+            self._train_state,
+            self._partitioner,
+            dataset=self._dataset,
+            state_transformation_fns=state_transformation_fns,
+            fallback_state=fallback_state,
+            restore_dtype=self.restore_dtype,
+            lazy_parameters=lazy_parameters,
+        )
+
+    def restore_from_tf_checkpoint(
+        self,
+        path_or_dir: str,
+        strict: bool = True,
+        translator: CheckpointTranslator | None = None,
+    ) -> Any:
+        """Restores a train state from a Mesh TensorFlow T5 checkpoint."""
+        return restore_from_tf_checkpoint(
+            path_or_dir,
+            self._train_state,
+            self._partitioner,
+            strict=strict,
+            translator=translator,
+            restore_dtype=self.restore_dtype,
+        )
+
+    def convert_from_tf_checkpoint(
+        self,
+        path_or_dir: str,
+        *,
+        state_transformation_fns: Sequence[SaveStateTransformationFn] = (),
+        translator: CheckpointTranslator | None = None,
+    ) -> None:
+        """Reads a Mesh TensorFlow T5 checkpoint and saves it in this layout."""
+        state = self.restore_from_tf_checkpoint(path_or_dir, translator=translator)
+        self.save(state, state_transformation_fns)
+
+
+@gin.configurable(module="t5x.checkpoints")
+class SaveBestCheckpointer(Checkpointer):
+    """Keeps the `keep` best checkpoints by a TensorBoard metric, and the newest.
+
+    With orbax (the default), name this class as SaveCheckpointConfig.checkpointer_cls
+    all the same: its settings are handed to the orbax manager.
+    """
+
+    def __init__(
+        self,
+        train_state: Any,
+        partitioner: BasePartitioner,
+        checkpoints_dir: epath.PathLike,
+        dataset_iterator: Any = None,
+        *,
+        keep: int | None = None,
+        save_dtype: Any = np.float32,
+        restore_dtype: Any = None,
+        metric_name_to_monitor: str = "train/accuracy",
+        metric_mode: str = "max",
+        keep_checkpoints_without_metrics: bool = True,
+        force_keep_period: int | None = None,
+        keep_dataset_checkpoints: int | None = None,
+    ):
+        """See Checkpointer.
+
+        Args:
+          train_state: arrays or shapes that fix names and shapes.
+          partitioner: decides where arrays go.
+          checkpoints_dir: model folder; the event files lie below it.
+          dataset_iterator: iterator to save and restore with the state.
+          keep: number of best checkpoints; the newest is kept besides.
+          save_dtype: dtype of saved parameters.
+          restore_dtype: dtype of restored parameters.
+          metric_name_to_monitor: `<run>/<tag>`, for example `train/accuracy` or
+            `inference_eval/<task>/<metric>`.
+          metric_mode: 'max' or 'min'.
+          keep_checkpoints_without_metrics: never delete a checkpoint whose metric is
+            unknown.
+          force_keep_period: always keep steps divisible by it.
+          keep_dataset_checkpoints: newest data iterators to keep.
+
+        Raises:
+          UserError: another `metric_mode`, or a name without a '/'.
+        """
+        super().__init__(
+            train_state,
+            partitioner,
+            checkpoints_dir,
+            dataset_iterator,
+            keep=keep,
+            save_dtype=save_dtype,
+            restore_dtype=restore_dtype,
+            keep_dataset_checkpoints=keep_dataset_checkpoints,
+        )
+        self.retention = Retention(
+            keep=keep,
+            metric_name=metric_name_to_monitor,
+            metric_mode=metric_mode,
+            keep_without_metrics=keep_checkpoints_without_metrics,
+            force_keep_period=force_keep_period,
+            keep_dataset=keep_dataset_checkpoints,
+        )

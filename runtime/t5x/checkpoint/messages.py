@@ -1,0 +1,130 @@
+"""One clear message for a save that the file system refuses."""
+
+import contextlib
+import errno
+import logging as std_logging
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from etils import epath
+
+from t5x.checkpoint.folders import all_steps
+from t5x.errors import UserError
+
+_ERRNOS = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+}
+# TensorStore reports the operating system's message inside a ValueError.
+_TEXT = re.compile(
+    r"No space left on device|Disk quota exceeded|File too large"
+    r"|Read-only file system|Permission denied|Input/output error"
+)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    pending, seen = [error], set()
+    while pending:
+        e = pending.pop()
+        if id(e) in seen:
+            continue
+        seen.add(id(e))
+        yield e
+        if isinstance(e, BaseExceptionGroup):
+            pending += e.exceptions
+        pending += [x for x in (e.__cause__, e.__context__) if x is not None]
+
+
+def file_system_reason(error: BaseException) -> str | None:
+    """What the file system said, if that is why `error` was raised."""
+    for e in _causes(error):
+        if isinstance(e, OSError) and e.errno in _ERRNOS:
+            return e.strerror or str(e)
+        match = _TEXT.search(str(e))
+        if match:
+            return match.group(0)
+    return None
+
+
+@contextlib.contextmanager
+def clear_save_errors(
+    folder: epath.PathLike, clean_up: Callable[[], None]
+) -> Iterator[None]:
+    """Turns file-system failures inside the block into one UserError.
+
+    Args:
+      folder: model folder, named in the message.
+      clean_up: called after any failure to remove the unfinished checkpoint.
+    """
+    try:
+        yield
+    except Exception as e:
+        with contextlib.suppress(OSError):
+            clean_up()
+        reason = file_system_reason(e)
+        if reason is None or isinstance(e, UserError):
+            raise
+        raise UserError(
+            f"Cannot save a checkpoint in {folder}: {reason}. {_intact(folder)} Free "
+            "space there (SaveCheckpointConfig.keep bounds the number of checkpoints) "
+            "or use another MODEL_DIR, then run the same command again."
+        ) from e
+
+
+def _intact(folder: epath.PathLike) -> str:
+    try:
+        steps = all_steps(folder)
+    except OSError:
+        steps = []
+    if not steps:
+        return "There was no earlier checkpoint."
+    return f"The checkpoint of step {steps[-1]} is intact."
+
+
+class _QuietOrbax(std_logging.Filter):
+    """Drops what orbax logs before it raises, and its note on a bare state folder.
+
+    The exceptions arrive here anyway, where they become one message.
+    """
+
+    def filter(self, record: std_logging.LogRecord) -> bool:
+        if "/orbax/" not in record.pathname:
+            return True
+        if record.levelno >= std_logging.ERROR:
+            return False
+        return "Metadata file does not exist" not in record.getMessage()
+
+
+def quieten_orbax() -> None:
+    """Installs the filter on absl's logger, once."""
+    logger = std_logging.getLogger("absl")
+    if any(isinstance(f, _QuietOrbax) for f in logger.filters):
+        return
+    logger.addFilter(_QuietOrbax())
+    report = sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        # Reads and writes still under way when orbax gives up report to the event
+        # loop that it has closed.
+        if str(unraisable.exc_value) != "Event loop is closed":
+            report(unraisable)
+
+    sys.unraisablehook = hook
+
+
+def remove_tree(path: epath.Path, attempts: int = 50) -> None:
+    """Deletes a folder into which other threads may still be writing."""
+    for _ in range(attempts):
+        with contextlib.suppress(OSError):
+            path.rmtree()
+        time.sleep(0.1)
+        if not path.exists():
+            return

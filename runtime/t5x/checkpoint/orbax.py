@@ -1,0 +1,350 @@
+"""The default layout: orbax, asynchronous and atomic."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import gin
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from absl import logging
+from etils import epath
+
+from t5x.checkpoint import folders as paths
+from t5x.checkpoint.data_position import DatasetCheckpoint
+from t5x.checkpoint.importer import CheckpointTranslator
+from t5x.checkpoint.lazy_array import LazyArray
+from t5x.checkpoint.messages import clear_save_errors, quieten_orbax, remove_tree
+from t5x.checkpoint.restore import restore_from_tf_checkpoint, restore_train_state
+from t5x.checkpoint.retention import Retention
+from t5x.checkpoint.state_dict import (
+    RestoreStateTransformationFn,
+    SaveStateTransformationFn,
+    parameter_infos,
+    state_for_save,
+    to_dtype,
+    unflatten,
+)
+from t5x.distributed import (
+    broadcast_one_to_all,
+    get_local_data,
+    sync_global_devices,
+)
+from t5x.errors import UserError
+from t5x.partition.pjit_partitioner import BasePartitioner
+
+_SAVE_TIMEOUT_S = 600
+
+
+class DatasetHandler(ocp.CheckpointHandler):
+    """Writes the data iterator into the `dataset/` folder of a checkpoint.
+
+    Synchronous: the position must be taken before the next batch is drawn.
+    """
+
+    def save(self, directory: epath.Path, args: "DatasetArgs") -> None:
+        """Writes the state of `args.item`."""
+        args.item.save(directory, per_process=jax.process_count() > 1)
+
+    def restore(self, directory: epath.Path, args: "DatasetArgs | None" = None) -> Any:
+        """Moves `args.item` to the stored position."""
+        if args is None:
+            raise ValueError("DatasetHandler.restore needs DatasetArgs.")
+        args.item.restore(directory.parent)
+        return args.item
+
+
+@ocp.args.register_with_handler(DatasetHandler, for_save=True, for_restore=True)
+@dataclasses.dataclass
+class DatasetArgs(ocp.args.CheckpointArgs):
+    """The iterator for DatasetHandler."""
+
+    item: DatasetCheckpoint
+
+
+class _RetentionPolicy:
+    """orbax preservation policy: our rule, pinned and incomplete folders excepted."""
+
+    def __init__(self, retention: Retention, directory: str):
+        self._retention = retention
+        self._directory = directory
+
+    def should_preserve(
+        self, checkpoints: Sequence[Any], *, context: Any
+    ) -> Sequence[bool]:
+        """One flag per checkpoint; the last one is still being written."""
+        del context
+        steps = [c.step for c in checkpoints]
+        keep = np.ones(len(steps), np.int32)
+        if jax.process_index() == 0:
+            remove = set(self._retention.steps_to_remove(steps, self._directory))
+            keep[:] = [s not in remove or self._pinned(s) for s in steps]
+        # Metrics are read on one host only, so that all hosts decide alike.
+        return [bool(k) for k in broadcast_one_to_all(keep)]
+
+    def _pinned(self, step: int) -> bool:
+        return paths.is_pinned(paths.get_checkpoint_dir(self._directory, step))
+
+
+@gin.configurable(module="t5x.checkpoints")
+class OrbaxCheckpointManagerInterface:
+    """Saves train states with ocp.CheckpointManager; restores either layout.
+
+    `<directory>/checkpoint_<step>/` holds `state/` (OCDBT) and `dataset/`. A save
+    returns when the arrays are copied to the host and is committed in the
+    background by a rename; its errors come from the next call of this class.
+    """
+
+    def __init__(
+        self,
+        directory: epath.PathLike,
+        train_state: Any,
+        partitioner: BasePartitioner,
+        dataset_iterator: Any = None,
+        save_dtype: Any = None,
+        restore_dtype: Any = None,
+        keep: int | None = None,
+        period: int | None = 1,
+        checkpoint_steps: Sequence[int] | None = None,
+        keep_dataset_checkpoints: int | None = None,
+        force_keep_period: int | None = None,
+        metric_name_to_monitor: str | None = None,
+        metric_mode: str = "max",
+        keep_checkpoints_without_metrics: bool = True,
+    ):
+        """Stores the settings; the folder is touched at the first save.
+
+        Args:
+          directory: model folder.
+          train_state: arrays or shapes that fix names and shapes.
+          partitioner: decides where arrays go.
+          dataset_iterator: iterator to save and restore with the state, or None.
+          save_dtype: dtype of saved parameters; None saves as is.
+          restore_dtype: dtype of restored parameters; None as saved.
+          keep: number of newest (with a metric: best) checkpoints to keep.
+          period: `should_save` is true at its multiples; None never.
+          checkpoint_steps: further steps at which `should_save` is true.
+          keep_dataset_checkpoints: newest data iterators to keep.
+          force_keep_period: always keep steps divisible by it.
+          metric_name_to_monitor: see SaveBestCheckpointer.
+          metric_mode: 'max' or 'min'.
+          keep_checkpoints_without_metrics: never delete a checkpoint whose metric is
+            unknown.
+        """
+        self._directory = epath.Path(directory)
+        self._train_state = train_state
+        self._partitioner = partitioner
+        self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)
+        self._save_dtype = to_dtype(save_dtype)
+        self._restore_dtype = restore_dtype
+        self._period = period
+        self._checkpoint_steps = frozenset(checkpoint_steps or ())
+        self.retention = Retention(
+            keep=keep,
+            metric_name=metric_name_to_monitor,
+            metric_mode=metric_mode,
+            keep_without_metrics=keep_checkpoints_without_metrics,
+            force_keep_period=force_keep_period,
+            keep_dataset=keep_dataset_checkpoints,
+        )
+        # Set False where the iterator is saved but must start afresh (fine-tuning).
+        self.restore_dataset = True
+        self._manager: ocp.CheckpointManager | None = None
+
+    @property
+    def directory(self) -> epath.Path:
+        """Folder of the `checkpoint_N` folders."""
+        return self._directory
+
+    def all_steps(self) -> Sequence[int]:
+        """Steps saved so far, ascending, including one that is being committed."""
+        if self._manager is None:
+            return paths.all_steps(self._directory)
+        return sorted(self._manager.all_steps())
+
+    def latest_step(self) -> int | None:
+        """Newest of `all_steps`, or None."""
+        steps = self.all_steps()
+        return steps[-1] if steps else None
+
+    def should_save(self, step: int) -> bool:
+        """Whether `step` is a multiple of the period or one of the given steps."""
+        at_period = bool(self._period) and step % (self._period or 1) == 0
+        return at_period or step in self._checkpoint_steps
+
+    def wait_until_finished(self) -> None:
+        """Blocks until the last save is committed.
+
+        Raises:
+          UserError: the file system refused it.
+        """
+        if self._manager is None:
+            return
+        with self._clear_errors():
+            self._manager.wait_until_finished()
+            self._remove_old_dataset_files()
+
+    def close(self) -> None:
+        """Waits for the last save and releases the threads."""
+        if self._manager is None:
+            return
+        self.wait_until_finished()
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            manager.close()
+
+    @contextmanager
+    def _clear_errors(self) -> Iterator[None]:
+        def clean_up() -> None:
+            # A manager whose background save failed raises again at every call.
+            self._manager = None
+            if jax.process_index() == 0:
+                prefix = paths.get_checkpoint_prefix()
+                for path in self._directory.glob(f"{prefix}_*orbax-checkpoint-tmp*"):
+                    remove_tree(path)
+
+        with clear_save_errors(self._directory, clean_up):
+            yield
+
+    def _open_manager(self) -> ocp.CheckpointManager:
+        if self._manager is None:
+            quieten_orbax()
+            if jax.process_index() == 0:
+                self._directory.mkdir(parents=True, exist_ok=True)
+                paths.remove_stale_temporaries(self._directory)
+                paths.set_aside_incomplete(self._directory)
+            sync_global_devices("orbax_manager:directory")
+            options = ocp.CheckpointManagerOptions(
+                step_prefix=paths.get_checkpoint_prefix(),
+                preservation_policy=_RetentionPolicy(
+                    self.retention, os.fspath(self._directory)
+                ),
+                cleanup_tmp_directories=True,
+                async_options=ocp.AsyncOptions(timeout_secs=_SAVE_TIMEOUT_S),
+            )
+            self._manager = ocp.CheckpointManager(
+                self._directory,
+                options=options,
+                item_handlers={
+                    paths.STATE: ocp.PyTreeCheckpointHandler(use_ocdbt=True),
+                    paths.DATASET: DatasetHandler(),
+                },
+            )
+        return self._manager
+
+    def _remove_old_dataset_files(self) -> None:
+        if not self.retention.keep_dataset or jax.process_index() != 0:
+            return
+        with_data = paths.all_dataset_checkpoint_steps(self._directory)
+        for step in self.retention.dataset_steps_to_remove(with_data):
+            paths.remove_dataset_files(paths.get_checkpoint_dir(self._directory, step))
+
+    def save(
+        self,
+        train_state: Any,
+        state_transformation_fns: Sequence[SaveStateTransformationFn] = (),
+        force: bool = True,
+    ) -> bool:
+        """Starts to save `checkpoint_<step>`.
+
+        Args:
+          train_state: state to save; its buffers may be donated afterwards.
+          state_transformation_fns: applied in order to (state dict, infos).
+          force: save although `should_save` is false.
+
+        Returns:
+          Whether a save was started; False also if the step is there already.
+
+        Raises:
+          UserError: the file system refused this save or the one before.
+        """
+        step = int(get_local_data(train_state.step))
+        if not force and not self.should_save(step):
+            return False
+        self.wait_until_finished()
+        with self._clear_errors():
+            manager = self._open_manager()
+            if step in manager.all_steps():
+                logging.info("Not saving step %d: it is there already.", step)
+                return False
+            infos = parameter_infos(self._train_state, self._partitioner)
+            flat, _ = state_for_save(train_state, infos, state_transformation_fns)
+            tree = unflatten(
+                {n: x.get() if isinstance(x, LazyArray) else x for n, x in flat.items()}
+            )
+            save_args = {
+                part: jax.tree.map(self._save_args_of(part), subtree)
+                for part, subtree in tree.items()
+            }
+            return manager.save(
+                step,
+                args=ocp.args.Composite(
+                    **{
+                        paths.STATE: ocp.args.PyTreeSave(tree, save_args=save_args),
+                        paths.DATASET: DatasetArgs(self._dataset),
+                    }
+                ),
+                force=True,
+            )
+
+    def _save_args_of(self, part: str) -> Callable[[Any], ocp.SaveArgs]:
+        dtype = self._save_dtype if part == "target" else None
+        return lambda _: ocp.SaveArgs(dtype=dtype)
+
+    def restore(
+        self,
+        step: int | None = None,
+        path: epath.PathLike | None = None,
+        fallback_state: Mapping[str, Any] | None = None,
+        state_transformation_fns: Sequence[RestoreStateTransformationFn] = (),
+        lazy_parameters: bool = False,
+    ) -> Any:
+        """Restores a train state, and the data iterator if one was given.
+
+        Args:
+          step: step in `directory`; by default the newest.
+          path: a checkpoint anywhere, in either layout; excludes `step`.
+          fallback_state: state dict for names that the checkpoint lacks.
+          state_transformation_fns: fn(checkpoint state dict, target state dict).
+          lazy_parameters: leave arrays on disk; needs params_on_devices=False.
+
+        Raises:
+          ValueError: both `step` and `path`.
+          UserError: nothing to restore, or it does not fit.
+        """
+        if step is not None and path is not None:
+            raise ValueError("At most one of `step` or `path` may be provided.")
+        if path is None:
+            step = self.latest_step() if step is None else step
+            if step is None:
+                raise UserError(f"No checkpoints found in {self._directory}.")
+            path = paths.get_checkpoint_dir(self._directory, step)
+        return restore_train_state(
+            path,
+            self._train_state,
+            self._partitioner,
+            dataset=self._dataset if self.restore_dataset else None,
+            state_transformation_fns=state_transformation_fns,
+            fallback_state=fallback_state,
+            restore_dtype=self._restore_dtype,
+            lazy_parameters=lazy_parameters,
+        )
+
+    def restore_from_tf_checkpoint(
+        self,
+        path_or_dir: str,
+        strict: bool = True,
+        translator: CheckpointTranslator | None = None,
+    ) -> Any:
+        """Restores a train state from a Mesh TensorFlow T5 checkpoint."""
+        return restore_from_tf_checkpoint(
+            path_or_dir,
+            self._train_state,
+            self._partitioner,
+            strict=strict,
+            translator=translator,
+            restore_dtype=self._restore_dtype,
+        )

@@ -1,0 +1,150 @@
+"""Loading of checkpoints of any layout."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+from etils import epath
+from flax import traverse_util
+
+from t5x.checkpoint import importer
+from t5x.checkpoint.data_position import DatasetCheckpoint
+from t5x.checkpoint.folders import locate
+from t5x.checkpoint.lazy_array import LazyArray
+from t5x.checkpoint.sources import StoredArray, open_source
+from t5x.checkpoint.state_dict import (
+    RestoreStateTransformationFn,
+    flatten,
+    is_target,
+    restore_state_dict,
+    to_dtype,
+    unflatten,
+)
+from t5x.errors import UserError
+from t5x.partition.pjit_partitioner import BasePartitioner
+
+PyTree = Any
+
+
+def restore_train_state(
+    path: epath.PathLike,
+    train_state: Any,
+    partitioner: BasePartitioner,
+    *,
+    dataset: DatasetCheckpoint | None = None,
+    state_transformation_fns: Sequence[RestoreStateTransformationFn] = (),
+    fallback_state: Mapping[str, Any] | None = None,
+    restore_dtype: Any = None,
+    lazy_parameters: bool = False,
+) -> Any:
+    """Restores `train_state` from an orbax or legacy checkpoint.
+
+    Args:
+      path: a `checkpoint_N` folder, its msgpack file, or a model folder.
+      train_state: state of arrays or shapes to fill.
+      partitioner: decides where the arrays go.
+      dataset: data iterator to move to the stored position, if any.
+      state_transformation_fns: fn(checkpoint state dict, target state dict).
+      fallback_state: state dict for names that the checkpoint lacks.
+      restore_dtype: dtype of the parameters; None keeps the stored one.
+      lazy_parameters: leave arrays on disk; needs params_on_devices=False.
+
+    Raises:
+      UserError: no checkpoint there, names missing, shapes that differ, damage.
+    """
+    if lazy_parameters and partitioner.params_on_devices:
+        raise UserError(
+            "Lazy parameters cannot be copied to devices: set "
+            "partitioner.params_on_devices = False."
+        )
+    where = locate(path)
+    logging.info("Restoring from %s checkpoint %s.", where.layout, where.root)
+    state_dict = restore_state_dict(
+        open_source(where),
+        where.root,
+        train_state,
+        partitioner,
+        state_transformation_fns=state_transformation_fns,
+        fallback_state=fallback_state,
+        restore_dtype=restore_dtype,
+        lazy_parameters=lazy_parameters,
+    )
+    if dataset is not None:
+        dataset.restore(where.root)
+    return train_state.restore_state(state_dict)
+
+
+def restore_from_tf_checkpoint(
+    path_or_dir: str,
+    train_state: Any,
+    partitioner: BasePartitioner,
+    *,
+    strict: bool = True,
+    translator: importer.CheckpointTranslator | None = None,
+    restore_dtype: Any = None,
+) -> Any:
+    """Restores `train_state` from a Mesh TensorFlow T5 checkpoint.
+
+    Args:
+      path_or_dir: prefix `model.ckpt-N` or the folder that holds it.
+      train_state: state of arrays or shapes to fill.
+      partitioner: decides where the arrays go.
+      strict: refuse checkpoints with variables that the train state lacks.
+      translator: rules from TensorFlow to T5X names; those of T5 by default.
+      restore_dtype: dtype of the parameters; None keeps the stored one.
+    """
+    source = importer.TensorFlowSource(
+        path_or_dir, train_state.state_dict(), strict=strict, translator=translator
+    )
+    return train_state.restore_state(
+        restore_state_dict(
+            source, path_or_dir, train_state, partitioner, restore_dtype=restore_dtype
+        )
+    )
+
+
+def load_t5x_checkpoint(
+    path: epath.PathLike,
+    step: int | None = None,
+    state_transformation_fns: Sequence[RestoreStateTransformationFn] = (),
+    remap: bool = True,
+    restore_dtype: Any = None,
+    lazy_parameters: bool = False,
+) -> PyTree:
+    """Loads an orbax or legacy checkpoint without knowing the model.
+
+    Args:
+      path: model folder, `checkpoint_N` folder or msgpack file.
+      step: step to take from a model folder; the newest by default.
+      state_transformation_fns: applied in order to the tree, with an empty target.
+      remap: whether to apply `state_transformation_fns`.
+      restore_dtype: dtype of the arrays under `target`; None keeps the stored one.
+      lazy_parameters: return LazyArray leaves instead of numpy arrays.
+
+    Returns:
+      {'target': ..., 'state': {'step': ..., 'param_states': ...}} as nested dicts.
+
+    Raises:
+      UserError: no complete checkpoint there, or damage.
+    """
+    where = locate(path, step)
+    source = open_source(where)
+    tree: PyTree = source.tree
+    for fn in state_transformation_fns if remap else ():
+        tree = fn(tree, {})
+    flat, dtype = flatten(tree), to_dtype(restore_dtype)
+    requests = {n: (x, None) for n, x in flat.items() if isinstance(x, StoredArray)}
+    values = {} if lazy_parameters else source.read(requests)
+    out: dict[str, Any] = {}
+    for name, leaf in flat.items():
+        value = values.get(name, leaf)
+        if isinstance(value, LazyArray) and not lazy_parameters:
+            value = value.get()
+        cast = dtype is not None and is_target(name)
+        empty = value is None or value is traverse_util.empty_node
+        if cast and not empty:
+            value = value if isinstance(value, LazyArray) else np.asarray(value)
+            value = value.astype(dtype)
+        out[name] = value
+    return unflatten(out)

@@ -1,0 +1,116 @@
+"""Which checkpoints to keep: the newest, the best by a metric, every n-th."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from absl import logging
+from etils import epath
+
+from t5x.checkpoint.event_files import read_scalars
+from t5x.errors import UserError
+
+
+def populate_metrics_for_steps(
+    checkpoints_dir: epath.PathLike, metric_name: str, steps: Iterable[int]
+) -> dict[int, float]:
+    """Values of a TensorBoard scalar at the given steps.
+
+    Args:
+      checkpoints_dir: model folder, under which the event files lie.
+      metric_name: `<run>/<tag>`, for example `train/accuracy` (folder train, tag
+        accuracy) or `inference_eval/<task>/eval/<metric>`. The `eval/` that seqio
+        puts before its tags may be left out.
+      steps: the steps of interest.
+
+    Returns:
+      step -> value, for the steps where it was written and is not NaN.
+    """
+    root, wanted = epath.Path(checkpoints_dir), set(steps)
+    parts = metric_name.split("/")
+    seen: list[str] = []
+    for i in range(len(parts) - 1, 0, -1):
+        run, tag = "/".join(parts[:i]), "/".join(parts[i:])
+        scalars = read_scalars(root / run) if (root / run).is_dir() else {}
+        seen += [f"{run}/{name}" for name in scalars]
+        for name in (tag, f"eval/{tag}"):
+            if name in scalars:
+                values = scalars[name]
+                return {
+                    s: v for s, v in values.items() if s in wanted and not math.isnan(v)
+                }
+    known = f"; found {sorted(seen)}" if seen else ""
+    logging.warning("No metric %r under %s so far%s.", metric_name, root, known)
+    return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Retention:
+    """Rule for deleting old checkpoints.
+
+    Attributes:
+      keep: number to keep besides the newest when a metric is given, else number
+        of newest to keep; None keeps all.
+      metric_name: metric by which the best are chosen, see
+        `populate_metrics_for_steps`; None keeps the newest.
+      metric_mode: 'max' or 'min'.
+      keep_without_metrics: never delete a checkpoint whose metric is unknown.
+      force_keep_period: steps divisible by it are always kept.
+      keep_dataset: newest data iterators to keep; None keeps all.
+    """
+
+    keep: int | None = None
+    metric_name: str | None = None
+    metric_mode: str = "max"
+    keep_without_metrics: bool = True
+    force_keep_period: int | None = None
+    keep_dataset: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.metric_mode not in ("max", "min"):
+            raise UserError(
+                f"Unsupported `metric_mode` {self.metric_mode!r}: use 'max' or 'min'."
+            )
+        if self.metric_name is not None and "/" not in self.metric_name:
+            raise UserError(
+                f"metric_name_to_monitor={self.metric_name!r} must be '<run>/<tag>', "
+                "for example 'train/accuracy' or 'inference_eval/<task>/<metric>'."
+            )
+
+    def _removable(self, steps: Sequence[int]) -> list[int]:
+        """Steps outside the forced period, ascending; the newest is always last."""
+        period = self.force_keep_period
+        ordered = sorted(steps)
+        if not period:
+            return ordered
+        return [s for s in ordered[:-1] if s % period] + ordered[-1:]
+
+    def steps_to_remove(
+        self, steps: Sequence[int], checkpoints_dir: epath.PathLike
+    ) -> list[int]:
+        """Steps of finished checkpoints that may go (reads metrics if needed)."""
+        if not self.keep:
+            return []
+        candidates = self._removable(steps)
+        if self.metric_name is None:
+            return candidates[: -self.keep]
+        if len(candidates) <= self.keep + 1:
+            return []
+        metrics = populate_metrics_for_steps(
+            checkpoints_dir, self.metric_name, candidates
+        )
+        return self.worst(candidates[:-1], metrics)
+
+    def worst(self, steps: Sequence[int], metrics: Mapping[int, float]) -> list[int]:
+        """All but the best `keep` of `steps`; the older of equals goes first."""
+        if self.keep_without_metrics:
+            steps = [s for s in steps if s in metrics]
+        sign = 1 if self.metric_mode == "max" else -1
+        ranked = sorted(
+            steps, key=lambda s: (sign * metrics.get(s, -sign * math.inf), s)
+        )
+        return ranked[: max(0, len(ranked) - (self.keep or 0))]
+
+    def dataset_steps_to_remove(self, steps: Sequence[int]) -> list[int]:
+        """Steps whose data iterator may go."""
+        return sorted(steps)[: -self.keep_dataset] if self.keep_dataset else []

@@ -1,0 +1,217 @@
+"""From an opened checkpoint to the state dict of a train state, and back."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from absl import logging
+from flax import traverse_util
+from jax import numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
+
+from t5x.checkpoint.sources import CheckpointSource, StoredArray
+from t5x.distributed import place
+from t5x.errors import UserError
+from t5x.partition.pjit_partitioner import BasePartitioner
+
+PyTree = Any
+# fn(state_dict, parameter_infos) -> (state_dict, parameter_infos)
+SaveStateTransformationFn = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
+# fn(checkpoint_state_dict, target_state_dict) -> state dict in the target's names
+
+
+class RestoreStateTransformationFn(Protocol):
+    """Changes the state dict of a checkpoint before it becomes the state of a run."""
+
+    def __call__(
+        self,
+        state_dict: PyTree,
+        target_state_dict: PyTree,
+        /,
+        *,
+        is_resuming: bool = False,
+    ) -> PyTree:
+        """Returns the new state dict; `is_resuming` if the run goes on after a stop."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ParameterInfo:
+    """What a save needs to know of one array.
+
+    Attributes:
+      name: '/'-joined path in the state dict.
+      shape: global shape.
+      axes: PartitionSpec, or None for an array without named axes.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    axes: PartitionSpec | None
+
+
+def parameter_infos(train_state: Any, partitioner: BasePartitioner) -> PyTree:
+    """Tree like `train_state.state_dict()` with ParameterInfo leaves."""
+    axes = flatten(partitioner.get_mesh_axes(train_state).state_dict())
+    infos: dict[str, Any] = {}
+    for name, leaf in flatten(train_state.state_dict()).items():
+        if leaf is None or leaf is traverse_util.empty_node:
+            infos[name] = leaf
+        else:
+            spec = axes.get(name)
+            spec = spec if isinstance(spec, PartitionSpec) else None
+            infos[name] = ParameterInfo(name, tuple(np.shape(leaf)), spec)
+    return unflatten(infos)
+
+
+def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """'/'-joined names -> leaves; empty dicts are kept."""
+    return traverse_util.flatten_dict(tree, keep_empty_nodes=True, sep="/")
+
+
+def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Inverse of `flatten`."""
+    return traverse_util.unflatten_dict(dict(flat), sep="/")
+
+
+def state_for_save(
+    train_state: Any,
+    infos: PyTree,
+    fns: Sequence[SaveStateTransformationFn],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Flat state dict and infos after the save transformations.
+
+    Python and numpy scalars (the step of some optimizers) become int32 arrays.
+    """
+    state_dict = train_state.state_dict()
+    for fn in fns:
+        state_dict, infos = fn(state_dict, infos)
+    flat = {
+        name: np.asarray(leaf, np.int32) if isinstance(leaf, int) else leaf
+        for name, leaf in flatten(state_dict).items()
+    }
+    return flat, flatten(infos)
+
+
+def is_target(name: str) -> bool:
+    """Whether a '/'-joined name is a parameter (only those change dtype)."""
+    return name.split("/", 1)[0] == "target"
+
+
+def to_dtype(dtype: Any) -> np.dtype | None:
+    """numpy dtype of a name, a jax scalar type or None."""
+    return None if dtype is None else jnp.dtype(dtype)
+
+
+def restore_state_dict(
+    source: CheckpointSource,
+    path: Any,
+    train_state: Any,
+    partitioner: BasePartitioner,
+    *,
+    state_transformation_fns: Sequence[RestoreStateTransformationFn] = (),
+    fallback_state: Mapping[str, Any] | None = None,
+    restore_dtype: Any = None,
+    lazy_parameters: bool = False,
+) -> dict[str, Any]:
+    """Reads what `train_state` needs from a checkpoint, sharded by `partitioner`.
+
+    Args:
+      source: the opened checkpoint.
+      path: its folder, for messages.
+      train_state: state of arrays or shapes that fixes names and shapes.
+      partitioner: decides where the arrays go.
+      state_transformation_fns: applied in order to the checkpoint's tree.
+      fallback_state: values for names that the checkpoint lacks.
+      restore_dtype: dtype of the parameters; None keeps the stored one.
+      lazy_parameters: leave the checkpoint's arrays on disk, as LazyArray.
+
+    Returns:
+      A state dict for `train_state.restore_state`. Arrays of the checkpoint that
+      the train state does not have are left unread.
+
+    Raises:
+      UserError: names missing, shapes that differ, or unreadable data.
+    """
+    target = train_state.state_dict()
+    tree: PyTree = source.tree
+    for fn in state_transformation_fns:
+        tree = fn(tree, target)
+    stored, wanted = flatten(tree), flatten(target)
+    infos = flatten(parameter_infos(train_state, partitioner))
+    fallback = flatten(fallback_state) if fallback_state is not None else {}
+    needed = {
+        name: leaf
+        for name, leaf in wanted.items()
+        if leaf is not None and leaf is not traverse_util.empty_node
+    }
+    present = {n: stored[n] for n in needed if _has_value(stored.get(n))}
+    _check_names(path, needed, present, fallback, stored)
+    _check_shapes(path, needed, present)
+    for name in sorted(set(stored) - set(present)):
+        logging.info("Not restoring %s from %s.", name, path)
+
+    def sharding_of(name: str) -> NamedSharding | None:
+        if not partitioner.params_on_devices:
+            return None
+        return NamedSharding(partitioner.mesh, infos[name].axes or PartitionSpec())
+
+    requests = {
+        name: (leaf, sharding_of(name))
+        for name, leaf in present.items()
+        if isinstance(leaf, StoredArray)
+    }
+    values = dict(present if lazy_parameters else source.read(requests))
+    for name in needed:
+        if name in values:
+            continue
+        leaf = present[name] if name in present else fallback[name]
+        sharding = sharding_of(name)
+        if not isinstance(leaf, jax.Array):
+            leaf = np.asarray(leaf)
+        values[name] = leaf if sharding is None else place(leaf, sharding)
+    dtype = to_dtype(restore_dtype)
+    for name, value in values.items():
+        if dtype is not None and is_target(name) and value.dtype != dtype:
+            values[name] = value.astype(dtype)
+    return unflatten({name: values.get(name, leaf) for name, leaf in wanted.items()})
+
+
+def _has_value(leaf: Any) -> bool:
+    return leaf is not None and leaf is not traverse_util.empty_node
+
+
+def _check_names(
+    path: Any,
+    needed: Mapping[str, Any],
+    present: Mapping[str, Any],
+    fallback: Mapping[str, Any],
+    stored: Mapping[str, Any],
+) -> None:
+    missing = sorted(set(needed) - set(present) - set(fallback))
+    if not missing:
+        return
+    unused = sorted(n for n in stored if n not in needed and _has_value(stored[n]))
+    shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+    offered = ", ".join(unused[:5]) + (", ..." if len(unused) > 5 else "")
+    raise UserError(
+        f"Checkpoint {path} lacks {len(missing)} of the {len(needed)} arrays that the "
+        f"model and optimizer need: {shown}. It has besides: {offered or 'nothing'}. "
+        "Check that the model file matches the checkpoint, map old names to new ones "
+        "with RestoreCheckpointConfig.assignment_map, or initialise the missing ones "
+        "with fallback_to_scratch = True."
+    )
+
+
+def _check_shapes(
+    path: Any, needed: Mapping[str, Any], present: Mapping[str, Any]
+) -> None:
+    for name, leaf in present.items():
+        expected, got = tuple(np.shape(needed[name])), tuple(np.shape(leaf))
+        if expected != got:
+            raise UserError(
+                f"Shape of `{name}` in checkpoint {path} {got} does not match expected "
+                f"{expected}. Use the model size and vocabulary that the checkpoint "
+                "was trained with."
+            )

@@ -1,0 +1,297 @@
+"""Train states from scratch or from checkpoints, and the manager that saves them."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import flax
+import jax
+from absl import logging
+from etils import epath
+
+from t5x import checkpoints
+from t5x import train_state as train_state_lib
+from t5x.checkpoint.folders import get_checkpoint_dir, tf_checkpoint_paths
+from t5x.checkpoint.legacy_manager import LegacyCheckpointManager
+from t5x.checkpoint.model_info import log_model_info
+from t5x.checkpoint.orbax_setup import create_orbax_checkpoint_manager, restore
+from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
+from t5x.errors import UserError
+from t5x.partition.pjit_partitioner import BasePartitioner
+
+__all__ = [
+    "InitFnCallable",
+    "TrainStateInitializer",
+    "create_checkpoint_manager_and_restore",
+    "create_orbax_checkpoint_manager",
+    "get_fallback_state",
+    "get_first_valid_restore_config_and_paths",
+    "log_model_info",
+    "restore",
+]
+
+PyTree = Any
+
+
+class InitFnCallable(Protocol):
+    """Makes initial variables; a bound method of a model."""
+
+    def __call__(
+        self,
+        rng: jax.Array,
+        input_shapes: Mapping[str, Sequence[int]],
+        input_types: Mapping[str, Any] | None,
+    ) -> Mapping[str, Any]:
+        """Returns {'params': ..., 'params_axes': ..., ...}.
+
+        Args:
+          rng: key.
+          input_shapes: feature -> global batch shape.
+          input_types: feature -> dtype; float32 if None.
+        """
+
+
+def get_first_valid_restore_config_and_paths(
+    restore_cfgs: Sequence[RestoreCheckpointConfig],
+) -> tuple[RestoreCheckpointConfig | None, Sequence[str]]:
+    """First config with a checkpoint behind it, and the checkpoints' paths.
+
+    A config of mode 'specific' is taken as it stands. Modes 'latest' and 'all' look
+    into their folders (of T5X or TensorFlow checkpoints), the first with any wins.
+
+    Returns:
+      (config, paths ascending by step), or (None, []).
+
+    Raises:
+      UserError: a folder that does not exist.
+    """
+    for cfg in restore_cfgs:
+        paths = [cfg.path] if isinstance(cfg.path, (str, os.PathLike)) else cfg.path
+        if cfg.mode == "specific":
+            return cfg, [os.fspath(path) for path in paths]
+        for folder in paths:
+            if not epath.Path(folder).is_dir():
+                raise UserError(
+                    "Checkpoint path(s) must be valid directories when using restore "
+                    f"mode 'all' or 'latest': {folder} is none. For one checkpoint "
+                    "use RestoreCheckpointConfig.mode = 'specific'."
+                )
+            found = tf_checkpoint_paths(folder) or [
+                get_checkpoint_dir(folder, step)
+                for step in checkpoints.all_steps(folder)
+            ]
+            if found:
+                return cfg, found[-1:] if cfg.mode == "latest" else found
+            logging.info("No checkpoints found in %s.", folder)
+    return None, []
+
+
+def get_fallback_state(
+    restore_cfg: RestoreCheckpointConfig | None,
+    init_fn: Callable[[jax.Array], Mapping[str, Any]],
+    init_rng: jax.Array | None,
+) -> Mapping[str, Any] | None:
+    """Initial state dict if the config asks for `fallback_to_scratch`, else None.
+
+    Raises:
+      UserError: no transformation, or no rng, to go with `fallback_to_scratch`.
+    """
+    if restore_cfg is None or not restore_cfg.fallback_to_scratch:
+        return None
+    if not restore_cfg.state_transformation_fns:
+        raise UserError(
+            "`state_transformation_fns` must be provided with `fallback_to_scratch`: "
+            "set RestoreCheckpointConfig.assignment_map, for example [('target/"
+            "decoder/logits_dense/kernel', None)]."
+        )
+    if init_rng is None:
+        raise UserError(
+            "An `init_rng` must be provided with `fallback_to_scratch`: set the random "
+            "seed (train.random_seed, evaluate.fallback_init_rng or "
+            "infer.fallback_init_rng)."
+        )
+    return init_fn(init_rng)
+
+
+class TrainStateInitializer:
+    """Makes partitioned train states without ever holding an unpartitioned one.
+
+    Attributes:
+      global_train_state_shape: train state with a ShapeDtypeStruct per array.
+      train_state_axes: train state with a PartitionSpec (or None) per array.
+    """
+
+    def __init__(
+        self,
+        optimizer_def: Any,
+        init_fn: InitFnCallable,
+        input_shapes: Mapping[str, Sequence[int]],
+        partitioner: BasePartitioner,
+        input_types: Mapping[str, Any] | None = None,
+    ):
+        """Derives shapes and partitioning; initialises nothing yet.
+
+        Args:
+          optimizer_def: optimizer, or None for an InferenceState.
+          init_fn: bound method of the model, such as get_initial_variables.
+          input_shapes: feature -> global batch shape.
+          partitioner: decides where arrays go.
+          input_types: feature -> dtype; float32 by default.
+        """
+
+        def initialize_train_state(rng: jax.Array) -> Any:
+            variables = flax.core.freeze(
+                init_fn(rng=rng, input_shapes=input_shapes, input_types=input_types)
+            )
+            if optimizer_def:
+                return train_state_lib.FlaxOptimTrainState.create(
+                    optimizer_def, variables
+                )
+            return train_state_lib.InferenceState.create(variables)
+
+        self._partitioner = partitioner
+        self._initialize_train_state = initialize_train_state
+        self.global_train_state_shape = jax.eval_shape(
+            initialize_train_state, rng=jax.random.PRNGKey(0)
+        )
+        self.train_state_axes = partitioner.get_mesh_axes(self.global_train_state_shape)
+        model = getattr(init_fn, "__self__", None)
+        module = getattr(model, "module", None)
+        if getattr(module, "scan_layers", False) and hasattr(
+            module, "spmd_annotations"
+        ):
+            # XLA needs the specs of scanned parameters inside the scan.
+            model.module = module.clone(  # type: ignore[union-attr]
+                parent=None, spmd_annotations=self.train_state_axes.params
+            )
+
+    def from_scratch(self, init_rng: jax.Array) -> Any:
+        """Train state initialised in place on the mesh."""
+        logging.info("Initializing parameters from scratch.")
+        return self._partitioner.partition(
+            self._initialize_train_state,
+            in_axis_resources=None,
+            out_axis_resources=self.train_state_axes,
+        )(init_rng)
+
+    def _state_dict_from_scratch(self, init_rng: jax.Array) -> Mapping[str, Any]:
+        return self.from_scratch(init_rng).state_dict()
+
+    def from_checkpoints(
+        self,
+        restore_cfgs: Sequence[RestoreCheckpointConfig],
+        ds_iter: Any = None,
+        init_rng: jax.Array | None = None,
+    ) -> Iterator[tuple[Any, str]]:
+        """Yields (train state, path) for every checkpoint of the first valid config.
+
+        Args:
+          restore_cfgs: in order of preference.
+          ds_iter: data iterator to restore where the config says restore_dataset.
+          init_rng: for `fallback_to_scratch`.
+        """
+        cfg, paths = get_first_valid_restore_config_and_paths(restore_cfgs)
+        for path in paths:
+            assert cfg is not None
+            manager = LegacyCheckpointManager(
+                save_cfg=None,
+                restore_cfg=cfg,
+                train_state_shape=self.global_train_state_shape,
+                partitioner=self._partitioner,
+                ds_iter=ds_iter,
+            )
+            fallback = get_fallback_state(cfg, self._state_dict_from_scratch, init_rng)
+            yield manager.restore([path], cfg, fallback), path
+
+    def from_checkpoint(
+        self,
+        ckpt_cfgs: Sequence[RestoreCheckpointConfig],
+        *,
+        ds_iter: Any = None,
+        init_rng: jax.Array | None = None,
+    ) -> Any:
+        """Restores one checkpoint; None if there is none.
+
+        Raises:
+          UserError: the configs name several.
+        """
+        found = list(self.from_checkpoints(ckpt_cfgs, ds_iter, init_rng))
+        if len(found) > 1:
+            raise UserError(
+                f"Expected at most 1 checkpoint but got {len(found)} for config(s): "
+                f"{[path for _, path in found]}. Use mode 'latest' or 'specific'."
+            )
+        return found[0][0] if found else None
+
+    def from_checkpoint_or_scratch(
+        self,
+        ckpt_cfgs: Sequence[RestoreCheckpointConfig],
+        *,
+        init_rng: jax.Array,
+        ds_iter: Any = None,
+    ) -> Any:
+        """Restores one checkpoint, or initialises if there is none."""
+        state = self.from_checkpoint(ckpt_cfgs, ds_iter=ds_iter, init_rng=init_rng)
+        return self.from_scratch(init_rng) if state is None else state
+
+
+def create_checkpoint_manager_and_restore(
+    train_state_initializer: TrainStateInitializer,
+    partitioner: BasePartitioner,
+    restore_checkpoint_cfg: RestoreCheckpointConfig | None,
+    restore_path: str | None,
+    fallback_init_rng: jax.Array | None,
+    save_checkpoint_cfg: SaveCheckpointConfig | None = None,
+    model_dir: str | None = None,
+    ds_iter: Any = None,
+    use_orbax: bool = False,
+) -> tuple[Any, Any]:
+    """Makes the manager for saving and restores the state to start from.
+
+    Args:
+      train_state_initializer: gives shapes, and initial values for fallbacks.
+      partitioner: decides where arrays go.
+      restore_checkpoint_cfg: how to restore; None restores nothing.
+      restore_path: the checkpoint; None restores nothing.
+      fallback_init_rng: for `fallback_to_scratch`.
+      save_checkpoint_cfg: how to save; None for a manager that only restores.
+      model_dir: folder to save in; by default the restored path.
+      ds_iter: data iterator; saved and restored as the configs say.
+      use_orbax: which manager.
+
+    Returns:
+      (train state or None, manager).
+    """
+    if model_dir is None and restore_checkpoint_cfg is not None:
+        path = restore_checkpoint_cfg.path
+        model_dir = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path[0]
+    shape = train_state_initializer.global_train_state_shape
+    paths = [restore_path] if restore_path else []
+    fallback = None
+    if paths:
+        fallback = get_fallback_state(
+            restore_checkpoint_cfg,
+            lambda rng: train_state_initializer.from_scratch(rng).state_dict(),
+            fallback_init_rng,
+        )
+    if use_orbax:
+        manager = create_orbax_checkpoint_manager(
+            save_cfg=save_checkpoint_cfg,
+            restore_cfg=restore_checkpoint_cfg,
+            train_state=shape,
+            partitioner=partitioner,
+            ds_iter=ds_iter,
+            model_dir=model_dir,
+        )
+        state = restore(manager, paths, restore_checkpoint_cfg, fallback)
+    else:
+        manager = LegacyCheckpointManager(
+            save_cfg=save_checkpoint_cfg,
+            restore_cfg=restore_checkpoint_cfg,
+            train_state_shape=shape,
+            partitioner=partitioner,
+            ds_iter=ds_iter,
+            model_dir=model_dir,
+        )
+        state = manager.restore(paths, restore_checkpoint_cfg, fallback)
+    return (state if paths else None), manager

@@ -1,0 +1,1 @@
+"""Datasets, vocabularies and iterators over batches."""

@@ -1,0 +1,240 @@
+"""Datasets from SeqIO. TensorFlow and seqio are imported when one is asked for."""
+
+import dataclasses
+import difflib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from absl import logging
+from jax.experimental import multihost_utils
+
+from t5x import distributed
+from t5x.errors import UserError
+from t5x.feed.data_config import DatasetConfig
+from t5x.feed.vocabularies import import_module
+
+
+class GetDatasetCallable(Protocol):
+    """`get_dataset_fn`: batches for one shard of one dataset.
+
+    Returns a `tf.data.Dataset`, a `clu.data.dataset_iterator.DatasetIterator`, or any
+    iterator of dicts of arrays with `element_spec` (and, to be resumable, `save(path)`
+    and `restore(path)`). A batch holds `cfg.batch_size / num_shards` rows.
+    """
+
+    def __call__(
+        self,
+        cfg: DatasetConfig,
+        shard_id: int,
+        num_shards: int,
+        feature_converter_cls: Callable[..., Any],
+        num_epochs: int | None = None,
+        continue_from_last_checkpoint: bool = True,
+    ) -> Any: ...
+
+
+class GetEvalDatasetCallable(Protocol):
+    """`train_eval_get_dataset_fn`: name of each task -> iterable of batches."""
+
+    def __call__(
+        self,
+        cfg: DatasetConfig,
+        shard_id: int,
+        num_shards: int,
+        eval_steps: int,
+        feature_converter_cls: Callable[..., Any],
+    ) -> Mapping[str, Any]: ...
+
+
+def task_or_mixture(cfg: DatasetConfig) -> Any:
+    """The SeqIO Task or Mixture of a configuration.
+
+    Raises:
+        UserError: no task or mixture has that name; the message gives the nearest one.
+    """
+    if cfg.module:
+        import_module(cfg.module)
+    import seqio
+
+    given = cfg.mixture_or_task_name
+    if not isinstance(given, str):
+        return given
+    known = sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
+    if given in known:
+        return seqio.get_mixture_or_task(given)
+    near = difflib.get_close_matches(given, known, n=3)
+    if near:
+        advice = f"Did you mean {' or '.join(map(repr, near))}?"
+    elif known:
+        advice = f"{len(known)} are registered, e.g. {known[0]!r}."
+    else:
+        advice = "None is registered: write `import my_tasks` in a gin file."
+    raise UserError(f"No SeqIO task or mixture is named {given!r}. {advice}")
+
+
+def per_shard_batch_size(cfg: DatasetConfig, num_shards: int) -> int:
+    """Rows of a batch that one shard reads.
+
+    Raises:
+        UserError: the batch does not divide by the number of shards.
+    """
+    if cfg.batch_size % num_shards:
+        raise UserError(
+            f"Batch size ({cfg.batch_size}) must be divisible by number of shards "
+            f"({num_shards}) that read {cfg.name!r}; choose a multiple of {num_shards} "
+            "for DatasetConfig.batch_size."
+        )
+    return cfg.batch_size // num_shards
+
+
+def fresh_seed() -> int:
+    """A seed from the wall clock of the first process, the same on all of them."""
+    seed = np.int32(int(time.time()))
+    if jax.process_count() > 1:
+        seed = multihost_utils.broadcast_one_to_all(seed)
+    return int(seed)
+
+
+def get_dataset(
+    cfg: DatasetConfig,
+    shard_id: int,
+    num_shards: int,
+    feature_converter_cls: Callable[..., Any],
+    num_epochs: int | None = None,
+    continue_from_last_checkpoint: bool = False,
+) -> Any:
+    """Batched `tf.data.Dataset` of one shard of a SeqIO Task or Mixture.
+
+    Raises:
+        UserError: unknown name, missing split, or a batch that does not divide.
+    """
+    import seqio
+
+    if continue_from_last_checkpoint:
+        raise ValueError(
+            "get_dataset cannot continue from the last checkpoint by itself; the train "
+            "loop restores the iterator (SaveCheckpointConfig.save_dataset)."
+        )
+    per_shard_batch_size(cfg, num_shards)
+    return get_dataset_inner(
+        cfg,
+        seqio.ShardInfo(index=shard_id, num_shards=num_shards),
+        feature_converter_cls,
+        fresh_seed() if cfg.seed is None else cfg.seed,
+        num_epochs,
+    )
+
+
+def get_dataset_inner(
+    cfg: DatasetConfig,
+    shard_info: Any,
+    feature_converter_cls: Callable[..., Any],
+    seed: int | None = None,
+    num_epochs: int | None = None,
+) -> Any:
+    """As `get_dataset`, with the shard and the seed given."""
+    import seqio
+
+    source = task_or_mixture(cfg)
+    if seed is not None and jax.process_count() > 1:
+        distributed.multihost_assert_equal(
+            np.array(seed),
+            f"DatasetConfig.seed of {cfg.name!r} differs between processes.",
+        )
+    splits = getattr(source, "splits", None)
+    if splits and cfg.split not in splits:
+        raise UserError(
+            f"{cfg.name!r} has no split {cfg.split!r}; it has {sorted(splits)}."
+        )
+    return seqio.get_dataset(
+        mixture_or_task_name=source,
+        task_feature_lengths=cfg.task_feature_lengths,
+        dataset_split=cfg.split,
+        shuffle=cfg.shuffle,
+        num_epochs=num_epochs,
+        feature_converter=feature_converter_cls(
+            pack=cfg.pack, use_custom_packing_ops=cfg.use_custom_packing_ops
+        ),
+        shard_info=shard_info,
+        use_cached=cfg.use_cached,
+        seed=seed,
+        trim_output_features=cfg.trim_output_features,
+        batch_size=cfg.batch_size // shard_info.num_shards,
+    )
+
+
+def get_training_eval_datasets(
+    cfg: DatasetConfig,
+    shard_id: int,
+    num_shards: int,
+    eval_steps: int,
+    feature_converter_cls: Callable[..., Any],
+    deterministic: bool = False,
+    model_dir: str | None = None,
+    start_step: int = 0,
+) -> Mapping[str, Any]:
+    """Datasets for evaluation with teacher forcing, one for each task.
+
+    Every task that has the split gets `eval_steps` batches (its examples repeat where
+    they are fewer); a mixture also gets one of its own. The rows are dealt out to the
+    shards after converting, so shards of uneven size are no problem. SeqIO evaluation
+    order depends on `cfg.seed` alone, so `deterministic`, `model_dir` and `start_step`
+    of the T5X signature change nothing.
+
+    Returns:
+        name of the task -> `tf.data.Dataset` of batches.
+    """
+    import seqio
+
+    del deterministic, model_dir, start_step
+    rows = per_shard_batch_size(cfg, num_shards)
+    source = task_or_mixture(cfg)
+    tasks = {}
+    for task in seqio.get_subtasks(source):
+        if cfg.split in task.splits:
+            tasks[task.name] = task
+        else:
+            logging.info(
+                "Task %s has no split %s: not evaluated.", task.name, cfg.split
+            )
+    if isinstance(source, seqio.Mixture) and tasks:
+        tasks[source.name] = source
+
+    datasets = {}
+    for name, task in tasks.items():
+        batches = get_dataset(
+            dataclasses.replace(cfg, mixture_or_task_name=task, batch_size=1),
+            shard_id=0,
+            num_shards=1,
+            feature_converter_cls=feature_converter_cls,
+            # Finite, so that a task whose examples are all filtered out cannot hang.
+            num_epochs=eval_steps * cfg.batch_size,
+        )
+        batches = batches.unbatch().repeat().shard(num_shards, shard_id)
+        batches = batches.batch(rows, drop_remainder=True).take(eval_steps)
+        datasets[name] = batches.cache() if cfg.use_memory_cache else batches
+    return datasets
+
+
+def get_zeros_batch_like_spec(
+    batch_spec: Mapping[str, jax.ShapeDtypeStruct],
+) -> Mapping[str, jax.Array]:
+    """A batch of zeros of the given shapes and types."""
+    return {k: jax.numpy.zeros(s.shape, s.dtype) for k, s in batch_spec.items()}
+
+
+def get_zeros_batch_like_dataset(
+    dataset: Any, batch_size: int | None = None
+) -> Mapping[str, jax.Array]:
+    """A batch of zeros as the dataset yields, with `batch_size` rows if given."""
+    spec = {}
+    for name, feature in dataset.element_spec.items():
+        dtype = getattr(feature.dtype, "as_numpy_dtype", feature.dtype)
+        shape = tuple(feature.shape)
+        if batch_size is not None:
+            shape = (batch_size, *shape[1:])
+        spec[name] = jax.ShapeDtypeStruct(shape, dtype)
+    return get_zeros_batch_like_spec(spec)

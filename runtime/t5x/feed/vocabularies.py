@@ -1,0 +1,94 @@
+"""Vocabularies of tasks and models, and small helpers on module names."""
+
+import importlib
+import sys
+from typing import Any
+
+from absl import logging
+
+from t5x.errors import UserError
+from t5x.feed.data_config import DatasetConfig
+
+
+def import_module(module: str) -> None:
+    """Imports a module named in a configuration.
+
+    Raises:
+        UserError: the module does not exist, or it defines gin configurables after the
+            gin configuration was locked.
+    """
+    logging.info("Importing %s.", module)
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise UserError(
+            f"DatasetConfig.module = {module!r}: no module named {error.name!r}; correct "
+            "the name or put its folder on PYTHONPATH."
+        ) from error
+    except RuntimeError as error:
+        if "config was locked" not in str(error):
+            raise
+        raise UserError(
+            f"DatasetConfig.module = {module!r} defines gin configurables, and the gin "
+            f"configuration is already locked; write `import {module}` in a gin file."
+        ) from error
+
+
+def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
+    """Returns the (input, output) vocabularies of the configured Task or Mixture.
+
+    Raises:
+        ValueError: neither `inputs` and `targets` nor one common vocabulary exist.
+    """
+    import seqio
+
+    from t5x.feed import datasets
+
+    features = datasets.task_or_mixture(cfg).output_features
+    if "inputs" in features and "targets" in features:
+        return features["inputs"].vocabulary, features["targets"].vocabulary
+    found = [feature.vocabulary for feature in features.values()]
+    real = [v for v in found if not isinstance(v, seqio.PassThroughVocabulary)]
+    candidates = real or found
+    if not candidates:
+        raise ValueError(
+            f"Task or mixture {cfg.name!r} has no feature with a vocabulary."
+        )
+    first = candidates[0]
+    if any(other != first for other in candidates[1:]):
+        raise ValueError(
+            f"Task or mixture {cfg.name!r} lacks 'inputs' or 'targets', and its features "
+            f"{sorted(features)} have different vocabularies; name them 'inputs' and "
+            "'targets'."
+        )
+    return first, first
+
+
+def verify_matching_vocabs(cfg: DatasetConfig, model: Any) -> None:
+    """Checks that the model's vocabularies are those of the task.
+
+    Where seqio was never imported no task can be registered, so there is nothing to
+    compare with (training from an iterator of one's own).
+
+    Raises:
+        ValueError: they differ.
+    """
+    if cfg.module:
+        import_module(cfg.module)
+    if isinstance(cfg.mixture_or_task_name, str) and "seqio" not in sys.modules:
+        return
+    inputs, outputs = get_vocabulary(cfg)
+    if inputs != model.input_vocabulary or outputs != model.output_vocabulary:
+        raise UserError(
+            f"The vocabularies of the model and of {cfg.name!r} do not match:\n"
+            f"  inputs:  task {inputs}, model {model.input_vocabulary}\n"
+            f"  targets: task {outputs}, model {model.output_vocabulary}\n"
+            "Give the model (usually the macro VOCABULARY) the vocabulary of the task."
+        )
+
+
+def round_vocab_size_to_multiple(vocabulary: Any, divisor: int = 128) -> int:
+    """Size of the vocabulary rounded up to a multiple of `divisor`."""
+    return -(-vocabulary.vocab_size // divisor) * divisor

@@ -1,0 +1,1 @@
+"""Inference over datasets, its output, and evaluation by it."""

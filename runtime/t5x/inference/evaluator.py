@@ -1,0 +1,201 @@
+"""Evaluation by decoding or scoring: a SeqIO evaluator around a model."""
+
+import functools
+import importlib.util
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import jax
+from etils import epath
+
+from t5x.feed.data_config import DatasetConfig
+from t5x.feed.vocabularies import verify_matching_vocabs
+from t5x.inference.runner import get_infer_fn
+from t5x.logs.metrics_writer import to_host, write_values
+
+
+class EvaluatorConstructor(Protocol):
+    """`inference_evaluator_cls`: called by keyword, e.g. `seqio.Evaluator`.
+
+    `log_dir` is given where results are written; otherwise `logger_cls=()` is.
+    """
+
+    def __call__(
+        self,
+        mixture_or_task_name: str,
+        feature_converter: Any,
+        eval_split: str,
+        use_cached: bool,
+        seed: int | None,
+        sequence_length: Mapping[str, int] | None,
+        log_dir: str | None,
+        use_memory_cache: bool,
+    ) -> Any: ...
+
+
+class InferenceEvaluator:
+    """Evaluates a train state on a SeqIO Task or Mixture."""
+
+    def __init__(
+        self,
+        infer_eval_dataset_cfg: DatasetConfig,
+        inference_evaluator_cls: EvaluatorConstructor | None,
+        model: Any,
+        partitioner: Any,
+        log_dir: str | None = None,
+        verify_matching_vocabs_fn: Callable[..., None] | None = verify_matching_vocabs,
+    ):
+        """Loads the evaluation data.
+
+        Args:
+            infer_eval_dataset_cfg: what to evaluate on.
+            inference_evaluator_cls: evaluator; None means `seqio.Evaluator`.
+            model: the model.
+            partitioner: its partitioner.
+            log_dir: results go to `<log_dir>/inference_eval`; None writes none.
+            verify_matching_vocabs_fn: raises where task and model do not fit.
+        """
+        if verify_matching_vocabs_fn is not None and hasattr(model, "input_vocabulary"):
+            verify_matching_vocabs_fn(infer_eval_dataset_cfg, model)
+        if inference_evaluator_cls is None:
+            import seqio
+
+            inference_evaluator_cls = seqio.Evaluator
+        logs: dict[str, Any] = {"logger_cls": ()}
+        if log_dir:
+            folder = os.path.join(log_dir, "inference_eval")
+            # Not every logger creates it (JSONLogger does not).
+            epath.Path(folder).mkdir(parents=True, exist_ok=True)
+            logs = {"log_dir": folder}
+        cfg = infer_eval_dataset_cfg
+        self._cfg = cfg
+        self._model = model
+        self._partitioner = partitioner
+        self._evaluator = inference_evaluator_cls(
+            mixture_or_task_name=cfg.mixture_or_task_name,
+            feature_converter=model.FEATURE_CONVERTER_CLS(pack=False),
+            eval_split=cfg.split,
+            use_cached=cfg.use_cached,
+            seed=cfg.seed,
+            sequence_length=cfg.task_feature_lengths,
+            use_memory_cache=cfg.use_memory_cache,
+            **logs,
+        )
+        _replace_tensorboard_loggers(self._evaluator)
+        # Built at the first evaluation, for the axes of its train state.
+        self._infer_fns: dict[str, Any] | None = None
+
+    @property
+    def model_feature_shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Shapes of one example's model features."""
+        return self._evaluator.model_feature_shapes
+
+    @property
+    def eval_tasks(self) -> Sequence[Any]:
+        """Tasks that have the split and metrics."""
+        return self._evaluator.eval_tasks
+
+    def close(self) -> None:
+        """Waits for metrics that are still being computed."""
+        self._evaluator.close()
+
+    def evaluate(self, train_state: Any, train_state_axes: Any) -> Any:
+        """Predicts and scores; metrics are computed in the background.
+
+        Predictions use the key PRNGKey(0) every time.
+
+        Returns:
+            future of task name -> metric name -> value (None but on the first process).
+        """
+        if self._infer_fns is None:
+            self._infer_fns = {
+                name: get_infer_fn(
+                    infer_step=step,
+                    batch_size=self._cfg.batch_size,
+                    train_state_axes=train_state_axes,
+                    partitioner=self._partitioner,
+                )
+                for name, step in (
+                    ("predict_fn", self._model.predict_batch),
+                    ("predict_with_aux_fn", self._model.predict_batch_with_aux),
+                    ("score_fn", self._model.score_batch),
+                )
+            }
+        kwargs = {}
+        for name, infer_fn in self._infer_fns.items():
+            rng = {} if name == "score_fn" else {"rng": jax.random.PRNGKey(0)}
+            kwargs[name] = functools.partial(infer_fn, train_state=train_state, **rng)
+        metrics, _ = self._evaluator.evaluate(
+            compute_metrics=jax.process_index() == 0,
+            step=int(to_host(train_state.step)),
+            **kwargs,
+        )
+        return metrics
+
+
+def _replace_tensorboard_loggers(evaluator: Any) -> None:
+    """Lets `seqio.TensorBoardLogger` work where TensorBoard is not installed.
+
+    TensorFlow writes summaries only with the help of the TensorBoard package.
+    """
+    loggers = getattr(evaluator, "_loggers", None)
+    if not loggers or importlib.util.find_spec("tensorboard") is not None:
+        return
+    import seqio
+
+    evaluator._loggers = tuple(
+        TensorBoardLogger(logger.output_dir)
+        if type(logger) is seqio.TensorBoardLogger
+        else logger
+        for logger in loggers
+    )
+
+
+class TensorBoardLogger:
+    """Writes metrics under the tags `eval/<metric>`, as seqio's logger of that name.
+
+    Has the interface of `seqio.Logger`, and needs neither TensorFlow nor TensorBoard.
+    """
+
+    def __init__(self, output_dir: str):
+        self.output_dir = output_dir
+        self._writers: dict[str, Any] = {}
+
+    def __call__(
+        self,
+        task_name: str,
+        step: int | None,
+        metrics: Mapping[str, Any],
+        dataset: Any = None,
+        inferences: Any = None,
+        targets: Any = None,
+    ) -> None:
+        """Writes the metrics of one task."""
+        # tensorboardX imports PyTorch where that is installed: two seconds.
+        from t5x.logs.tensorboard_writer import TensorBoardWriter
+
+        del dataset, inferences, targets
+        if task_name not in self._writers:
+            folder = os.path.join(self.output_dir, task_name)
+            self._writers[task_name] = TensorBoardWriter(folder)
+        writer = self._writers[task_name]
+        tagged = {f"eval/{name}": _plain(value) for name, value in metrics.items()}
+        write_values(writer, -1 if step is None else step, tagged)
+        writer.flush()
+
+
+def _plain(value: Any) -> Any:
+    """seqio's own text, image, audio and histogram types -> those of clu."""
+    import clu.values
+
+    if hasattr(value, "textdata"):
+        text = value.textdata
+        return clu.values.Text(text.decode() if isinstance(text, bytes) else text)
+    if hasattr(value, "image"):
+        return clu.values.Image(value.image[: value.max_outputs])
+    if hasattr(value, "audiodata"):
+        return clu.values.Audio(value.audiodata, value.sample_rate)
+    if hasattr(value, "values"):
+        return clu.values.Histogram(value.values, value.bins)
+    return value

@@ -1,0 +1,193 @@
+"""Inference over a dataset: batches, padding of the tail, results in order."""
+
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+from absl import logging
+from jaxtyping import PRNGKeyArray
+
+from t5x.distributed import multihost_assert_equal
+from t5x.feed.iterators import is_tf_dataset, shard_batch
+
+Example = Mapping[str, Any]
+
+
+class InferFnCallable(Protocol):
+    """Runs inference on an enumerated dataset of single examples."""
+
+    def __call__(
+        self, ds: Any, train_state: Any, rng: PRNGKeyArray | None = None
+    ) -> Any: ...
+
+
+def get_infer_fn(
+    infer_step: Callable[..., Any],
+    batch_size: int,
+    train_state_axes: Any,
+    partitioner: Any,
+    keep_aux_as_numpy: bool = False,
+) -> InferFnCallable:
+    """Returns the function that SeqIO evaluators call to predict or score.
+
+    Args:
+        infer_step: (params, batch[, rng][, flax_mutables]) -> a tree of arrays
+            [batch, ...], or (array, mapping of auxiliary arrays). A key is passed only
+            if it has a parameter named `rng`.
+        batch_size: examples in a global batch.
+        train_state_axes: partition specs of the train state.
+        partitioner: partitioner of the step.
+        keep_aux_as_numpy: leave auxiliary values as arrays (saves memory).
+
+    Returns:
+        `infer_fn(ds, train_state, rng=None)`. `ds` yields (index, example) and has a
+        known length; the indices are 0 ... n-1 in any order. `rng` is split once per
+        batch. The result is a list of (index, prediction as Python lists) in index
+        order; with auxiliary values it is (that list, mapping of lists).
+    """
+    parameters = inspect.signature(infer_step).parameters
+    takes_rng = "rng" in parameters
+    takes_mutables = "flax_mutables" in parameters
+
+    def step_with_indices(
+        params: Any, batch: Any, rng: Any, indices: Any, mutables: Any
+    ) -> Any:
+        kwargs = {"flax_mutables": mutables} if takes_mutables else {}
+        args = (params, batch, rng) if takes_rng else (params, batch)
+        return indices, infer_step(*args, **kwargs)
+
+    data_spec = partitioner.data_partition_spec
+    partitioned_step = partitioner.partition(
+        step_with_indices,
+        in_axis_resources=(
+            train_state_axes.params,
+            data_spec,
+            None,
+            data_spec,
+            train_state_axes.flax_mutables,
+        ),
+        out_axis_resources=(None, None),
+    )
+    layout = partitioner.get_data_layout(batch_size)
+
+    def infer_fn(ds: Any, train_state: Any, rng: PRNGKeyArray | None = None) -> Any:
+        length = len(ds)
+        multihost_assert_equal(
+            np.array(length), "The dataset has different lengths on the processes."
+        )
+        if not length:
+            return []
+        results = []
+        for indices, batch in _padded_batches(ds, length, batch_size, layout):
+            step_rng = None
+            if rng is not None:
+                step_rng, rng = jax.random.split(rng)
+            placed = shard_batch({**batch, "": indices}, partitioner)
+            placed_indices = placed.pop("")  # type: ignore[attr-defined]
+            result = partitioned_step(
+                train_state.params,
+                placed,
+                step_rng,
+                placed_indices,
+                train_state.flax_mutables,
+            )
+            # Starts the copies now, to overlap them with the next batch.
+            results.append(jax.tree.map(_start_copy_to_host, result))
+        logging.info("Inference of %d examples is done.", length)
+        return _in_order(results, length, keep_aux_as_numpy)
+
+    return infer_fn
+
+
+def _start_copy_to_host(x: Any) -> Any:
+    local = x.addressable_data(0) if isinstance(x, jax.Array) else x
+    if isinstance(local, jax.Array):
+        local.copy_to_host_async()
+    return local
+
+
+def _padded_batches(
+    ds: Any, length: int, batch_size: int, layout: Any
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    """Batches of this process's shard, as many as on every other process.
+
+    The tail is filled with the first example at index -1.
+    """
+    rows = batch_size // layout.num_shards
+    first = _stack(itertools.islice(_examples(ds), 1))
+    for number, (indices, batch) in itertools.zip_longest(
+        range(math.ceil(length / batch_size)),
+        _host_batches(ds, rows, layout),
+        fillvalue=(np.zeros(0, np.int64), {k: v[:0] for k, v in first[1].items()}),
+    ):
+        del number
+        missing = rows - len(indices)
+        if missing:
+            indices = np.concatenate([indices, np.full(missing, -1, indices.dtype)])
+            batch = {
+                k: np.concatenate([v, np.repeat(first[1][k], missing, axis=0)])
+                for k, v in batch.items()
+            }
+        # 32-bit indices: JAX would truncate 64-bit ones with a warning.
+        yield indices.astype(np.int32), batch
+
+
+def _host_batches(
+    ds: Any, rows: int, layout: Any
+) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    if is_tf_dataset(ds):
+        shard = ds.shard(layout.num_shards, layout.shard_id).batch(rows)
+        for indices, batch in shard.as_numpy_iterator():
+            yield np.asarray(indices), dict(batch)
+        return
+    mine = itertools.islice(_examples(ds), layout.shard_id, None, layout.num_shards)
+    while chunk := list(itertools.islice(mine, rows)):
+        yield _stack(chunk)
+
+
+def _examples(ds: Any) -> Iterator[tuple[Any, Example]]:
+    return ds.as_numpy_iterator() if is_tf_dataset(ds) else iter(ds)
+
+
+def _stack(
+    examples: Iterable[tuple[Any, Example]],
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    indices, features = zip(*examples, strict=True)
+    return np.asarray(indices), {
+        k: np.stack([np.asarray(f[k]) for f in features]) for k in features[0]
+    }
+
+
+def _in_order(results: list[Any], length: int, keep_aux_as_numpy: bool) -> Any:
+    """Joins batch results, drops padding, and sorts by index."""
+    indices, inferences = jax.tree.map(
+        lambda *parts: np.concatenate([np.asarray(p) for p in parts]), *results
+    )
+    kept = np.flatnonzero(indices >= 0)
+    order = kept[np.argsort(indices[kept], kind="stable")]
+    if not np.array_equal(indices[order], np.arange(length)):
+        raise ValueError(
+            f"Inference over {length} examples returned {len(order)} results; their "
+            f"indices are not 0 ... {length - 1}. Is the dataset enumerated?"
+        )
+    inferences = jax.tree.map(lambda x: x[order], inferences)
+    aux = None
+    if (
+        isinstance(inferences, tuple)
+        and len(inferences) == 2
+        and isinstance(inferences[1], Mapping)
+    ):
+        inferences, aux = inferences
+    leaves, structure = jax.tree.flatten(inferences)
+    rows = zip(*(leaf.tolist() for leaf in leaves), strict=True)
+    predictions = [
+        (i, jax.tree.unflatten(structure, row)) for i, row in enumerate(rows)
+    ]
+    if aux is None:
+        return predictions
+    to_list = list if keep_aux_as_numpy else (lambda x: x.tolist())
+    return predictions, jax.tree.map(to_list, aux)

@@ -1,0 +1,1 @@
+"""Metrics, TensorBoard files and what a person sees of a run."""

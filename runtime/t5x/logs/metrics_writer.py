@@ -1,0 +1,190 @@
+"""Metrics of a run: summed on the devices, written to TensorBoard in the background."""
+
+import dataclasses
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent import futures
+from typing import Any
+
+import clu.values
+import jax
+import numpy as np
+from absl import logging
+
+from t5x import metrics as metrics_lib
+
+
+class NullWriter:
+    """A metric writer that drops everything: for processes other than the first."""
+
+    def _drop(self, *args: Any, **kwargs: Any) -> None:
+        del args, kwargs
+
+    write_scalars = write_texts = write_images = write_audios = _drop
+    write_histograms = write_summaries = write_videos = write_hparams = _drop
+    flush = close = _drop
+
+
+_METHODS = {
+    clu.values.Scalar: "write_scalars",
+    clu.values.Image: "write_images",
+    clu.values.Text: "write_texts",
+    clu.values.Histogram: "write_histograms",
+}
+
+
+def write_values(writer: Any, step: int, values: Mapping[str, Any]) -> None:
+    """Writes clu values with the writer's method for their type."""
+    groups: dict[str, dict[str, Any]] = defaultdict(dict)
+    buckets = {}
+    for name, value in values.items():
+        if isinstance(value, clu.values.Audio):
+            writer.write_audios(
+                step, {name: value.value}, sample_rate=value.sample_rate
+            )
+            continue
+        method = _METHODS.get(type(value), "write_scalars")
+        groups[method][name] = getattr(value, "value", value)
+        if isinstance(value, clu.values.Histogram):
+            buckets[name] = value.num_buckets
+    for method, group in groups.items():
+        extra = {"num_buckets": buckets} if method == "write_histograms" else {}
+        getattr(writer, method)(step, group, **extra)
+
+
+def to_host(tree: Any) -> Any:
+    """Fetches a tree of (replicated) arrays to numpy; waits for them."""
+
+    def fetch(x: Any) -> Any:
+        if isinstance(x, jax.Array) and not x.is_fully_addressable:
+            return np.asarray(x.addressable_data(0))
+        return x
+
+    return jax.device_get(jax.tree.map(fetch, tree))
+
+
+class MetricsManager:
+    """Writes the metrics of one dataset under `<summary_dir>/<name>`.
+
+    Only the first process writes. Waiting for the devices, computing and writing all
+    happen in one background thread, in order; call `close()` to wait for it.
+    """
+
+    def __init__(self, name: str, summary_dir: str | None = None):
+        self._name = name
+        self.summary_dir = os.path.join(summary_dir, name) if summary_dir else None
+        self._writer = (
+            self._create_writer(name, summary_dir)
+            if jax.process_index() == 0
+            else NullWriter()
+        )
+        self._writer_lock = threading.Lock()
+        self._pool = futures.ThreadPoolExecutor(1, thread_name_prefix="metrics")
+        self._pending: list[futures.Future] = []
+        self._started = time.time()
+        self._last_ready = 0.0
+
+    def _create_writer(self, name: str, summary_dir: str | None = None) -> Any:
+        """The writer of the first process; override to write elsewhere."""
+        if not summary_dir:
+            return NullWriter()
+        # tensorboardX imports PyTorch where that is installed: two seconds.
+        from t5x.logs.tensorboard_writer import TensorBoardWriter
+
+        return TensorBoardWriter(os.path.join(summary_dir, name))
+
+    @property
+    def summary_writer(self) -> Any:
+        """The metric writer."""
+        return self._writer
+
+    def write_scalar(self, key: str, val: Any, step: Any) -> None:
+        """Writes one scalar."""
+        self.write_scalars(step, {key: val})
+
+    def write_scalars(self, step: Any, scalars: Mapping[str, Any]) -> None:
+        """Writes scalars; they may be arrays."""
+        step, scalars = to_host((step, dict(scalars)))
+        with self._writer_lock:
+            self._writer.write_scalars(int(step), scalars)
+
+    def start_duration_timer(self, block_on: Any = ()) -> None:
+        """Starts the clock, once `block_on` is computed, for the next summary."""
+        jax.block_until_ready(block_on)
+        self._started = time.time()
+
+    def write_metrics_summary(
+        self, metrics: Mapping[str, Any] | None, step: Any, num_steps: int
+    ) -> futures.Future:
+        """Writes metrics summed over `num_steps` steps, in the background.
+
+        The duration for rates ends when the metrics are computed. It begins with the
+        last `start_duration_timer`, but not before the previous summary was computed:
+        steps are queued long before they run.
+
+        Returns:
+            future of name -> clu value.
+        """
+        started = self._started
+
+        def summarize() -> dict[str, Any]:
+            fetched = to_host(dict(metrics or {}))
+            ready = time.time()
+            duration = max(ready - max(started, self._last_ready), 1e-9)
+            self._last_ready = ready
+            timed = metrics_lib.set_time_metrics_duration(fetched, duration)
+            final = metrics_lib.set_step_metrics_num_steps(timed, num_steps)
+            summary = {k: _numpy_value(m.compute_value()) for k, m in final.items()}
+            host_step = int(to_host(step))
+            with self._writer_lock:
+                write_values(self._writer, host_step, summary)
+            _log(self._name, host_step, summary)
+            return summary
+
+        future = self._pool.submit(summarize)
+        self._pending = [f for f in self._pending if not _succeeded(f)] + [future]
+        return future
+
+    def flush(self) -> None:
+        """Waits until all summaries are written.
+
+        Raises:
+            Exception: whatever went wrong in writing one.
+        """
+        pending, self._pending = self._pending, []
+        for future in pending:
+            future.result()
+        with self._writer_lock:
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Flushes and ends the background thread."""
+        try:
+            self.flush()
+        finally:
+            self._pool.shutdown(wait=True)
+            with self._writer_lock:
+                self._writer.close()
+                self._writer = NullWriter()
+
+
+def _succeeded(future: futures.Future) -> bool:
+    return future.done() and future.exception() is None
+
+
+def _numpy_value(value: Any) -> Any:
+    if isinstance(value, clu.values.Scalar):
+        return dataclasses.replace(value, value=np.asarray(value.value))
+    return value
+
+
+def _log(name: str, step: int, summary: Mapping[str, Any]) -> None:
+    scalars = [
+        f"{key}={float(v.value.reshape(())):.6g}"
+        for key, v in sorted(summary.items())
+        if isinstance(v, clu.values.Scalar)
+    ]
+    logging.info("[%s] step %d: %s", name, step, ", ".join(scalars))

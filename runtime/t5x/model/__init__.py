@@ -1,0 +1,1 @@
+"""The model classes between a network and the programs."""

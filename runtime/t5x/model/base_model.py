@@ -1,0 +1,368 @@
+"""What trainer, evaluator and inference ask of a model, and the part all transformers share."""
+
+import abc
+import importlib
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from t5x import losses
+from t5x.errors import UserError
+from t5x.metrics import MetricsMap
+from t5x.model.model_metrics import compute_base_metrics
+from t5x.search.decode_state import DecodingState
+
+PyTree = Any
+Batch = Mapping[str, Array]
+LossNormalizingFactor = float | int | str | losses.SpecialLossNormalizingFactor | None
+
+
+class TokensIdsToLogitsCallable(Protocol):
+    """One decoding step, as a decode function sees it."""
+
+    def __call__(
+        self, decoding_state: DecodingState
+    ) -> tuple[Float[Array, "rows vocab"], Mapping[str, Any]]:
+        """Feeds `decoding_state.cur_token`; returns next-token logits and the new cache."""
+        ...
+
+
+class DecodeFnCallable(Protocol):
+    """A decode function such as `t5x.decoding.beam_search`.
+
+    It is called by keyword, with everything in the model's `decoder_params` besides.
+    """
+
+    def __call__(
+        self, *args: Any, **kwargs: Any
+    ) -> tuple[
+        Int[Array, "batch num_decodes length"], Float[Array, "batch num_decodes"]
+    ]:
+        """Decodes a batch.
+
+        The arguments have the names
+
+          - inputs [batch, length]: tokens to force; 0 is a free position.
+          - cache: arrays that lead with the batch; the function repeats each row
+            num_decodes times in place (`decoding.cache_map` knows the exceptions).
+          - tokens_to_logits: a `TokensIdsToLogitsCallable` of batch * num_decodes rows.
+          - eos_id: token that ends a sequence.
+          - num_decodes: sequences for each row.
+          - decode_rng: key for sampling; passed if the caller has one.
+          - cache_offset: axes before the batch in the cache (1 for scanned layers).
+
+        and those of `decoder_params`. All come by keyword. The signature leaves them
+        open so that functions fit which know only the options they need.
+
+        Returns:
+            Sequences and scores, in ascending order of score: the best one is last.
+        """
+        ...
+
+
+class LazyAttribute:
+    """Class attribute that is imported when it is first read.
+
+    Keeps `import t5x.models` free of seqio, and with it TensorFlow. An instance may
+    shadow it.
+    """
+
+    def __init__(self, path: str):
+        self._module, _, self._name = path.partition(":")
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return getattr(importlib.import_module(self._module), self._name)
+
+
+class ModelType(abc.ABCMeta):
+    """Class of models: leaves lazy attributes out of `dir`.
+
+    gin reads all that `dir` lists when a gin file first names a model, and would import
+    seqio and TensorFlow for runs that need neither.
+    """
+
+    def __dir__(cls) -> list[str]:
+        names = super().__dir__()
+        lazy = {k for c in cls.__mro__ for k, v in vars(c).items() if _is_lazy(v)}
+        return [name for name in names if name not in lazy]
+
+
+def _is_lazy(value: Any) -> bool:
+    return isinstance(value, LazyAttribute)
+
+
+class BaseModel(metaclass=ModelType):
+    """Interface of a model.
+
+    Methods may take further arguments, if these have defaults.
+
+    Attributes:
+        FEATURE_CONVERTER_CLS: seqio feature converter that makes the model's batches.
+        optimizer_def: optimizer of the training programs, or None.
+    """
+
+    FEATURE_CONVERTER_CLS: Any
+
+    def __init__(self, optimizer_def: Any):
+        self.optimizer_def = optimizer_def
+
+    @abc.abstractmethod
+    def loss_fn(
+        self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
+    ) -> tuple[Float[Array, ""], MetricsMap]:
+        """Loss of a batch, and metrics; deterministic if `dropout_rng` is None."""
+
+    def eval_fn(
+        self, params: PyTree, batch: Batch
+    ) -> tuple[Float[Array, ""], MetricsMap]:
+        """Loss and metrics without dropout."""
+        return self.loss_fn(params=params, batch=batch, dropout_rng=None)
+
+    def predict_batch(
+        self, params: PyTree, batch: Batch, rng: jax.Array | None = None
+    ) -> Array:
+        """The predictions of `predict_batch_with_aux`."""
+        return self.predict_batch_with_aux(params=params, batch=batch, rng=rng)[0]
+
+    @abc.abstractmethod
+    def predict_batch_with_aux(
+        self, params: PyTree, batch: Batch, rng: jax.Array | None = None
+    ) -> tuple[Array, Mapping[str, Array]]:
+        """Predictions, and a mapping of further results for each example."""
+
+    @abc.abstractmethod
+    def score_batch(
+        self, params: PyTree, batch: Batch, return_intermediates: bool = False
+    ) -> Any:
+        """Score of each example's target."""
+
+    @abc.abstractmethod
+    def get_initial_variables(
+        self,
+        rng: jax.Array,
+        input_shapes: Mapping[str, tuple[int, ...]],
+        input_types: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, PyTree]:
+        """Initial flax variables (`params`, `params_axes`, ...) for inputs of a shape."""
+
+
+class BaseTransformerModel(BaseModel):
+    """Cross-entropy training and scoring of a module that yields logits.
+
+    Subclasses implement `_compute_logits`, `predict_batch_with_aux` and
+    `get_initial_variables`.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        input_vocabulary: Any,
+        output_vocabulary: Any,
+        optimizer_def: Any,
+        decode_fn: DecodeFnCallable | None = None,
+        label_smoothing: float = 0.0,
+        z_loss: float = 0.0,
+        loss_normalizing_factor: LossNormalizingFactor = None,
+    ):
+        """Holds the parts together.
+
+        Args:
+            module: the network.
+            input_vocabulary: seqio vocabulary, or any object with its attributes.
+            output_vocabulary: likewise; its `eos_id` ends a sequence.
+            optimizer_def: see `t5x.optimizers`; None for inference.
+            decode_fn: turns single steps into sequences.
+            label_smoothing: see `losses.compute_weighted_cross_entropy`.
+            z_loss: likewise.
+            loss_normalizing_factor: see `losses.get_loss_normalizing_factor_and_weights`.
+        """
+        super().__init__(optimizer_def=optimizer_def)
+        self.module = module
+        self._input_vocabulary = input_vocabulary
+        self._output_vocabulary = output_vocabulary
+        self._decode_fn = decode_fn
+        self._label_smoothing = label_smoothing
+        self._z_loss = z_loss
+        self._loss_normalizing_factor = loss_normalizing_factor
+
+    @property
+    def input_vocabulary(self) -> Any:
+        return self._input_vocabulary
+
+    @property
+    def output_vocabulary(self) -> Any:
+        return self._output_vocabulary
+
+    @property
+    def decode_fn(self) -> DecodeFnCallable | None:
+        return self._decode_fn
+
+    def _required_decode_fn(self) -> DecodeFnCallable:
+        if self._decode_fn is None:
+            raise UserError(
+                f"{type(self).__name__}.decode_fn is None: prediction needs one, such as "
+                "decoding.beam_search"
+            )
+        return self._decode_fn
+
+    @abc.abstractmethod
+    def _compute_logits(
+        self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None = None
+    ) -> Float[Array, "batch length vocab"]:
+        """Logits of the target tokens (teacher forcing)."""
+
+    def loss_fn(
+        self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
+    ) -> tuple[Float[Array, ""], MetricsMap]:
+        """Summed cross entropy of a batch, and metrics; deterministic without an rng."""
+        logits = self._compute_logits(params, batch, dropout_rng)
+        factor, weights = losses.get_loss_normalizing_factor_and_weights(
+            self._loss_normalizing_factor, batch
+        )
+        loss, z_loss, _ = losses.compute_weighted_cross_entropy(
+            logits,
+            targets=batch["decoder_target_tokens"],
+            weights=weights,
+            label_smoothing=self._label_smoothing,
+            z_loss=self._z_loss,
+            loss_normalizing_factor=factor,
+        )
+        metrics = self._compute_metrics(
+            logits=logits,
+            targets=batch["decoder_target_tokens"],
+            mask=weights,
+            loss=loss,
+            z_loss=z_loss,
+            segment_ids=_segment_ids(batch),
+        )
+        return loss, metrics
+
+    def _compute_metrics(
+        self,
+        logits: Float[Array, "batch length vocab"],
+        targets: Int[Array, "batch length"],
+        mask: Float[Array, "batch length"] | None,
+        loss: Float[Array, ""],
+        z_loss: Float[Array, ""] | None = None,
+        segment_ids: Mapping[str, Array] | None = None,
+    ) -> MetricsMap:
+        return compute_base_metrics(
+            logits=logits,
+            targets=targets,
+            mask=mask,
+            loss=loss,
+            z_loss=z_loss,
+            segment_ids=segment_ids,
+        )
+
+    def score_batch(
+        self, params: PyTree, batch: Batch, return_intermediates: bool = False
+    ) -> Any:
+        """Log likelihood of each target sequence: weighted sum over its tokens.
+
+        The z-loss is left out, since it is there for the training only.
+
+        Args:
+            params: of the module.
+            batch: with `decoder_loss_weights`.
+            return_intermediates: whether to add what the module has sown.
+
+        Returns:
+            Scores [batch]; with `return_intermediates` also the collection
+            `intermediates`, whose `decoder` holds `target_tokens`, `loss_weights` and
+            `token_scores`, each as a tuple of one array [batch, length].
+        """
+        weights = batch["decoder_loss_weights"]
+        targets = batch["decoder_target_tokens"]
+        if not return_intermediates:
+            logits = self._compute_logits(params=params, batch=batch)
+            return _token_scores(logits, targets, weights).sum(-1)
+        logits, variables = self._compute_logits(  # type: ignore[call-arg]
+            params=params, batch=batch, mutable=["intermediates"]
+        )
+        token_scores = _token_scores(logits, targets, weights)
+        intermediates = dict(variables.get("intermediates", {}))
+        intermediates["decoder"] = {
+            **intermediates.get("decoder", {}),
+            "target_tokens": (targets,),
+            "loss_weights": (weights,),
+            "token_scores": (token_scores,),
+        }
+        return token_scores.sum(-1), intermediates
+
+    def _decoder_params(
+        self, decoder_params: Mapping[str, Any] | None, rng: jax.Array | None
+    ) -> dict[str, Any]:
+        """Copy of `decoder_params` with `decode_rng` and `eos_id`."""
+        filled = dict(decoder_params or {})
+        if rng is not None:
+            if filled.get("decode_rng") is not None:
+                raise ValueError(
+                    "an rng came twice, as `rng` and as decoder_params['decode_rng']: "
+                    "give one of them"
+                )
+            filled["decode_rng"] = rng
+        filled.setdefault(
+            "eos_id", getattr(self.output_vocabulary, "eos_id", None) or 1
+        )
+        return filled
+
+    @property
+    def _cache_offset(self) -> int:
+        """Axes of the cache before the batch."""
+        return 1 if getattr(self.module, "scan_layers", False) else 0
+
+
+def placeholders(
+    input_shapes: Mapping[str, tuple[int, ...]],
+    input_types: Mapping[str, Any] | None,
+    **default_types: Any,
+) -> dict[str, Any]:
+    """Arrays of ones to initialise with: one for each name, None if it has no shape."""
+    types = input_types or {}
+    return {
+        name: (
+            jnp.ones(input_shapes[name], types.get(name, default_type))
+            if name in input_shapes
+            else None
+        )
+        for name, default_type in default_types.items()
+    }
+
+
+def _segment_ids(batch: Batch) -> dict[str, Array]:
+    suffix = "_segment_ids"
+    packed = {
+        name.removesuffix(suffix): ids
+        for name, ids in batch.items()
+        if name.endswith(suffix)
+    }
+    return packed or {
+        name: batch[name] != 0
+        for name in ("encoder_input_tokens", "decoder_target_tokens")
+        if name in batch
+    }
+
+
+def _token_scores(
+    logits: Float[Array, "batch length vocab"],
+    targets: Int[Array, "batch length"],
+    weights: Float[Array, "batch length"],
+) -> Float[Array, "batch length"]:
+    log_probs = jax.nn.log_softmax(logits)
+    picked = jnp.take_along_axis(
+        log_probs, targets[..., None].astype(jnp.int32), axis=-1
+    )
+    return picked[..., 0] * weights
+
+
+def get_input_vocabulary(model: BaseTransformerModel) -> Any:
+    return model.input_vocabulary
+
+
+def get_output_vocabulary(model: BaseTransformerModel) -> Any:
+    return model.output_vocabulary

@@ -1,0 +1,1 @@
+"""Optimizers behind one interface."""

@@ -1,0 +1,1 @@
+"""Meshes, logical axes and partitioned functions."""

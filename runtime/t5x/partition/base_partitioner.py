@@ -1,0 +1,214 @@
+"""What programs and checkpoints ask of a partitioner: its mesh, and layouts on it."""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from absl import logging
+from jax.sharding import Mesh, PartitionSpec
+
+from t5x.distributed import place
+from t5x.errors import UserError
+from t5x.partition.mesh import HardwareMesh, LocalChunker, LocalChunkInfo
+from t5x.partition.partitioned_fn import map_prefix, to_shardings
+
+PyTree = Any
+PartitionedCallable = Callable[..., Any]
+CompiledPartitionedCallable = Callable[..., Any]
+
+
+@dataclasses.dataclass
+class DataLayout:
+    """How a global batch is cut over hosts.
+
+    Attributes:
+      batch_size: examples of the global batch.
+      shard_id: index of the data shard that this process feeds.
+      num_shards: number of data shards; each is read by at least one process.
+      is_first_host_in_replica_set: False where another process feeds the same
+        shard and does its writing.
+    """
+
+    batch_size: int
+    shard_id: int
+    num_shards: int
+    is_first_host_in_replica_set: bool
+
+
+class BasePartitioner(metaclass=abc.ABCMeta):
+    """Maps a train state and functions over it to a mesh of devices."""
+
+    def __init__(
+        self,
+        num_partitions: int | None = None,
+        model_parallel_submesh: HardwareMesh | None = None,
+        params_on_devices: bool = True,
+        backend: str | None = None,
+        ici_mesh_shape: HardwareMesh | None = None,
+        dcn_mesh_shape: HardwareMesh | None = None,
+    ):
+        """Stores the shape of the mesh, which is built at first use.
+
+        Args:
+          num_partitions: size of the model axis.
+          model_parallel_submesh: (x, y, z, core) of the model axis; wins over
+            `num_partitions`.
+          params_on_devices: False leaves restored parameters in host memory.
+          backend: platform name given to jax.devices.
+          ici_mesh_shape: (replica, data, model) inside a slice.
+          dcn_mesh_shape: (replica, data, model) over slices; with
+            `ici_mesh_shape` gives a mesh of three axes.
+
+        Raises:
+          UserError: neither `num_partitions` nor `model_parallel_submesh`, or a
+            submesh that is not a 4-tuple.
+        """
+        if not num_partitions and not model_parallel_submesh:
+            raise UserError(
+                "At least one of `num_partitions` or `model_parallel_submesh` must be "
+                "set: for example PjitPartitioner.num_partitions = 1."
+            )
+        if model_parallel_submesh is not None and len(model_parallel_submesh) != 4:
+            raise UserError(
+                "`model_parallel_submesh` must be a 4-tuple (x, y, z, core), got "
+                f"{model_parallel_submesh!r}."
+            )
+        if num_partitions and model_parallel_submesh:
+            logging.warning(
+                "num_partitions=%r is ignored because model_parallel_submesh=%r is set.",
+                num_partitions,
+                model_parallel_submesh,
+            )
+        multi_slice = ici_mesh_shape is not None and dcn_mesh_shape is not None
+        self._data_axis: Any = ("replica", "data") if multi_slice else "data"
+        self._num_partitions = num_partitions
+        self._model_parallel_submesh = model_parallel_submesh
+        self._params_on_devices = params_on_devices
+        self._backend = backend
+        self._ici_mesh_shape = ici_mesh_shape
+        self._dcn_mesh_shape = dcn_mesh_shape
+
+    @property
+    @abc.abstractmethod
+    def mesh(self) -> Mesh:
+        """The device mesh."""
+
+    @property
+    @abc.abstractmethod
+    def _local_chunker(self) -> LocalChunker:
+        """Position of this process in the mesh."""
+
+    @abc.abstractmethod
+    def partition(
+        self,
+        fn: Callable[..., Any],
+        in_axis_resources: PyTree,
+        out_axis_resources: PyTree,
+        static_argnums: int | Sequence[int] = (),
+        donate_argnums: int | Sequence[int] = (),
+    ) -> PartitionedCallable:
+        """Compiles `fn` for the mesh at its first call.
+
+        Args:
+          fn: function of arrays.
+          in_axis_resources: prefix pytree of PartitionSpec or None (replicated)
+            for the non-static arguments.
+          out_axis_resources: the same for the result.
+          static_argnums: positions of Python arguments that are compiled in.
+          donate_argnums: positions of arguments whose buffers may be reused.
+        """
+
+    @abc.abstractmethod
+    def compile(self, partitioned_fn: Any, *args: Any) -> CompiledPartitionedCallable:
+        """Compiles a partitioned function ahead of time for these arguments."""
+
+    @property
+    def _data_axes(self) -> tuple[str, ...]:
+        axis = self._data_axis
+        return (axis,) if isinstance(axis, str) else tuple(axis or ())
+
+    @property
+    def data_partition_spec(self) -> PartitionSpec:
+        """Spec of a batch: first dimension over the data axis or axes."""
+        return PartitionSpec(self._data_axis)
+
+    @property
+    def data_mesh_size(self) -> int:
+        """Number of devices over which a batch is cut."""
+        return math.prod(self.mesh.shape[axis] for axis in self._data_axes)
+
+    @property
+    def data_shards(self) -> int:
+        """Number of distinct host-local pieces of a batch."""
+        return math.prod(self._local_chunker.num_chunks[a] for a in self._data_axes)
+
+    @property
+    def data_shard_id(self) -> int:
+        """Index of the piece that this process feeds."""
+        return self._local_chunker.get_shard_id(self._data_axes)
+
+    def get_data_layout(
+        self, batch_size: int | None = None, host_index: int | None = None
+    ) -> DataLayout:
+        """Layout of a global batch of `batch_size` (default: one per data device).
+
+        Raises:
+          UserError: `batch_size` is no multiple of the data mesh size.
+          ValueError: a `host_index` other than this process.
+        """
+        if host_index not in (None, jax.process_index()):
+            raise ValueError(
+                f"host_index={host_index}: a process knows its own layout only."
+            )
+        size = self.data_mesh_size
+        batch_size = batch_size or size
+        if batch_size % size:
+            below = batch_size // size * size
+            choices = f"{below} or {below + size}" if below else f"{size}"
+            raise UserError(
+                f"Batch size ({batch_size}) must be divisible by the data mesh size "
+                f"({size}, from the device mesh {dict(self.mesh.shape)}): set the "
+                f"batch size to {choices}, or use fewer data-parallel devices "
+                "(a larger PjitPartitioner.num_partitions)."
+            )
+        return DataLayout(
+            batch_size=int(batch_size),
+            shard_id=self.data_shard_id,
+            num_shards=self.data_shards,
+            is_first_host_in_replica_set=(
+                self._local_chunker.get_replica_id(self._data_axes) == 0
+            ),
+        )
+
+    def get_local_chunk_info(
+        self, global_shape: tuple[int, ...], mesh_axes: Sequence[str | None]
+    ) -> LocalChunkInfo:
+        """Piece of an array that lies on this process's devices."""
+        return self._local_chunker.get_local_chunk_info(global_shape, mesh_axes)
+
+    @property
+    def params_on_devices(self) -> bool:
+        """Whether restored parameters go to the devices (else stay in host RAM)."""
+        return self._params_on_devices
+
+    @params_on_devices.setter
+    def params_on_devices(self, value: bool) -> None:
+        self._params_on_devices = value
+
+    def move_params_to_devices(self, train_state: Any, train_state_axes: Any) -> Any:
+        """Places every array of `train_state` by `train_state_axes`."""
+        shardings = to_shardings(train_state_axes, self.mesh)
+        return map_prefix(place, shardings, train_state)
+
+    def get_logical_axes(self, train_state: Any) -> Any:
+        """`train_state` with AxisNames or None in place of arrays."""
+        return train_state.restore_state(
+            jax.tree.map(lambda _: None, train_state.state_dict())
+        )
+
+    @abc.abstractmethod
+    def get_mesh_axes(self, train_state: Any) -> Any:
+        """`train_state` with PartitionSpec or None in place of arrays."""

@@ -1,0 +1,1 @@
+"""Decoding: beam search, sampling, and the state they carry."""

@@ -1,0 +1,339 @@
+"""Beam search with a length penalty and forced prompts."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from t5x.search.decode_state import (
+    NEG_INF,
+    NEG_INF_VALUE,
+    BeamState,
+    Cache,
+    DecodingState,
+    TokensToLogits,
+    add_beam_dim,
+    cache_gather_beams,
+    cache_map,
+    flatten_beam_dim,
+    gather_beams,
+    gather_topk_beams,
+    match_container,
+    top_k_two_stage,
+    unflatten_beam_dim,
+)
+
+# No sum of real log probabilities comes near: below it, a beam is a filler.
+_POSSIBLE = 0.5 * NEG_INF_VALUE
+
+
+def brevity_penalty(alpha: float, length: int | Array) -> Array:
+    """((5 + length) / 6) ** alpha (Wu et al., 2016, eq. 14)."""
+    return jnp.power((5.0 + length) / 6.0, alpha)
+
+
+def beam_init(
+    batch_size: int,
+    beam_size: int,
+    max_decode_len: int,
+    cache: Cache,
+    offset: int = 0,
+    live_seqs: Int[Array, "batch beams length"] | None = None,
+    initial_index: Int[Array, " batch"] | None = None,
+) -> BeamState:
+    """State before the first step: one live beam a row, nothing finished.
+
+    With `live_seqs` the prompt is already in the cache, whose `cache_index` then has a
+    batch axis and is expanded as well.
+    """
+    shape = (batch_size, beam_size)
+    empty_seqs = jnp.zeros((*shape, max_decode_len), jnp.int32)
+    live_logprobs = jnp.full(shape, NEG_INF_VALUE, jnp.float32).at[:, 0].set(0.0)
+    return BeamState(
+        cur_index=jnp.array(0, jnp.int32),
+        live_logprobs=live_logprobs,
+        finished_scores=jnp.full(shape, NEG_INF_VALUE, jnp.float32),
+        live_seqs=empty_seqs if live_seqs is None else live_seqs,
+        finished_seqs=empty_seqs,
+        finished_flags=jnp.zeros(shape, jnp.bool_),
+        cache=cache_map(
+            functools.partial(add_beam_dim, beam_size=beam_size, offset=offset),
+            cache,
+            apply_to_index=live_seqs is not None,
+        ),
+        initial_index=initial_index,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Search:
+    """The constants of one search; positions are relative to `start`.
+
+    Attributes:
+        forced: [batch, length + 1] token to force at a position, 0 where it is free.
+        start: [batch] prompt tokens that the cache holds.
+        prefilled: whether it holds any (statically known).
+        length: largest number of tokens of a decode.
+    """
+
+    tokens_to_logits: TokensToLogits
+    forced: Int[Array, "batch length_1"]
+    start: Int[Array, " batch"]
+    prefilled: bool
+    length: int
+    eos_id: int
+    beams: int
+    alpha: float
+    max_steps: int
+    min_log_prob: float
+    cache_offset: int
+
+    def unfinished(self, state: BeamState) -> Bool[Array, ""]:
+        """Whether another step is allowed and could change the result."""
+        more_room = state.cur_index + jnp.min(self.start) < self.length
+        # The most that a live beam can still score: log probabilities only fall, and
+        # the penalty divides by the most at the full length.
+        full_penalty = brevity_penalty(self.alpha, self.length + 1)
+        best_live = state.live_logprobs[:, -1] / full_penalty
+        worst_finished = jnp.min(state.finished_scores, axis=1)
+        settled = jnp.all(state.finished_flags, axis=1) & (worst_finished > best_live)
+        hopeless = jnp.all(best_live < self.min_log_prob / full_penalty)
+        go_on = more_room & ~jnp.all(settled) & ~(hopeless & (state.cur_index > 0))
+        if self.max_steps > 0:
+            go_on &= state.cur_index < self.max_steps
+        return go_on
+
+    def step(self, state: BeamState) -> BeamState:
+        """Extends every live beam by one token and keeps the best."""
+        log_probs, cache = self._extend(state)
+        values, tokens, parents = self._candidates(log_probs, state.cur_index)
+        seqs = _gather(state.live_seqs, parents)
+        seqs = lax.dynamic_update_slice(
+            seqs, tokens[..., None], (0, 0, state.cur_index + 1)
+        )
+        is_end = tokens == self.eos_id
+
+        # A filler that meets EOS is no hypothesis and must not take a slot.
+        newly_finished = is_end & (values > _POSSIBLE)
+        lengths = self.start[:, None] + state.cur_index + 1
+        scores = values / brevity_penalty(self.alpha, lengths)
+        scores = jnp.where(newly_finished, scores, NEG_INF)
+        both_scores = jnp.concatenate([state.finished_scores, scores], axis=1)
+        finished_seqs, finished_scores, finished_flags = gather_topk_beams(
+            (
+                jnp.concatenate([state.finished_seqs, seqs], axis=1),
+                both_scores,
+                jnp.concatenate([state.finished_flags, newly_finished], axis=1),
+            ),
+            both_scores,
+            seqs.shape[0],
+            self.beams,
+        )
+
+        live_values = values + is_end * NEG_INF
+        live_seqs, live_logprobs, live_parents = gather_topk_beams(
+            (seqs, live_values, parents), live_values, seqs.shape[0], self.beams
+        )
+        new = state.replace(
+            cur_index=state.cur_index + 1,
+            live_logprobs=live_logprobs,
+            live_seqs=live_seqs,
+            finished_seqs=finished_seqs,
+            finished_scores=finished_scores,
+            finished_flags=finished_flags,
+            cache=cache_gather_beams(
+                cache,
+                live_parents,
+                seqs.shape[0],
+                self.beams,
+                self.beams,
+                offset=self.cache_offset,
+            ),
+        )
+        return self._keep_full_rows(state, new) if self.prefilled else new
+
+    def _extend(
+        self, state: BeamState
+    ) -> tuple[Float[Array, "batch beams vocab"], Cache]:
+        """Log probability of every continuation, and the cache after the step."""
+        batch = state.live_seqs.shape[0]
+        flatten = functools.partial(flatten_beam_dim, offset=self.cache_offset)
+        flat_seqs = flatten_beam_dim(state.live_seqs)
+        logits, flat_cache = self.tokens_to_logits(
+            DecodingState(
+                cur_index=state.cur_index,
+                sequences=flat_seqs,
+                cur_token=lax.dynamic_slice_in_dim(flat_seqs, state.cur_index, 1, 1),
+                cache=cache_map(flatten, state.cache, self.prefilled),
+            )
+        )
+        unflatten = functools.partial(
+            unflatten_beam_dim,
+            batch_size=batch,
+            beam_size=self.beams,
+            offset=self.cache_offset,
+        )
+        cache = cache_map(unflatten, flat_cache, self.prefilled)
+        log_probs = jax.nn.log_softmax(logits.astype(jnp.float32))
+        log_probs = unflatten_beam_dim(log_probs, batch, self.beams)
+        return (
+            log_probs + state.live_logprobs[..., None],
+            match_container(cache, state.cache),
+        )
+
+    def _candidates(
+        self, log_probs: Float[Array, "batch beams vocab"], cur_index: Int[Array, ""]
+    ) -> tuple[
+        Float[Array, "batch twice"],
+        Int[Array, "batch twice"],
+        Int[Array, "batch twice"],
+    ]:
+        """The 2 * beams best continuations: log probability, token and parent beam.
+
+        Twice the beams, so that enough go on living even if half of them meet EOS.
+        Inside the prompt all rows but the first candidate become fillers: beams with
+        the same prompt would be copies of each other.
+        """
+        batch, beams, vocab = log_probs.shape
+        values, flat = top_k_two_stage(
+            log_probs.reshape(batch, beams * vocab), 2 * beams
+        )
+        forced = lax.dynamic_slice_in_dim(self.forced, cur_index + 1, 1, 1)
+        free = forced == 0
+        only_first = jnp.full((2 * beams,), NEG_INF_VALUE).at[0].set(0.0)
+        values = jnp.where(free, values, only_first)
+        tokens = jnp.where(free, flat % vocab, forced).astype(jnp.int32)
+        return values, tokens, flat // vocab
+
+    def _keep_full_rows(self, old: BeamState, new: BeamState) -> BeamState:
+        """Undoes the step in rows that already have `length` tokens.
+
+        Rows with longer prompts are full earlier; what they return must not depend on
+        how long the other rows of the batch take.
+        """
+        full = self.start + old.cur_index >= self.length
+
+        def keep(name: str) -> Array:
+            before, after = getattr(old, name), getattr(new, name)
+            return jnp.where(full.reshape(-1, *[1] * (before.ndim - 1)), before, after)
+
+        names = (
+            "live_logprobs",
+            "live_seqs",
+            "finished_seqs",
+            "finished_scores",
+            "finished_flags",
+        )
+        return new.replace(**{name: keep(name) for name in names})
+
+
+def _gather(
+    x: Int[Array, "batch old length"], indices: Int[Array, "batch new"]
+) -> Int[Array, "batch new length"]:
+    return gather_beams(x, indices, x.shape[0], x.shape[1], indices.shape[1])
+
+
+def _place(
+    inputs: Int[Array, "batch length"],
+    generated: Int[Array, "batch beams length_1"],
+    start: Int[Array, " batch"],
+    length: int,
+) -> Int[Array, "batch beams length"]:
+    """Puts the prefilled prompts (without BOS) before what was generated."""
+    position = jnp.arange(length)
+    source = jnp.maximum(position - start[:, None] + 1, 0)
+    decodes = jnp.take_along_axis(generated, source[:, None, :], axis=2)
+    prompt = jnp.pad(inputs[:, 1 : length + 1], ((0, 0), (0, length)))[:, :length]
+    in_prompt = position < start[:, None]
+    return jnp.where(in_prompt[:, None, :], prompt[:, None, :], decodes)
+
+
+def beam_search(
+    inputs: Int[Array, "batch length"],
+    cache: Cache,
+    tokens_to_logits: TokensToLogits,
+    eos_id: int,
+    num_decodes: int = 4,
+    alpha: float = 0.6,
+    max_decode_len: int | None = None,
+    max_decode_step: int = -1,
+    min_log_prob: float = NEG_INF_VALUE,
+    decode_rng: Array | None = None,
+    cache_offset: int = 0,
+    initial_index: Int[Array, " batch"] | None = None,
+) -> tuple[Int[Array, "batch beams length"], Float[Array, "batch beams"]]:
+    """Beam search over the continuations of `inputs`.
+
+    Keeps `num_decodes` live and as many finished hypotheses a row. A hypothesis is
+    finished at EOS and scores log p / ((5 + tokens) / 6) ** alpha, prompt and EOS
+    counted. The search stops when, in every row, the worst finished one beats the best
+    that a live beam could reach, or at the length limit. A row without any finished
+    hypothesis returns its live beams and their plain log probabilities.
+
+    Differs from other implementations of this interface where those are wrong: an
+    impossible continuation (a filler beam, a masked token) that meets EOS does not
+    count as finished; a prompt that fills all of `inputs` is not prolonged by a
+    repetition of its last token; and with `initial_index` a row that has reached the
+    length limit keeps its result while others go on.
+
+    Args:
+        inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
+            + 1 of `inputs` belongs to column j of the result.
+        cache: cache of one decode a row; leaves lead with `batch` after `cache_offset`
+            axes.
+        tokens_to_logits: one decoder step on all batch * beams rows.
+        eos_id: token that ends a hypothesis.
+        num_decodes: number of beams.
+        alpha: strength of the length penalty; 0 is none.
+        max_decode_len: limit of the result's length; `inputs.shape[1]` if None.
+        max_decode_step: limit of the number of steps if positive.
+        min_log_prob: stop once no live beam has a higher log probability.
+        decode_rng: not used: the search is deterministic.
+        cache_offset: leading axes before the batch axis, 1 for scanned layers.
+        initial_index: [batch] number of prompt tokens that the cache already holds;
+            decoding starts from the token at that column of `inputs`.
+
+    Returns:
+        Tokens without BOS, 0 after EOS, and scores, both sorted ascending by score.
+        Slots that stayed empty hold zeros and a score of -1e7.
+    """
+    del decode_rng
+    batch = inputs.shape[0]
+    length = inputs.shape[1] if max_decode_len is None else max_decode_len
+    prefilled = initial_index is not None
+    start = jnp.zeros((batch,), jnp.int32)
+    if initial_index is not None:
+        start = jnp.asarray(initial_index, jnp.int32)
+    # Position `length` is the last one written, and it is free unless forced.
+    forced = jnp.pad(inputs, ((0, 0), (0, length + 1))).astype(jnp.int32)
+    columns = start[:, None] + jnp.arange(length + 1)
+    forced = jnp.take_along_axis(forced, columns, axis=1)
+    live_seqs = None
+    if prefilled:
+        live_seqs = jnp.zeros((batch, num_decodes, length + 1), jnp.int32)
+        live_seqs = live_seqs.at[:, :, 0].set(forced[:, :1])
+    search = _Search(
+        tokens_to_logits=tokens_to_logits,
+        forced=forced,
+        start=start,
+        prefilled=prefilled,
+        length=length,
+        eos_id=eos_id,
+        beams=num_decodes,
+        alpha=alpha,
+        max_steps=max_decode_step,
+        min_log_prob=min_log_prob,
+        cache_offset=cache_offset,
+    )
+    state = beam_init(
+        batch, num_decodes, length + 1, cache, cache_offset, live_seqs, start
+    )
+    state = lax.while_loop(search.unfinished, search.step, state)
+
+    any_finished = jnp.any(state.finished_flags, axis=1, keepdims=True)
+    seqs = jnp.where(any_finished[..., None], state.finished_seqs, state.live_seqs)
+    scores = jnp.where(any_finished, state.finished_scores, state.live_logprobs)
+    return _place(inputs, seqs, start, length), scores

@@ -1,0 +1,1 @@
+"""Flags, gin and start-up of the programs."""

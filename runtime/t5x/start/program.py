@@ -1,0 +1,152 @@
+"""Flags and start-up that train, eval and infer have in common."""
+
+import copy
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gin
+import jax
+from absl import app, flags, logging
+
+from t5x.errors import UserError
+from t5x.logs.metrics_writer import NullWriter
+from t5x.logs.progress import announce
+from t5x.start import gin_config
+
+FLAGS = flags.FLAGS
+
+_PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def define_flags() -> None:
+    """Defines the flags of all programs. JAX's own flags are parsed too."""
+    flags.DEFINE_multi_string(
+        "gin_file", None, "gin file; may be repeated, later files win."
+    )
+    flags.DEFINE_multi_string(
+        "gin_bindings",
+        [],
+        "One gin binding, 'NAME = VALUE'; --gin.NAME=VALUE for short.",
+    )
+    flags.DEFINE_list(
+        "gin_search_paths", ["."], "Folders in which gin files and includes are found."
+    )
+    flags.DEFINE_string(
+        "tfds_data_dir", None, "TFDS folder that replaces the one of every task."
+    )
+    flags.DEFINE_list(
+        "seqio_additional_cache_dirs",
+        [],
+        "More folders in which task caches are found.",
+    )
+    flags.DEFINE_integer("shard_id", None, "Overrides infer.shard_id (inference).")
+    flags.DEFINE_bool(
+        "dry_run", False, "Read and check the configuration, print it, and stop."
+    )
+    flags.DEFINE_bool(
+        "multiprocess_gpu", False, "Join a run of several processes (GPU or CPU)."
+    )
+    flags.DEFINE_string("coordinator_address", None, "host:port of the first process.")
+    flags.DEFINE_integer("process_count", None, "Number of processes.")
+    flags.DEFINE_integer("process_index", None, "Number of this process, from 0.")
+    flags.DEFINE_integer(
+        "initialization_timeout", None, "Seconds to wait for the other processes."
+    )
+    jax.config.config_with_absl()
+    # TensorFlow greets every start with pages of notes on its build.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def run(function_of: Callable[[], Callable[..., Any]]) -> None:
+    """Runs a program.
+
+    Args:
+        function_of: returns the function under `__main__` to run; called after the
+            flags are parsed.
+    """
+    gin_config.run(lambda argv: _main(argv, function_of))
+
+
+def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) -> None:
+    if len(argv) > 1:
+        raise app.UsageError(f"Too many command-line arguments: {' '.join(argv[1:])}")
+    flag_names = {arg.lstrip("-").partition("=")[0] for arg in sys.argv[1:]}
+    if not flag_names & {"v", "verbosity"}:
+        # What a user should see is announced; --verbosity=0 shows the libraries' notes.
+        # (The flag's value does not tell, since absl itself sets it.)
+        logging.set_verbosity(logging.WARNING)
+    _join_processes()
+    # Registered under __main__, so that short names (`train.model_dir`) work as well as
+    # `import __main__ as train_script`.
+    configured = gin.configurable(function_of())
+    bindings = list(FLAGS.gin_bindings)
+    if FLAGS["shard_id"].value is not None:
+        bindings.append(f"infer.shard_id = {FLAGS['shard_id'].value}")
+    gin_config.parse_gin_flags(
+        [*FLAGS.gin_search_paths, _PACKAGE_PARENT], FLAGS.gin_file, bindings
+    )
+    if FLAGS.dry_run:
+        print(gin_config.get_gin_config_str())
+        _print_summary(configured)
+        announce("dry run: the configuration is valid; nothing was run.")
+        return
+    _set_up_data_side()
+    configured()
+    jax.effects_barrier()
+
+
+class _Printer(NullWriter):
+    """Prints the texts of a run but for the configuration, which stands above them."""
+
+    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
+        for name, text in texts.items():
+            if name != "config":
+                print(text)
+
+
+def _print_summary(configured: Callable[..., Any]) -> None:
+    """Prints what `summarize_config_fn` writes at the start of a run."""
+    name = "summarize_config_fn"
+    bindings = gin.get_bindings(configured, resolve_references=False)
+    if name in bindings:
+        summarize = copy.deepcopy(bindings[name])  # Resolves this reference alone.
+        with tempfile.TemporaryDirectory() as folder:
+            summarize(folder, _Printer(), 0)
+
+
+def _join_processes() -> None:
+    """jax.distributed, before anything touches a device."""
+    given = {
+        name: getattr(FLAGS, name)
+        for name in ("coordinator_address", "process_count", "process_index")
+    }
+    if not FLAGS.multiprocess_gpu:
+        used = [name for name, value in given.items() if value is not None]
+        if used:
+            raise UserError(f"--{used[0]} needs --multiprocess_gpu.")
+        return
+    extra = {}
+    if FLAGS.initialization_timeout:
+        extra["initialization_timeout"] = FLAGS.initialization_timeout
+    jax.distributed.initialize(
+        coordinator_address=given["coordinator_address"],
+        num_processes=given["process_count"],
+        process_id=given["process_index"],
+        **extra,
+    )
+
+
+def _set_up_data_side() -> None:
+    """Settings of seqio and TensorFlow, where a gin file has imported them."""
+    if FLAGS.tfds_data_dir or FLAGS.seqio_additional_cache_dirs:
+        import seqio
+
+        if FLAGS.tfds_data_dir:
+            seqio.set_tfds_data_dir_override(FLAGS.tfds_data_dir)
+        seqio.add_global_cache_dirs(FLAGS.seqio_additional_cache_dirs)
+    if "tensorflow" in sys.modules:
+        # TensorFlow would otherwise take all memory of the GPUs.
+        sys.modules["tensorflow"].config.set_visible_devices([], "GPU")

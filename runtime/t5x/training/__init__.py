@@ -1,0 +1,1 @@
+"""A training run: set-up, loop, trainer, step."""

@@ -1,0 +1,285 @@
+"""The loop of a training run: rounds of training, checkpoints, evaluations, actions."""
+
+import dataclasses
+import gc
+import time
+from collections.abc import Callable, Mapping
+from concurrent import futures
+from typing import Any
+
+import jax
+import numpy as np
+from absl import logging
+
+from t5x import distributed
+from t5x.feed.datasets import get_zeros_batch_like_dataset
+from t5x.feed.iterators import batches_of
+from t5x.logs.metrics_writer import to_host
+from t5x.logs.progress import announce
+from t5x.training.actions import ActionMapType, ActionMode
+from t5x.training.preemption import PreemptionGuard
+from t5x.training.run_record import RunRecord
+from t5x.training.schedule import Schedule
+from t5x.training.trainer import BaseTrainer, PreemptionError
+
+TRAIN_METRIC_KEY = "train"
+
+
+def run_actions(
+    mode: ActionMode,
+    actions: ActionMapType,
+    train_state: Any,
+    metrics_by_task: Mapping[str, Mapping[str, Any]],
+) -> bool:
+    """Runs the actions of a mode on the first process; all learn the result.
+
+    Returns:
+        whether training should stop.
+    """
+    stop = False
+    if jax.process_index() == 0:
+        if not metrics_by_task:
+            raise RuntimeError("Metric is unexpectedly empty on process 0")
+        for action in actions.get(mode, []):
+            stop |= bool(action.run(train_state, metrics_by_task=metrics_by_task))
+    return bool(distributed.broadcast_one_to_all(np.array(stop)))
+
+
+@dataclasses.dataclass
+class Evaluation:
+    """Both kinds of evaluation of a run, and the actions that follow them.
+
+    Attributes:
+        trainer: holds the train state.
+        train_state_axes: partition specs of the state.
+        train_eval_datasets: name -> dataset, for teacher forcing.
+        evaluator: evaluator that decodes, or None.
+        concurrent_metrics: let metrics be computed while training goes on.
+        actions: what to do with the metrics.
+        record: note of the run.
+    """
+
+    trainer: BaseTrainer
+    train_state_axes: Any
+    train_eval_datasets: Mapping[str, Any]
+    evaluator: Any
+    concurrent_metrics: bool
+    actions: ActionMapType
+    record: RunRecord
+    _pending: list = dataclasses.field(default_factory=list)
+    _compiled: bool = False
+
+    def run(self, step: int) -> None:
+        """Evaluates the current state, which is that of `step`."""
+        if self.train_eval_datasets:
+            self._teacher_forced(step)
+        if self.evaluator is not None:
+            self._decoded(step)
+        else:
+            self._note(step)
+
+    def _note(self, step: int) -> None:
+        states = {
+            mode.name: [_state_of(action) for action in actions]
+            for mode, actions in self.actions.items()
+        }
+        self.record.update(
+            evaluated_step=step, actions=states, stop=self.trainer.stop_training
+        )
+
+    def _act(self, mode: ActionMode, metrics: Mapping[str, Any]) -> None:
+        if self.actions.get(mode) and run_actions(
+            mode, self.actions, self.trainer.train_state, metrics
+        ):
+            self.trainer.stop_training = True
+
+    def _teacher_forced(self, step: int) -> None:
+        if not self._compiled:
+            self.trainer.compile_eval(
+                {
+                    name: get_zeros_batch_like_dataset(dataset)
+                    for name, dataset in self.train_eval_datasets.items()
+                }
+            )
+            self._compiled = True
+        metrics = self.trainer.eval(
+            {name: batches_of(ds) for name, ds in self.train_eval_datasets.items()}
+        )
+        report(step, "training eval", metrics, only=("loss", "accuracy"))
+        self._act(ActionMode.TRAIN_EVAL, metrics)
+
+    def _decoded(self, step: int) -> None:
+        tick = time.time()
+        self.wait()
+        future = self.evaluator.evaluate(
+            self.trainer.train_state, self.train_state_axes
+        )
+        if self.concurrent_metrics:
+            self._pending.append((step, future))
+        else:
+            metrics = future.result() or {}
+            report(step, "inference eval", metrics)
+            self._act(ActionMode.INFER_EVAL, metrics)
+            self._note(step)
+        self.trainer.train_metrics_manager.write_scalar(
+            "timing/evaluate_seconds", time.time() - tick, step
+        )
+
+    def wait(self) -> None:
+        """Waits for metrics that are being computed, and raises their errors."""
+        pending, self._pending = self._pending, []
+        for step, future in pending:
+            report(step, "inference eval", future.result() or {})
+            self._note(step)
+
+
+def _state_of(action: Any) -> Any:
+    return action.get_state() if hasattr(action, "get_state") else None
+
+
+def restore_actions(actions: ActionMapType, record: RunRecord) -> None:
+    """Gives actions back the state that an unfinished run has noted."""
+    for mode, states in (record.get("actions") or {}).items():
+        for action, state in zip(
+            actions.get(ActionMode[mode], []), states, strict=False
+        ):
+            if state is not None and hasattr(action, "set_state"):
+                action.set_state(state)
+
+
+# Metrics of a task in a message.
+_REPORTED = 4
+
+
+def report(
+    step: int, title: str, metrics: Mapping[str, Any], only: tuple[str, ...] = ()
+) -> None:
+    """One line per task with its first scalar metrics; files hold all of them."""
+    for task, values in metrics.items():
+        scalars = []
+        for name, value in values.items():
+            number = getattr(value, "value", value)
+            wanted = not only or name in only
+            if (
+                wanted
+                and np.ndim(number) == 0
+                and np.issubdtype(np.asarray(number).dtype, np.number)
+            ):
+                scalars.append(f"{name} {float(number):.4g}")
+        if len(scalars) > _REPORTED:
+            scalars[_REPORTED:] = [f"and {len(scalars) - _REPORTED} more"]
+        if scalars:
+            announce(f"step {step:,}  {title} of {task}: {', '.join(scalars)}")
+
+
+@dataclasses.dataclass
+class TrainLoop:
+    """Trains from a step to the end of the schedule.
+
+    Attributes:
+        trainer, evaluation, schedule, record: the parts of the run.
+        batches: iterator of training batches.
+        save: writes a checkpoint of a train state and waits for it, or None.
+        saved_step: step of the checkpoint that exists already.
+        model_dir: folder of the run, for messages.
+    """
+
+    trainer: BaseTrainer
+    evaluation: Evaluation
+    schedule: Schedule
+    record: RunRecord
+    batches: Any
+    save: Callable[[Any], None] | None
+    saved_step: int | None
+    model_dir: str
+
+    def run(self, step: int, guard: PreemptionGuard) -> int:
+        """Trains until the end, or until `stop_training`; returns the last step.
+
+        Raises:
+            PreemptionError: stopped from outside, with everything saved.
+        """
+        try:
+            self._catch_up(step, guard)
+            while step < self.schedule.total_steps and not self.trainer.stop_training:
+                step = self._round(step, guard)
+            if self.trainer.stop_training and step < self.schedule.total_steps:
+                announce(f"step {step:,}  stopping early, as an action asked for it")
+                self._save(step)
+            self.evaluation.wait()
+        except PreemptionError as error:
+            self._emergency(error)
+        return step
+
+    def _catch_up(self, step: int, guard: PreemptionGuard) -> None:
+        """Does what was due at this step when the run was stopped."""
+        if step in self.schedule.checkpoint_steps:
+            self._save(step)
+        evaluated = self.record.get("evaluated_step")
+        due = step > self.schedule.first_step and self.schedule.evaluates_at(step)
+        if due and (evaluated is None or evaluated < step):
+            with guard.interruptible():
+                self.evaluation.run(step)
+
+    def _round(self, step: int, guard: PreemptionGuard) -> int:
+        stop = self.schedule.next_stop(step)
+        summary = self.trainer.train(self.batches, stop - step, start_step=step)
+        summary.add_done_callback(_warn_of_nan(step, stop))
+        if not self.evaluation.concurrent_metrics:
+            self.evaluation._act(ActionMode.TRAIN, {TRAIN_METRIC_KEY: summary.result()})
+        if self.schedule.collects_at(stop):
+            gc.collect()
+        if self.schedule.saves_at(stop):
+            self._save(stop)
+        if self.schedule.evaluates_at(stop):
+            with guard.interruptible():
+                self.evaluation.run(stop)
+        return stop
+
+    def _save(self, step: int) -> None:
+        if self.save is None or step == self.saved_step:
+            return
+        state = jax.block_until_ready(self.trainer.train_state)
+        tick = time.time()
+        # A run that goes on from here does not write these metrics again.
+        self.trainer.train_metrics_manager.flush()
+        self.save(state)
+        self.saved_step = step
+        self.trainer.train_metrics_manager.write_scalar(
+            "timing/checkpoint_seconds", time.time() - tick, step
+        )
+        logging.info("Saved checkpoint of step %d.", step)
+
+    def _emergency(self, error: PreemptionError) -> None:
+        step = int(to_host(self.trainer.train_state.step))
+        self._save(step)
+        self.evaluation.wait()
+        if self.save is not None:
+            advice = (
+                f"Everything up to step {step:,} is saved in {self.model_dir}; run the "
+                "same command to continue."
+            )
+        else:
+            advice = (
+                "No checkpoint was asked for (CheckpointConfig.save = None), so nothing "
+                "is saved."
+            )
+        raise PreemptionError(f"Stopped at step {step:,}. {advice}") from error
+
+
+def _warn_of_nan(first: int, last: int) -> Callable[[futures.Future], None]:
+    def check(future: futures.Future) -> None:
+        if future.exception() is not None:
+            return
+        loss = future.result().get("loss")
+        value = np.asarray(getattr(loss, "value", 0.0))
+        if value.size and not np.all(np.isfinite(value)):
+            announce(
+                f"warning: the training loss is {value.reshape(-1)[0]} between steps "
+                f"{first:,} and {last:,}. Usual causes: a learning rate that is too "
+                "high, bfloat16 activations, or targets without any token. Actions with "
+                "trainer.TerminateOnNanAction(task='train') and "
+                "train.concurrent_metrics = False would stop the run."
+            )
+
+    return check

@@ -1,0 +1,223 @@
+"""One step of training or evaluation: pure functions that are traced inside jit."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import clu.metrics
+import flax
+import jax
+import jax.numpy as jnp
+from flax import traverse_util
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from t5x import metrics as metrics_lib
+from t5x.errors import UserError
+from t5x.partition import pjit_partitioner
+
+PyTree = Any
+Batch = Mapping[str, Any]
+Metrics = dict[str, Any]
+
+
+class PartitionedTrainCallable(Protocol):
+    """A partitioned train step: (state, batch) -> (state, metrics)."""
+
+    def __call__(self, train_state: Any, batch: Batch) -> tuple[Any, Metrics]: ...
+
+
+class PartitionedEvalCallable(Protocol):
+    """A partitioned evaluation step: (state, batch) -> metrics."""
+
+    def __call__(self, train_state: Any, batch: Batch) -> Metrics: ...
+
+
+def flatten_dict_string_keys(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested dict -> flat dict with '/'-joined names."""
+    return traverse_util.flatten_dict(flax.core.unfreeze(dict(tree)), sep="/")
+
+
+def merge_trees(a: PyTree, b: PyTree) -> PyTree:
+    """Merges two trees of clu metrics."""
+    return jax.tree.map(
+        lambda x, y: x.merge(y), a, b, is_leaf=metrics_lib.is_metric_obj
+    )
+
+
+merge_metrics = jax.jit(merge_trees)
+
+
+class WeightMetricsComputer:
+    """Metrics of weights and of their updates, for `Trainer.weight_metrics_computer`."""
+
+    def compute_metrics(
+        self, gradients: PyTree, old_train_state: Any, new_train_state: Any
+    ) -> Metrics:
+        """Returns metrics named `<metric>` or `<metric>/<parameter>`.
+
+        Root mean square of every weight (`weight_rms`), gradient, update and relative
+        update, largest absolute weight (`weight_max`), and the gradient norm.
+        """
+        weights = new_train_state.params
+        update = jax.tree.map(jnp.subtract, weights, old_train_state.params)
+        relative = jax.tree.map(jnp.divide, update, old_train_state.params)
+        squares = [jnp.sum(jnp.square(g)) for g in jax.tree.leaves(gradients)]
+        metrics = {"weight_gradient_norm": _per_step(jnp.sqrt(sum(squares)))}
+        for name, tree, summary in (
+            ("weight_rms", weights, _rms),
+            ("weight_gradient_rms", gradients, _rms),
+            ("weight_update_rms", update, _rms),
+            ("weight_update_divided_by_weight_rms", relative, _rms),
+            ("weight_max", weights, lambda x: jnp.max(jnp.abs(x))),
+        ):
+            for parameter, value in flatten_dict_string_keys(tree).items():
+                metrics[f"{name}/{parameter}"] = _per_step(summary(value))
+        return metrics
+
+
+def _rms(x: Float[Array, "..."]) -> Float[Array, ""]:
+    return jnp.sqrt(jnp.mean(jnp.square(x)))
+
+
+def _per_step(value: Float[Array, ""]) -> Any:
+    return metrics_lib.AveragePerStep.from_model_output(value)
+
+
+def accumulate_grads_microbatched(
+    model: Any,
+    train_state: Any,
+    batch: Batch,
+    dropout_rng: PRNGKeyArray,
+    num_microbatches: int | None,
+    data_partition_spec: Any = None,
+) -> tuple[PyTree, Metrics, Any]:
+    """Gradients and metrics of a batch, computed in equal parts one after the other.
+
+    Gradients, losses and metrics of the parts are summed, in float32. A train state
+    with flax mutables hands them to `loss_fn` as an extra argument, whose auxiliary
+    result then is (metrics, mutables).
+
+    Args:
+        batch: [batch, ...] features.
+        num_microbatches: number of parts, or None for the whole batch at once.
+        data_partition_spec: sharding of a part; default ('data',).
+
+    Returns:
+        (gradients, metrics, flax mutables or None).
+
+    Raises:
+        UserError: the batch does not divide into that many parts.
+    """
+    if data_partition_spec is None:
+        data_partition_spec = pjit_partitioner.PartitionSpec("data")
+    mutables = train_state.flax_mutables or None
+
+    def metrics_and_grads(part: Batch, rng: PRNGKeyArray, mutables: Any) -> Any:
+        extra = () if mutables is None else (mutables,)
+        grads, aux = jax.grad(model.loss_fn, has_aux=True)(
+            train_state.params, part, rng, *extra
+        )
+        metrics, mutables = (aux, None) if mutables is None else aux
+        return grads, metrics, mutables
+
+    if num_microbatches is None or num_microbatches <= 1:
+        return metrics_and_grads(batch, dropout_rng, mutables)
+
+    batch_size = next(iter(batch.values())).shape[0]
+    if batch_size % num_microbatches:
+        raise UserError(
+            f"Batch size ({batch_size}) must be divisible by Trainer.num_microbatches "
+            f"({num_microbatches})."
+        )
+    rows = batch_size // num_microbatches
+
+    def one_part(number: Any, rng: PRNGKeyArray, mutables: Any) -> Any:
+        part = {
+            name: pjit_partitioner.with_sharding_constraint(
+                jax.lax.dynamic_slice_in_dim(value, number * rows, rows),
+                data_partition_spec,
+            )
+            for name, value in batch.items()
+        }
+        grads, metrics, mutables = metrics_and_grads(part, rng, mutables)
+        # Metrics may hold Python numbers, which have no shape to merge by.
+        return grads, jax.tree.map(jnp.asarray, metrics), mutables
+
+    def body(number: Any, carry: Any) -> Any:
+        rng, total, metrics, mutables = carry
+        rng, part_rng = jax.random.split(rng)
+        grads, part_metrics, mutables = one_part(number, part_rng, mutables)
+        total = jax.tree.map(jnp.add, total, grads)
+        # The zeros that the loop starts with are no neutral element of every metric.
+        metrics = jax.lax.cond(
+            number == 0,
+            lambda: part_metrics,
+            lambda: merge_trees(metrics, part_metrics),
+        )
+        return rng, total, metrics, mutables
+
+    _, metric_shapes, _ = jax.eval_shape(one_part, 0, dropout_rng, mutables)
+    start = (
+        dropout_rng,
+        jax.tree.map(lambda p: jnp.zeros(p.shape, jnp.float32), train_state.params),
+        {k: metrics_lib.shape_obj_to_defined_obj(v) for k, v in metric_shapes.items()},
+        mutables,
+    )
+    _, grads, metrics, mutables = jax.lax.fori_loop(0, num_microbatches, body, start)
+    return grads, metrics, mutables
+
+
+def apply_grads(
+    train_state: Any,
+    grad_accum: PyTree,
+    metrics: Metrics,
+    learning_rate: Float[Array, ""],
+    weight_metrics_computer: WeightMetricsComputer | None,
+    other_state_variables: Mapping[str, Any] | None = None,
+) -> tuple[Any, Metrics]:
+    """Updates the train state and adds the learning rate to the metrics.
+
+    Args:
+        other_state_variables: more keyword arguments of `apply_gradient`.
+    """
+    new_state = train_state.apply_gradient(
+        grad_accum, learning_rate=learning_rate, **(other_state_variables or {})
+    )
+    rate = jnp.asarray([learning_rate])
+    metrics["learning_rate"] = clu.metrics.Average.from_model_output(rate)
+    metrics["learning_rate/current"] = clu.metrics.LastValue.from_model_output(rate)
+    if weight_metrics_computer is not None:
+        metrics.update(
+            weight_metrics_computer.compute_metrics(grad_accum, train_state, new_state)
+        )
+    return new_state, metrics
+
+
+def train_with_lr(
+    train_state: Any,
+    batch: Batch,
+    learning_rate: Float[Array, ""],
+    dropout_rng: PRNGKeyArray,
+    model: Any,
+    num_microbatches: int | None,
+    weight_metrics_computer: WeightMetricsComputer | None = None,
+    data_partition_spec: Any = None,
+) -> tuple[Any, Metrics]:
+    """One training step at the given learning rate: (new state, metrics)."""
+    grads, metrics, mutables = accumulate_grads_microbatched(
+        model, train_state, batch, dropout_rng, num_microbatches, data_partition_spec
+    )
+    return apply_grads(
+        train_state,
+        grads,
+        metrics,
+        learning_rate,
+        weight_metrics_computer,
+        other_state_variables={"flax_mutables": mutables} if mutables else None,
+    )
+
+
+def eval_step(model: Any, train_state: Any, batch: Batch) -> Metrics:
+    """Metrics of one batch with teacher forcing."""
+    extra = (train_state.flax_mutables,) if train_state.flax_mutables else ()
+    _, metrics = model.eval_fn(train_state.params, batch, *extra)
+    return metrics

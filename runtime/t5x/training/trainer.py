@@ -1,0 +1,393 @@
+"""The trainer: runs steps, keeps the train state and the metrics.
+
+To write a trainer of your own, subclass `BaseTrainer` and give it the two partitioned
+steps; `Trainer` is the standard one.
+"""
+
+import abc
+import functools
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import clu.metrics
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import logging
+from jaxtyping import PRNGKeyArray
+
+from t5x.distributed import multihost_assert_equal
+from t5x.errors import UserError
+from t5x.feed.iterators import shard_batch
+from t5x.logs.metrics_writer import MetricsManager, to_host
+from t5x.logs.progress import Progress
+from t5x.training.actions import (
+    ActionMapType,
+    ActionMode,
+    BaseAction,
+    EarlyStoppingAction,
+    TerminateOnNanAction,
+)
+from t5x.training.learning_rate import LearningRateCallable
+from t5x.training.step import (
+    Batch,
+    Metrics,
+    PartitionedEvalCallable,
+    PartitionedTrainCallable,
+    WeightMetricsComputer,
+    accumulate_grads_microbatched,
+    apply_grads,
+    eval_step,
+    merge_metrics,
+    train_with_lr,
+)
+
+__all__ = [
+    "ActionMapType",
+    "ActionMode",
+    "BaseAction",
+    "BaseTrainer",
+    "BaseTrainerConstructor",
+    "EarlyStoppingAction",
+    "LearningRateCallable",
+    "MetricsManager",
+    "PartitionedEvalCallable",
+    "PartitionedTrainCallable",
+    "PreemptionError",
+    "TerminateOnNanAction",
+    "Trainer",
+    "WeightMetricsComputer",
+    "accumulate_grads_microbatched",
+    "apply_grads",
+    "eval_step",
+    "merge_metrics",
+    "train_with_lr",
+]
+
+
+class PreemptionError(Exception):
+    """Training was interrupted and the state should be saved at once."""
+
+
+class BaseTrainer(abc.ABC):
+    """Runs training and evaluation steps. Use as a context manager, or `close()`.
+
+    Attributes:
+        train_metrics_manager: metrics of training, under `<summary_dir>/train`.
+        eval_metrics_managers: the same for each evaluation dataset, under
+            `<summary_dir>/training_eval/<first 113 characters of the name>`.
+        stop_training: set to True to end training after the current round.
+        progress: shown while training, if any.
+        preempted: asked before every step with its number; True interrupts training.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        train_state: Any,
+        partitioner: Any,
+        eval_names: Sequence[str],
+        summary_dir: str | None,
+        train_state_axes: Any,
+        rng: PRNGKeyArray,
+    ):
+        """Sets up a trainer.
+
+        Args:
+            model: a `BaseModel`.
+            train_state: state to begin with (may be set later).
+            partitioner: partitioner of the steps.
+            eval_names: names of the evaluation datasets.
+            summary_dir: folder of the TensorBoard files, or None for none.
+            train_state_axes: partition specs of the train state.
+            rng: base key; the key of a step is `fold_in(rng, step)`.
+        """
+        self._model = model
+        self._train_state_axes = train_state_axes
+        self._base_rng = rng
+        self._partitioner = partitioner
+        self._compiled_train_step: Any = None
+        self._compiled_eval_steps: dict[str, Any] = {}
+        self._compiled_eval_step_cache: dict[Any, Any] = {}
+        self._train_state_mutex = threading.RLock()
+        self._train_state = train_state
+        self._created = time.time()
+        self.stop_training = False
+        self.progress: Progress | None = None
+        self.preempted: Callable[[int], bool] = lambda step: False
+        self.train_metrics_manager = MetricsManager("train", summary_dir=summary_dir)
+        self.eval_metrics_managers = {
+            name: MetricsManager(f"training_eval/{name[:113]}", summary_dir=summary_dir)
+            for name in eval_names
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Waits until all metrics are written."""
+        self.train_metrics_manager.close()
+        for manager in self.eval_metrics_managers.values():
+            manager.close()
+
+    def _get_step_rng(self, step: Any) -> PRNGKeyArray:
+        return jax.random.fold_in(self._base_rng, step)
+
+    @property
+    def train_state(self) -> Any:
+        """The current train state (waits while training runs in another thread)."""
+        with self._train_state_mutex:
+            return self._train_state
+
+    @train_state.setter
+    def train_state(self, train_state: Any) -> None:
+        with self._train_state_mutex:
+            self._train_state = train_state
+
+    def train(
+        self,
+        batch_iter: Iterator[Batch],
+        num_steps: int,
+        start_step: int | None = None,
+    ) -> futures.Future:
+        """Runs `num_steps` steps; queues them without waiting for the devices.
+
+        Args:
+            batch_iter: yields batches.
+            num_steps: number of steps.
+            start_step: step number of the state, if known.
+
+        Returns:
+            future of the averaged metrics: name -> clu value.
+
+        Raises:
+            PreemptionError: training was interrupted. The state after the last
+                finished step is kept, and its metrics are written.
+            UserError: the data ended.
+        """
+        step_fn = self._compiled_train_step or self._partitioned_train_step
+        metrics: Any = None
+        with self._train_state_mutex:
+            state = self._train_state
+            if start_step is None:
+                start_step = int(to_host(state.step))
+            step, last = start_step, start_step + num_steps
+            self.train_metrics_manager.start_duration_timer()
+            if self.progress is not None:
+                self.progress.resume(step)
+            try:
+                while step < last:
+                    if self.preempted(step):
+                        raise PreemptionError(f"interrupted after step {step}")
+                    with jax.profiler.StepTraceAnnotation("train", step_num=step):
+                        state, update = step_fn(state, _next_batch(batch_iter, step))
+                        metrics = (
+                            update
+                            if metrics is None
+                            else (merge_metrics(metrics, update))
+                        )
+                    step += 1
+                    if self.progress is not None:
+                        self.progress.update(step, metrics)
+            finally:
+                # The step donates the old state, so it is gone even after an error.
+                self._train_state = state
+                summary = self._write_train_summary(metrics, step, step - start_step)
+        return summary
+
+    def _write_train_summary(
+        self, metrics: Metrics | None, step: int, num_steps: int
+    ) -> futures.Future:
+        if metrics is not None:
+            uptime = jnp.asarray([time.time() - self._created])
+            metrics["timing/uptime"] = clu.metrics.LastValue.from_model_output(uptime)
+        return self.train_metrics_manager.write_metrics_summary(
+            metrics, step, num_steps
+        )
+
+    def compile_train(self, batch: Batch) -> None:
+        """Compiles the train step for batches like this one (values do not matter)."""
+        tick = time.time()
+        self._compiled_train_step = self._partitioner.compile(
+            self._partitioned_train_step, self.train_state, batch
+        )
+        self.train_metrics_manager.write_scalar(
+            "timing/compilation_seconds", time.time() - tick, self.train_state.step
+        )
+
+    def eval(self, batch_iters: Mapping[str, Iterable[Batch]]) -> dict[str, Any]:
+        """Evaluates on datasets with teacher forcing and writes the metrics.
+
+        Returns:
+            name of the dataset -> name of the metric -> clu value.
+
+        Raises:
+            UserError: a dataset has no batch.
+        """
+        train_state = self.train_state
+        summaries = {}
+        for name, batches in batch_iters.items():
+            logging.info("Evaluating: %s.", name)
+            step_fn = self._compiled_eval_steps.get(name, self._partitioned_eval_step)
+            manager = self.eval_metrics_managers[name]
+            manager.start_duration_timer(block_on=train_state)
+            metrics: Any = None
+            num_steps = 0
+            unequal = "Processes have different numbers of evaluation batches."
+            for batch in batches:
+                num_steps += 1
+                multihost_assert_equal(np.array(num_steps), unequal)
+                update = step_fn(train_state, shard_batch(batch, self._partitioner))
+                metrics = update if metrics is None else merge_metrics(metrics, update)
+            multihost_assert_equal(np.array(-1), unequal)
+            if metrics is None:
+                raise UserError(
+                    f"The evaluation data {name!r} has no batch: the split is empty, or "
+                    "has fewer examples than the batch size."
+                )
+            summaries[name] = manager.write_metrics_summary(
+                metrics, train_state.step, num_steps
+            )
+        return {name: summary.result() for name, summary in summaries.items()}
+
+    def compile_eval(self, batches: Mapping[str, Batch]) -> None:
+        """Compiles the evaluation step for a batch of each dataset.
+
+        Datasets whose batches have equal shapes share one compilation.
+        """
+        for name, batch in batches.items():
+            tick = time.time()
+            key = tuple(sorted((k, v.shape, str(v.dtype)) for k, v in batch.items()))
+            if key not in self._compiled_eval_step_cache:
+                host_batch = {k: np.asarray(v) for k, v in batch.items()}
+                self._compiled_eval_step_cache[key] = self._partitioner.compile(
+                    self._partitioned_eval_step,
+                    self.train_state,
+                    shard_batch(host_batch, self._partitioner),
+                )
+            self._compiled_eval_steps[name] = self._compiled_eval_step_cache[key]
+            self.eval_metrics_managers[name].write_scalar(
+                "timing/compilation_seconds", time.time() - tick, self.train_state.step
+            )
+
+    @property
+    @abc.abstractmethod
+    def _partitioned_train_step(self) -> PartitionedTrainCallable:
+        """Partitioned function (train state, batch) -> (train state, metrics)."""
+
+    @property
+    @abc.abstractmethod
+    def _partitioned_eval_step(self) -> PartitionedEvalCallable:
+        """Partitioned function (train state, batch) -> metrics."""
+
+
+def _next_batch(batch_iter: Iterator[Batch], step: int) -> Batch:
+    try:
+        return next(batch_iter)
+    except StopIteration:
+        raise UserError(
+            f"The training data ended before step {step + 1}. Let it repeat (num_epochs "
+            "= None), or lower the number of training steps."
+        ) from None
+
+
+class BaseTrainerConstructor(Protocol):
+    """`trainer_cls`: called by keyword."""
+
+    def __call__(
+        self,
+        model: Any,
+        train_state: Any,
+        partitioner: Any,
+        eval_names: Sequence[str],
+        summary_dir: str | None,
+        train_state_axes: Any,
+        rng: PRNGKeyArray,
+    ) -> BaseTrainer: ...
+
+
+class Trainer(BaseTrainer):
+    """Training at a scheduled learning rate, optionally in microbatches."""
+
+    def __init__(
+        self,
+        model: Any,
+        train_state: Any,
+        partitioner: Any,
+        eval_names: Sequence[str],
+        summary_dir: str | None,
+        train_state_axes: Any,
+        rng: PRNGKeyArray,
+        learning_rate_fn: LearningRateCallable,
+        num_microbatches: int | None,
+        weight_metrics_computer: WeightMetricsComputer | None = None,
+    ):
+        """As `BaseTrainer`, and:
+
+        Args:
+            learning_rate_fn: step -> learning rate, traced inside the step.
+            num_microbatches: parts of a batch whose gradients are summed, or None.
+            weight_metrics_computer: adds metrics about weights, or None.
+        """
+        self._learning_rate_fn = learning_rate_fn
+        self._num_microbatches = num_microbatches
+        self._weight_metrics_computer = weight_metrics_computer
+        super().__init__(
+            model=model,
+            train_state=train_state,
+            partitioner=partitioner,
+            eval_names=eval_names,
+            summary_dir=summary_dir,
+            train_state_axes=train_state_axes,
+            rng=rng,
+        )
+
+    @functools.cached_property
+    def _partitioned_train_step(self) -> PartitionedTrainCallable:  # type: ignore[override]
+        def train_step(train_state: Any, batch: Batch) -> tuple[Any, Metrics]:
+            return train_with_lr(
+                train_state,
+                batch,
+                learning_rate=self._learning_rate_fn(train_state.step),
+                dropout_rng=self._get_step_rng(train_state.step),
+                model=self._model,
+                num_microbatches=self._num_microbatches,
+                weight_metrics_computer=self._weight_metrics_computer,
+                data_partition_spec=self._partitioner.data_partition_spec,
+            )
+
+        return self._partitioner.partition(
+            train_step,
+            in_axis_resources=(
+                self._train_state_axes,
+                self._partitioner.data_partition_spec,
+            ),
+            out_axis_resources=(self._train_state_axes, None),
+            donate_argnums=(0,),
+        )
+
+    @functools.cached_property
+    def _partitioned_eval_step(self) -> PartitionedEvalCallable:  # type: ignore[override]
+        def partitioned_eval_step(train_state: Any, batch: Batch) -> Metrics:
+            return eval_step(self._model, train_state, batch)
+
+        return self._partitioner.partition(
+            partitioned_eval_step,
+            in_axis_resources=(
+                self._train_state_axes,
+                self._partitioner.data_partition_spec,
+            ),
+            out_axis_resources=None,
+        )

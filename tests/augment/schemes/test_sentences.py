@@ -1,0 +1,181 @@
+"""EDA, token substitution, pervasive dropout and SwitchOut."""
+
+import collections
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxaug.augment.language import lexicon, words
+from jaxaug.augment.schemes import eda, noise
+from jaxaug.augment.schemes.sentences import METHODS
+from jaxaug.core.errors import UserError
+
+TEXT = "Find a cheap hotel in the city, for 2 people or {count} guests."
+PERSONA = "i have two dogs and i love to cook."
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def many(method, text, count=200, **options) -> list[str]:
+    return [method(text, rng(seed), **options) for seed in range(count)]
+
+
+def bag(text: str) -> collections.Counter:
+    return collections.Counter(text.lower().replace(".", "").replace(",", "").split())
+
+
+def test_the_four_methods_have_names():
+    assert list(METHODS) == [
+        "eda",
+        "token_substitution",
+        "pervasive_dropout",
+        "switch_out",
+    ]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_equal_seeds_give_equal_texts(name):
+    first, again = many(METHODS[name], TEXT, 20), many(METHODS[name], TEXT, 20)
+    assert first == again and len(set(first)) > 3
+
+
+@pytest.mark.parametrize("name", METHODS)
+@given(text=st.text(max_size=40), seed=st.integers(0, 1000))
+@settings(max_examples=60, deadline=None)
+def test_any_text_stays_a_text(name, text, seed):
+    changed = METHODS[name](text, rng(seed))
+    assert bool(changed.split()) == bool(text.split())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_numbers_placeholders_and_protected_texts_stay(name):
+    heavy = {
+        "eda": {"replace": 1.0, "insert": 0.5, "swap": 0.5, "delete": 0.9},
+        "token_substitution": {"rate": 1.0},
+        "pervasive_dropout": {"rate": 0.95},
+        "switch_out": {"temperature": 100.0},
+    }[name]
+    text = "The Round Trip fare of flight 12 for <name> and 3.50 dollars"
+    for changed in many(METHODS[name], text, protected=("round trip",), **heavy):
+        for part in ("Round Trip", "12", "<name>", "3.50"):
+            assert part.lower() in changed.lower(), changed
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_form_of_the_sentence_stays(name):
+    for changed in many(METHODS[name], "Search for a movie, by its name.", 60):
+        assert changed.endswith(".") and not changed.endswith("..")
+        assert changed[0].isupper() and changed.split()[0][1:].islower()
+
+
+def test_eda_draws_its_four_operations_equally():
+    before, kinds = bag(TEXT), collections.Counter()
+    for changed in many(eda.eda, TEXT, 800, insert=0.1, swap=0.1):
+        after, size = bag(changed), sum(bag(changed).values())
+        if after == before:
+            kinds["swap"] += 1
+        elif size < sum(before.values()) and not after - before:
+            kinds["delete"] += 1
+        elif not before - after:
+            kinds["insert"] += 1
+        else:
+            kinds["replace"] += 1
+    assert set(kinds) == {"swap", "delete", "insert", "replace"}
+    assert all(150 < count < 250 for count in kinds.values()), kinds
+
+
+def test_only_operations_with_a_rate_are_drawn():
+    none = {"replace": 0, "insert": 0, "swap": 0, "delete": 0}
+    for changed in many(eda.eda, TEXT, 50, **(none | {"swap": 0.05})):
+        assert bag(changed) == bag(TEXT) and changed != TEXT
+    for changed in many(eda.eda, TEXT, 50, **(none | {"delete": 0.01})):
+        assert not bag(changed) - bag(TEXT) and bag(changed) != bag(TEXT)
+    with pytest.raises(UserError, match="all four rates are 0"):
+        eda.eda(TEXT, rng(), **none)
+
+
+def test_the_number_of_replaced_words_follows_the_rate():
+    text = "Price of the hotel room and the flight ticket"  # 9 words, 5 to replace
+    for rate, count in ((0.1, 1), (0.25, 2), (0.34, 3), (1.0, 5)):
+        for changed in many(eda.token_substitution, text, 30, rate=rate):
+            # `ticket price` for one word is two words, so count those that went.
+            gone = bag(text) - bag(changed)
+            assert sum(gone.values()) == count, changed
+
+
+def test_replacements_are_synonyms_in_the_form_of_the_word():
+    for changed in many(eda.token_substitution, "Cities and prices", 30):
+        assert changed in {
+            "Towns and prices", "Municipalities and prices", "Cities and costs",
+            "Cities and charges",
+        }  # fmt: skip
+    found = set(many(eda.token_substitution, "a HOTEL", 30))
+    assert found == {"an INN", "a LODGE"}
+
+
+def test_a_word_that_comes_twice_is_replaced_twice():
+    found = set(many(eda.token_substitution, "hotel to hotel"))
+    assert found == {"inn to inn", "lodge to lodge"}
+
+
+def test_words_without_synonyms_stay():
+    for text in ("", "the of and", "Xyzzy 12", "-- ! --"):
+        assert set(many(eda.token_substitution, text, 5)) == {text}
+    assert eda.token_substitution(TEXT, rng(), rate=0.0) == TEXT
+
+
+def test_dropout_leaves_out_words_at_its_rate_but_never_all():
+    text = " ".join(["word"] * 20)
+    lengths = [len(t.split()) for t in many(noise.pervasive_dropout, text, rate=0.3)]
+    assert np.mean(lengths) == pytest.approx(14, abs=0.6)
+    for changed in many(noise.pervasive_dropout, PERSONA, rate=1.0):
+        (word,) = changed.rstrip(".").split()
+        assert word in PERSONA
+    found = {t.rstrip(".") for t in many(noise.pervasive_dropout, PERSONA, rate=1.0)}
+    assert len(found) == len(set(PERSONA.rstrip(".").split()))
+    assert noise.pervasive_dropout(PERSONA, rng(), rate=0.0) == PERSONA
+
+
+def test_switch_out_draws_the_number_of_words_from_its_distribution():
+    text, vocabulary = "w x y z", ["Q"]
+    for temperature in (1.0, 3.0):
+        drawn = many(
+            noise.switch_out, text, 2000, temperature=temperature, vocabulary=vocabulary
+        )
+        counts = np.bincount([t.count("Q") for t in drawn], minlength=5) / len(drawn)
+        expected = np.exp(-np.arange(5) / temperature)
+        np.testing.assert_allclose(counts, expected / expected.sum(), atol=0.035)
+        places = np.mean([[w == "Q" for w in t.split()] for t in drawn], axis=0)
+        assert np.ptp(places) < 0.05
+    assert noise.switch_out(text, rng(), temperature=1e-9) == text
+    known = {*lexicon.built_in().words, *text.split()}
+    for changed in many(noise.switch_out, text, 20, temperature=9.0):
+        assert set(changed.split()) <= known
+
+
+def test_arguments_out_of_range_are_named():
+    for method, options, text in (
+        (eda.eda, {"swap": 1.5}, r"swap=1.5: give a number from 0 to 1"),
+        (eda.token_substitution, {"rate": -1}, r"rate=-1"),
+        (noise.pervasive_dropout, {"rate": 2}, r"rate=2"),
+        (noise.switch_out, {"temperature": 0}, r"temperature=0: .* above 0"),
+    ):
+        with pytest.raises(UserError, match=text):
+            method(TEXT, rng(), **options)
+
+
+def test_words_keep_marks_and_what_is_protected():
+    found = words.split('The "old" town (in New York), for $price!', ["new york"])
+    assert [(w.before, w.core, w.after, w.fixed) for w in found] == [
+        ("", "The", "", False),
+        ('"', "old", '"', False),
+        ("", "town", "", False),
+        ("(", "in", "", False),
+        ("", "New York),", "", True),
+        ("", "for", "", False),
+        ("", "$price!", "", True),
+    ]

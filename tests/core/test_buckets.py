@@ -1,0 +1,44 @@
+"""The plan of batches: every input once, in few shapes."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxaug.core.buckets import Batch, pad, plan, power_of_two
+
+
+def test_plan_by_hand():
+    #          0  1   2  3  4   5
+    lengths = [3, 9, 16, 8, 1, 17]
+    assert plan(lengths, 2) == [
+        Batch((5,), 1, 32),
+        Batch((1, 2), 2, 16),
+        Batch((0, 3), 2, 8),
+        Batch((4,), 2, 8),
+    ]
+
+
+@given(st.lists(st.integers(1, 70), min_size=1, max_size=50), st.integers(1, 12))
+def test_each_input_once_in_one_shape_a_length(lengths, batch_size):
+    batches = plan(lengths, batch_size)
+    assert sorted(i for b in batches for i in b.indices) == list(range(len(lengths)))
+    assert len({(b.rows, b.length) for b in batches}) == len(
+        {b.length for b in batches}
+    )
+    for batch in batches:
+        assert 1 <= len(batch.indices) <= batch.rows <= batch_size
+        for index in batch.indices:
+            # A power of two that is not twice as long as it needs to be.
+            length = lengths[index]
+            assert length <= batch.length < max(2 * length, 9)
+    assert [b.length for b in batches] == sorted(b.length for b in batches)[::-1]
+
+
+def test_powers_of_two():
+    assert [power_of_two(n, 1) for n in (1, 2, 3, 4, 5)] == [1, 2, 4, 4, 8]
+    assert power_of_two(2, 8) == 8
+
+
+def test_filling_rows_repeat_the_first():
+    expected = [[5, 1, 0], [7, 8, 1], [5, 1, 0]]
+    np.testing.assert_array_equal(pad([[5, 1], [7, 8, 1]], 3, 3), expected)

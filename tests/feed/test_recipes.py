@@ -1,0 +1,56 @@
+"""The table of training and evaluation sets."""
+
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.data import minisgd
+from jaxaug.feed import recipes
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    root = tmp_path_factory.mktemp("recipes") / "data"
+    minisgd.write(root, train_dialogues=8, dev_dialogues=2, test_dialogues=2)
+    return recipes.table(root)
+
+
+def test_mixtures_hold_the_originals_and_variants(table):
+    assert table.mixtures["d3st_aug_2x"] == ("d3st_sgd", "d3st_aug_v1")
+    assert table.mixtures["t5dst_sgdx_4x"] == (
+        "t5dst_sgd",
+        *(f"t5dst_sgdx_v{number}" for number in (1, 2, 3)),
+    )
+    assert table.mixtures["d3st_eval"] == (
+        "d3st_sgd",
+        *(f"d3st_sgdx_v{number}" for number in range(1, 6)),
+    )
+    assert table.tasks_of("d3st_sgd") == ("d3st_sgd",)
+    assert len(table.tasks_of("d3st_aug_6x")) == 6
+    with pytest.raises(UserError, match="'d3st_x' is no task and no mixture; known: "):
+        table.tasks_of("d3st_x")
+
+
+def test_only_training_is_shuffled_and_each_task_in_its_own_way(table):
+    seeds = {}
+    for task, splits in table.recipes.items():
+        for split, recipe in splits.items():
+            if split == "train":
+                assert recipe.options.order == "shuffled"
+                seeds[task] = recipe.options.seed
+            else:
+                assert (recipe.options.order, recipe.options.seed) == ("schema", 0)
+    assert {"d3st_sgd", "d3st_aug_v1", "d3st_aug_v1_short2"} <= set(seeds)
+    assert len(set(seeds.values())) == len(seeds)
+
+
+def test_renderings(table, monkeypatch):
+    found = table.recipes
+    assert found["d3st_sgd"]["train"].renderings == 4  # MiniSGD is small
+    assert found["d3st_aug_v1"]["train"].renderings == 1
+    assert found["d3st_sgd"]["test"].renderings == 1
+    folder = found["d3st_sgd"]["train"].corpus.data_dir
+    monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, "2")
+    assert recipes.table(folder).recipes["d3st_sgd"]["train"].renderings == 2
+    monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, "0")
+    with pytest.raises(UserError, match=r"\$JAXAUG_RENDERINGS=0: set it to the number"):
+        recipes.table(folder)

@@ -1,0 +1,267 @@
+"""Tokenised caches: exact tokens, batches, resume, and no TensorFlow on the way."""
+
+import itertools
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.data import minisgd
+from jaxaug.feed import cache, tokens, vocabulary
+from jaxaug.feed.batches import TokenBatches, TokenCache
+from jaxaug.feed.parallel import Corpus
+from jaxaug.formats.d3st import D3STOptions
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp("tokens")
+    minisgd.write(root / "data", train_dialogues=30, dev_dialogues=5, test_dialogues=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
+        patch.delenv("JAXAUG_VOCABULARY", raising=False)
+        yield root / "data"
+
+
+@pytest.fixture(scope="module")
+def records(data):
+    return cache.build(cache.Recipe(Corpus(str(data), "dev"), D3STOptions()))
+
+
+@pytest.fixture(scope="module")
+def words(data):
+    return vocabulary.TokenVocabulary(vocabulary.train_words(data))
+
+
+def test_tokens_are_those_of_the_vocabulary(records, words, monkeypatch):
+    found = tokens.build(records, words.path)
+    assert len(found) == records.examples > 10
+    for index, example in enumerate(records.read()):
+        assert found.get("inputs", index).tolist() == words.encode(example.inputs)
+        assert words.decode(found.get("targets", index)) == example.targets
+    monkeypatch.setattr(tokens, "_write", None)
+    again = tokens.build(records, words.path)
+    assert again.name == found.name
+    np.testing.assert_array_equal(again.ids["inputs"], found.ids["inputs"])
+
+
+def test_input_lengths_with_and_without_the_tokens(records, words, tmp_path):
+    expected = [len(words.encode(example.inputs)) for example in records.read()]
+    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
+    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
+    tokens.build(records, words.path, tmp_path)
+    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
+
+
+def test_truncated_inputs_are_counted_and_reported(caplog):
+    lengths = np.array([3, 9, 10, 4, 12])
+    with caplog.at_level("INFO", logger="absl"):
+        assert tokens.report_truncation("task train", lengths, 10) == 2
+        assert tokens.report_truncation("task train", lengths, 13) == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        "task train: 2 of 5 inputs truncated on the left to 10 tokens (longest: 13)",
+        "task train: 0 of 5 inputs truncated on the left to 13 tokens (longest: 13)",
+    ]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+
+
+def toy(name, count, start=10):
+    """Example i has i + 1 inputs, start + i, and the target start + i."""
+    inputs = [[start + i] * (i + 1) for i in range(count)]
+    targets = [[start + i] for i in range(count)]
+    return TokenCache(
+        name,
+        {
+            "inputs": np.concatenate(inputs).astype(np.int32),
+            "targets": np.concatenate(targets).astype(np.int32),
+        },
+        {
+            "inputs": np.cumsum([0, *map(len, inputs)]),
+            "targets": np.cumsum([0, *map(len, targets)]),
+        },
+    )
+
+
+def test_exact_batch():
+    ids = np.array([5, 6, 7, 8, 9], np.int32)
+    item = TokenCache(
+        "x",
+        {"inputs": ids, "targets": np.array([3, 4, 2, 2], np.int32)},
+        {"inputs": np.array([0, 4, 5]), "targets": np.array([0, 1, 4])},
+    )
+    batches = TokenBatches([item], {"inputs": 4, "targets": 3}, 2, shuffle=False)
+    expected = {
+        # Inputs lose their left end, targets their right one; 1 ends both.
+        "encoder_input_tokens": [[6, 7, 8, 1], [9, 1, 0, 0]],
+        "decoder_target_tokens": [[3, 1, 0], [4, 2, 1]],
+        "decoder_input_tokens": [[0, 3, 0], [0, 4, 2]],
+        "decoder_loss_weights": [[1, 1, 0], [1, 1, 1]],
+    }
+    assert batches.peek()["encoder_input_tokens"].tolist() == [
+        [6, 7, 8, 1],
+        [9, 1, 0, 0],
+    ]
+    batch = next(batches)
+    assert {name: value.tolist() for name, value in batch.items()} == expected
+    for name, spec in batches.element_spec.items():
+        assert (batch[name].shape, batch[name].dtype) == (spec.shape, spec.dtype)
+
+
+LENGTHS = {"inputs": 16, "targets": 4}
+
+
+def seen(batches, count):
+    return [
+        int(row[0])
+        for _ in range(count)
+        for row in next(batches)["decoder_target_tokens"]
+    ]
+
+
+def test_every_epoch_is_another_permutation():
+    batches = TokenBatches([toy("a", 12)], LENGTHS, 4, seed=1)
+    epochs = [seen(batches, 3) for _ in range(3)]
+    assert all(sorted(epoch) == list(range(10, 22)) for epoch in epochs)
+    assert len({tuple(epoch) for epoch in epochs}) == 3
+    assert epochs[0] == seen(TokenBatches([toy("a", 12)], LENGTHS, 4, seed=1), 3)
+    assert epochs[0] != seen(TokenBatches([toy("a", 12)], LENGTHS, 4, seed=2), 3)
+
+
+def test_hosts_share_each_epoch():
+    parts = [
+        seen(TokenBatches([toy("a", 12)], LENGTHS, 3, seed=5, shard=(i, 2)), 2)
+        for i in range(2)
+    ]
+    assert sorted(itertools.chain(*parts)) == list(range(10, 22))
+
+
+def test_counted_epochs_end():
+    batches = TokenBatches([toy("a", 10)], LENGTHS, 4, num_epochs=2)
+    assert len(list(batches)) == 5
+    batches = TokenBatches([toy("a", 10)], LENGTHS, 4, num_epochs=1)
+    assert len(list(batches)) == 2
+
+
+def test_rates():
+    caches = [toy("a", 10), toy("b", 10, start=100)]
+    batches = TokenBatches(caches, LENGTHS, 50, rates=[3, 1])
+    drawn = np.array(seen(batches, 100))
+    assert 0.22 < np.mean(drawn >= 100) < 0.28
+
+
+def test_saved_position_goes_on_exactly(tmp_path):
+    def batches(seed=4):
+        return TokenBatches(
+            [toy("a", 11), toy("b", 7, start=100)], LENGTHS, 4, seed=seed
+        )
+
+    stream = batches()
+    seen(stream, 300)
+    stream.peek()  # A batch that was only looked at is still to come.
+    stream.save(tmp_path / "position")
+    expected = seen(stream, 300)
+    other = batches()
+    seen(other, 2)
+    other.restore(tmp_path / "position")
+    assert seen(other, 300) == expected
+    other.reset()
+    assert seen(other, 3) == seen(batches(), 3)
+    with pytest.raises(UserError, match="position.json: was saved with .*'seed': 4"):
+        batches(seed=5).restore(tmp_path / "position")
+    with pytest.raises(UserError, match="nowhere.json: is no saved position"):
+        batches().restore(tmp_path / "nowhere")
+
+
+def test_fewer_examples_than_hosts():
+    with pytest.raises(UserError, match="cache a has 2 examples for 3 hosts"):
+        TokenBatches([toy("a", 2)], LENGTHS, 1, shard=(0, 3))
+
+
+def config(**changes):
+    values = {
+        "mixture_or_task_name": "d3st_aug_2x",
+        "task_feature_lengths": {"inputs": 96, "targets": 32},
+        "split": "train",
+        "batch_size": 8,
+        "shuffle": True,
+        "seed": 0,
+        "pack": False,
+    }
+    return SimpleNamespace(**(values | changes))
+
+
+def test_get_dataset_of_a_mixture(data, words, caplog):
+    with caplog.at_level("INFO", logger="absl"):
+        batches = tokens.get_dataset(config(), 1, 2, None, data_dir=data)
+    reports = [
+        r.getMessage()
+        for r in caplog.records
+        if "truncated on the left" in r.getMessage()
+    ]
+    assert len(reports) == 2
+    assert reports[0].startswith("d3st_sgd train: 0 of ")
+    batch = next(batches)
+    assert batch["encoder_input_tokens"].shape == (4, 96)
+    for row in batch["decoder_target_tokens"]:
+        assert words.decode(row).startswith("[states]")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"pack": True},
+            "pack = True: batches from the tokenised cache are not packed",
+        ),
+        ({"batch_size": 7}, "batch_size = 7 does not divide by 2 hosts"),
+        (
+            {"mixture_or_task_name": "d3st_x"},
+            "'d3st_x' is no task and no mixture; known",
+        ),
+        (
+            {"split": "trian"},
+            "has no split 'trian'. Splits are train, validation, test",
+        ),
+    ],
+)
+def test_wrong_configuration(data, changes, message):
+    with pytest.raises(UserError, match=message):
+        tokens.get_dataset(config(**changes), 0, 2, None, data_dir=data)
+
+
+PROGRAM = """
+import sys
+from types import SimpleNamespace
+
+for name in ("tensorflow", "tensorflow_text", "seqio", "jax"):
+    sys.modules[name] = None  # as if it were not installed
+from jaxaug.feed import tokens
+
+cfg = SimpleNamespace(
+    mixture_or_task_name="d3st_sgd_short2",
+    task_feature_lengths={"inputs": 64, "targets": 32},
+    split="train", batch_size=4, shuffle=True, seed=1, pack=False,
+)
+first = tokens.get_dataset(cfg, 0, 1, None)
+next(first)
+first.save(sys.argv[1])
+second = tokens.get_dataset(cfg, 0, 1, None)
+second.restore(sys.argv[1])
+assert (next(first)["encoder_input_tokens"] == next(second)["encoder_input_tokens"]).all()
+print("trained without TensorFlow")
+"""
+
+
+def test_without_tensorflow(data, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(data))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "position")],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "trained without TensorFlow\n"

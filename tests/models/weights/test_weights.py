@@ -1,0 +1,365 @@
+"""Key maps, weight files in and out, and what is refused."""
+
+import json
+import pickle
+import re
+import shutil
+import zipfile
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.weights import (
+    export,
+    families,
+    hf_folder,
+    keymap,
+    safetensors_io,
+    torch_file,
+)
+
+
+class Shape:
+    def __init__(self, *shape):
+        self.shape = shape
+
+
+def array(*shape, dtype=np.float32):
+    return np.arange(np.prod(shape), dtype=dtype).reshape(shape)
+
+
+@settings(deadline=None)  # Other programs may hold the cores.
+@given(
+    heads=st.integers(1, 3),
+    dim=st.integers(1, 3),
+    width=st.integers(1, 4),
+    kind=st.sampled_from(["in", "out", "conv_in", "conv_out", "bias", "t"]),
+)
+def test_transforms_invert_each_other(heads, dim, width, kind):
+    joined = heads * dim
+    weight, hf, flax = {
+        "in": (keymap.heads_in, (joined, width), (width, heads, dim)),
+        "out": (keymap.heads_out, (width, joined), (heads, dim, width)),
+        "conv_in": (keymap.conv_heads_in, (width, joined), (width, heads, dim)),
+        "conv_out": (keymap.conv_heads_out, (joined, width), (heads, dim, width)),
+        "bias": (keymap.bias_heads, (joined,), (heads, dim)),
+        "t": (lambda n, h, d: keymap.transposed(n), (joined, width), (width, joined)),
+    }[kind]
+    weight = weight("w", heads, dim)
+    tensor = array(*hf)
+    leaf = weight.to_flax(tensor)
+    assert leaf.shape == flax
+    np.testing.assert_array_equal(weight.to_hf(leaf), tensor)
+
+
+def test_transforms_mean_the_same_as_a_linear_layer():
+    x, w = array(5, 4), array(6, 4)
+    by_torch = x @ w.T
+    kernel = keymap.heads_in("w", 2, 3).to_flax(w)
+    np.testing.assert_array_equal(
+        np.einsum("be,ehd->bhd", x, kernel).reshape(5, 6), by_torch
+    )
+    y, o = array(5, 6), array(4, 6)
+    kernel = keymap.heads_out("o", 2, 3).to_flax(o)
+    np.testing.assert_array_equal(
+        np.einsum("bhd,hde->be", y.reshape(5, 2, 3), kernel), y @ o.T
+    )
+    conv = keymap.conv_heads_in("w", 2, 3).to_flax(w.T)
+    np.testing.assert_array_equal(conv, keymap.heads_in("w", 2, 3).to_flax(w))
+
+
+FUSED = {
+    "a/query": keymap.part("qkv", 0, 3, keymap.conv_heads_in("", 2, 2), axis=1),
+    "a/key": keymap.part("qkv", 1, 3, keymap.conv_heads_in("", 2, 2), axis=1),
+    "a/value": keymap.part("qkv", 2, 3, keymap.conv_heads_in("", 2, 2), axis=1),
+    "b": keymap.identity("b", "b_again"),
+}
+FUSED_SHAPES = {
+    "a": dict.fromkeys(("query", "key", "value"), Shape(3, 2, 2)),
+    "b": Shape(5),
+}
+
+
+def read(tensors, ignored=(), key_map=FUSED, shapes=FUSED_SHAPES, dtype=None):
+    return keymap.params_from(
+        tensors, key_map, ignored, shapes=shapes, source="file", dtype=dtype
+    )
+
+
+def test_fused_tensors():
+    tensors = {"qkv": array(3, 12), "b": array(5)}
+    params = read(tensors)
+    np.testing.assert_array_equal(
+        params["a"]["key"].reshape(3, 4), tensors["qkv"][:, 4:8]
+    )
+    back = keymap.tensors_from(params, FUSED)
+    assert back.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(back[name], tensor)
+        assert back[name].flags.c_contiguous
+
+
+def test_missing_and_left_over_keys_are_listed():
+    with pytest.raises(UserError) as error:
+        read({"qkv": array(3, 12), "x": array(1), "y.1.z": array(1)}, [r"y\.\d\.z"])
+    assert str(error.value).startswith(
+        "file: the weights do not fit the configuration: 1 missing: b; "
+        "1 left over: x. Use the config.json"
+    )
+    # A pattern must match the whole name.
+    with pytest.raises(UserError, match="1 left over: xy"):
+        read({"qkv": array(3, 12), "b": array(5), "xy": array(1)}, ["x"])
+    with pytest.raises(UserError, match="n11 and 4 more"):
+        keys = {f"n{i:02}": array(1) for i in range(16)}
+        read({"qkv": array(3, 12), "b": array(5), **keys})
+
+
+def test_tied_names():
+    tensors = {"qkv": array(3, 12), "b_again": array(5)}
+    np.testing.assert_array_equal(read(tensors)["b"], array(5))
+    assert read({**tensors, "b": array(5)})["b"].shape == (5,)
+    with pytest.raises(UserError, match="file: b and b_again differ, but"):
+        read({**tensors, "b": array(5) + 1})
+
+
+def test_a_substitute_serves_only_where_the_tensor_is_missing():
+    key_map = {"e": keymap.identity("e"), "h": keymap.transposed("h")}
+    key_map["h"] = key_map["h"]._replace(otherwise="e")
+    shapes = {"e": Shape(2, 3), "h": Shape(3, 2)}
+    e, h = array(2, 3), array(2, 3) + 9
+    found = read({"e": e}, key_map=key_map, shapes=shapes)
+    np.testing.assert_array_equal(found["h"], e.T)
+    found = read({"e": e, "h": h}, key_map=key_map, shapes=shapes)
+    np.testing.assert_array_equal(found["h"], h.T)
+
+
+@pytest.mark.parametrize("shape", [(3, 11), (3, 15), (4, 12), (36,), (12, 3)])
+def test_wrong_shapes(shape):
+    with pytest.raises(UserError, match=r"file: qkv has shape \[.*of a/(key|query)"):
+        read({"qkv": array(*shape), "b": array(5)})
+
+
+def test_a_map_of_another_model():
+    with pytest.raises(UserError, match="file: .*parameters without a key: c/d"):
+        read({}, shapes={**FUSED_SHAPES, "c": {"d": Shape(1)}})
+    with pytest.raises(UserError, match="keys without a parameter: b"):
+        keymap.tensors_from({"a": FUSED_SHAPES["a"]}, FUSED)
+
+
+TENSORS = {
+    "a": array(2, 3),
+    "b": array(4, dtype=np.float16),
+    "c": array(3).astype(ml_dtypes.bfloat16),
+    "d.e": array(2, dtype=np.int64),
+}
+
+
+def assert_same(found, expected):
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype
+        assert found[name].shape == tensor.shape
+        assert found[name].tobytes() == tensor.tobytes()
+
+
+def test_safetensors(tmp_path):
+    path = tmp_path / "x.safetensors"
+    safetensors_io.write(path, TENSORS)
+    with safetensors_io.Tensors(path) as found:
+        assert_same(found, TENSORS)
+        assert "nothing" not in found
+    assert torch.equal(
+        safetensors.torch.load_file(path)["a"], torch.arange(6.0).reshape(2, 3)
+    )
+
+
+@pytest.mark.parametrize("size", [0, 4, 60, -1])
+def test_damaged_safetensors(tmp_path, size):
+    path = tmp_path / "x.safetensors"
+    safetensors_io.write(path, TENSORS)
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(UserError, match="x.safetensors: is cut off or no safetensors"):
+        safetensors_io.Tensors(path)
+
+
+def shards(folder):
+    safetensors_io.write(folder / "1.safetensors", {k: TENSORS[k] for k in "ab"})
+    safetensors_io.write(
+        folder / "2.safetensors", {k: TENSORS[k] for k in ("c", "d.e")}
+    )
+    index = {"a": "1.safetensors", "b": "1.safetensors"}
+    index |= {"c": "2.safetensors", "d.e": "2.safetensors"}
+    path = folder / safetensors_io.INDEX
+    path.write_text(json.dumps({"metadata": {}, "weight_map": index}))
+    return path
+
+
+def test_sharded_safetensors(tmp_path, edit_json):
+    path = shards(tmp_path)
+    with safetensors_io.open_index(path) as found:
+        assert_same(found, TENSORS)
+    edit_json(path, lambda index: index["weight_map"].update(c="1.safetensors"))
+    with pytest.raises(UserError, match="1.safetensors: lacks the tensor c"):
+        safetensors_io.open_index(path)
+    (tmp_path / "2.safetensors").unlink()
+    with pytest.raises(UserError, match="2.safetensors: no such file"):
+        safetensors_io.open_index(path)
+    path.write_text("{}")
+    with pytest.raises(UserError, match="has no weight_map"):
+        safetensors_io.open_index(path)
+
+
+def torch_tensors():
+    shared = torch.arange(12.0).reshape(3, 4)
+    return {
+        "a": shared,
+        "a.tied": shared,
+        "a.view": shared[1:, 1:3],
+        "a.t": shared.T,
+        "half": torch.arange(3).half(),
+        "bf": torch.arange(3).bfloat16(),
+        "long": torch.arange(2),
+        "scalar": torch.tensor(2.5),
+        "empty": torch.zeros(0, 3),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+    }
+
+
+def test_torch_files(tmp_path):
+    path = tmp_path / torch_file.FILE
+    tensors = torch_tensors()
+    torch.save(tensors, path)
+    with torch_file.Tensors(path) as found:
+        assert set(found) == set(tensors)
+        for name, tensor in tensors.items():
+            expected = tensor.detach()
+            assert found[name].shape == tuple(expected.shape)
+            np.testing.assert_array_equal(
+                found[name].astype(np.float32), expected.float().numpy()
+            )
+        assert found["bf"].dtype == ml_dtypes.bfloat16
+
+
+def test_sharded_torch_files(tmp_path):
+    tensors = torch_tensors()
+    torch.save({"a": tensors["a"]}, tmp_path / "1.bin")
+    torch.save({"half": tensors["half"]}, tmp_path / "2.bin")
+    path = tmp_path / torch_file.INDEX
+    index = {"a": "1.bin", "half": "2.bin"}
+    path.write_text(json.dumps({"weight_map": index}))
+    with torch_file.open_index(path) as found:
+        assert set(found) == {"a", "half"}
+        np.testing.assert_array_equal(found["half"], [0, 1, 2])
+    path.write_text(json.dumps({"weight_map": index | {"b": "2.bin"}}))
+    with pytest.raises(UserError, match="no shard holds b"):
+        torch_file.open_index(path)
+
+
+def test_damaged_torch_files(tmp_path):
+    path = tmp_path / torch_file.FILE
+    with pytest.raises(UserError, match="no such file"):
+        torch_file.Tensors(path)
+    torch.save({"a": torch.ones(100)}, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-200])
+    with pytest.raises(UserError, match="is damaged or no PyTorch state dict"):
+        torch_file.Tensors(path)
+    torch.save({"a": torch.ones(2)}, path, _use_new_zipfile_serialization=False)
+    with pytest.raises(UserError, match="PyTorch 1.6 and later"):
+        torch_file.Tensors(path)
+
+
+def test_a_hostile_pickle_runs_nothing(tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "written"), "w"))
+
+    path = tmp_path / torch_file.FILE
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("archive/data.pkl", pickle.dumps({"a": Hostile()}))
+    with pytest.raises(UserError, match="open is no part of a state dict"):
+        torch_file.Tensors(path)
+    assert not (tmp_path / "written").exists()
+
+
+def test_a_tensor_beyond_its_array(tmp_path):
+    path, changed = tmp_path / torch_file.FILE, tmp_path / "changed.bin"
+    torch.save({"a": torch.ones(100)}, path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            new.writestr(name, data[:80] if name.endswith("/data/0") else data)
+    with pytest.raises(UserError, match="tensor a cannot be read .it reaches beyond"):
+        torch_file.Tensors(changed)["a"]
+
+
+def test_folders_that_hold_no_model(tmp_path):
+    with pytest.raises(UserError, match="config.json: no such file. Name the folder"):
+        hf_folder.load(tmp_path)
+    config = tmp_path / "config.json"
+    config.write_text("[]")
+    with pytest.raises(UserError, match="config.json: holds no JSON object"):
+        hf_folder.load(tmp_path)
+    config.write_text('{"model_type": "mamba"}')
+    with pytest.raises(UserError, match="config.json: model_type is 'mamba'.* read t5"):
+        hf_folder.load(tmp_path)
+    config.write_text('{"model_type": "t5", "architectures": ["T5EncoderModel"]}')
+    with pytest.raises(
+        UserError, match=re.escape(f"{tmp_path}: config.json: architectures is")
+    ):
+        hf_folder.load(tmp_path)
+    config.write_text('{"model_type": "t5"}')
+    with pytest.raises(UserError, match="holds no weights, none of model.safetensors"):
+        hf_folder.load(tmp_path)
+
+
+def test_every_family_keeps_the_interface():
+    for family in families.FAMILIES:
+        code = family.code
+        assert callable(getattr(code, family.network)) and callable(code.key_map)
+        assert callable(code.Config.from_hf) and callable(code.to_hf)
+        for pattern in code.IGNORED:
+            re.compile(pattern)
+
+
+def test_the_model_card():
+    card = export.Card("mine", "t5", "SGD", "Apache-2.0", {"JGA": 0.5}, 7)
+    assert card.text() == (
+        '---\nlibrary_name: transformers\ntags: [jaxaug]\nlicense: "apache-2.0"\n---\n'
+        "\n# mine\n\n- Converted from: t5\n- Training data: SGD\n"
+        "- Licence: Apache-2.0\n- Seed: 7\n\n## Metrics\n\n"
+        "| metric | value |\n| --- | --- |\n| JGA | 0.5 |\n\n"
+        "Written by `jaxaug convert`.\n"
+    )
+    bare = export.Card("mine", "t5").text()
+    assert "license" not in bare
+    assert bare.count("not stated") == 4
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "out"
+    key_map, card = {"a": keymap.identity("a")}, export.Card("out", "x")
+    missing = {"vocab.txt": tmp_path / "missing"}
+    with pytest.raises(OSError):
+        export.write(target, {"a": array(2)}, key_map, {}, card, missing)
+    assert not list(tmp_path.iterdir())
+    words = tmp_path / "words"
+    words.write_text("one\n")
+    export.write(target, {"a": array(2)}, key_map, {"x": 1}, card, {"vocab.txt": words})
+    assert {path.name for path in target.iterdir()} == {
+        "README.md", "config.json", "model.safetensors", "vocab.txt",
+    }  # fmt: skip
+    assert json.loads((target / "config.json").read_text()) == {
+        "torch_dtype": "float32",
+        "x": 1,
+    }
+    assert list(export.tokenizer_of(target)) == ["vocab.txt"]
+    with pytest.raises(UserError, match="out exists. Name a folder that does not"):
+        export.write(target, {"a": array(2)}, key_map, {}, card, {})
+    shutil.rmtree(target)

@@ -1,0 +1,42 @@
+import pytest
+
+from jaxaug.paraphrase.candidates import Candidate, merged, tidied
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        ("City of the event", "the town.", "The town"),
+        ("city of the event", "The town", "the town"),
+        ("city of the event", "ID of the town", "ID of the town"),
+        ("City of the event", "iPhone of the town", "iPhone of the town"),
+        ("City of the event", " the \t town ; ", "The town"),
+        ("Discover music.", "find songs", "Find songs."),
+        ("Discover music.", "Is it there?", "Is it there?"),
+        ("Discover music", "Is it there?", "Is it there?"),
+        ("City", "", ""),
+        ("City", " . ", ""),
+    ],
+)
+def test_tidied(source, text, expected):
+    assert tidied(source, text) == expected
+    assert tidied(source, expected) == expected
+
+
+def test_merged_counts_and_keeps_where_they_came_from():
+    outputs = [
+        ("a", ["The town", "place", "the town."]),
+        ("b", ["the Town", "", "Name"]),
+        ("a", ["Name", "name", "the town"]),
+    ]
+    assert merged("City", outputs) == [
+        Candidate("The town", 4, ("a", "b")),
+        Candidate("Name", 3, ("b", "a")),
+        Candidate("Place", 1, ("a",)),
+        Candidate("", 1, ("b",)),
+    ]
+
+
+def test_nothing_gives_nothing():
+    assert merged("City", []) == []
+    assert merged("City", [("a", [])]) == []

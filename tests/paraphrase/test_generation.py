@@ -1,0 +1,100 @@
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.paraphrase import generation
+from jaxaug.paraphrase.generation import Paraphraser, Setting, grid
+
+TEXTS = ["city", "the date of the trip", "name", "who drives"]
+
+
+def block(**fields):
+    return {"model": "m", "sampler": "sampling", "num": 3} | fields
+
+
+def test_lists_are_alternatives():
+    blocks = [
+        block(num=[1, 2], options={"temperature": [0.5, 1.0]}),
+        block(sampler="dips", options={"mu": (1.0, 2.0, 3.0, 4.0)}),
+    ]
+    settings = grid(blocks)
+    assert [(s.num, s.options.get("temperature")) for s in settings] == [
+        (1, 0.5), (1, 1.0), (2, 0.5), (2, 1.0), (3, None),
+    ]  # fmt: skip
+    assert settings[4].options["mu"] == (1.0, 2.0, 3.0, 4.0)
+    assert settings[0].label == "m sampling temperature=0.5 num=1"
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([], "grid: holds no setting"),
+        ([{"model": "m", "num": 1}], "lacks 'sampler'"),
+        ([block(temperature=1.0)], "'temperature' is no setting; use model"),
+        ([block(sampler="samplin")], "'samplin' is no sampler; did you mean"),
+        ([block(options={"tempo": 1})], "has no option 'tempo'"),
+        ([block(options={"temperature": 0.0})], "temperature"),
+        ([block(num=0)], "grid: num is 0: give at least 1"),
+        ([block(max_length=0)], "max_length is 0"),
+        ([block(sampler="greedy")], "gives one output"),
+        ([block(), block()], "'m sampling num=3' comes twice"),
+        ([block(prompt="no_such")], "no_such"),
+    ],
+)
+def test_wrong_grids(blocks, message):
+    with pytest.raises(UserError, match=message):
+        grid(blocks)
+
+
+def test_the_key_holds_model_and_prompt(tmp_path):
+    path = tmp_path / "p.txt"
+    path.write_text("Say {text} so:")
+    keys = []
+    for prompt in ("Say {text} so:", "Tell {text} so:"):
+        path.write_text(prompt)
+        (setting,) = grid([block(model="smollm2", prompt=str(path))])
+        keys.append(setting.key())
+    assert keys[0] != keys[1]
+    assert keys[0]["prompt"] == ["Say", " ", " so:"]
+    assert keys[0]["model"] == "smollm2@0.1.2"
+
+
+@pytest.fixture(scope="module")
+def outputs(tiny_lm, tmp_path_factory):
+    """(texts, ...) -> text -> outputs of a random model after a short prompt."""
+    folder = tmp_path_factory.mktemp("prompts")
+    for name in ("one", "two"):
+        (folder / name).write_text("{text} >")
+
+    def run(texts, seed=0, batch_size=12, prompt="one"):
+        fields = {
+            "model": str(tiny_lm),
+            "max_length": 6,
+            "prompt": str(folder / prompt),
+        }
+        (setting,) = grid([block(**fields)])
+        found = Paraphraser(seed, batch_size)(setting, texts)
+        assert [len(own) for own in found] == [setting.num] * len(texts)
+        return dict(zip(texts, found, strict=True))
+
+    return run
+
+
+def test_an_output_depends_on_text_setting_and_seed_alone(outputs):
+    one = outputs(TEXTS)
+    assert len({text for own in one.values() for text in own}) > 4
+    assert outputs(TEXTS[::-1]) == one
+    assert outputs(TEXTS[1:2])[TEXTS[1]] == one[TEXTS[1]]
+    assert outputs(TEXTS, batch_size=1) == one
+    assert outputs(TEXTS, seed=1) != one
+
+
+def test_settings_draw_different_numbers(outputs):
+    # The prompts are the same, their labels are not.
+    assert outputs(TEXTS) != outputs(TEXTS, prompt="two")
+
+
+def test_no_prompt_for_an_encoder_decoder(monkeypatch):
+    monkeypatch.setattr(generation, "_model", lambda name: object())
+    setting = Setting("m", "sampling", 1, {"temperature": 1.0}, "schema")
+    with pytest.raises(UserError, match="model 'm' takes none, it reads the text"):
+        Paraphraser(0)(setting, ["city"])

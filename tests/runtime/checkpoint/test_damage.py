@@ -1,0 +1,175 @@
+"""Half-written, damaged and refused checkpoints."""
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from t5x import checkpoints
+from t5x.checkpoint import messages
+from t5x.errors import UserError
+
+KERNEL_FOLDER = "target.layer.kernel"
+
+
+def test_half_written_folders_are_never_used(kit, tmp_path, partitioner, layout):
+    kit.save_steps(kit.make_manager(layout, tmp_path, partitioner), 1)
+    for name in (
+        "checkpoint_5.tmp-1700000000",
+        "checkpoint_6.orbax-checkpoint-tmp",
+        "checkpoint_7",
+        "checkpoint_8/state",
+        "checkpoint_x",
+    ):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "checkpoint_8" / "state" / "manifest.ocdbt").touch()
+    manager = kit.make_manager(layout, tmp_path, partitioner, keep=2)
+    assert manager.latest_step() == 1
+    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+    with pytest.raises(UserError, match="checkpoint_7 holds neither"):
+        manager.restore(path=str(tmp_path / "checkpoint_7"))
+    kit.save_steps(manager, 7)
+    assert checkpoints.all_steps(tmp_path) == [1, 7]
+    left = set(kit.folders(tmp_path))
+    assert "checkpoint_5.tmp-1700000000" not in left
+    assert {"checkpoint_7.incomplete", "checkpoint_8.incomplete"} <= left
+    kit.assert_same_state(manager.restore(), kit.make_state(7, seed=7))
+
+
+def test_truncated_legacy_msgpack(kit, tmp_path, partitioner):
+    manager = kit.make_manager("legacy", tmp_path, partitioner)
+    kit.save_steps(manager, 1)
+    path = tmp_path / "checkpoint_1" / "checkpoint"
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(UserError, match=f"{path} is damaged or incomplete"):
+        manager.restore()
+
+
+@pytest.mark.parametrize("damage", ["delete", "truncate", "no array"])
+def test_damaged_legacy_chunk(kit, tmp_path, partitioner, damage):
+    manager = kit.make_manager("legacy", tmp_path, partitioner)
+    kit.save_steps(manager, 1)
+    chunk = tmp_path / "checkpoint_1" / KERNEL_FOLDER / "0.0"
+    if damage == "delete":
+        chunk.unlink()
+    elif damage == "truncate":
+        chunk.write_bytes(chunk.read_bytes()[:10])
+    else:
+        (chunk.parent / ".zarray").unlink()
+    with pytest.raises(
+        UserError, match=r"checkpoint_1 \(array target/layer/kernel\) is damaged"
+    ):
+        manager.restore()
+
+
+# orbax leaves a reader behind on a closed event loop when a read fails.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("damage", ["metadata", "manifest", "data", "truncate"])
+def test_damaged_orbax_checkpoint(kit, tmp_path, partitioner, damage):
+    kit.save_steps(kit.make_manager("orbax", tmp_path, partitioner), 1)
+    state = tmp_path / "checkpoint_1" / "state"
+    if damage == "metadata":
+        (state / "_METADATA").write_text("{")
+    elif damage == "manifest":
+        (state / "manifest.ocdbt").unlink()
+    else:
+        for path in state.rglob("d/*"):
+            if damage == "data":
+                path.unlink()
+            else:
+                path.write_bytes(path.read_bytes()[:20])
+    manager = kit.make_manager("orbax", tmp_path, partitioner)
+    with pytest.raises(UserError, match=f"{tmp_path}/checkpoint_1 is damaged"):
+        manager.restore(path=str(tmp_path / "checkpoint_1"))
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_full_disk_loses_nothing(kit, tmp_path, partitioner, layout):
+    good = kit.make_manager(layout, tmp_path, partitioner)
+    kit.save_steps(good, 1)
+    manager = kit.make_manager(
+        layout, tmp_path, partitioner, kit.Iterator(FULL), keep=1
+    )
+    with pytest.raises(
+        UserError,
+        match=f"Cannot save a checkpoint in {tmp_path}: No space left on device. "
+        "The checkpoint of step 1 is intact. Free space",
+    ):
+        kit.save_steps(manager, 2)
+    assert kit.folders(tmp_path) == ["checkpoint_1"]
+    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+    # Space was freed: the same object saves again.
+    manager._dataset = good._dataset
+    kit.save_steps(manager, 3)
+    assert checkpoints.all_steps(tmp_path) == [3]
+
+
+def test_reason_is_found_behind_other_exceptions():
+    reason = messages.file_system_reason
+    wrapped = ValueError("x")
+    wrapped.__cause__ = ExceptionGroup("g", [FULL])
+    assert reason(wrapped) == "No space left on device"
+    tensorstore = ValueError("RESOURCE_EXHAUSTED: [OS error: No space left on device]")
+    assert reason(tensorstore) == "No space left on device"
+    assert reason(ValueError("something else")) is None
+
+
+FILE_LIMIT = """
+    import resource, sys
+    import jax, numpy as np
+    from flax.linen import partitioning as fp
+    from t5x import checkpoints, train_state
+    from t5x.errors import UserError
+    from t5x.partitioning import PjitPartitioner
+
+    def state(step):
+        w = jax.random.normal(jax.random.PRNGKey(step), (50_000,))
+        params = {f"w{i}": w for i in range(8)}
+        axes = {f"{name}_axes": fp.AxisMetadata(("embed",)) for name in params}
+        s = train_state.InferenceState.create({"params": params, "params_axes": axes})
+        return s.replace_step(np.int32(step))
+
+    layout, folder = sys.argv[1:]
+    cls = {"orbax": checkpoints.OrbaxCheckpointManagerInterface}.get(layout)
+    if cls:
+        manager = cls(folder, state(0), PjitPartitioner(num_partitions=1), keep=1)
+    else:
+        manager = checkpoints.Checkpointer(
+            state(0), PjitPartitioner(num_partitions=1), folder, keep=1)
+    wait = getattr(manager, "wait_until_finished", lambda: None)
+    manager.save(state(1)); wait()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
+    try:
+        manager.save(state(2)); wait()
+        print("saved")
+    except UserError as e:
+        print(e)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    print(checkpoints.all_steps(folder))
+    manager.save(state(3)); wait()
+    print(checkpoints.all_steps(folder))
+"""
+
+
+@pytest.mark.slow
+def test_write_refused_by_the_system(kit, tmp_path, layout):
+    """A limit on file sizes stands in for a full disk; writes really fail."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FILE_LIMIT), layout, str(tmp_path)],
+        check=False,
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    message, *steps = done.stdout.splitlines()
+    assert message.startswith(f"Cannot save a checkpoint in {tmp_path}: File too large")
+    assert "step 1 is intact" in message
+    assert steps == ["[1]", "[3]"]
+    assert kit.folders(tmp_path) == ["checkpoint_3"]
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,172 @@
+"""Which checkpoints are kept, and when one is due."""
+
+import struct
+
+import numpy as np
+import pytest
+import tensorboardX
+from hypothesis import given
+from hypothesis import strategies as st
+from t5x import checkpoints
+from t5x.checkpoint import event_files, schedule
+from t5x.errors import UserError
+from tensorboardX.proto import event_pb2
+
+
+def test_keep_and_pinned(kit, tmp_path, partitioner, layout):
+    manager = kit.make_manager(layout, tmp_path, partitioner, keep=2)
+    kit.save_steps(manager, 1, 2)
+    (tmp_path / "checkpoint_1" / "PINNED").touch()
+    kit.save_steps(manager, 3, 4, 5)
+    assert manager.all_steps() == [1, 4, 5] or layout == "orbax"
+    assert checkpoints.all_steps(tmp_path) == [1, 4, 5]
+    assert kit.folders(tmp_path) == ["checkpoint_1", "checkpoint_4", "checkpoint_5"]
+
+
+def test_keep_dataset_checkpoints(kit, tmp_path, partitioner, layout):
+    manager = kit.make_manager(
+        layout, tmp_path, partitioner, kit.Iterator(), keep_dataset_checkpoints=2
+    )
+    kit.save_steps(manager, 1, 2, 3, 4)
+    assert checkpoints.all_steps(tmp_path) == [1, 2, 3, 4]
+    assert checkpoints.all_dataset_checkpoint_steps(tmp_path) == [3, 4]
+    kit.assert_same_state(manager.restore(step=4), kit.make_state(4, seed=4))
+
+
+def write_metric(folder, tag, values):
+    with tensorboardX.SummaryWriter(str(folder)) as writer:
+        for step, value in values.items():
+            writer.add_scalar(tag, value, step)
+
+
+JGA = {1: 0.2, 2: 0.9, 3: 0.1, 4: 0.8, 5: 0.3}
+
+
+@pytest.mark.parametrize("tag", ["eval/jga", "jga"])
+def test_best_checkpoints_by_dev_jga_are_kept(kit, tmp_path, partitioner, layout, tag):
+    write_metric(tmp_path / "inference_eval" / "d3st_sgd", tag, JGA)
+    manager = kit.make_manager(
+        layout,
+        tmp_path,
+        partitioner,
+        keep=1,
+        metric_name_to_monitor="inference_eval/d3st_sgd/jga",
+    )
+    kit.save_steps(manager, 1, 2, 3, 4, 5)
+    assert checkpoints.all_steps(tmp_path) == [2, 5]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"metric_mode": "min"}, [3, 5]),
+        ({"force_keep_period": 2}, [1, 2, 4, 5]),
+        ({"keep_checkpoints_without_metrics": False}, [2, 5]),
+    ],
+)
+def test_best_checkpoint_options(
+    kit, tmp_path, partitioner, layout, settings, expected
+):
+    write_metric(tmp_path / "train", "accuracy", JGA)
+    manager = kit.make_manager(
+        layout,
+        tmp_path,
+        partitioner,
+        keep=1,
+        metric_name_to_monitor="train/accuracy",
+        **settings,
+    )
+    kit.save_steps(manager, 1, 2, 3, 4, 5)
+    assert checkpoints.all_steps(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("keep_unknown", "expected"), [(True, [1, 2, 3, 4]), (False, [3, 4])]
+)
+def test_without_metrics(kit, tmp_path, partitioner, layout, keep_unknown, expected):
+    manager = kit.make_manager(
+        layout,
+        tmp_path,
+        partitioner,
+        keep=1,
+        metric_name_to_monitor="train/accuracy",
+        keep_checkpoints_without_metrics=keep_unknown,
+    )
+    kit.save_steps(manager, 1, 2, 3, 4)
+    assert checkpoints.all_steps(tmp_path) == expected
+
+
+def test_bad_metric_settings():
+    with pytest.raises(UserError, match="Unsupported `metric_mode` 'best'"):
+        checkpoints.Retention(metric_name="a/b", metric_mode="best")
+    with pytest.raises(UserError, match="'accuracy' must be '<run>/<tag>'"):
+        checkpoints.Retention(metric_name="accuracy")
+
+
+@given(
+    st.sets(st.integers(0, 50)), st.dictionaries(st.integers(0, 50), st.floats(0, 1))
+)
+def test_the_best_of_the_known_always_survives(steps, metrics):
+    rule = checkpoints.Retention(keep=1, metric_name="a/b", keep_without_metrics=False)
+    removed = rule.worst(sorted(steps), metrics)
+    known = [s for s in steps if s in metrics]
+    assert len(removed) == max(0, len(steps) - 1)
+    if known:
+        best = max(metrics[s] for s in known)
+        (kept,) = steps - set(removed)
+        assert metrics[kept] == best
+
+
+def test_scalars_written_as_tensors_are_read(tmp_path):
+    """TensorFlow 2 writes scalars as tensors, packed or as a list."""
+
+    def event(step, **tensor):
+        value = {"tag": "eval/jga", "tensor": tensor}
+        return event_pb2.Event(step=step, summary={"value": [value]})
+
+    events = [
+        event(10, dtype=1, float_val=[0.25]),
+        event(20, dtype=2, tensor_content=np.float64(0.5).tobytes()),
+        event(30, dtype=7, string_val=[b"text"]),
+    ]
+    with (tmp_path / "events.out.tfevents.1").open("wb") as f:
+        for record in (e.SerializeToString() for e in events):
+            f.write(struct.pack("<Q", len(record)) + bytes(4) + record + bytes(4))
+        # a record that is still being written
+        f.write(struct.pack("<Q", 1000) + b"1234partial")
+    assert event_files.read_scalars(tmp_path) == {"eval/jga": {10: 0.25, 20: 0.5}}
+
+
+def test_nan_metrics_do_not_count(tmp_path):
+    write_metric(tmp_path / "train", "loss", {1: float("nan"), 2: 1.0})
+    found = checkpoints.populate_metrics_for_steps(tmp_path, "train/loss", [1, 2])
+    assert found == {2: 1.0}
+
+
+def test_should_save(kit, tmp_path, partitioner):
+    make = checkpoints.OrbaxCheckpointManagerInterface
+    manager = make(
+        str(tmp_path),
+        kit.make_state(),
+        partitioner,
+        period=None,
+        checkpoint_steps=[3, 7],
+    )
+    assert [s for s in range(9) if manager.should_save(s)] == [3, 7]
+    assert not manager.save(kit.make_state(4), force=False)
+    assert manager.all_steps() == []
+    every = make(str(tmp_path), kit.make_state(), partitioner, period=4)
+    assert [s for s in range(1, 9) if every.should_save(s)] == [4, 8]
+
+
+def test_checkpoint_steps_with_and_without_period():
+    find = schedule.find_next_checkpoint_step
+    # from step 10, 10 steps at a time; 15 lies inside, 20 is saved by the period
+    assert find(0, 10, False, 10, [5, 15, 20], 20, 5, 0) == (10, False)
+    assert find(0, 10, False, 10, [5, 13, 20], 20, 5, 0) == (3, True)
+    assert find(0, 10, False, 10, [5, 13, 20], 20, None, 0) == (3, True)
+    assert find(0, 10, False, 10, [], 20, None, 0) == (10, False)
+    assert find(0, 10, False, 10, [30], 20, None, 0) == (10, False)
+    first = schedule.find_first_checkpoint_step
+    assert first(0, [5, 13, 20], 13, 6) == 2
+    assert first(0, [5, 13], 0, 99) == 1

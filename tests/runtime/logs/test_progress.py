@@ -1,0 +1,58 @@
+"""The progress line shows what happened since the line before."""
+
+import io
+
+import jax.numpy as jnp
+import pytest
+from clu import metrics as clu_metrics
+from t5x.logs import progress
+
+
+class Clock:
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(progress.time, "perf_counter", lambda: self.now)
+
+
+def accumulated(total, count):
+    average = clu_metrics.Average
+    return {
+        "loss_per_nonpadding_target_token": average(
+            total=jnp.asarray(total), count=jnp.asarray(count)
+        )
+    }
+
+
+def test_line_averages_since_the_line_before(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    line = progress.Progress(100, 1000, stream)
+    clock.now = 5.0
+    line.update(120, accumulated(99.0, 1))  # too early: nothing is printed
+    clock.now = 10.0
+    line.update(200, accumulated(300.0, 100))
+    clock.now = 30.0
+    line.update(300, accumulated(400.0, 200))
+    assert stream.getvalue().splitlines() == [
+        "step 200/1,000 (20%)  loss 3  10.0 steps/s  ETA 1m20s",
+        "step 300/1,000 (30%)  loss 1  5.0 steps/s  ETA 2m20s",
+    ]
+
+
+def test_new_interval_starts_from_zero(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    line = progress.Progress(0, 100, stream)
+    clock.now = 10.0
+    line.update(10, accumulated(100.0, 10))
+    clock.now = 50.0  # an evaluation
+    line.resume(10)
+    clock.now = 60.0
+    line.update(20, accumulated(40.0, 20))
+    assert "loss 2  1.0 steps/s" in stream.getvalue().splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(12.4, "12s"), (75, "1m15s"), (4000, "1h06m"), (3599.6, "1h00m")],
+)
+def test_format_seconds(seconds, text):
+    assert progress.format_seconds(seconds) == text

@@ -1,0 +1,91 @@
+"""Caches and beams: gathering, reshaping and top-k."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from t5x import decoding
+from t5x.search import decode_state
+
+
+def test_cache_gather_moves_only_leaves_that_differ_between_beams():
+    x = jnp.arange(2 * 3 * 2.0).reshape(2, 3, 2)
+    names = ("cached_key", "cached_cross_key", "cached_cross_value", "cache_index")
+    indices = jnp.array([[2, 0, 0], [1, 1, 2]])
+    moved = decoding.cache_gather_beams(
+        {"l": dict.fromkeys(names, x)}, indices, 2, 3, 3
+    )
+    expected = np.stack([np.asarray(x)[b, indices[b]] for b in range(2)])
+    np.testing.assert_array_equal(moved["l"]["cached_key"], expected)
+    for name in names[1:]:
+        np.testing.assert_array_equal(moved["l"][name], x)
+    scanned = jnp.stack([x, 2 * x])
+    moved = decoding.cache_gather_beams({"v": scanned}, indices, 2, 3, 3, offset=1)
+    np.testing.assert_array_equal(moved["v"], np.stack([expected, 2 * expected]))
+    # With another number of beams nothing may stay behind.
+    fewer = decoding.cache_gather_beams(
+        {"cached_cross_key": x}, indices[:, :2], 2, 3, 2
+    )
+    assert fewer["cached_cross_key"].shape == (2, 2, 2)
+
+
+def test_gather_does_not_spread_nan_between_beams():
+    x = jnp.array([[[1.0], [jnp.nan], [3.0]]])
+    kept = decoding.gather_beams(x, jnp.array([[0, 2]]), 1, 3, 2)
+    np.testing.assert_array_equal(kept, [[[1.0], [3.0]]])
+
+
+def test_beam_axis_helpers():
+    x = jnp.arange(4.0).reshape(2, 2)
+    expanded = decoding.flat_batch_beam_expand(x, 2)
+    np.testing.assert_array_equal(expanded, [[0, 1], [0, 1], [2, 3], [2, 3]])
+    np.testing.assert_array_equal(
+        decoding.flatten_beam_dim(decoding.add_beam_dim(x, 2)), expanded
+    )
+    np.testing.assert_array_equal(
+        decoding.unflatten_beam_dim(expanded, 2, 2), decoding.add_beam_dim(x, 2)
+    )
+    scanned = decoding.flat_batch_beam_expand(x[None], 2, offset=1)
+    np.testing.assert_array_equal(scanned, expanded[None])
+    best = decoding.gather_topk_beams(x, jnp.array([[0.0, 1.0], [5.0, 2.0]]), 2, 2)
+    np.testing.assert_array_equal(best, [[0, 1], [3, 2]])
+    with pytest.raises(ValueError, match=r"batch_size \* beam_size = 3 \* 2"):
+        decoding.unflatten_beam_dim(expanded, 3, 2)
+
+
+def test_cache_map_skips_what_has_no_batch_axis():
+    cache = {
+        name: jnp.ones(()) for name in ("cached_key", "cache_index", "cached_bias")
+    } | {"position_embedder_index": jnp.ones(()), "empty": {}}
+    doubled = decoding.cache_map(lambda x: 2 * x, cache)
+    assert float(doubled["cached_key"]) == 2
+    assert float(doubled["cache_index"]) == 1
+    assert float(doubled["cached_bias"]) == 1
+    assert float(doubled["position_embedder_index"]) == 1
+    doubled = decoding.cache_map(lambda x: 2 * x, cache, apply_to_index=True)
+    assert float(doubled["cache_index"]) == 2
+
+
+def test_two_stage_top_k_equals_one_stage_with_ties(monkeypatch):
+    x = jnp.asarray(np.random.RandomState(0).randint(0, 400, (3, 9001)), jnp.float32)
+    x = x.at[0].set(-jnp.inf)
+    monkeypatch.setattr(decode_state.jax, "default_backend", lambda: "tpu")
+    calls = []
+    top_k = lax.top_k
+    monkeypatch.setattr(
+        decode_state.lax, "top_k", lambda *a: (calls.append(1), top_k(*a))[1]
+    )
+    values, indices = decoding.top_k_two_stage(x, 8)
+    assert len(calls) == 2
+    expected = top_k(x, 8)
+    np.testing.assert_array_equal(values, expected[0])
+    np.testing.assert_array_equal(indices, expected[1])
+
+
+def test_beam_init_starts_with_one_live_beam():
+    state = decoding.beam_init(2, 3, 5, {"k": jnp.ones((2, 4)), "cache_index": 0})
+    np.testing.assert_array_equal(state.live_logprobs, [[0, -1e7, -1e7]] * 2)
+    assert state.cache["k"].shape == (2, 3, 4)
+    assert state.live_seqs.shape == (2, 3, 5)
+    assert not state.finished_flags.any()
+    assert float(decoding.brevity_penalty(0.6, 7)) == pytest.approx(2**0.6)
