@@ -24,8 +24,8 @@ from pathlib import Path
 import sentencepiece
 from tables import ORDERS, head, mean, number, outputs_of, row
 
+from jaxaug.core.text import clean
 from jaxaug.data.schema import read_schema
-from jaxaug.formats.records import clean
 from jaxaug.metrics import diversity, similarity
 from jaxaug.paraphrase.run import paraphrase
 from jaxaug.paraphrase.samplers import SAMPLERS

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from tables import ORDERS, Setting, head, mean, number, row, timed_outputs
 
+from jaxaug.core.text import clean
 from jaxaug.data.schema import read_schema
-from jaxaug.formats.records import clean
 from jaxaug.metrics import diversity, similarity
 from jaxaug.models.scorers import encoder, pairs
 from jaxaug.models.scorers.store import Store

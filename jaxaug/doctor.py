@@ -12,6 +12,7 @@ from typing import Literal
 
 from etils import epath
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 from jaxaug.data.schema import read_schema
@@ -206,7 +207,7 @@ def _check_variants(folder: epath.Path) -> Iterator[Finding]:
 
 def check_cache() -> Iterator[Finding]:
     """The cache folder: size, free space, vocabularies in it."""
-    folder = folders.cache_dir()
+    folder = cache_folder.cache_dir()
     if not folder.exists():
         yield Finding("ok", "cache", f"{folder} (empty, made at first use)")
         return
@@ -215,7 +216,7 @@ def check_cache() -> Iterator[Finding]:
             "missing",
             "cache",
             f"{folder} is no folder",
-            f"Remove it, or set ${folders.CACHE_DIR_VARIABLE} to a folder.",
+            f"Remove it, or set ${cache_folder.CACHE_DIR_VARIABLE} to a folder.",
         )
         return
     if not os.access(folder, os.W_OK):
@@ -223,7 +224,7 @@ def check_cache() -> Iterator[Finding]:
             "missing",
             "cache",
             f"{folder} cannot be written",
-            f"Set ${folders.CACHE_DIR_VARIABLE} to a folder that can.",
+            f"Set ${cache_folder.CACHE_DIR_VARIABLE} to a folder that can.",
         )
     size, vocabularies = 0, []
     for root, _, names in os.walk(folder):

@@ -24,10 +24,10 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.text import clean
 from jaxaug.data import folders
 from jaxaug.data.schema import Schema, read_schema
 from jaxaug.feed import recipes
-from jaxaug.formats.records import clean
 from tasks import vocabulary
 
 PARAPHRASES_VARIABLE = "JAXAUG_PARAPHRASES"

@@ -1,4 +1,8 @@
-"""The import direction: configs -> tasks -> jaxaug -> t5x -> (jax, flax, ...)."""
+"""The import direction: configs -> tasks -> jaxaug -> t5x -> (jax, flax, ...).
+
+Inside jaxaug and the runtime every package has floors: a room imports rooms below it and
+nothing beside or above it. `docs/architecture.md` shows them.
+"""
 
 import ast
 import re
@@ -12,6 +16,53 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SEQIO_ADAPTERS = {"jaxaug/feed/source.py", "jaxaug/curriculum/mixture.py"}
 DATA_LIBRARIES = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"}
+# From the ground up; rooms on one floor do not know each other.
+FLOORS = {
+    "jaxaug": (
+        "core",
+        "data",
+        "formats metrics decode",
+        "feed",
+        "models",
+        "paraphrase",
+        "augment",
+        "curriculum",
+        "train",
+        "doctor cli",
+    ),
+    "jaxaug.models": (
+        "layers",
+        "weights",
+        "bart_config bert_config causal",
+        "bart bert gpt2 llama lstm t5 t5_weights",
+        "named",
+        "tokenizers",
+        "text",
+        "scorers convert",
+    ),
+    "jaxaug.augment": (
+        "descriptions",
+        "language tree",
+        "config result",
+        "judge schemes naming",
+        "pipeline output",
+        "run",
+    ),
+    "t5x": (
+        "errors paths metrics binary_search",
+        "losses distributed variables state_utils optim search",
+        "adafactor optimizers train_state decoding partition logs examples",
+        "partitioning model",
+        "models checkpoint feed",
+        "checkpoints checkpoint_importer inference",
+        "training",
+        "trainer utils start",
+        "gin_utils",
+        "eval infer train",
+        "main",
+        "configs",
+    ),
+}
 # What a gin file may import: our packages and the libraries below them.
 HOUSE = {"__gin__", "__main__", "t5x", "seqio", "optax", "jaxaug", "tasks"}
 # What jaxaug may take from t5x: names that upstream T5X has at the same place.
@@ -61,8 +112,89 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+def module_name(path: Path) -> str:
+    """Dotted name of a file of jaxaug, tasks or the runtime."""
+    dotted = name(path).removeprefix("runtime/").removesuffix(".py").replace("/", ".")
+    return dotted.removesuffix(".__init__")
+
+
+def arrows() -> dict[str, set[str]]:
+    """Module -> the modules of the house that it imports, wherever in its file."""
+    paths = {
+        module_name(path): path
+        for folder in ("jaxaug", "tasks", "runtime/t5x")
+        for path in files(folder)
+    }
+    found = {}
+    for module, path in paths.items():
+        # `from a import b` is an arrow to a.b if that is a module, else to a.
+        targets = {
+            item if item in paths else item.rpartition(".")[0] for item in imports(path)
+        }
+        found[module] = {target for target in targets if target in paths} - {module}
+    return found
+
+
+def functions(folder: str) -> Iterator[tuple[str, str]]:
+    """(place, code without its docstring and comments) of functions worth sharing."""
+    for path in files(folder):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                code = "\n".join(map(ast.unparse, body))
+                if len(code) > 120:
+                    yield f"{name(path)}:{node.name}", code
+
+
 def top(module: str) -> str:
     return module.partition(".")[0]
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_rooms_import_the_floors_below(package: str):
+    floor_of = {
+        room: floor
+        for floor, rooms in enumerate(FLOORS[package])
+        for room in rooms.split()
+    }
+    back = []
+    for module, targets in arrows().items():
+        room = module.removeprefix(f"{package}.").partition(".")[0]
+        if not module.startswith(f"{package}."):
+            continue
+        assert room in floor_of, f"{module}: say on which floor of {package} it is"
+        for target in targets:
+            other = target.removeprefix(f"{package}.").partition(".")[0]
+            inside = target.startswith(f"{package}.") and other != room
+            if inside and floor_of[other] >= floor_of[room]:
+                back.append(f"{module} -> {target}")
+    assert back == []
+
+
+def test_the_page_shows_the_floors():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    tables = re.findall(r"((?:\| \d+ \|.*\n)+)", page)
+    shown = [
+        tuple(line.split("|")[2].strip() for line in table.splitlines())
+        for table in tables
+    ]
+    assert shown == list(FLOORS.values())
+
+
+def test_no_circle():
+    """Takes away modules that import nothing that is left; a circle stays."""
+    left = arrows()
+    while free := {module for module, targets in left.items() if not targets}:
+        left = {m: targets - free for m, targets in left.items() if m not in free}
+    assert left == {}
+
+
+@pytest.mark.parametrize("folder", ["jaxaug", "tasks", "runtime/t5x"])
+def test_no_helper_is_written_twice(folder: str):
+    places: dict[str, list[str]] = {}
+    for place, code in functions(folder):
+        places.setdefault(code, []).append(place)
+    assert [found for found in places.values() if len(found) > 1] == []
 
 
 @pytest.mark.parametrize("path", files("jaxaug"), ids=name)

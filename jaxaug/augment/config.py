@@ -13,8 +13,8 @@ from jaxaug.augment.tree import Spec
 from jaxaug.core import config_file
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders
-from jaxaug.data.schema import suggestion
 
 SELECTIONS = ("tree", "order")
 GIVEN = "given"

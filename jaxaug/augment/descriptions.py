@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
-from jaxaug.data.schema import Intent, Schema, Service, Slot, suggestion
+from jaxaug.core.suggestion import suggestion
+from jaxaug.data.schema import Intent, Schema, Service, Slot
 
 KINDS = ("service", "slot", "intent", "service_name", "slot_name", "intent_name")
 

@@ -2,15 +2,12 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from jaxaug.augment import descriptions
-
-if TYPE_CHECKING:
-    from jaxaug.augment.pipeline import Result
+from jaxaug.augment.result import Result
 
 
-def distinct_names(results: "Sequence[Result]") -> "list[Result]":
+def distinct_names(results: Sequence[Result]) -> list[Result]:
     """Where two slots or intents of a service would get one name, one keeps its own."""
     groups: dict[tuple[str, str], list[int]] = {}
     for place, result in enumerate(results):
@@ -24,7 +21,7 @@ def distinct_names(results: "Sequence[Result]") -> "list[Result]":
     return found
 
 
-def _separate(results: "list[Result]", places: Sequence[int], number: int) -> None:
+def _separate(results: list[Result], places: Sequence[int], number: int) -> None:
     """Gives names of one variant back until all differ; the own ones do."""
     while True:
         taken: dict[str, int] = {}

@@ -11,19 +11,19 @@ import inspect
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from jaxaug.augment import descriptions as texts
+from jaxaug.augment import descriptions as schema_texts
 from jaxaug.augment import naming, tree
 from jaxaug.augment.config import Config
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import filters, measures, siblings, small_models
 from jaxaug.augment.language import nlp
+from jaxaug.augment.result import Judged, Result
 from jaxaug.augment.schemes import registry
+from jaxaug.core.digests import file_digest
 from jaxaug.core.shards import Json, Shards, Stage
-from jaxaug.feed.cache import file_digest
 from jaxaug.paraphrase import candidates
 from jaxaug.paraphrase.candidates import Candidate
 
@@ -31,41 +31,6 @@ EMPTY, COPY, NO_COMMAND = "empty", "copy", "no_command"
 ANOTHER = "nearer_to_another"
 SELDOM, CONSTRAINT = "seldom", "constraint"
 """Reasons of the pipeline itself; constraints follow a colon."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A candidate with what was found out about it.
-
-    Attributes:
-      candidate: text, count, settings.
-      values: metric -> value; empty where it was not measured.
-      dropped: reasons, none if it may be selected.
-    """
-
-    candidate: Candidate
-    values: Mapping[str, float]
-    dropped: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of one description.
-
-    Attributes:
-      description: of the schema.
-      judged: its candidates; the most common first.
-      selected: texts of its variants, v1 first. Where there are too few candidates the
-        first ones are the original text.
-      kept: how many of those are the original for want of a candidate.
-      ranking: of a tree.
-    """
-
-    description: Description
-    judged: tuple[Judged, ...]
-    selected: tuple[str, ...]
-    kept: int
-    ranking: tree.Ranking | None = None
 
 
 class Source(NamedTuple):
@@ -175,7 +140,7 @@ def judge(
             "sensitive": list(config.sensitive),
             "metrics": {name: dict(o) for name, o in config.metrics.items()},
             "measure_dropped": config.measure_dropped,
-            "code": _code([filters, nlp, texts, small_models, measures], made.values()),
+            "code": _code([filters, nlp, schema_texts, small_models, measures], made.values()),
             "language": nlp.identity() if needs_nlp(config) else "",
         },
         lambda items: _judge(config, made, items),

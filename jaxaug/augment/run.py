@@ -12,16 +12,17 @@ from jaxaug.augment import descriptions, pipeline
 from jaxaug.augment.config import Config
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import comparison, records, report, variants
-from jaxaug.augment.pipeline import Result
+from jaxaug.augment.result import Result
 from jaxaug.augment.schemes import registry
+from jaxaug.core import cache_folder
+from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import new_figure
 from jaxaug.core.files import PathLike
-from jaxaug.core.shards import Shards, digest_of, digest_of_package
+from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema
-from jaxaug.feed.cache import file_digest
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,7 +69,7 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
     if records.is_complete(folder, digest):
         return f"{folder} is complete: nothing to do"
     _check_extras(config, folder)
-    shards = Shards(folders.cache_dir() / "augment", config.shard_size)
+    shards = Shards(cache_folder.cache_dir() / "augment", config.shard_size)
     results: list[Result] = []
     files: list[epath.Path] = []
     for split, schema in schemas.items():
@@ -213,7 +214,14 @@ def _digest(config: Config, data_dir: PathLike) -> str:
         if isinstance(value, str)
     ]
     contents = [file_digest(file) for file in files]
-    return digest_of([config.key(), contents, beside, digest_of_package()])
+    return digest_of(
+        [
+            config.key(),
+            contents,
+            beside,
+            code_digest("jaxaug.augment", "jaxaug.paraphrase"),
+        ]
+    )
 
 
 def _given(

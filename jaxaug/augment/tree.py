@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
-from jaxaug.data.schema import suggestion
+from jaxaug.core.suggestion import suggestion
 
 Decision = Callable[[Sequence[float]], float]
 

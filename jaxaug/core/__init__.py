@@ -1,1 +1,19 @@
-"""What every room uses and what imports none of them."""
+"""What every room uses and what imports none of them.
+
+Errors that a user can act on, files that appear whole or not at all, digests, shards of
+long work, batches by length, figures, the cache folder.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "cache_folder": ["cache_dir"],
+        "digests": ["code_digest", "digest_of", "file_digest"],
+        "errors": ["UserError"],
+        "files": ["read_json", "read_text", "write_bytes", "write_text"],
+        "publishing": ["new_folder", "publish", "replacing"],
+        "shards": ["Shards", "Stage"],
+    },
+)

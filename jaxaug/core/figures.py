@@ -1,13 +1,12 @@
 """Figures of reports and plots: matplotlib is optional, files appear whole or not at all."""
 
 import io
-import uuid
 from typing import Any
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, write_bytes
 
 
 def new_figure(path: PathLike, width: float, height: float) -> Any:
@@ -37,10 +36,4 @@ def write_figure(path: PathLike, figure: Any) -> None:
     metadata = {"Date": None} if form == "svg" else None
     with matplotlib.rc_context({"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}):
         figure.savefig(buffer, format=form, dpi=120, metadata=metadata)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
-    try:
-        temporary.write_bytes(buffer.getvalue())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_bytes(target, buffer.getvalue())

@@ -2,12 +2,12 @@
 
 import json
 import os
-import uuid
 from typing import Any
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.publishing import replacing
 
 PathLike = str | os.PathLike[str]
 
@@ -75,12 +75,11 @@ def read_json(path: PathLike, fix: str) -> Any:
 
 def write_text(path: PathLike, text: str) -> None:
     """Writes a UTF-8 file under a temporary name, then renames it into place."""
-    target = epath.Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
-    try:
+    with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+
+
+def write_bytes(path: PathLike, data: bytes) -> None:
+    """Writes a file under a temporary name, then renames it into place."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)

@@ -6,7 +6,6 @@ that is killed loses the shard it was computing and nothing else, and runs that 
 by side do no harm to each other.
 """
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -16,10 +15,10 @@ from absl import logging
 from etils import epath
 from tqdm import tqdm
 
+from jaxaug.core import cache_folder
+from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
-from jaxaug.data import folders
-from jaxaug.feed.cache import file_digest
 
 Json = Any
 
@@ -96,19 +95,6 @@ class Shards:
         return results
 
 
-def digest_of(value: Json) -> str:
-    """Hash of a JSON value, independent of the order of keys."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def digest_of_package() -> str:
-    """Hash of the code and data of `jaxaug.augment`."""
-    files = sorted(epath.Path(__file__).parent.iterdir())
-    kept = [path for path in files if path.suffix in (".py", ".txt")]
-    return digest_of([[path.name, file_digest(path)] for path in kept])
-
-
 def _computed(stage: Stage, block: Sequence[Json]) -> list[Json]:
     try:
         return list(stage.compute(block))
@@ -127,7 +113,7 @@ def _write(path: epath.Path, results: list[Json]) -> None:
         raise UserError(
             f"{path}: cannot be written ({os.strerror(error.errno or 0)}). What was "
             "finished is kept. Free space, or set "
-            f"${folders.CACHE_DIR_VARIABLE} to a folder with some, and run the same "
+            f"${cache_folder.CACHE_DIR_VARIABLE} to a folder with some, and run the same "
             "command again."
         ) from error
 

@@ -16,12 +16,13 @@ import numpy as np
 from etils import epath
 from jaxtyping import Bool, Float
 
+from jaxaug.core import cache_folder
+from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_text
-from jaxaug.core.shards import Shards, Stage, digest_of
+from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.difficulty import BETA, LEVELS, kept
-from jaxaug.data import folders
 from jaxaug.paraphrase import generation
 from jaxaug.paraphrase.candidates import merged
 from jaxaug.paraphrase.run import read_lines
@@ -161,7 +162,7 @@ def write(
         options,
         generation.Paraphraser(options.seed),
         load_scorers(options),
-        Shards(folders.cache_dir() / _FOLDER, shard_size),
+        Shards(cache_folder.cache_dir() / _FOLDER, shard_size),
     )
     write_text(note, json.dumps(made_of, indent=2) + "\n")
     levels.write(out, found)

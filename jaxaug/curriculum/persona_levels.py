@@ -18,11 +18,12 @@ import numpy as np
 from absl import logging
 from etils import epath
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.difficulty import LEVELS
-from jaxaug.data import folders, personachat
+from jaxaug.data import personachat
 
 LEVELS_VARIABLE = "JAXAUG_PERSONACHAT_LEVELS"
 PIVOT = "fr"  # the language of round-trip translation
@@ -153,7 +154,7 @@ def _rt(traits: Sequence[str]) -> Table:
         repr((_RT_VERSION, PIVOT, PER_LEVEL, sorted(traits))).encode(), digest_size=12
     )
     name = f"personachat-rt-{digest.hexdigest()}.jsonl"
-    path = folders.cache_dir() / "levels" / name
+    path = cache_folder.cache_dir() / "levels" / name
     if not path.exists():
         levels.write(path, round_trips(traits))
     return read(path)

@@ -1,0 +1,20 @@
+"""Files on disk -> typed records that are checked as they are read.
+
+`read_schema` and `read_dialogues` read a folder in the layout of the SGD repository,
+dialogues renamed to a variant on the fly; `personachat`, `fewshot` and `labelled` read
+other data, `minisgd` writes the embedded world, `fetch` downloads.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "folders": ["resolve_data_dir", "variant_folders"],
+        "schema": ["Intent", "Schema", "Service", "Slot", "read_schema"],
+        "sgd": ["Dialogue", "Frame", "State", "Turn", "read_dialogues"],
+        "variants": ["write_variant"],
+        "fewshot": ["FewShotData"],
+        "labelled": ["Sentence"],
+    },
+)

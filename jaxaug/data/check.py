@@ -9,7 +9,8 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import FETCH_AGAIN, shown
-from jaxaug.data.schema import Schema, suggestion
+from jaxaug.core.suggestion import suggestion
+from jaxaug.data.schema import Schema
 
 _STRINGS = frozenset({str})
 _SPEAKERS = ("USER", "SYSTEM")

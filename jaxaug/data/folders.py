@@ -11,23 +11,16 @@ import re
 
 from etils import epath
 
+from jaxaug.core.cache_folder import cache_dir
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 
 SPLITS = ("train", "dev", "test")
 DATA_DIR_VARIABLE = "JAXAUG_DATA_DIR"
-CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
 VARIANTS_DIR_VARIABLE = "JAXAUG_VARIANTS_DIR"
 
 _VARIANT = re.compile(r"v([1-9][0-9]*)")
 _TASK_WORD = re.compile(r"[A-Za-z0-9_]+")
-
-
-def cache_dir() -> epath.Path:
-    """`$JAXAUG_CACHE_DIR`, else `~/.cache/jaxaug`; not created here."""
-    return epath.Path(
-        os.environ.get(CACHE_DIR_VARIABLE) or "~/.cache/jaxaug"
-    ).expanduser()
 
 
 def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:

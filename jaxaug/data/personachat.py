@@ -23,9 +23,9 @@ import sentencepiece
 from absl import logging
 from etils import epath
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text, shown
-from jaxaug.data import folders
+from jaxaug.core.files import PathLike, read_text, shown, write_bytes
 
 DATA_DIR_VARIABLE = "JAXAUG_PERSONACHAT_DIR"
 SPLITS_VARIABLE = "JAXAUG_PERSONACHAT_SPLITS"
@@ -292,10 +292,10 @@ def vocabulary_file(size: int = 8000, folder: PathLike | None = None) -> str:
         repr((_VOCABULARY_VERSION, size, MARKERS, texts)).encode(), digest_size=12
     )
     name = f"personachat-{digest.hexdigest()}.model"
-    target = folders.cache_dir() / "vocabularies" / name
+    target = cache_folder.cache_dir() / "vocabularies" / name
     if not target.exists():
         logging.info("building the vocabulary %s", target)
-        _publish(target, _train(texts, size))
+        write_bytes(target, _train(texts, size))
     return str(target)
 
 
@@ -327,15 +327,3 @@ def _train(texts: Sequence[str], size: int) -> bytes:
         minloglevel=2,
     )
     return model.getvalue()
-
-
-def _publish(target: epath.Path, data: bytes) -> None:
-    """Writes under a temporary name, then renames: several processes may do it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{os.getpid()}.tmp"
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -5,13 +5,13 @@ by name, description, whether they are categorical and their possible values.
 Every variant of a schema (SGD-X, generated ones) has the same layout.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json, shown
+from jaxaug.core.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +87,6 @@ def _find(items: Mapping[str, _Item], name: str, what: str) -> _Item:
         return items[name]
     except KeyError:
         raise UserError(f"{name!r} is no {what}; {suggestion(name, items)}") from None
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of an error message about an unknown name: the nearest known ones."""
-    names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=3)
-    if near:
-        return f"did you mean {' or '.join(map(repr, near))}?"
-    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
-    return f"known: {shown or 'none'}."
 
 
 def read_schema(path: PathLike) -> Schema:

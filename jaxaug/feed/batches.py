@@ -14,7 +14,7 @@ from etils import epath
 from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, write_text
 
 _BLOCK = 1024
 _EOS = 1
@@ -152,11 +152,7 @@ class TokenBatches:
         """Writes the position to the file `path` + `.json`."""
         drawn = self._peeked[1] if self._peeked else self._drawn
         state = {"drawn": drawn, "stream": self._stream()}
-        target = epath.Path(f"{path}.json")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.parent / f".{target.name}.tmp"
-        temporary.write_text(json.dumps(state))
-        temporary.replace(target)
+        write_text(f"{path}.json", json.dumps(state))
 
     def restore(self, path: PathLike) -> None:
         """Continues where the iterator that wrote `path` stood.

@@ -8,21 +8,18 @@ header; its columns are the fields of `Example`.
 """
 
 import dataclasses
-import functools
 import hashlib
 import json
-import os
 import random
-import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from absl import logging
 from etils import epath
 
+from jaxaug.core import cache_folder
+from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.publishing import publish
 from jaxaug.data import folders
 from jaxaug.feed import parallel
 from jaxaug.formats import d3st
@@ -32,7 +29,6 @@ _LAYOUT = 2  # Part of the cache key: raise it when shards or meta.json change.
 _META = "meta.json"
 # Enough shards for every host of a large pod to read its own.
 _MIN_SHARDS = 32
-_ABANDONED_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ def build(
       UserError: data is missing or wrong.
       OSError: the cache cannot be written; nothing is left behind.
     """
-    parent = epath.Path(root or folders.cache_dir()) / "records"
+    parent = epath.Path(root or cache_folder.cache_dir()) / "records"
     folder = parent / cache_name(recipe)
     cache = _load(folder)
     if cache is None:
@@ -137,22 +133,6 @@ def cache_name(recipe: Recipe) -> str:
     name = "d3st" if is_d3st else "t5dst"
     variant = f"-{corpus.variant}" if corpus.variant else ""
     return f"{name}-{corpus.split}{variant}-{digest.hexdigest()}"
-
-
-def file_digest(path: PathLike) -> str:
-    """Hash of a file's bytes; read again only if the file's size or time changed."""
-    if os.path.exists(path):
-        stat = os.stat(path)
-        return _digest(os.fspath(path), stat.st_size, stat.st_mtime_ns)
-    remote = epath.Path(path).stat()
-    return _digest(os.fspath(path), remote.length, int(remote.mtime))
-
-
-@functools.cache
-def _digest(path: str, size: int, modified: int) -> str:
-    del size, modified  # Only part of the key.
-    data = epath.Path(path).read_bytes()
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _load(folder: epath.Path) -> RecordCache | None:
@@ -225,45 +205,3 @@ def _write_shards(work: _ShardJob) -> list[tuple[str, int, int]]:
             (epath.Path(work.folder) / name).write_bytes(data)
             written.append((name, len(data), len(chunk)))
     return written
-
-
-def publish(
-    folder: epath.Path,
-    write: Callable[[epath.Path], None],
-    is_whole: Callable[[epath.Path], bool],
-) -> None:
-    """Makes a folder appear under its name complete or not at all.
-
-    Several processes may publish the same folder at once; one of them wins.
-
-    Args:
-      folder: what to make.
-      write: fills the temporary folder that it is given.
-      is_whole: whether a folder of that name can be used; else it is replaced.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(folder)
-    logging.info("building the cache %s", folder)
-    temporary = folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp"
-    temporary.mkdir()
-    try:
-        write(temporary)
-        try:
-            temporary.rename(folder)
-        except OSError:
-            if not is_whole(folder):
-                # Damaged: something deleted or cut files of a folder once whole.
-                folder.rmtree(missing_ok=True)
-                temporary.rename(folder)
-    finally:
-        temporary.rmtree(missing_ok=True)
-
-
-def _remove_abandoned(folder: epath.Path) -> None:
-    """Removes what builders of this cache left behind when they were killed."""
-    for path in folder.parent.glob(f".{folder.name}.*.tmp"):
-        try:
-            if time.time() - path.stat().mtime > _ABANDONED_SECONDS:
-                path.rmtree(missing_ok=True)
-        except FileNotFoundError:
-            continue

@@ -2,13 +2,13 @@
 
 import argparse
 import sys
-import uuid
 from collections.abc import Callable
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.publishing import replacing
 from jaxaug.data import folders
 from jaxaug.feed import parallel
 from jaxaug.formats.d3st import D3STOptions
@@ -84,24 +84,17 @@ def export(
         parallel.FormatJob(corpus, path, options, (epoch,)) for path in corpus.files()
     ]
     parallel.forget_schemas()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
     total = 0
-    try:
-        with temporary.open("wb") as file:
-            file.write(parallel.row(columns).encode())
-            for count, text in parallel.in_order(
-                _d3st_rows if is_d3st else _t5dst_rows,
-                jobs,
-                parallel.worker_count(workers),
-                f"format {corpus.split}",
-            ):
-                file.write(text)
-                total += count
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(target) as temporary, temporary.open("wb") as file:
+        file.write(parallel.row(columns).encode())
+        for count, text in parallel.in_order(
+            _d3st_rows if is_d3st else _t5dst_rows,
+            jobs,
+            parallel.worker_count(workers),
+            f"format {corpus.split}",
+        ):
+            file.write(text)
+            total += count
     return total
 
 

@@ -14,9 +14,9 @@ from absl import logging
 from etils import epath
 from jaxtyping import Int
 
+from jaxaug.core import cache_folder, digests, publishing
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.data import folders
 from jaxaug.feed import cache, parallel, recipes, vocabulary
 from jaxaug.feed.batches import TokenBatches, TokenCache
 
@@ -45,7 +45,7 @@ def build(
     folder = _folder(records, sentencepiece_model, root)
     if not _is_whole(folder):
         processor = vocabulary.load(sentencepiece_model)
-        cache.publish(
+        publishing.publish(
             folder, lambda temporary: _write(records, processor, temporary), _is_whole
         )
     return TokenCache(
@@ -75,7 +75,7 @@ def input_lengths(
     folder = folder.parent / f"{folder.name}-lengths"
     if not _is_whole(folder):
         encode = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
-        cache.publish(
+        publishing.publish(
             folder,
             lambda temporary: _write_lengths(records, encode, temporary),
             _is_whole,
@@ -105,8 +105,8 @@ def _folder(
     records: cache.RecordCache, model: PathLike, root: PathLike | None
 ) -> epath.Path:
     digest = hashlib.blake2b(f"{_LAYOUT}".encode(), digest_size=6)
-    digest.update(cache.file_digest(model).encode())
-    parent = epath.Path(root or folders.cache_dir()) / "tokens"
+    digest.update(digests.file_digest(model).encode())
+    parent = epath.Path(root or cache_folder.cache_dir()) / "tokens"
     return parent / f"{records.folder.name}-{digest.hexdigest()}"
 
 

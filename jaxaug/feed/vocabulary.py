@@ -16,7 +16,6 @@ import io
 import os
 import re
 import tempfile
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 import sentencepiece
@@ -24,12 +23,14 @@ from absl import logging
 from etils import epath
 from sentencepiece import sentencepiece_model_pb2
 
+from jaxaug.core import cache_folder
+from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.core.text import clean
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema, read_schema
-from jaxaug.feed.cache import file_digest
-from jaxaug.formats.records import clean, letter
+from jaxaug.formats.records import letter
 
 VOCABULARY_VARIABLE = "JAXAUG_VOCABULARY"
 _VERSION = 1  # Part of the file name: raise it when the words or the rules change.
@@ -143,20 +144,13 @@ def train_words(data_dir: PathLike, root: PathLike | None = None) -> epath.Path:
     digest = hashlib.blake2b(f"{_VERSION}".encode(), digest_size=12)
     for path in [*schemas, *dialogues]:
         digest.update(file_digest(path).encode())
-    parent = epath.Path(root or folders.cache_dir()) / "vocabularies"
+    parent = epath.Path(root or cache_folder.cache_dir()) / "vocabularies"
     target = parent / f"words-{digest.hexdigest()}.model"
     if target.exists():
         return target
     logging.info("building the vocabulary %s", target)
     model = _train(_texts(data_dir, splits, schemas))
-    parent.mkdir(parents=True, exist_ok=True)
-    temporary = parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
-    try:
-        temporary.write_bytes(model)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_bytes(target, model)
     return target
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.text import clean
 from jaxaug.data.schema import Schema, Service
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.formats.records import (
@@ -27,7 +28,6 @@ from jaxaug.formats.records import (
     Example,
     Parsed,
     check_slots,
-    clean,
     frame_rng,
     join_values,
     letter,

@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.text import clean
 from jaxaug.data.personachat import MARKERS, Dialogue
-from jaxaug.formats.records import clean
 
 _PERSONA, _PARTNER_PERSONA, _PARTNER, _SELF = MARKERS
 STYLES = ("marked", "turns")

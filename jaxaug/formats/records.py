@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.text import clean
 from jaxaug.data.sgd import Dialogue, Frame
 
 NO_INTENT = "NONE"
@@ -48,12 +49,6 @@ class Formatter(Protocol):
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
         """The examples of a dialogue, in the order of its turns and frames."""
-
-
-def clean(text: str, lowercase: bool) -> str:
-    """Single spaces for every run of white space, lower case where asked."""
-    text = " ".join(text.split())
-    return text.lower() if lowercase else text
 
 
 def letter(index: int) -> str:

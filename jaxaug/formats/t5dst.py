@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.text import clean
 from jaxaug.data.schema import Schema, Slot
 from jaxaug.data.sgd import Dialogue
 from jaxaug.formats.records import (
     Example,
     Parsed,
     check_slots,
-    clean,
     frame_rng,
     join_values,
     letter,

@@ -1,1 +1,19 @@
-"""Pure scoring functions and the reports that are made of them."""
+"""Scoring functions without side effects, and the reports that are made of them.
+
+`dst` and `sensitivity` define joint goal accuracy and schema sensitivity as the
+benchmarks do; `evaluate_folder` and `evaluate_variants` score predictions in DSTC8 format;
+`text` and `diversity` score free text.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__,
+    submod_attrs={
+        "evaluate": ["evaluate_folder", "evaluate_variants"],
+        "predictions": ["Predictions", "read_predictions", "write_predictions"],
+        "sensitivity": ["schema_sensitivity"],
+        "diversity": ["distinct", "self_bleu"],
+        "dst": ["FrameScores", "frame_scores"],
+    },
+)

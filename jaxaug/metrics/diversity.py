@@ -3,12 +3,15 @@
 Words are what white space separates; case counts.
 """
 
-from collections.abc import Iterator, Sequence
+import collections
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
 
 from jaxaug.core.errors import UserError
+
+_ORDER = 4  # n-grams of BLEU
 
 
 def load_sacrebleu() -> ModuleType:
@@ -57,11 +60,58 @@ def self_bleu(texts: Sequence[str]) -> float | None:
     """
     if len(texts) < 2:
         return None
-    scores = [
-        sentence_bleu(text, [*texts[:index], *texts[index + 1 :]])
-        for index, text in enumerate(texts)
-    ]
-    return float(np.mean(scores))
+    return float(np.mean(bleu_against_the_others(texts)))
+
+
+def bleu_against_the_others(texts: Sequence[str]) -> list[float]:
+    """sacrebleu's sentence BLEU of each text against all others, 0 to 100.
+
+    A single text gives 0. The n-grams of each text are counted once, so that a set of n
+    takes n steps where sacrebleu takes n * n.
+    """
+    scorer = load_sacrebleu().BLEU(effective_order=True)
+    if len(texts) < 2:
+        return [0.0] * len(texts)
+    words = [scorer.tokenizer(text).split() for text in texts]
+    counts = [_ngrams(one) for one in words]
+    # The greatest count of an n-gram, how many texts have it, and the next one.
+    most: dict[tuple[str, ...], list[int]] = {}
+    for one in counts:
+        for gram, count in one.items():
+            best = most.setdefault(gram, [0, 0, 0])
+            if count > best[0]:
+                best[:] = [count, 1, best[0]]
+            elif count == best[0]:
+                best[1] += 1
+            else:
+                best[2] = max(best[2], count)
+    lengths = collections.Counter(map(len, words))
+    scores = []
+    for own, one in zip(words, counts, strict=True):
+        correct, total = [0] * _ORDER, [0] * _ORDER
+        for gram, count in one.items():
+            top, holders, second = most[gram]
+            others = second if count == top and holders == 1 else top
+            correct[len(gram) - 1] += min(count, others)
+            total[len(gram) - 1] += count
+        near = _nearest(len(own), lengths)
+        score = scorer.compute_bleu(
+            correct, total, len(own), near, "exp", effective_order=True
+        ).score
+        scores.append(min(score, 100.0))  # Rounding takes equal texts above it.
+    return scores
+
+
+def _ngrams(words: Sequence[str]) -> collections.Counter[tuple[str, ...]]:
+    return collections.Counter(
+        gram for n in range(1, _ORDER + 1) for gram in ngrams(words, n)
+    )
+
+
+def _nearest(length: int, lengths: Mapping[int, int]) -> int:
+    """The length nearest to a text's own among the others; the shorter of two."""
+    others = (other for other, n in lengths.items() if n > (other == length))
+    return min(others, key=lambda other: (abs(other - length), other))
 
 
 def sentence_bleu(text: str, references: Sequence[str]) -> float:

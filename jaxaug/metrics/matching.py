@@ -7,6 +7,7 @@ from typing import Any
 from etils import epath
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.metrics.benchmark import scored_frames
 from jaxaug.metrics.dst import Reference
@@ -27,12 +28,6 @@ def spans_of(
         for tag in tags
         if tag["slot"] in free
     )
-
-
-def shown(value: Any) -> str:
-    """A value for a message, cut to 80 characters."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 class DialogueReader:

@@ -15,13 +15,13 @@ from typing import Any
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, write_text
-from jaxaug.data.schema import suggestion
+from jaxaug.core.files import PathLike, read_json, shown, write_text
+from jaxaug.core.suggestion import suggestion
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.metrics.benchmark import Benchmark, FrameKey, scored_frames
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.dst import Reference, StateLike
-from jaxaug.metrics.matching import FIX, DialogueReader, Span, shown, spans_of
+from jaxaug.metrics.matching import FIX, DialogueReader, Span, spans_of
 
 # The official evaluator leaves this file in the folder that it has scored.
 _OFFICIAL_OUTPUT = "dialogues_and_metrics.json"

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Self
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
+from jaxaug.core.publishing import replacing
 
 
 class OutputFile:
@@ -126,19 +127,13 @@ class OutputFile:
     def finish(self) -> None:
         """Writes the file in the order of the inputs and removes the partial one."""
         assert self._file is not None and len(self) == len(self._inputs)
-        temporary = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex[:8]}.tmp")
-        try:
-            with temporary.open("wb") as file:
-                for index in range(len(self._inputs)):
-                    offset, size = self._places[index]
-                    self._file.seek(offset)
-                    file.write(self._file.read(size))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with replacing(self.path) as temporary, temporary.open("wb") as file:
+            for index in range(len(self._inputs)):
+                offset, size = self._places[index]
+                self._file.seek(offset)
+                file.write(self._file.read(size))
+            file.flush()
+            os.fsync(file.fileno())
         self.partial.unlink()
 
     def outputs(self) -> Iterator[list[str]]:

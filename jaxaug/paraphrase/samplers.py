@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxaug.core.errors import UserError
-from jaxaug.data.schema import suggestion
+from jaxaug.core.suggestion import suggestion
 from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
 
 DecodeFn = Callable[..., Any]

@@ -9,7 +9,7 @@ import ml_collections
 
 from jaxaug.core import config_file
 from jaxaug.core.errors import UserError
-from jaxaug.data.schema import suggestion
+from jaxaug.core.suggestion import suggestion
 from jaxaug.train.methods import Method
 from jaxaug.train.triplet import Settings
 

@@ -11,17 +11,17 @@ import numpy as np
 from etils import epath
 
 from jaxaug.augment.schemes import registry
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
 from jaxaug.core.shards import Shards, Stage
+from jaxaug.core.suggestion import suggestion
 from jaxaug.curriculum import levels as level_files
 from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.difficulty import BETA
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.curriculum.schedule import Schedule
-from jaxaug.data import folders
 from jaxaug.data.labelled import Sentence
-from jaxaug.data.schema import suggestion
 from jaxaug.train.triplet import Pools, Settings
 
 ORIGINALS = "originals"
@@ -193,7 +193,7 @@ def _run(method: Method, job: registry.Job, texts: Sequence[str]) -> list[list[s
     if method.source == "sentence":
         return job.run(texts)
     # A model takes long: keep what it has done.
-    shards = Shards(folders.cache_dir() / _SHARD_FOLDER)
+    shards = Shards(cache_folder.cache_dir() / _SHARD_FOLDER)
     return shards.run(Stage(method.source, job.key, job.run, method.name), texts)
 
 

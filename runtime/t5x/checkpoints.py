@@ -1,7 +1,7 @@
 """Saving and loading of train states: the names that gin files and user code use.
 
-The layouts are described in `checkpoint.folders`; `checkpoint.orbax` writes the default
-one, `checkpoint.legacy` the one of the public T5X checkpoints. Both read both.
+The layouts are described in `checkpoint_paths`; `checkpoint_orbax` writes the default
+one, `checkpoint_legacy` the one of the public T5X checkpoints. Both read both.
 """
 
 from t5x.checkpoint.folders import (

@@ -15,7 +15,7 @@ from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
-from t5x.feed import vocabularies
+from t5x.feed import registered
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.iterators import batches_of
 from t5x.inference.evaluator import (
@@ -75,7 +75,7 @@ def evaluate(
         UserError: nothing to evaluate, or no such checkpoint.
     """
     if dataset_cfg.module:
-        vocabularies.import_module(dataset_cfg.module)
+        registered.import_module(dataset_cfg.module)
     output_dir = absolute(output_dir)
     summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
     evaluator = InferenceEvaluator(

@@ -16,8 +16,7 @@ from t5x import distributed
 from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig
 from t5x.errors import UserError
-from t5x.feed import datasets as datasets_lib
-from t5x.feed import vocabularies
+from t5x.feed import registered, vocabularies
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference import runner
 from t5x.inference.output import (
@@ -117,7 +116,7 @@ def infer(
     epath.Path(output_dir).mkdir(parents=True, exist_ok=True)
     if verify_matching_vocabs_fn is not None:
         verify_matching_vocabs_fn(dataset_cfg, model)
-    source = datasets_lib.task_or_mixture(dataset_cfg)
+    source = registered.task_or_mixture(dataset_cfg)
     reader = _Reader(
         dataset_cfg,
         model.FEATURE_CONVERTER_CLS(pack=False),

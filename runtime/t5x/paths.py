@@ -1,8 +1,12 @@
 """Paths as users write them: local ones may be relative, others are URLs (gs://)."""
 
+import contextlib
 import copy
 import os
+from collections.abc import Iterator
 from typing import Any
+
+from etils import epath
 
 
 def absolute(path: str | os.PathLike) -> str:
@@ -19,3 +23,12 @@ def with_absolute_path(restore_cfg: Any) -> Any:
     else:
         cfg.path = [absolute(path) for path in cfg.path]
     return cfg
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[epath.Path]:
+    """A temporary file for the block to write; it replaces `path` if the block ends well."""
+    target = epath.Path(path)
+    temporary = target.with_name(f"{target.name}.tmp")
+    yield temporary
+    temporary.replace(target)

@@ -44,9 +44,9 @@ from t5x.feed.iterators import (
     ShardedDatasetIterator,
     prepare_train_iter,
 )
+from t5x.feed.registered import import_module
 from t5x.feed.vocabularies import (
     get_vocabulary,
-    import_module,
     round_vocab_size_to_multiple,
     verify_matching_vocabs,
 )

@@ -11,9 +11,8 @@ import pytest
 # Appends what it computes to a file, and is killed before the text of that number.
 PROGRAM = """
 import os, signal, sys
-from jaxaug.augment import config
-from jaxaug.augment import run
-from jaxaug.augment.schemes import registry as schemes
+from jaxaug.augment import config, run
+from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
 
 data_dir, out, seen, kill_at = sys.argv[1:]
@@ -29,7 +28,7 @@ def work(texts):
         found.append([text + " now", text + " or then"])
     return found
 
-schemes.SCHEMES["fake"] = lambda seed: [Job("fake", "fake", work)]
+registry.SCHEMES["fake"] = lambda seed: [Job("fake", "fake", work)]
 fields = {"scheme": "fake", "variants": 2, "shard_size": 2, "splits": ("train", "dev")}
 print(run.augment(config.of(fields, "here"), data_dir, out))
 """

@@ -4,8 +4,9 @@ import json
 import pytest
 
 from jaxaug.core import shards
+from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.core.shards import Shards, Stage, digest_of
+from jaxaug.core.shards import Shards, Stage
 
 
 class Work:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 
@@ -15,9 +16,9 @@ def _no_variables(monkeypatch):
 
 def test_cache_dir(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert Path(folders.cache_dir()) == tmp_path / ".cache/jaxaug"
+    assert Path(cache_folder.cache_dir()) == tmp_path / ".cache/jaxaug"
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "elsewhere"))
-    assert Path(folders.cache_dir()) == tmp_path / "elsewhere"
+    assert Path(cache_folder.cache_dir()) == tmp_path / "elsewhere"
 
 
 def test_argument_wins_over_variable(monkeypatch, sgd_tree, tmp_path):

@@ -18,7 +18,7 @@ from jaxaug.augment.language import inflection, lexicon, nlp
 from jaxaug.augment.language.lexicon import STOP_WORDS
 from jaxaug.augment.language.nlp import Document, Token
 from jaxaug.core.errors import UserError
-from jaxaug.data.schema import suggestion
+from jaxaug.core.suggestion import suggestion
 
 Predicate = Callable[[Document, Document], bool]
 """(source, candidate) -> whether to drop the candidate."""

@@ -18,13 +18,11 @@ from jaxtyping import Float
 from jaxaug.augment.language import nlp
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
-from jaxaug.data.schema import suggestion
+from jaxaug.core.suggestion import suggestion
+from jaxaug.metrics import diversity
 from jaxaug.metrics import similarity as texts_similarity
-from jaxaug.metrics.diversity import load_sacrebleu
 
 Metric = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " n"]]
-
-_ORDER = 4  # n-grams of BLEU
 
 
 def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
@@ -76,66 +74,16 @@ def self_bleu(
     """BLEU of a candidate against all other candidates of its source: 0 to 1.
 
     Candidates whose sources are equal texts form a set (Zhu et al. 2018, "Texygen").
-    The BLEU is that of `bleu` with several references; a set of one gives 0. The
-    n-grams of each candidate are counted once, so that a set of n takes n steps where
-    sacrebleu takes n * n.
+    The BLEU is that of `bleu` with several references; a set of one gives 0.
     """
     groups = collections.defaultdict(list)
     for place, (source, _) in enumerate(zip(sources, candidates, strict=True)):
         groups[source].append(place)
     found = np.zeros(len(candidates), np.float64)
     for places in groups.values():
-        found[places] = _against_the_others([candidates[i] for i in places])
+        texts = [candidates[i].lower() for i in places]
+        found[places] = np.divide(diversity.bleu_against_the_others(texts), 100.0)
     return found
-
-
-def _against_the_others(texts: Sequence[str]) -> list[float]:
-    """BLEU of each text against all others as references, 0 to 1."""
-    scorer = load_sacrebleu().BLEU(effective_order=True)
-    if len(texts) < 2:
-        return [0.0] * len(texts)
-    words = [scorer.tokenizer(text.lower()).split() for text in texts]
-    counts = [_ngrams(one) for one in words]
-    # The greatest count of an n-gram, how many texts have it, and the next one.
-    most: dict[tuple[str, ...], list[int]] = {}
-    for one in counts:
-        for gram, count in one.items():
-            best = most.setdefault(gram, [0, 0, 0])
-            if count > best[0]:
-                best[:] = [count, 1, best[0]]
-            elif count == best[0]:
-                best[1] += 1
-            else:
-                best[2] = max(best[2], count)
-    lengths = collections.Counter(map(len, words))
-    scores = []
-    for own, one in zip(words, counts, strict=True):
-        correct, total = [0] * _ORDER, [0] * _ORDER
-        for gram, count in one.items():
-            top, holders, second = most[gram]
-            others = second if count == top and holders == 1 else top
-            correct[len(gram) - 1] += min(count, others)
-            total[len(gram) - 1] += count
-        near = _nearest(len(own), lengths)
-        score = scorer.compute_bleu(
-            correct, total, len(own), near, "exp", effective_order=True
-        ).score
-        scores.append(min(score, 100.0) / 100.0)
-    return scores
-
-
-def _ngrams(words: Sequence[str]) -> collections.Counter[tuple[str, ...]]:
-    return collections.Counter(
-        tuple(words[start : start + n])
-        for n in range(1, _ORDER + 1)
-        for start in range(len(words) - n + 1)
-    )
-
-
-def _nearest(length: int, lengths: Mapping[int, int]) -> int:
-    """The length nearest to a text's own among the others; the shorter of two."""
-    others = (other for other, n in lengths.items() if n > (other == length))
-    return min(others, key=lambda other: (abs(other - length), other))
 
 
 def _plain(metric: Metric) -> Callable[..., Metric]:

@@ -17,11 +17,11 @@ from etils import epath
 
 from jaxaug.augment.config import Config
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.pipeline import Judged, Result
+from jaxaug.augment.result import Judged, Result
+from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, write_text
-from jaxaug.data.schema import suggestion
-from jaxaug.feed.cache import file_digest
+from jaxaug.core.suggestion import suggestion
 from jaxaug.paraphrase.candidates import Candidate
 
 CANDIDATES, MANIFEST = "candidates.jsonl", "augment.json"

@@ -12,10 +12,10 @@ import numpy as np
 
 from jaxaug.augment.config import Config
 from jaxaug.augment.schemes import sentences
+from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.shards import Json, digest_of_package
-from jaxaug.data.schema import suggestion
-from jaxaug.feed.cache import file_digest
+from jaxaug.core.shards import Json
+from jaxaug.core.suggestion import suggestion
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
 
     key = {"sentence": method, "num": num, "options": options, "seed": seed}
     # Quick to compute, so that changed code need not spare what was computed before.
-    key["code"] = digest_of_package()
+    key["code"] = code_digest("jaxaug.augment", "jaxaug.paraphrase")
     return [Job(method, key, run)]
 
 

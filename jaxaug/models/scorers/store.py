@@ -10,9 +10,9 @@ import numpy as np
 from etils import epath
 from jaxtyping import Float
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.data import folders
 
 Texts = tuple[str, ...]
 
@@ -39,11 +39,11 @@ class Store:
         Raises:
           UserError: the path is not local.
         """
-        self.path = os.fspath(path or folders.cache_dir() / _FILE)
+        self.path = os.fspath(path or cache_folder.cache_dir() / _FILE)
         if "://" in self.path:
             raise UserError(
                 f"{self.path}: scores are kept in a local file. Set "
-                f"${folders.CACHE_DIR_VARIABLE} to a local folder."
+                f"${cache_folder.CACHE_DIR_VARIABLE} to a local folder."
             )
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Float[np.ndarray, " width"]]:

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float
 from t5x import models
 
 from jaxaug.core.errors import UserError
-from jaxaug.formats.records import clean
+from jaxaug.core.text import clean
 from jaxaug.models.text import prompts
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder

@@ -18,11 +18,12 @@ from flax import linen as nn
 from t5x import models
 from t5x.examples.t5 import network
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
-from jaxaug.data import folders, minisgd
-from jaxaug.data.schema import suggestion
+from jaxaug.core.suggestion import suggestion
+from jaxaug.core.text import clean
+from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
-from jaxaug.formats.records import clean
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import checkpoint, language
 from jaxaug.models.tokenizers import hf, marian
@@ -102,7 +103,7 @@ def load(name: str) -> TextModel | language.LanguageModel:
 
 def random_tiny() -> TextModel:
     """A T5 of 0.3 M parameters that has learned nothing; always the same one."""
-    path = vocabulary.train_words(minisgd.materialise(folders.cache_dir()))
+    path = vocabulary.train_words(minisgd.materialise(cache_folder.cache_dir()))
     words = vocabulary.TokenVocabulary(path)
     config = network.T5Config(
         vocab_size=-(-words.vocab_size // _VOCABULARY_MULTIPLE) * _VOCABULARY_MULTIPLE,

@@ -1,18 +1,14 @@
 """A model as a folder that `transformers` loads: weights, config, tokenizer, card."""
 
-import contextlib
 import dataclasses
 import json
-import os
-import shutil
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
 
-from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.publishing import new_folder
 from jaxaug.models.weights import safetensors_io
 from jaxaug.models.weights.keymap import KeyMap, tensors_from
 
@@ -118,24 +114,3 @@ def tokenizer_of(folder: PathLike) -> dict[str, epath.Path]:
     """The files of the tokenizer in a published folder, by name."""
     root = epath.Path(folder)
     return {n: root / n for n in TOKENIZER_FILES if (root / n).exists()}
-
-
-@contextlib.contextmanager
-def new_folder(folder: PathLike) -> Iterator[epath.Path]:
-    """A temporary folder that gets its name when all is written.
-
-    Raises:
-      UserError: there is something of that name.
-    """
-    target = epath.Path(folder).expanduser()
-    if target.exists():
-        raise UserError(f"{target} exists. Name a folder that does not, or remove it.")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
-    temporary.mkdir()
-    try:
-        yield temporary
-        temporary.rename(target)
-    except BaseException:
-        shutil.rmtree(os.fspath(temporary), ignore_errors=True)
-        raise

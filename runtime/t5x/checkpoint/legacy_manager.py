@@ -3,9 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t5x import checkpoints
 from t5x.checkpoint.folders import layout_of
+from t5x.checkpoint.legacy import Checkpointer
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
+from t5x.checkpoint.state_dict import (
+    RestoreStateTransformationFn,
+    SaveStateTransformationFn,
+)
 from t5x.errors import UserError
 
 
@@ -15,8 +19,8 @@ class LegacyCheckpointer:
     def __init__(
         self,
         *,
-        save_checkpointer: checkpoints.Checkpointer | None = None,
-        restore_checkpointer: checkpoints.Checkpointer | None = None,
+        save_checkpointer: Checkpointer | None = None,
+        restore_checkpointer: Checkpointer | None = None,
         strict: bool | None = False,
     ):
         """Stores both; either may be None if it is never used."""
@@ -28,7 +32,7 @@ class LegacyCheckpointer:
         self,
         path: str,
         item: Any,
-        state_transformation_fns: Sequence[checkpoints.SaveStateTransformationFn] = (),
+        state_transformation_fns: Sequence[SaveStateTransformationFn] = (),
     ) -> None:
         """Saves train state `item` in the checkpointer's own folder, not `path`."""
         del path
@@ -43,9 +47,7 @@ class LegacyCheckpointer:
         self,
         path: str,
         item: Any = None,
-        state_transformation_fns: Sequence[
-            checkpoints.RestoreStateTransformationFn
-        ] = (),
+        state_transformation_fns: Sequence[RestoreStateTransformationFn] = (),
         fallback_state: Mapping[str, Any] | None = None,
         lazy_parameters: bool = False,
     ) -> Any:
@@ -137,7 +139,7 @@ class LegacyCheckpointManager:
     def save(
         self,
         train_state: Any,
-        state_transformation_fns: Sequence[checkpoints.SaveStateTransformationFn] = (),
+        state_transformation_fns: Sequence[SaveStateTransformationFn] = (),
     ) -> None:
         """Saves `train_state`."""
         self._checkpointer.save("", train_state, state_transformation_fns)

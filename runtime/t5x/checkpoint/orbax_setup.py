@@ -5,8 +5,8 @@ from typing import Any
 
 from absl import logging
 
-from t5x import checkpoints
 from t5x.checkpoint.legacy_manager import is_tensorflow
+from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.partition.pjit_partitioner import BasePartitioner
@@ -70,7 +70,7 @@ def create_orbax_checkpoint_manager(
             "Must provide matching configurations of `checkpoint_manager_cls` in "
             f"`save_cfg` and `restore_cfg`, got {classes[0]} and {classes[1]}."
         )
-    manager_cls = classes[0] if classes else checkpoints.OrbaxCheckpointManagerInterface
+    manager_cls = classes[0] if classes else OrbaxCheckpointManagerInterface
     save_dataset = bool(save_cfg and save_cfg.save_dataset)
     restore_dataset = bool(restore_cfg and restore_cfg.restore_dataset)
     settings: dict[str, Any] = {}

@@ -5,7 +5,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from t5x import checkpoints, state_utils
+from t5x import state_utils
+from t5x.checkpoint.legacy import Checkpointer
+from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
+from t5x.checkpoint.state_dict import (
+    RestoreStateTransformationFn,
+    SaveStateTransformationFn,
+)
 from t5x.errors import UserError
 
 
@@ -39,13 +45,11 @@ class SaveCheckpointConfig:
     keep: int | None = None
     keep_dataset_checkpoints: int | None = None
     save_dataset: bool = True
-    checkpointer_cls: Callable[..., Any] = checkpoints.Checkpointer
-    state_transformation_fns: Sequence[checkpoints.SaveStateTransformationFn] = (
-        dataclasses.field(default_factory=list)
+    checkpointer_cls: Callable[..., Any] = Checkpointer
+    state_transformation_fns: Sequence[SaveStateTransformationFn] = dataclasses.field(
+        default_factory=list
     )
-    checkpoint_manager_cls: Callable[..., Any] = (
-        checkpoints.OrbaxCheckpointManagerInterface
-    )
+    checkpoint_manager_cls: Callable[..., Any] = OrbaxCheckpointManagerInterface
 
     def __post_init__(self) -> None:
         _check_choice(
@@ -88,11 +92,9 @@ class RestoreCheckpointConfig:
     fallback_to_scratch: bool = False
     dtype: str | None = None
     restore_dataset: bool = False
-    checkpointer_cls: Callable[..., Any] = checkpoints.Checkpointer
-    state_transformation_fns: Sequence[checkpoints.RestoreStateTransformationFn] = ()
-    checkpoint_manager_cls: Callable[..., Any] = (
-        checkpoints.OrbaxCheckpointManagerInterface
-    )
+    checkpointer_cls: Callable[..., Any] = Checkpointer
+    state_transformation_fns: Sequence[RestoreStateTransformationFn] = ()
+    checkpoint_manager_cls: Callable[..., Any] = OrbaxCheckpointManagerInterface
 
     def __post_init__(self) -> None:
         _check_choice(

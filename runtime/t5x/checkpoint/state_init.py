@@ -9,9 +9,8 @@ import jax
 from absl import logging
 from etils import epath
 
-from t5x import checkpoints
 from t5x import train_state as train_state_lib
-from t5x.checkpoint.folders import get_checkpoint_dir, tf_checkpoint_paths
+from t5x.checkpoint.folders import all_steps, get_checkpoint_dir, tf_checkpoint_paths
 from t5x.checkpoint.legacy_manager import LegacyCheckpointManager
 from t5x.checkpoint.model_info import log_model_info
 from t5x.checkpoint.orbax_setup import create_orbax_checkpoint_manager, restore
@@ -77,8 +76,7 @@ def get_first_valid_restore_config_and_paths(
                     "use RestoreCheckpointConfig.mode = 'specific'."
                 )
             found = tf_checkpoint_paths(folder) or [
-                get_checkpoint_dir(folder, step)
-                for step in checkpoints.all_steps(folder)
+                get_checkpoint_dir(folder, step) for step in all_steps(folder)
             ]
             if found:
                 return cfg, found[-1:] if cfg.mode == "latest" else found

@@ -1,7 +1,6 @@
 """Datasets from SeqIO. TensorFlow and seqio are imported when one is asked for."""
 
 import dataclasses
-import difflib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -14,7 +13,7 @@ from jax.experimental import multihost_utils
 from t5x import distributed
 from t5x.errors import UserError
 from t5x.feed.data_config import DatasetConfig
-from t5x.feed.vocabularies import import_module
+from t5x.feed.registered import task_or_mixture
 
 
 class GetDatasetCallable(Protocol):
@@ -47,32 +46,6 @@ class GetEvalDatasetCallable(Protocol):
         eval_steps: int,
         feature_converter_cls: Callable[..., Any],
     ) -> Mapping[str, Any]: ...
-
-
-def task_or_mixture(cfg: DatasetConfig) -> Any:
-    """The SeqIO Task or Mixture of a configuration.
-
-    Raises:
-        UserError: no task or mixture has that name; the message gives the nearest one.
-    """
-    if cfg.module:
-        import_module(cfg.module)
-    import seqio
-
-    given = cfg.mixture_or_task_name
-    if not isinstance(given, str):
-        return given
-    known = sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
-    if given in known:
-        return seqio.get_mixture_or_task(given)
-    near = difflib.get_close_matches(given, known, n=3)
-    if near:
-        advice = f"Did you mean {' or '.join(map(repr, near))}?"
-    elif known:
-        advice = f"{len(known)} are registered, e.g. {known[0]!r}."
-    else:
-        advice = "None is registered: write `import my_tasks` in a gin file."
-    raise UserError(f"No SeqIO task or mixture is named {given!r}. {advice}")
 
 
 def per_shard_batch_size(cfg: DatasetConfig, num_shards: int) -> int:

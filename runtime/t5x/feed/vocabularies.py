@@ -1,39 +1,11 @@
-"""Vocabularies of tasks and models, and small helpers on module names."""
+"""Vocabularies of tasks and models."""
 
-import importlib
 import sys
 from typing import Any
 
-from absl import logging
-
 from t5x.errors import UserError
 from t5x.feed.data_config import DatasetConfig
-
-
-def import_module(module: str) -> None:
-    """Imports a module named in a configuration.
-
-    Raises:
-        UserError: the module does not exist, or it defines gin configurables after the
-            gin configuration was locked.
-    """
-    logging.info("Importing %s.", module)
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise UserError(
-            f"DatasetConfig.module = {module!r}: no module named {error.name!r}; correct "
-            "the name or put its folder on PYTHONPATH."
-        ) from error
-    except RuntimeError as error:
-        if "config was locked" not in str(error):
-            raise
-        raise UserError(
-            f"DatasetConfig.module = {module!r} defines gin configurables, and the gin "
-            f"configuration is already locked; write `import {module}` in a gin file."
-        ) from error
+from t5x.feed.registered import import_module, task_or_mixture
 
 
 def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
@@ -44,9 +16,7 @@ def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
     """
     import seqio
 
-    from t5x.feed import datasets
-
-    features = datasets.task_or_mixture(cfg).output_features
+    features = task_or_mixture(cfg).output_features
     if "inputs" in features and "targets" in features:
         return features["inputs"].vocabulary, features["targets"].vocabulary
     found = [feature.vocabulary for feature in features.values()]

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from etils import epath
 
+from t5x import paths
 from t5x.errors import UserError
 
 # (predictions, auxiliary values)
@@ -78,9 +79,7 @@ def write_inferences_to_file(
         if hasattr(task_ds, "as_numpy_iterator")
         else task_ds
     )
-    target = epath.Path(path)
-    temporary = target.with_name(f"{target.name}.tmp")
-    with temporary.open("w") as file:
+    with paths.replacing(path) as temporary, temporary.open("w") as file:
         for i, example in enumerate(examples):
             names = _chosen(example, include_all_inputs, input_fields_to_include)
             line: dict[str, Any] = {"inputs": {k: _plain(example[k]) for k in names}}
@@ -97,7 +96,6 @@ def write_inferences_to_file(
                     is_leaf=lambda v: isinstance(v, (np.ndarray, list)),
                 )
             file.write(json.dumps(line, cls=json_encoder_cls) + "\n")
-    temporary.replace(target)
 
 
 def _chosen(
@@ -162,12 +160,10 @@ def merge_chunks_to_file(
             "folder and run inference again."
         )
     target = epath.Path(output_dir) / output_fname
-    temporary = target.with_name(f"{target.name}.tmp")
-    with temporary.open("wb") as merged:
+    with paths.replacing(target) as temporary, temporary.open("wb") as merged:
         for number in sorted(chunks):
             with chunks[number].open("rb") as chunk:
                 shutil.copyfileobj(chunk, merged)
-    temporary.replace(target)
 
 
 def split_outputs(outputs: Any) -> Inferences:

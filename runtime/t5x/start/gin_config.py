@@ -12,6 +12,7 @@ import jax
 from absl import app, logging
 from etils import epath
 
+from t5x import paths
 from t5x.errors import UserError
 from t5x.logs.progress import announce
 from t5x.start import gin_hints
@@ -106,9 +107,8 @@ def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None
     config = get_gin_config_str()
     folder = epath.Path(model_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    temporary = folder / "config.gin.tmp"
-    temporary.write_text(config)
-    temporary.replace(folder / "config.gin")
+    with paths.replacing(folder / "config.gin") as temporary:
+        temporary.write_text(config)
     if summary_writer is not None:
         summary_writer.write_texts(step, {"config": gin.markdown(config)})
         summary_writer.flush()

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 from etils import epath
 
+from t5x import paths
 from t5x.errors import UserError
 
 FILE_NAME = "unfinished_run.json"
@@ -46,9 +47,8 @@ class RunRecord:
         with self._lock:
             self._values.update(values)
             if jax.process_index() == 0:
-                temporary = self._path.with_name(f"{FILE_NAME}.tmp")
-                temporary.write_text(json.dumps(self._values))
-                temporary.replace(self._path)
+                with paths.replacing(self._path) as temporary:
+                    temporary.write_text(json.dumps(self._values))
 
     def complete(self) -> None:
         """The run is complete: removes the note."""

@@ -18,7 +18,7 @@ from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig, RestoreCheckpointConfig
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
-from t5x.feed import iterators
+from t5x.feed import iterators, registered
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
 from t5x.logs.progress import announce
@@ -123,7 +123,7 @@ def verify_vocabs(
 
 def _is_registered(cfg: DatasetConfig) -> bool:
     try:
-        datasets_lib.task_or_mixture(cfg)
+        registered.task_or_mixture(cfg)
     except (UserError, ImportError):
         return False
     return True

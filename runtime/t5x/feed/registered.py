@@ -1,0 +1,62 @@
+"""Names in a configuration: modules to import, and the SeqIO tasks they register."""
+
+import difflib
+import importlib
+from typing import Any
+
+from absl import logging
+
+from t5x.errors import UserError
+from t5x.feed.data_config import DatasetConfig
+
+
+def import_module(module: str) -> None:
+    """Imports a module named in a configuration.
+
+    Raises:
+        UserError: the module does not exist, or it defines gin configurables after the
+            gin configuration was locked.
+    """
+    logging.info("Importing %s.", module)
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise UserError(
+            f"DatasetConfig.module = {module!r}: no module named {error.name!r}; correct "
+            "the name or put its folder on PYTHONPATH."
+        ) from error
+    except RuntimeError as error:
+        if "config was locked" not in str(error):
+            raise
+        raise UserError(
+            f"DatasetConfig.module = {module!r} defines gin configurables, and the gin "
+            f"configuration is already locked; write `import {module}` in a gin file."
+        ) from error
+
+
+def task_or_mixture(cfg: DatasetConfig) -> Any:
+    """The SeqIO Task or Mixture of a configuration.
+
+    Raises:
+        UserError: no task or mixture has that name; the message gives the nearest one.
+    """
+    if cfg.module:
+        import_module(cfg.module)
+    import seqio
+
+    given = cfg.mixture_or_task_name
+    if not isinstance(given, str):
+        return given
+    known = sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
+    if given in known:
+        return seqio.get_mixture_or_task(given)
+    near = difflib.get_close_matches(given, known, n=3)
+    if near:
+        advice = f"Did you mean {' or '.join(map(repr, near))}?"
+    elif known:
+        advice = f"{len(known)} are registered, e.g. {known[0]!r}."
+    else:
+        advice = "None is registered: write `import my_tasks` in a gin file."
+    raise UserError(f"No SeqIO task or mixture is named {given!r}. {advice}")

@@ -1,0 +1,51 @@
+"""Each public package of jaxaug says what it is and what to take from it."""
+
+import importlib
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+PACKAGES = (
+    "core",
+    "data",
+    "formats",
+    "feed",
+    "metrics",
+    "decode",
+    "models",
+    "paraphrase",
+    "augment",
+    "curriculum",
+    "train",
+)
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_names_are_there(name: str):
+    package = importlib.import_module(f"jaxaug.{name}")
+    assert package.__all__
+    for public in package.__all__:
+        assert getattr(package, public) is not None
+    # More than a headline: where to start.
+    assert len((package.__doc__ or "").strip().splitlines()) > 2
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    package: ModuleType = importlib.import_module("jaxaug.data")
+    with pytest.raises(AttributeError, match="No jaxaug.data attribute nonsense"):
+        package.nonsense  # noqa: B018
+
+
+def test_importing_a_package_loads_none_of_its_modules():
+    modules = [f"jaxaug.{name}" for name in PACKAGES]
+    script = (
+        "import importlib, sys\n"
+        f"for name in {modules!r}: importlib.import_module(name)\n"
+        "print(sorted({'jax', 'flax', 'numpy', 'etils'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
