@@ -14,6 +14,7 @@ from etils import epath
 
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import is_remote
 from jaxaug.data import folders
 from jaxaug.data.schema import read_schema
 
@@ -207,7 +208,14 @@ def _check_variants(folder: epath.Path) -> Iterator[Finding]:
 
 def check_cache() -> Iterator[Finding]:
     """The cache folder: size, free space, vocabularies in it."""
-    folder = cache_folder.cache_dir()
+    try:
+        folder = cache_folder.cache_dir()
+    except UserError as error:
+        yield Finding("missing", "cache", str(error))
+        return
+    if is_remote(folder):
+        yield Finding("ok", "cache", f"{folder} (remote, its size is not looked up)")
+        return
     if not folder.exists():
         yield Finding("ok", "cache", f"{folder} (empty, made at first use)")
         return

@@ -113,7 +113,7 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
     def __eq__(self, other: object) -> bool:
         """Whether the other vocabulary reads the same file and adds no ids."""
         if isinstance(other, FoundVocabulary):
-            return True
+            return self is other or self.found == other.found
         return isinstance(other, seqio.Vocabulary) and self.found == other
 
     def __str__(self) -> str:

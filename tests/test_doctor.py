@@ -95,6 +95,30 @@ def test_a_file_in_place_of_the_cache(data_dir, tmp_path):
     assert finding.level == "missing" and "JAXAUG_CACHE_DIR" in finding.fix
 
 
+def test_a_cache_out_of_reach(data_dir, monkeypatch, capsys):
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", "foo://bucket/cache")
+    problem = (
+        "foo://bucket/cache: foo:// is no storage that is known (local paths, gs:// and "
+        "s3:// are). Set $JAXAUG_CACHE_DIR to a folder that can be written."
+    )
+    assert main(["doctor"]) == 1
+    printed = capsys.readouterr().out
+    assert f"missing  cache   {problem}" in re.sub(" {4,}", "   ", printed)
+    assert f"missing  data   {problem}" in re.sub(" {4,}", "   ", printed)
+    assert printed.splitlines()[-1].startswith("2 missing")
+
+
+def test_a_remote_cache(data_dir, monkeypatch):
+    remote = type(doctor.epath.Path("gs://a"))
+    monkeypatch.setattr(remote, "exists", lambda self: True)
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", "gs://bucket/cache")
+    assert list(doctor.check_cache()) == [
+        doctor.Finding(
+            "ok", "cache", "gs://bucket/cache (remote, its size is not looked up)"
+        )
+    ]
+
+
 def test_missing_packages_are_named_with_their_fix(monkeypatch):
     real = metadata.version
 

@@ -140,7 +140,9 @@ def judge(
             "sensitive": list(config.sensitive),
             "metrics": {name: dict(o) for name, o in config.metrics.items()},
             "measure_dropped": config.measure_dropped,
-            "code": _code([filters, nlp, schema_texts, small_models, measures], made.values()),
+            "code": _code(
+                [filters, nlp, schema_texts, small_models, measures], made.values()
+            ),
             "language": nlp.identity() if needs_nlp(config) else "",
         },
         lambda items: _judge(config, made, items),

@@ -8,6 +8,22 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_bytes
 
+_FORMS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps")
+
+
+def check_picture(path: PathLike) -> None:
+    """Whether a figure can be written there, before work is done for it.
+
+    Raises:
+      UserError: the suffix of `path` is that of no picture.
+    """
+    suffix = epath.Path(path).suffix
+    if suffix[1:].lower() not in _FORMS:
+        raise UserError(
+            f"cannot draw {path}: {suffix!r} is no ending of a picture. End the name "
+            f"in one of .{', .'.join(_FORMS)}."
+        )
+
 
 def new_figure(path: PathLike, width: float, height: float) -> Any:
     """An empty figure of that size in inches.
@@ -26,8 +42,14 @@ def new_figure(path: PathLike, width: float, height: float) -> Any:
 
 
 def write_figure(path: PathLike, figure: Any) -> None:
-    """Writes a figure under a temporary name, then renames it into place."""
+    """Writes a figure under a temporary name, then renames it into place.
+
+    Raises:
+      UserError: the suffix of `path` is that of no picture.
+    """
     import matplotlib
+
+    check_picture(path)
 
     target = epath.Path(path)
     form = target.suffix[1:].lower()

@@ -1,7 +1,13 @@
 """Reading and writing whole files, locally or on gs://, with errors a user can act on."""
 
+import codecs
+import contextlib
 import json
 import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from etils import epath
@@ -17,35 +23,141 @@ FETCH_AGAIN = (
 """What to do about a wrong file of a data folder."""
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+# UTF-32 first: its mark in little-endian order begins with that of UTF-16.
+_OTHER_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+_ANSWERS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError)
+
+
 def shown(value: Any) -> str:
     """A value in an error message, shortened."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a {type(value).__name__} nested too deeply to be shown"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def is_remote(path: PathLike) -> bool:
+    """Whether a path names a storage, as gs:// does."""
+    return _SCHEME.match(os.fspath(path)) is not None
+
+
+def unreachable(path: PathLike) -> str | None:
+    """What keeps a path from being looked at; None for a local or reachable one.
+
+    A clause for a message, which says what is missing and what to do about it. Whether
+    there is anything at the path does not matter.
+    """
+    scheme = _SCHEME.match(os.fspath(path))
+    if scheme is None:
+        return None
+    try:
+        epath.Path(path).exists()
+    except Exception as error:  # noqa: BLE001 (each service has classes of its own)
+        return _of_storage(scheme[0], error)
+    return None
+
+
+def reach(path: PathLike, fix: str) -> epath.Path:
+    """The path, `~` expanded, once it is known that its storage can be reached.
+
+    Args:
+      path: local, gs:// or s3://; it need not exist.
+      fix: a sentence that tells the user how to mend it; ends the error message.
+
+    Raises:
+      UserError: its kind is unknown, a package for it is missing, or the service does
+        not answer.
+    """
+    problem = unreachable(path)
+    if problem:
+        raise UserError(f"{path}: {problem}. {fix}")
+    return epath.Path(path).expanduser()
+
+
+@contextlib.contextmanager
+def reached(path: PathLike, fix: str) -> Iterator[None]:
+    """Work on a path: what its storage service raises becomes a `UserError`.
+
+    Answers such as "no such file" pass, and everything that a local path raises.
+    """
+    scheme = _SCHEME.match(os.fspath(path))
+    try:
+        yield
+    except (UserError, *_ANSWERS):
+        raise
+    except Exception as error:
+        if scheme is None:
+            raise
+        raise UserError(f"{path}: {_of_storage(scheme[0], error)}. {fix}") from error
+
+
+def _of_storage(scheme: str, error: Exception) -> str:
+    # Without importing TensorFlow or fsspec: their errors are known by name.
+    if isinstance(error, KeyError):
+        return (
+            f"{scheme} is no storage that is known (local paths, gs:// and s3:// are)"
+        )
+    lines = str(error).strip().splitlines() or [""]
+    what = f"{type(error).__name__}: {lines[0]}"
+    if isinstance(error, ImportError):
+        return f"{scheme} needs a package that is missing ({what}). Install it"
+    if type(error).__name__ == "UnimplementedError":
+        return (
+            f"TensorFlow cannot read {scheme} ({what}). Run `pip install fsspec "
+            f"{scheme[:-3]}fs` and set EPATH_USE_TF=0"
+        )
+    return (
+        f"cannot be reached ({what}). Check the address, the network and the "
+        f"credentials for {scheme}"
+    )
+
+
 def read_text(path: PathLike, fix: str) -> str:
-    """The text of a UTF-8 file.
+    """The text of a UTF-8 file, without the mark (BOM) that may begin it.
 
     Args:
       path: the file, local or gs://.
       fix: a sentence that tells the user how to mend it; ends every error message.
 
     Raises:
-      UserError: the file is missing or holds bytes that are not UTF-8.
+      UserError: the file is missing or out of reach, or holds bytes that are not UTF-8
+        or zero, as those of UTF-16 are.
     """
     try:
-        data = epath.Path(path).read_bytes()
+        with reached(path, fix):
+            data = epath.Path(path).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: no such file. {fix}") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a folder, expected a file. {fix}") from None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+    for mark, name in _OTHER_MARKS.items():
+        if data.startswith(mark):
+            raise UserError(
+                f"{path}: is {name}, expected UTF-8. Convert it: `iconv -f {name} -t "
+                f"UTF-8`. {fix}"
+            )
+    zero = data.find(0)
+    if zero >= 0:
+        line = data.count(b"\n", 0, zero) + 1
         raise UserError(
-            f"{path}: line {line}: byte {data[error.start]:#04x} at offset "
-            f"{error.start} is not UTF-8. {fix}"
+            f"{path}: line {line}: byte 0x00 at offset {zero}, expected text in UTF-8: "
+            f"this is another encoding or no text. {fix}"
+        )
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
+    except UnicodeDecodeError as error:
+        offset = error.start + (len(data) - len(error.object))
+        line = data.count(b"\n", 0, offset) + 1
+        raise UserError(
+            f"{path}: line {line}: byte {data[offset]:#04x} at offset "
+            f"{offset} is not UTF-8. {fix}"
         ) from None
 
 
@@ -53,11 +165,13 @@ def read_json(path: PathLike, fix: str) -> Any:
     """The value in a JSON file; the arguments are those of `read_text`.
 
     Raises:
-      UserError: the file is missing, empty, not UTF-8, cut off or not JSON.
+      UserError: the file is missing, out of reach, empty, not UTF-8, cut off or not
+        JSON; an object has a name twice, a number too many digits, or a string half a
+        surrogate pair.
     """
     text = read_text(path, fix)
     try:
-        return json.loads(text)
+        value = json.loads(text, object_pairs_hook=_distinct_names)
     except json.JSONDecodeError as error:
         end = len(text.rstrip())
         if not end:
@@ -71,15 +185,56 @@ def read_json(path: PathLike, fix: str) -> Any:
         ) from None
     except RecursionError:
         raise UserError(f"{path}: invalid JSON: nested too deeply. {fix}") from None
+    except _RepeatedNameError as error:
+        raise UserError(f"{path}: invalid JSON: {error}. {fix}") from None
+    except ValueError:  # The one that is left: of a number in the text.
+        raise UserError(
+            f"{path}: invalid JSON: an integer has more than "
+            f"{sys.get_int_max_str_digits()} digits. {fix}"
+        ) from None
+    if "\\ud" in text or "\\uD" in text:
+        _check_pairs(value, f"{path}: invalid JSON", fix)
+    return value
+
+
+class _RepeatedNameError(ValueError):
+    """An object has a name twice."""
+
+
+def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = Counter(name for name, _ in pairs)
+        name, count = names.most_common(1)[0]
+        raise _RepeatedNameError(f"an object has the name {shown(name)} {count} times")
+    return found
+
+
+def _check_pairs(value: Any, where: str, fix: str) -> None:
+    """Raises `UserError` for half of a surrogate pair, which no file can hold."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise UserError(
+            f"{where}: a string holds {half}, half of a surrogate pair. {fix}"
+        ) from None
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Writes a UTF-8 file under a temporary name, then renames it into place."""
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    """Writes a UTF-8 file under a temporary name, then renames it into place.
+
+    Raises:
+      UserError: the storage of a remote path cannot be reached.
+    """
+    write_bytes(path, text.encode())
 
 
 def write_bytes(path: PathLike, data: bytes) -> None:
-    """Writes a file under a temporary name, then renames it into place."""
-    with replacing(path) as temporary:
+    """Writes a file under a temporary name, then renames it into place.
+
+    Raises:
+      UserError: the storage of a remote path cannot be reached.
+    """
+    with reached(path, "Name a file in another place."), replacing(path) as temporary:
         temporary.write_bytes(data)

@@ -20,7 +20,7 @@ from etils import epath
 
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, reach, reached
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.difficulty import LEVELS
 from jaxaug.data import personachat
@@ -55,16 +55,18 @@ def count(path: PathLike) -> int:
 
 def _first_record(path: PathLike) -> dict:
     try:
-        with epath.Path(path).open("rb") as file:
+        with reached(path, _fix()), epath.Path(path).open("rb") as file:
             line = file.readline()
     except OSError:
         raise UserError(f"{path}: no such file. {_fix()}") from None
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
-    known = isinstance(record, dict) and (record.get("levels") or "trait" in record)
-    if not known:
+    if not isinstance(record, dict) or (
+        "trait" not in record
+        and not (isinstance(record.get("levels"), list) and record["levels"])
+    ):
         raise UserError(
             f"{path}: line 1 is no JSON object with levels; expected a file of `jaxaug "
             f"levels` or the one that PCC's authors released. {_fix()}"
@@ -81,7 +83,7 @@ def _fix() -> str:
 def levels_file() -> epath.Path | None:
     """`$JAXAUG_PERSONACHAT_LEVELS`, the file of the method `pcc`; None if it is unset."""
     named = os.environ.get(LEVELS_VARIABLE)
-    return epath.Path(named).expanduser() if named else None
+    return reach(named, _fix()) if named else None
 
 
 def number_of_levels(method: str) -> int:

@@ -31,7 +31,7 @@ class _Wrong(Exception):
 
     def message(self, path: str) -> str:
         where = ": ".join([path, *filter(None, [", ".join(reversed(self.places))])])
-        field = f"field {self.field!r}: " if self.field else ""
+        field = f"field {shown(self.field)}: " if self.field else ""
         got = "nothing" if self.got is _MISSING else shown(self.got)
         return f"{where}: {field}expected {self.expected}, got {got}. {FETCH_AGAIN}"
 
@@ -81,7 +81,7 @@ def check_dialogues(data: Any, schema: Schema, path: str) -> None:
 
 def _name_of(dialogue: Any, index: int) -> str:
     name = dialogue.get("dialogue_id") if type(dialogue) is dict else None
-    return repr(name) if type(name) is str and name else f"#{index}"
+    return shown(name) if type(name) is str and name else f"#{index}"
 
 
 def _check_dialogue(

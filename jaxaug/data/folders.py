@@ -13,7 +13,7 @@ from etils import epath
 
 from jaxaug.core.cache_folder import cache_dir
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, is_remote, reached, unreachable
 
 SPLITS = ("train", "dev", "test")
 DATA_DIR_VARIABLE = "JAXAUG_DATA_DIR"
@@ -29,31 +29,41 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
     MiniSGD is written into the cache folder at its first use.
 
     Raises:
-      UserError: the folder is missing or none of its splits has a schema; the message
-        names the folder, a missing file and the command that fetches it.
+      UserError: the folder is missing or out of reach, or none of its splits has a
+        schema; the message names the folder, a missing file and the command that
+        fetches it.
     """
     chosen = data_dir or os.environ.get(DATA_DIR_VARIABLE)
     if not chosen:
         from jaxaug.data import minisgd
 
         return epath.Path(minisgd.materialise(cache_dir()))
-    folder = epath.Path(chosen).expanduser()
     source = "" if data_dir else f" (from ${DATA_DIR_VARIABLE})"
+    problem = unreachable(chosen)
+    if problem:
+        raise _no_data(f"{chosen}{source}: {problem}", f"{chosen}".rstrip("/"))
+    folder = epath.Path(chosen).expanduser()
     if not folder.is_dir():
         problem = "is not a folder" if folder.exists() else "does not exist"
-        raise UserError(f"data folder {folder}{source} {problem}. {fetch_fix(folder)}")
+        raise _no_data(f"{folder}{source} {problem}", folder)
     if not any((folder / split / "schema.json").exists() for split in SPLITS):
-        raise UserError(
-            f"data folder {folder}{source} holds no data: "
-            f"{folder / SPLITS[0] / 'schema.json'} is missing. {fetch_fix(folder)}"
-        )
+        raise _no_data(f"{folder}{source} holds no data", folder)
     return folder
+
+
+def _no_data(problem: str, folder: PathLike) -> UserError:
+    return UserError(
+        f"data folder {problem}: {os.fspath(folder)}/{SPLITS[0]}/schema.json is "
+        f"missing. {fetch_fix(folder)}"
+    )
 
 
 def fetch_fix(data_dir: PathLike) -> str:
     """The sentence that tells how a missing part of a data folder is got."""
+    # The download goes to a local folder.
+    out = "data/sgd" if is_remote(data_dir) else os.fspath(data_dir)
     return (
-        f"Get it with `jaxaug data fetch sgd --out {data_dir}`, or name another folder "
+        f"Get it with `jaxaug data fetch sgd --out {out}`, or name another folder "
         f"with --data_dir or ${DATA_DIR_VARIABLE} (neither: the embedded MiniSGD)."
     )
 
@@ -176,8 +186,11 @@ def _folders_of_variable() -> list[epath.Path]:
     separator = re.escape(os.pathsep) + (r"(?!//)" if os.pathsep == ":" else "")
     folders = []
     for item in filter(None, re.split(separator, value)):
-        folder = epath.Path(item.rstrip("/")).expanduser()
-        if not folder.is_dir():
+        fix = f"Correct ${VARIANTS_DIR_VARIABLE}, or mend the cause."
+        with reached(item, fix):
+            folder = epath.Path(item.rstrip("/")).expanduser()
+            is_there = folder.is_dir()
+        if not is_there:
             raise UserError(
                 f"variants folder {folder} (from ${VARIANTS_DIR_VARIABLE}) does not "
                 "exist. Correct the variable or create the folder."

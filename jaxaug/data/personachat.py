@@ -24,8 +24,9 @@ from absl import logging
 from etils import epath
 
 from jaxaug.core import cache_folder
+from jaxaug.core.cached import published_file
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text, shown, write_bytes
+from jaxaug.core.files import PathLike, reach, read_text, shown
 
 DATA_DIR_VARIABLE = "JAXAUG_PERSONACHAT_DIR"
 SPLITS_VARIABLE = "JAXAUG_PERSONACHAT_SPLITS"
@@ -42,7 +43,7 @@ OFFICIAL, OF_VALID = "official", "valid"
 MARKERS = ("[persona]", "[partner_persona]", "[partner]", "[self]")
 """What the text format of `jaxaug.formats.persona` writes; each is one piece."""
 
-_LINE = re.compile(r"([0-9]+) (.*)", re.DOTALL)
+_LINE = re.compile(r"([0-9]{1,9}) (.*)", re.DOTALL)
 _PERSONAS = ("your persona: ", "partner's persona: ")
 _FIX = "Correct the file, or get it again with `jaxaug data fetch personachat`."
 _VOCABULARY_VERSION = 1  # Part of the file name: raise it when the rules change.
@@ -154,7 +155,10 @@ def _turn(text: str, where: str) -> Turn:
 
 def data_dir() -> epath.Path:
     """`$JAXAUG_PERSONACHAT_DIR`, else `data/personachat`; need not exist."""
-    return epath.Path(os.environ.get(DATA_DIR_VARIABLE) or DEFAULT_DIR).expanduser()
+    return reach(
+        os.environ.get(DATA_DIR_VARIABLE) or DEFAULT_DIR,
+        f"Correct ${DATA_DIR_VARIABLE}, or mend the cause.",
+    )
 
 
 def split_names() -> tuple[str, ...]:
@@ -291,12 +295,9 @@ def vocabulary_file(size: int = 8000, folder: PathLike | None = None) -> str:
     digest = hashlib.blake2b(
         repr((_VOCABULARY_VERSION, size, MARKERS, texts)).encode(), digest_size=12
     )
-    name = f"personachat-{digest.hexdigest()}.model"
-    target = cache_folder.cache_dir() / "vocabularies" / name
-    if not target.exists():
-        logging.info("building the vocabulary %s", target)
-        write_bytes(target, _train(texts, size))
-    return str(target)
+    name = f"personachat-{digest.hexdigest()}"
+    path = cache_folder.cache_dir() / "vocabularies" / name / f"{name}.model"
+    return str(published_file(path, lambda: _train(texts, size)))
 
 
 def _texts(dialogues: Sequence[Dialogue]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
 from jaxaug.data.schema import Schema, Service
 
 # Actions that speak of an intent put its name into their values.
@@ -50,14 +51,14 @@ def renaming(original: Schema, variant: Schema, where: str) -> Renaming:
 
 
 def _service_names(old: Service, new: Service, where: str) -> ServiceNames:
-    here = f"{where}: service {new.name!r} (variant of {old.name!r})"
+    here = f"{where}: service {shown(new.name)} (variant of {shown(old.name)})"
     _same_length("slot", old.slots, new.slots, here)
     _same_length("intent", old.intents, new.intents, here)
     for old_slot, new_slot in zip(old.slots, new.slots, strict=True):
         if old_slot.is_categorical != new_slot.is_categorical:
             raise UserError(
-                f"{here}: slot {new_slot.name!r} stands where the original has "
-                f"{old_slot.name!r}, but is_categorical is {new_slot.is_categorical} "
+                f"{here}: slot {shown(new_slot.name)} stands where the original has "
+                f"{shown(old_slot.name)}, but is_categorical is {new_slot.is_categorical} "
                 f"instead of {old_slot.is_categorical}. A variant keeps the order of "
                 "the original's slots: restore it."
             )

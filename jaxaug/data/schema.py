@@ -53,11 +53,11 @@ class Service:
 
     def slot(self, name: str) -> Slot:
         """The slot of that name; raises `UserError` where there is none."""
-        return _find(self._slots, name, f"slot of service {self.name!r}")
+        return _find(self._slots, name, f"slot of service {shown(self.name)}")
 
     def intent(self, name: str) -> Intent:
         """The intent of that name; raises `UserError` where there is none."""
-        return _find(self._intents, name, f"intent of service {self.name!r}")
+        return _find(self._intents, name, f"intent of service {shown(self.name)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,9 @@ def _find(items: Mapping[str, _Item], name: str, what: str) -> _Item:
     try:
         return items[name]
     except KeyError:
-        raise UserError(f"{name!r} is no {what}; {suggestion(name, items)}") from None
+        raise UserError(
+            f"{shown(name)} is no {what}; {suggestion(name, items)}"
+        ) from None
 
 
 def read_schema(path: PathLike) -> Schema:
@@ -180,7 +182,7 @@ class _Object:
         if not self.name.strip():
             raise self.error(name_field, "a name", self.name)
         # From here on messages give the name instead of the position.
-        self.where = f"{where.rpartition('#')[0]}{self.name!r}"
+        self.where = f"{where.rpartition('#')[0]}{shown(self.name)}"
 
     def get(self, key: str, kind: type) -> Any:
         try:
@@ -213,7 +215,7 @@ def _distinct(names: Iterable[str], what: str) -> None:
     for name in names:
         if name in seen:
             raise UserError(
-                f"{what} {name!r} occurs twice, expected distinct names. Rename or "
+                f"{what} {shown(name)} occurs twice, expected distinct names. Rename or "
                 "remove one of the two."
             )
         seen.add(name)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json
+from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json, shown
 from jaxaug.data import folders
 from jaxaug.data.check import check_dialogues
 from jaxaug.data.rename import Renaming, rename_dialogue, renaming
@@ -141,7 +141,7 @@ def _read_files(
             first = file_of.setdefault(dialogue.dialogue_id, path)
             if first is not path:
                 raise UserError(
-                    f"{path}: dialogue {dialogue.dialogue_id!r} is in {first} too; "
+                    f"{path}: dialogue {shown(dialogue.dialogue_id)} is in {first} too; "
                     "ids are unique in a split. Remove one of the two."
                 )
             yield dialogue

@@ -1,7 +1,9 @@
 """Batches from tokenised caches: seeded, resumable, without TensorFlow.
 
-The state of the iterator is one counter per cache. Batches have the features that
-encoder-decoder models of T5X take.
+All hosts walk through one order of examples, of which a global batch is a piece; each
+host takes its rows of it. So the order does not depend on the number of hosts, and all
+of them end at the same batch. The state of the iterator is one counter per cache.
+Batches have the features that encoder-decoder models of T5X take.
 """
 
 import json
@@ -18,6 +20,8 @@ from jaxaug.core.files import PathLike, write_text
 
 _BLOCK = 1024
 _EOS = 1
+_ORDER = 2  # Part of a saved position: raise it when the same seed gives another order.
+_EXAMPLES, _CHOICES = 0, 1  # Second number of a seed: what is drawn with it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,11 @@ class TokenBatches:
           shuffle: whether each epoch is in a new random order.
           shard: (index, number) of this host among those that share the data.
           num_epochs: stop when a cache was read so often; None is never. What does
-            not fill a batch is left out.
+            not fill a batch of every host is left out.
+
+        Raises:
+          UserError: a cache has fewer examples than there are hosts, or the seed is
+            negative.
         """
         self._caches = list(caches)
         self._lengths = dict(lengths)
@@ -89,6 +97,8 @@ class TokenBatches:
         self._rates = np.asarray(rates, float) / sum(rates)
         self._seed, self._shuffle, self._shard = seed, shuffle, shard
         self._num_epochs = num_epochs
+        if seed < 0:
+            raise UserError(f"seed {seed} of the data order: use 0 or more.")
         for item in self._caches:
             if len(item) < shard[1]:
                 raise UserError(
@@ -124,12 +134,12 @@ class TokenBatches:
             batch, _ = self._peeked
             self._peeked = None
             return batch
+        examples = self._draw()
         batch = {
             name: np.zeros(spec.shape, spec.dtype)
             for name, spec in self.element_spec.items()
         }
-        for row in range(self._batch_size):
-            inputs, targets = self._draw()
+        for row, (inputs, targets) in enumerate(examples):
             batch["encoder_input_tokens"][row, : len(inputs)] = inputs
             batch["decoder_target_tokens"][row, : len(targets)] = targets
             batch["decoder_input_tokens"][row, 1 : len(targets)] = targets[:-1]
@@ -165,7 +175,7 @@ class TokenBatches:
         try:
             state = json.loads(source.read_text())
             drawn, stream = [int(n) for n in state["drawn"]], state["stream"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise UserError(
                 f"{source}: is no saved position of a token iterator ({error}). Start "
                 "the data anew by not restoring the dataset."
@@ -176,11 +186,18 @@ class TokenBatches:
                 f"{self._stream()}. Use the same settings, or do not restore the "
                 "dataset."
             )
+        if len(drawn) != len(self._caches) or min(drawn) < 0:
+            raise UserError(
+                f"{source}: is no saved position of a token iterator: {drawn} are no "
+                f"numbers of examples of {len(self._caches)} caches. Start the data "
+                "anew by not restoring the dataset."
+            )
         self._drawn, self._peeked = drawn, None
 
     def _stream(self) -> dict[str, Any]:
         """What the order depends on."""
         return {
+            "order": _ORDER,
             "caches": [item.name for item in self._caches],
             "rates": self._rates.tolist(),
             "lengths": self._lengths,
@@ -190,11 +207,30 @@ class TokenBatches:
             "shard": list(self._shard),
         }
 
-    def _draw(self) -> tuple[np.ndarray, np.ndarray]:
-        which = self._choose(sum(self._drawn))
-        index = self._index(which, self._drawn[which])
-        self._drawn[which] += 1
-        item = self._caches[which]
+    def _draw(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(inputs, targets) of the rows that this host has of the next global batch."""
+        shard, shards = self._shard
+        caches = len(self._caches)
+        chosen = self._choose(sum(self._drawn), self._batch_size * shards)
+        drawn = np.add(self._drawn, np.bincount(chosen, minlength=caches)).tolist()
+        if self._num_epochs is not None and any(
+            count > self._num_epochs * len(item)
+            for count, item in zip(drawn, self._caches, strict=True)
+        ):
+            raise StopIteration
+        first = shard * self._batch_size
+        # Of every cache, how many examples come before these rows.
+        place = np.add(self._drawn, np.bincount(chosen[:first], minlength=caches))
+        examples = []
+        for which in chosen[first : first + self._batch_size]:
+            examples.append(self._example(int(which), int(place[which])))
+            place[which] += 1
+        self._drawn = drawn
+        return examples
+
+    def _example(self, which: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The example of a cache that is its number `count` in the order."""
+        item, index = self._caches[which], self._index(which, count)
         # Room for the end of sequence; inputs keep their end, where the last turn is.
         limit = self._lengths["inputs"] - 1
         inputs = item.get("inputs", index)
@@ -202,29 +238,31 @@ class TokenBatches:
         targets = item.get("targets", index)[: self._lengths["targets"] - 1]
         return np.append(inputs, _EOS), np.append(targets, _EOS)
 
-    def _choose(self, position: int) -> int:
-        """The cache that example number `position` comes from."""
+    def _choose(self, position: int, number: int) -> Int[np.ndarray, " number"]:
+        """The caches that examples `position`, `position + 1`, ... come from."""
         if len(self._caches) == 1:
-            return 0
-        block, offset = divmod(position, _BLOCK)
+            return np.zeros(number, int)
+        first, offset = divmod(position, _BLOCK)
+        blocks = -(-(offset + number) // _BLOCK)
+        drawn = [self._block(first + index) for index in range(blocks)]
+        return np.concatenate(drawn)[offset : offset + number]
+
+    def _block(self, block: int) -> Int[np.ndarray, " block"]:
         if self._choices[0] != block:
-            generator = np.random.default_rng((self._seed, self._shard[0], 1, block))
+            generator = np.random.default_rng((self._seed, _CHOICES, block))
             drawn = generator.choice(len(self._caches), _BLOCK, p=self._rates)
             self._choices = (block, drawn)
-        return int(self._choices[1][offset])
+        return self._choices[1]
 
     def _index(self, which: int, count: int) -> int:
-        """The example of a cache that is its number `count` on this host."""
-        shard, shards = self._shard
+        """The example of a cache that is its number `count` in the order."""
         size = len(self._caches[which])
-        epoch, offset = divmod(count, len(range(shard, size, shards)))
-        if self._num_epochs is not None and epoch >= self._num_epochs:
-            raise StopIteration
+        epoch, offset = divmod(count, size)
         if not self._shuffle:
-            return shard + offset * shards
+            return offset
         known = self._orders.get(which)
         if known is None or known[0] != epoch:
-            generator = np.random.default_rng((self._seed, 0, which, epoch))
-            known = (epoch, generator.permutation(size)[shard::shards])
+            generator = np.random.default_rng((self._seed, _EXAMPLES, which, epoch))
+            known = (epoch, generator.permutation(size))
             self._orders[which] = known
         return int(known[1][offset])

@@ -3,8 +3,9 @@
 A cache is a folder whose name holds a hash of everything that decides its content:
 the bytes of the schemas and dialogues, the options and the version of the format. It
 is written under a temporary name and renamed when complete, so readers never see half
-of one and several builders at a time do no harm. A shard has one example a line and no
-header; its columns are the fields of `Example`.
+of one and several builders at a time do no harm. It is verified whenever it is opened
+(see `jaxaug.core.manifest`) and made again if a byte of it has changed. A shard has one
+example a line and no header; its columns are the fields of `Example`.
 """
 
 import dataclasses
@@ -16,17 +17,16 @@ from dataclasses import dataclass
 
 from etils import epath
 
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, manifest
+from jaxaug.core.cached import publish
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.publishing import publish
 from jaxaug.data import folders
 from jaxaug.feed import parallel
 from jaxaug.formats import d3st
 from jaxaug.formats.records import Example
 
-_LAYOUT = 2  # Part of the cache key: raise it when shards or meta.json change.
-_META = "meta.json"
+_LAYOUT = 3  # Part of the cache key: raise it when shards or meta.json change.
 # Enough shards for every host of a large pod to read its own.
 _MIN_SHARDS = 32
 
@@ -55,7 +55,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class RecordCache:
-    """A complete cache on disk."""
+    """A complete cache on disk, verified when it was opened."""
 
     folder: epath.Path
     shards: tuple[str, ...]
@@ -82,7 +82,7 @@ class RecordCache:
 def build(
     recipe: Recipe, workers: int = 0, root: epath.Path | None = None
 ) -> RecordCache:
-    """The cache of a recipe, built if it does not exist yet.
+    """The cache of a recipe, built if it does not exist yet or is damaged.
 
     Args:
       recipe: what to format.
@@ -90,22 +90,21 @@ def build(
       root: parent of all caches; None is `folders.cache_dir()`.
 
     Raises:
-      UserError: data is missing or wrong.
-      OSError: the cache cannot be written; nothing is left behind.
+      UserError: data is missing or wrong, or the cache cannot be written; nothing is
+        left behind.
     """
     parent = epath.Path(root or cache_folder.cache_dir()) / "records"
     folder = parent / cache_name(recipe)
     cache = _load(folder)
     if cache is None:
         count = parallel.worker_count(workers)
-        publish(
-            folder,
-            lambda temporary: _write(recipe, temporary, count),
-            lambda existing: _load(existing) is not None,
-        )
+        publish(folder, lambda temporary: _write(recipe, temporary, count))
         cache = _load(folder)
     if cache is None:
-        raise OSError(f"{folder}: the cache vanished while it was being read")
+        raise UserError(
+            f"cache {folder} is not what was just written there. Check the disk, or name "
+            f"another cache folder with ${cache_folder.CACHE_DIR_VARIABLE}."
+        )
     return cache
 
 
@@ -136,16 +135,12 @@ def cache_name(recipe: Recipe) -> str:
 
 
 def _load(folder: epath.Path) -> RecordCache | None:
-    """The cache in a folder, None if it is missing or not whole."""
-    try:
-        meta = json.loads((folder / _META).read_text())
-        sizes = {name: size for name, size in meta["shards"]}
-        whole = all(
-            (folder / name).stat().length == size for name, size in sizes.items()
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+    """The cache in a folder, None if it is missing or not what was written."""
+    meta = manifest.opened(folder)
+    if meta is None:
         return None
-    return RecordCache(folder, tuple(sizes), meta["examples"]) if whole else None
+    shards = tuple(name for name, _, _ in meta["files"])
+    return RecordCache(folder, shards, meta["examples"])
 
 
 def _write(recipe: Recipe, temporary: epath.Path, workers: int) -> None:
@@ -162,16 +157,10 @@ def _write(recipe: Recipe, temporary: epath.Path, workers: int) -> None:
         for index, path in enumerate(files)
     ]
     parallel.forget_schemas()
-    shards = []
-    examples = 0
     label = f"cache {recipe.corpus.split} {recipe.corpus.variant or 'original'}"
-    for written in parallel.in_order(_write_shards, jobs, workers, label):
-        for name, size, count in written:
-            shards.append((name, size))
-            examples += count
-    # By epoch, then by file: the order of `read` and of unshuffled streams.
-    meta = {"examples": examples, "shards": sorted(shards)}
-    (temporary / _META).write_text(json.dumps(meta))
+    examples = sum(parallel.in_order(_write_shards, jobs, workers, label))
+    # By name, so by epoch, then by file: the order of `read` and of unshuffled streams.
+    manifest.write(temporary, examples=examples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +171,9 @@ class _ShardJob:
     parts: int
 
 
-def _write_shards(work: _ShardJob) -> list[tuple[str, int, int]]:
-    """Formats one dialogue file into shards; (name, bytes, examples) of each."""
-    written = []
+def _write_shards(work: _ShardJob) -> int:
+    """Formats one dialogue file into shards; returns how many examples it gave."""
+    count = 0
     for epoch, examples in zip(
         work.job.epochs, parallel.format_file(work.job), strict=True
     ):
@@ -201,7 +190,6 @@ def _write_shards(work: _ShardJob) -> list[tuple[str, int, int]]:
                 parallel.row([getattr(item, field) for field in parallel.COLUMNS])
                 for item in chunk
             ]
-            data = "".join(rows).encode()
-            (epath.Path(work.folder) / name).write_bytes(data)
-            written.append((name, len(data), len(chunk)))
-    return written
+            (epath.Path(work.folder) / name).write_bytes("".join(rows).encode())
+        count += len(examples)
+    return count

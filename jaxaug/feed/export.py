@@ -4,10 +4,8 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from etils import epath
-
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, reach
 from jaxaug.core.publishing import replacing
 from jaxaug.data import folders
 from jaxaug.feed import parallel
@@ -73,9 +71,9 @@ def export(
       The number of examples.
 
     Raises:
-      UserError: data is missing or wrong, or `out` is a folder.
+      UserError: data is missing or wrong, or `out` is a folder or out of reach.
     """
-    target = epath.Path(out)
+    target = reach(out, "Name the TSV file to write (--out).")
     if target.is_dir():
         raise UserError(f"{out}: is a folder. Name the TSV file to write (--out).")
     is_d3st = isinstance(options, D3STOptions)

@@ -1,14 +1,10 @@
 """Formatting of whole splits, a dialogue file at a time, in worker processes."""
 
-import contextlib
 import functools
-import multiprocessing
 import os
-import signal
 import sys
-import types
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -16,6 +12,7 @@ from tqdm import tqdm
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
+from jaxaug.feed.workers import Pool
 from jaxaug.formats import d3st, t5dst
 from jaxaug.formats.records import Example, Formatter
 
@@ -139,7 +136,8 @@ def in_order(
     """Results of `function` in the order of `jobs`, with a progress bar on stderr.
 
     Args:
-      function: importable by name, as are its arguments and results (pickled).
+      function: importable by name, as are its arguments and results (pickled); not
+        from `__main__`, which the processes do not import.
       jobs: the work; one at a time goes to each process.
       workers: number of processes; 1 works in this process.
       label: text before the bar.
@@ -160,26 +158,15 @@ def in_order(
                 yield function(job)
                 bar.update()
             return
-        # Spawned, not forked: the parent may hold threads of TensorFlow or JAX.
-        pool = ProcessPoolExecutor(
-            workers, multiprocessing.get_context("spawn"), _ignore_interrupt
-        )
-        try:
-            pending = [_submit(pool, function, job) for job in jobs[: 2 * workers]]
+        with Pool(workers) as pool:
+            pending = [pool.submit(function, job) for job in jobs[: 2 * workers]]
             for index in range(len(jobs)):
                 result = _take(pending, index)
                 # Few jobs are under way at a time: results wait in memory.
                 if len(pending) < len(jobs):
-                    pending.append(_submit(pool, function, jobs[len(pending)]))
+                    pending.append(pool.submit(function, jobs[len(pending)]))
                 yield result
                 bar.update()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _submit(pool: ProcessPoolExecutor, function: Callable, job: object) -> Future:
-    with _anonymous_main():  # The pool starts a process when a job needs one.
-        return pool.submit(function, job)
 
 
 def _take(pending: list[Future], index: int):
@@ -188,23 +175,3 @@ def _take(pending: list[Future], index: int):
     # Finished futures keep their result alive; drop ours.
     pending[index] = Future()
     return result
-
-
-def _ignore_interrupt() -> None:
-    # Ctrl-C reaches the whole group; the parent reports it and ends the workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-@contextlib.contextmanager
-def _anonymous_main() -> Iterator[None]:
-    """Keeps spawned processes from importing the program that is running.
-
-    They would import it (`python -m t5x.train` costs seconds of JAX) only to find
-    names that our jobs do not use.
-    """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main

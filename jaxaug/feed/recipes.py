@@ -13,6 +13,7 @@ One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
 """
 
 import os
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -99,10 +100,10 @@ def _renderings(folder: epath.Path) -> int:
         from jaxaug.data import minisgd
 
         return 4 if (folder / minisgd.COMPLETE).exists() else 1
-    if not value.isdigit() or int(value) < 1:
+    if not re.fullmatch("[1-9][0-9]{0,3}", value):
         raise UserError(
             f"${RENDERINGS_VARIABLE}={value}: set it to the number of shuffled "
-            "renderings of each training example, 1 or more, or unset it."
+            "renderings of each training example, 1 to 9999, or unset it."
         )
     return int(value)
 

@@ -5,7 +5,6 @@
 
 import functools
 import hashlib
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from absl import logging
 from etils import epath
 from jaxtyping import Int
 
-from jaxaug.core import cache_folder, digests, publishing
+from jaxaug.core import cache_folder, cached, digests, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.feed import cache, parallel, recipes, vocabulary
@@ -22,8 +21,7 @@ from jaxaug.feed.batches import TokenBatches, TokenCache
 
 Encode = Callable[[list[str]], list[list[int]]]
 
-_LAYOUT = 1  # Part of the folder name: raise it when the arrays change.
-_META = "meta.json"
+_LAYOUT = 2  # Part of the folder name: raise it when the arrays or meta.json change.
 _FIELDS = ("inputs", "targets")
 _CHUNK = 4096
 
@@ -33,9 +31,9 @@ def build(
     sentencepiece_model: PathLike,
     root: PathLike | None = None,
 ) -> TokenCache:
-    """The tokenised form of a record cache, made if it does not exist yet.
+    """The tokenised form of a record cache, made if it does not exist or is damaged.
 
-    Written under a temporary name and renamed, as the record cache is.
+    Written under a temporary name and renamed, and verified, as the record cache is.
 
     Args:
       records: the examples.
@@ -43,11 +41,9 @@ def build(
       root: parent of all caches; None is `folders.cache_dir()`.
     """
     folder = _folder(records, sentencepiece_model, root)
-    if not _is_whole(folder):
+    if manifest.opened(folder) is None:
         processor = vocabulary.load(sentencepiece_model)
-        publishing.publish(
-            folder, lambda temporary: _write(records, processor, temporary), _is_whole
-        )
+        cached.publish(folder, lambda temporary: _write(records, processor, temporary))
     return TokenCache(
         folder.name,
         {field: _open(folder / f"{field}.npy") for field in _FIELDS},
@@ -70,15 +66,13 @@ def input_lengths(
       encode: None for a SentencePiece model; what `build` made of it serves too.
     """
     folder = _folder(records, vocabulary_file, root)
-    if _is_whole(folder):
+    if manifest.is_whole(folder):
         return np.diff(_open(folder / "inputs_offsets.npy"))
     folder = folder.parent / f"{folder.name}-lengths"
-    if not _is_whole(folder):
+    if manifest.opened(folder) is None:
         encode = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
-        publishing.publish(
-            folder,
-            lambda temporary: _write_lengths(records, encode, temporary),
-            _is_whole,
+        cached.publish(
+            folder, lambda temporary: _write_lengths(records, encode, temporary)
         )
     return np.asarray(_open(folder / "lengths.npy"))
 
@@ -110,10 +104,6 @@ def _folder(
     return parent / f"{records.folder.name}-{digest.hexdigest()}"
 
 
-def _is_whole(folder: epath.Path) -> bool:
-    return (folder / _META).exists()
-
-
 def _write(records: cache.RecordCache, processor: Any, folder: epath.Path) -> None:
     parts: dict[str, list[np.ndarray]] = {field: [] for field in _FIELDS}
     lengths: dict[str, list[int]] = {field: [] for field in _FIELDS}
@@ -128,7 +118,7 @@ def _write(records: cache.RecordCache, processor: Any, folder: epath.Path) -> No
         _save(folder / f"{field}.npy", np.concatenate([empty, *parts[field]]))
         offsets = np.concatenate([[0], np.cumsum(lengths[field], dtype=np.int64)])
         _save(folder / f"{field}_offsets.npy", offsets.astype(np.int64))
-    (folder / _META).write_text(json.dumps({"examples": len(lengths["inputs"])}))
+    manifest.write(folder, examples=len(lengths["inputs"]))
 
 
 def _write_lengths(
@@ -140,7 +130,7 @@ def _write_lengths(
         for ids in encode([example.inputs for example in chunk])
     ]
     _save(folder / "lengths.npy", np.asarray(lengths, np.int64))
-    (folder / _META).write_text(json.dumps({"examples": len(lengths)}))
+    manifest.write(folder, examples=len(lengths))
 
 
 def _encode(processor: Any, texts: list[str]) -> list[list[int]]:

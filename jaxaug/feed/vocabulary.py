@@ -11,6 +11,7 @@ and a word is the same token whether or not a comma follows. Decoding undoes it,
 `decode(encode(x)) == x` for text of known words with usual spacing.
 """
 
+import contextlib
 import hashlib
 import io
 import os
@@ -19,14 +20,14 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
 import sentencepiece
-from absl import logging
 from etils import epath
 from sentencepiece import sentencepiece_model_pb2
 
 from jaxaug.core import cache_folder
+from jaxaug.core.cached import published_file
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.core.files import PathLike, reach, reached
 from jaxaug.core.text import clean
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema, read_schema
@@ -53,12 +54,13 @@ def model_file(data_dir: PathLike | None = None) -> str:
     named = os.environ.get(VOCABULARY_VARIABLE)
     if not named:
         return str(train_words(folders.resolve_data_dir(data_dir)))
-    path = epath.Path(named).expanduser()
+    fix = (
+        "Name a SentencePiece model, or unset the variable to use the words of the data "
+        "folder."
+    )
+    path = reach(named, f"This is ${VOCABULARY_VARIABLE}. {fix}")
     if not path.is_file():
-        raise UserError(
-            f"${VOCABULARY_VARIABLE}={named}: no such file. Name a SentencePiece model, "
-            "or unset the variable to use the words of the data folder."
-        )
+        raise UserError(f"${VOCABULARY_VARIABLE}={named}: no such file. {fix}")
     return str(path)
 
 
@@ -108,17 +110,19 @@ def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
     """Loads a SentencePiece model, local or gs://.
 
     Raises:
-      UserError: the file is no SentencePiece model, or has other special ids than T5
-        (padding 0, end of sequence 1).
+      UserError: the file is missing or out of reach, is no SentencePiece model, or has
+        other special ids than T5 (padding 0, end of sequence 1).
     """
     processor = sentencepiece.SentencePieceProcessor()
+    fix = f"Name one with ${VOCABULARY_VARIABLE}, such as the one of the pretrained T5."
     try:
-        processor.LoadFromSerializedProto(epath.Path(path).read_bytes())
-    except RuntimeError:
-        raise UserError(
-            f"{path}: is no SentencePiece model. Name one with ${VOCABULARY_VARIABLE}, "
-            "such as the one of the pretrained T5."
-        ) from None
+        with reached(path, fix):
+            data = epath.Path(path).read_bytes()
+        processor.LoadFromSerializedProto(data)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{path}: no such file, expected a model. {fix}") from None
+    except (RuntimeError, IsADirectoryError):
+        raise UserError(f"{path}: is no SentencePiece model. {fix}") from None
     if (processor.pad_id(), processor.eos_id()) != (0, 1):
         raise UserError(
             f"{path}: padding has id {processor.pad_id()} and end of sequence "
@@ -145,13 +149,11 @@ def train_words(data_dir: PathLike, root: PathLike | None = None) -> epath.Path:
     for path in [*schemas, *dialogues]:
         digest.update(file_digest(path).encode())
     parent = epath.Path(root or cache_folder.cache_dir()) / "vocabularies"
-    target = parent / f"words-{digest.hexdigest()}.model"
-    if target.exists():
-        return target
-    logging.info("building the vocabulary %s", target)
-    model = _train(_texts(data_dir, splits, schemas))
-    write_bytes(target, model)
-    return target
+    name = f"words-{digest.hexdigest()}"
+    return published_file(
+        parent / name / f"{name}.model",
+        lambda: _train(_texts(data_dir, splits, schemas)),
+    )
 
 
 def _has_split(data_dir: PathLike, split: str) -> bool:
@@ -224,13 +226,13 @@ def _train(texts: Iterable[str]) -> bytes:
     encode = [(mark, f" {mark}") for mark in _SET_APART]
     encode += [(mark, f"{mark} ") for mark in _SET_BEHIND]
     model = io.BytesIO()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _errors_of(texts) as kept:
         rules = os.path.join(folder, "rules.tsv")
         inverse = os.path.join(folder, "inverse.tsv")
         _write_rules(rules, encode)
         _write_rules(inverse, [(apart, mark) for mark, apart in encode])
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_pieces_of(texts),
+            sentence_iterator=_pieces_of(kept),
             model_writer=model,
             model_type="word",
             vocab_size=_MAX_SIZE,
@@ -246,6 +248,26 @@ def _train(texts: Iterable[str]) -> bytes:
             minloglevel=2,
         )
     return _without_paths(model.getvalue())
+
+
+@contextlib.contextmanager
+def _errors_of(texts: Iterable[str]) -> Iterator[Iterator[str]]:
+    """The same texts; what they raise passes the trainer, which makes its own of it."""
+    raised: list[Exception] = []
+
+    def kept() -> Iterator[str]:
+        try:
+            yield from texts
+        except Exception as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield kept()
+    except RuntimeError:
+        if raised:
+            raise raised[0] from None
+        raise
 
 
 def _pieces_of(texts: Iterable[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ import functools
 import json
 import random
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -339,17 +340,22 @@ def parse(text: str, key: str) -> Parsed:
     intent = NO_INTENT
     for word in sections.get("intents", "").split():
         match = _INTENT.fullmatch(word)
-        if match and int(match[1]) < len(names.intents) and intent == NO_INTENT:
-            intent = names.intents[int(match[1])]
+        if match and _index(match[1]) < len(names.intents) and intent == NO_INTENT:
+            intent = names.intents[_index(match[1])]
         else:
             malformed += 1
     requested = []
     for word in sections.get("req_slots", "").split():
-        if word.isascii() and word.isdigit() and int(word) < len(names.slots):
-            requested.append(names.slots[int(word)][0])
+        if word.isascii() and word.isdigit() and _index(word) < len(names.slots):
+            requested.append(names.slots[_index(word)][0])
         else:
             malformed += 1
     return Parsed(slot_values, intent, tuple(requested), malformed)
+
+
+def _index(digits: str) -> int:
+    """The number; a model may write more digits than Python reads."""
+    return int(digits) if len(digits) < 1000 else sys.maxsize
 
 
 def _parse_states(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], int]:
@@ -357,7 +363,7 @@ def _parse_states(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], i
     pieces = names.item.split(text)
     malformed = int(bool(pieces[0].strip()))
     for digits, content in zip(pieces[1::2], pieces[2::2], strict=True):
-        index = int(digits)
+        index = _index(digits)
         if index >= len(names.slots) or names.slots[index][0] in slot_values:
             malformed += 1
             continue
@@ -381,7 +387,7 @@ def _read_value(text: str, index: int, options: list[str], letters: bool) -> str
     match = _LETTERED.fullmatch(text) if letters else None
     if match:
         position = letter_index(match[2].lower())
-        if int(match[1]) == index and position < len(options):
+        if _index(match[1]) == index and position < len(options):
             return options[position]
     # An unlisted value was written out; a model may also write out a listed one.
     restored = restore_option(text, options)

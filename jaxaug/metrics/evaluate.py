@@ -4,10 +4,8 @@ import argparse
 import json
 from typing import Any
 
-from etils import epath
-
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.files import PathLike, reach, write_text
 from jaxaug.data.folders import resolve_data_dir
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.benchmark import group_scores, load
@@ -71,7 +69,8 @@ def evaluate_variants(
       UserError: one of the six folders is missing or cannot be scored.
     """
     names = (ORIGINAL, *VARIANTS)
-    missing = [name for name in names if not (epath.Path(folder) / name).is_dir()]
+    place = reach(folder, "Name the folder of predictions with --predictions.")
+    missing = [name for name in names if not (place / name).is_dir()]
     if missing:
         raise UserError(
             f"prediction folder {folder} lacks {', '.join(missing)}: SGD-X needs the "
@@ -82,7 +81,7 @@ def evaluate_variants(
         reports[name], frames[name], counts[name] = evaluate_folder(
             data_dir,
             split,
-            epath.Path(folder) / name,
+            place / name,
             None if name == ORIGINAL else name,
             exact,
             joint_across_turn,

@@ -46,7 +46,7 @@ class DialogueReader:
         ignored: Counter[str],
     ):
         self._dialogue, self._ignored = dialogue, ignored
-        self._where = f"{path}: dialogue {dialogue.dialogue_id!r}"
+        self._where = f"{path}: dialogue {shown(dialogue.dialogue_id)}"
         services, turns = item.get("services"), item.get("turns")
         if not isinstance(services, list) or set(map(str, services)) != set(
             dialogue.services
@@ -85,9 +85,9 @@ class DialogueReader:
                 if frame.service not in given:
                     raise UserError(
                         f"{self._where}, turn {index}: the frame of service "
-                        f"{frame.service!r} is missing; the prediction has "
-                        f"{sorted(given) or 'no frames'}. Predict a state for every "
-                        "frame of a user turn."
+                        f"{shown(frame.service)} is missing; the prediction has "
+                        f"{shown(sorted(given)) if given else 'no frames'}. Predict a "
+                        "state for every frame of a user turn."
                     )
                 raw = given.pop(frame.service)
                 reference = Reference(dialogue_id, index, frame.service, annotated)
@@ -142,7 +142,9 @@ class DialogueReader:
 
     def _state(self, frame: Mapping[str, Any], reference: Reference) -> State:
         state = frame.get("state")
-        where = f"{self._where}, turn {reference.turn}, service {reference.service!r}"
+        where = (
+            f"{self._where}, turn {reference.turn}, service {shown(reference.service)}"
+        )
         if not isinstance(state, dict):
             raise UserError(
                 f"{where}: field 'state': expected an object, got {shown(state)}. {FIX}"
@@ -159,29 +161,41 @@ class DialogueReader:
         for slot, options in values.items():
             if not options or not _is_strings(options):
                 raise _wrong(
-                    f"{where}, slot {slot!r}",
+                    f"{where}, slot {shown(slot)}",
                     "slot_values",
                     "a non-empty list of strings (leave out slots without a value)",
                     options,
                 )
         return State(intent, tuple(requested), {s: tuple(v) for s, v in values.items()})
 
-    def check_spans(self, tags: Any, reference: Reference) -> None:
-        """Raises `UserError` unless `tags` is a list of slot spans."""
+    def check_spans(self, tags: Any, reference: Reference, utterance: str) -> None:
+        """Raises `UserError` unless `tags` is a list of slot spans in the utterance."""
+        where = (
+            f"{self._where}, turn {reference.turn}, service {shown(reference.service)}"
+        )
         good = isinstance(tags, list) and all(
             isinstance(tag, dict)
             and isinstance(tag.get("slot"), str)
-            and isinstance(tag.get("start"), int)
-            and isinstance(tag.get("exclusive_end"), int)
+            and type(tag.get("start")) is int
+            and type(tag.get("exclusive_end")) is int
             for tag in tags
         )
         if not good:
             raise _wrong(
-                f"{self._where}, turn {reference.turn}, service {reference.service!r}",
+                where,
                 "slots",
                 "a list of objects with slot, start and exclusive_end",
                 tags,
             )
+        for tag in tags:
+            if not 0 <= tag["start"] < tag["exclusive_end"] <= len(utterance):
+                raise _wrong(
+                    where,
+                    "slots",
+                    f"0 <= start < exclusive_end <= {len(utterance)}, the length of the "
+                    "utterance",
+                    tag,
+                )
 
 
 def _is_strings(value: Any) -> bool:

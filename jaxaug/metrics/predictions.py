@@ -15,7 +15,7 @@ from typing import Any
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, shown, write_text
+from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.metrics.benchmark import Benchmark, FrameKey, scored_frames
@@ -129,19 +129,20 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
     """
     found: dict[str, tuple[dict[str, Any], epath.Path]] = {}
     result = Predictions()
-    for path in _prediction_files(epath.Path(folder), result.ignored):
+    place = reach(folder, "Name the folder of the JSON files with --predictions.")
+    for path in _prediction_files(place, result.ignored):
         for item in _dialogue_items(path):
             dialogue_id = _dialogue_id(item, path)
             if dialogue_id not in benchmark.dialogues:
                 raise UserError(
-                    f"{path}: prediction for unknown dialogue {dialogue_id!r}: the "
+                    f"{path}: prediction for unknown dialogue {shown(dialogue_id)}: the "
                     f"split has no such dialogue; "
                     f"{suggestion(dialogue_id, benchmark.dialogues)} "
                     "Check --split and --data_dir."
                 )
             if dialogue_id in found:
                 raise UserError(
-                    f"{path}: dialogue {dialogue_id!r} is predicted twice, first in "
+                    f"{path}: dialogue {shown(dialogue_id)} is predicted twice, first in "
                     f"{found[dialogue_id][1]}. Keep one of the two."
                 )
             found[dialogue_id] = item, path
@@ -171,7 +172,7 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
             if tagged is None:
                 predicted.append(None)
             else:
-                reader.check_spans(tagged, reference)
+                reader.check_spans(tagged, reference, utterance)
                 predicted.append(spans_of(tagged, utterance, free))
     if any(spans is not None for spans in predicted):
         result.spans = annotated, predicted

@@ -18,11 +18,12 @@ import numpy as np
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.figures import new_figure, write_figure
-from jaxaug.core.files import PathLike, read_json, write_text
+from jaxaug.core.figures import check_picture, new_figure, write_figure
+from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
 from jaxaug.metrics.dst import ALL_SERVICES, JGA, SEEN_SERVICES, UNSEEN_SERVICES
 from jaxaug.metrics.sensitivity import VARIANTS
 
+_ROUNDING = 1e-9
 # Where the evaluation logger writes, below its output folder.
 REPORT_FOLDER = "robustness"
 
@@ -71,26 +72,43 @@ class Run:
         """The row of one robustness report.
 
         Raises:
-          UserError: `report` lacks one of its figures.
+          UserError: `report` lacks one of its figures, or one is no fraction.
         """
-        try:
-            figures = {
-                column: _number(report["per_variant"][column][ALL_SERVICES][JGA])
-                if column in VARIANTS
-                else _number(report[column])
-                for column in COLUMNS
-            }
-        except (KeyError, TypeError) as error:
-            raise UserError(
-                f"{name}: no robustness report: {error} is missing. Give a JSON that "
-                "`jaxaug evaluate sgdx` has written, or a model folder that has been "
-                "evaluated."
-            ) from None
+        figures = {}
+        for column in COLUMNS:
+            keys = ("per_variant", column, ALL_SERVICES, JGA)
+            value: Any = report
+            for key in keys if column in VARIANTS else (column,):
+                if not isinstance(value, Mapping) or key not in value:
+                    raise _wrong(name, f"no robustness report: {key!r} is missing")
+                value = value[key]
+            figures[column] = _figure(value, column, name)
         return Run(name, figures, {})
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+def _figure(value: Any, column: str, name: str) -> float:
+    """A fraction as the report holds it; NaN where it says that there is none."""
+    if value is None:
+        return math.nan
+    if type(value) not in (int, float):
+        raise _wrong(name, f"{column} is {shown(value)}, expected a number or null")
+    # A deviation over a mean is largest where one wording alone is right.
+    limit = math.sqrt(len(VARIANTS)) if column.startswith("ss_") else 1.0
+    # NaN passes for null: JSON of Python may hold it.
+    if value < 0 or value > limit + _ROUNDING:
+        raise _wrong(
+            name,
+            f"{column} is {value}, expected a fraction from 0 to {limit:.4g} (per cent "
+            "are divided by 100)",
+        )
+    return float(value)
+
+
+def _wrong(name: str, problem: str) -> UserError:
+    return UserError(
+        f"{name}: {problem}. Give a JSON that `jaxaug evaluate sgdx` has written, or a "
+        "model folder that has been evaluated."
+    )
 
 
 def aggregate_seeds(runs: Sequence[Run]) -> list[Run]:
@@ -221,7 +239,7 @@ def read_runs(run: PathLike) -> list[Run]:
     Raises:
       UserError: there is no report, or it cannot be read.
     """
-    path = epath.Path(run)
+    path = reach(run, "Name a model folder.")
     fix = "Evaluate the run again."
     if path.is_file():
         return [Run.of_report(path.stem, read_json(path, fix))]
@@ -248,6 +266,8 @@ def read_runs(run: PathLike) -> list[Run]:
 
 def run(arguments: argparse.Namespace) -> int:
     """`jaxaug report RUN...`: prints the table, and writes CSV and PNG where asked."""
+    if arguments.png:
+        check_picture(arguments.png)
     runs: list[Run] = []
     for name in arguments.runs:
         runs.extend(read_runs(name))

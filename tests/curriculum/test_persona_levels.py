@@ -60,7 +60,8 @@ def test_the_released_file_itself(real_data):
 
 
 def test_what_is_no_file_of_levels(levels_file, monkeypatch):
-    for line in (b"trait", b"[1]", b"\xff", b"", b'{"levels": []}', b'{"text": "x"}'):
+    wrong = [b"trait", b"[1]", b"\xff", b"", b'{"levels": []}', b'{"text": "x"}']
+    for line in [*wrong, b'{"levels": 5}', b"[" * 100_000, b"[" + b"1" * 5000]:
         levels_file.write_bytes(line + b"\n")
         with pytest.raises(
             UserError, match="line 1 is no JSON object with levels; exp"

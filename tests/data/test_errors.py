@@ -58,7 +58,13 @@ _HERE = f"{{root}}/{_DIALOGUES}: dialogue '3_00000', turn 0, frame 0: "
 @pytest.mark.parametrize(
     ("spoil", "fragments"),
     [
-        (_remove_folder, ["data folder {root} does not exist. ", _FETCH]),
+        (
+            _remove_folder,
+            [
+                "data folder {root} does not exist: {root}/train/schema.json is missing",
+                _FETCH,
+            ],
+        ),
         (
             _remove_schema,
             [

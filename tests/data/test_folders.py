@@ -27,12 +27,89 @@ def test_argument_wins_over_variable(monkeypatch, sgd_tree, tmp_path):
     with pytest.raises(UserError) as error:
         folders.resolve_data_dir()
     assert str(error.value) == (
-        f"data folder {tmp_path}/none (from $JAXAUG_DATA_DIR) does not exist. Get it "
-        f"with `jaxaug data fetch sgd --out {tmp_path}/none`, or name another folder "
-        "with --data_dir or $JAXAUG_DATA_DIR (neither: the embedded MiniSGD)."
+        f"data folder {tmp_path}/none (from $JAXAUG_DATA_DIR) does not exist: "
+        f"{tmp_path}/none/train/schema.json is missing. Get it with `jaxaug data fetch "
+        f"sgd --out {tmp_path}/none`, or name another folder with --data_dir or "
+        "$JAXAUG_DATA_DIR (neither: the embedded MiniSGD)."
     )
     monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
     assert Path(folders.resolve_data_dir(None)) == sgd_tree
+
+
+_LOCAL = (
+    "Get it with `jaxaug data fetch sgd --out data/sgd`, or name another folder with "
+    "--data_dir or $JAXAUG_DATA_DIR (neither: the embedded MiniSGD)."
+)
+
+
+def test_storage_that_is_not_known():
+    with pytest.raises(UserError) as error:
+        folders.resolve_data_dir("foo://bar/x/")
+    assert str(error.value) == (
+        "data folder foo://bar/x/: foo:// is no storage that is known (local paths, "
+        "gs:// and s3:// are): foo://bar/x/train/schema.json is missing. " + _LOCAL
+    )
+
+
+class UnimplementedError(Exception):
+    """Named as TensorFlow's error."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "problem"),
+    [
+        (
+            UnimplementedError("File system scheme 's3' not implemented"),
+            (
+                "TensorFlow cannot read s3:// (UnimplementedError: File system scheme "
+                "'s3' not implemented). Run `pip install fsspec s3fs` and set "
+                "EPATH_USE_TF=0"
+            ),
+        ),
+        (
+            ImportError("No module named 'fsspec'"),
+            (
+                "s3:// needs a package that is missing (ImportError: No module named "
+                "'fsspec'). Install it"
+            ),
+        ),
+        (
+            RuntimeError("Could not resolve host\nmore"),
+            (
+                "cannot be reached (RuntimeError: Could not resolve host). Check the "
+                "address, the network and the credentials for s3://"
+            ),
+        ),
+    ],
+)
+def test_storage_out_of_reach(monkeypatch, raised, problem):
+    def look(self):
+        if str(self).startswith("s3://"):
+            raise raised
+        return False
+
+    for name in ("exists", "is_dir"):
+        monkeypatch.setattr(type(folders.epath.Path("s3://a")), name, look)
+    monkeypatch.setenv("JAXAUG_DATA_DIR", "s3://bucket/sgd")
+    with pytest.raises(UserError) as error:
+        folders.resolve_data_dir()
+    assert str(error.value) == (
+        f"data folder s3://bucket/sgd (from $JAXAUG_DATA_DIR): {problem}: "
+        f"s3://bucket/sgd/train/schema.json is missing. {_LOCAL}"
+    )
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", "s3://bucket/cache")
+    with pytest.raises(UserError) as error:
+        cache_folder.cache_dir()
+    assert str(error.value) == (
+        f"s3://bucket/cache: {problem}. Set $JAXAUG_CACHE_DIR to a folder that can be "
+        "written."
+    )
+    monkeypatch.setenv("JAXAUG_VARIANTS_DIR", "s3://bucket/aug")
+    with pytest.raises(UserError) as error:
+        folders.variant_folders("data")
+    assert str(error.value) == (
+        f"s3://bucket/aug: {problem}. Correct $JAXAUG_VARIANTS_DIR, or mend the cause."
+    )
 
 
 def test_neither_gives_minisgd_in_the_cache(monkeypatch, tmp_path):
@@ -58,7 +135,9 @@ def test_folder_without_data(tmp_path):
     )
     file = tmp_path / "file"
     file.touch()
-    with pytest.raises(UserError, match="file is not a folder"):
+    with pytest.raises(
+        UserError, match="file is not a folder: .*/file/train/schema.json is missing"
+    ):
         folders.resolve_data_dir(file)
 
 

@@ -147,7 +147,7 @@ def test_materialise_once(tmp_path, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("written again")
 
-    monkeypatch.setattr(minisgd, "write", never)
+    monkeypatch.setattr(minisgd, "_write_world", never)
     assert minisgd.materialise(tmp_path) == folder
     assert (folder / "train" / "dialogues_001.json").stat().mtime == before
 
@@ -156,9 +156,25 @@ def test_materialise_replaces_a_half_written_folder(tmp_path):
     folder = minisgd.materialise(tmp_path)
     (folder / "minisgd.json").unlink()
     (folder / "train" / "dialogues_001.json").write_text("[")
+    own = folder / "variants" / "own" / "v1"
+    own.mkdir(parents=True)
     assert minisgd.materialise(tmp_path) == folder
+    assert own.is_dir()  # what a user has put there
     assert len(list(read_dialogues(folder, "dev"))) == 200
     assert (folder / "minisgd.json").exists()
+
+
+def test_materialise_replaces_changed_files(tmp_path, caplog):
+    folder = minisgd.materialise(tmp_path)
+    path = folder / "sgd_x" / "data" / "v2" / "dev" / "schema.json"
+    before = path.read_text()
+    path.write_text(before.replace("a", "e", 1))
+    assert minisgd.materialise(tmp_path) == folder and path.read_text() == before
+    (line,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert line == (
+        f"cache {folder} is damaged and made again: sgd_x/data/v2/dev/schema.json holds "
+        "other bytes than were written"
+    )
 
 
 @pytest.mark.parametrize("half_written", [False, True])

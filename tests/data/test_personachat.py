@@ -1,6 +1,7 @@
 """The ConvAI2 text format: what is read, what is refused, which splits there are."""
 
 import re
+from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -62,6 +63,7 @@ def test_windows_line_ends_and_no_last_line_end(tmp_path):
     [
         ("", "line 1: '' does not begin with a number and a space"),
         ("hello\n", "line 1: 'hello' does not begin with a number"),
+        ("1" * 5000 + " hello\n", "11... does not begin with a number"),
         ("1 your persona: x.\n3 a\tb\n", "line 2 has number 3, expected 2 or 1"),
         ("2 a\tb\n", "line 1 has number 2, expected 1 or 1"),
         ("1 your persona: x.\n2 a\n", "line 2: 'a' has no answer"),
@@ -134,6 +136,10 @@ def test_vocabulary(folder, monkeypatch):
         assert marker in words.encode(f"{marker} i read.", out_type=str)
     text = "i have two dogs . na\u00efve z\u00fcrich"
     assert words.decode(words.encode(text)) == text
+    content = Path(path).read_bytes()
+    Path(path).write_bytes(content[:100])
+    assert personachat.vocabulary_file(400) == path  # It was damaged.
+    assert Path(path).read_bytes() == content
     assert personachat.vocabulary_file(401) != path
     (folder / "train_self_original.txt").write_text("1 other words\tthan before\n")
     assert personachat.vocabulary_file(400) != path

@@ -186,6 +186,27 @@ def test_unreadable_files(tmp_path, content, message):
     )
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data, name: data[0].update(service_name=name, slots=3),
+        lambda data, name: data[0]["slots"][0].update(name=name, description=3),
+        lambda data, name: data[0]["slots"][1].update(possible_values=[name, name]),
+        lambda data, name: data[0]["intents"][0].update(required_slots=[name]),
+        lambda data, name: [
+            slot.update(name=f"{name}{index}")
+            for index, slot in enumerate(data[0]["slots"])
+        ],
+    ],
+)
+def test_long_names_do_not_fill_the_screen(sgd_tree, edit_json, change):
+    path = sgd_tree / "dev/schema.json"
+    edit_json(path, lambda data: change(data, "x" * 100_000))
+    with pytest.raises(UserError) as error:
+        read_schema(path)
+    assert len(str(error.value)) < 1000 and "xxx" in str(error.value)
+
+
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(UserError, match=r"none\.json: no such file\. Correct"):
         read_schema(tmp_path / "none.json")

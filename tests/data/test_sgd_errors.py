@@ -257,3 +257,19 @@ def test_variant_that_does_not_match(sgd_tree, edit_json, change, message):
         renaming(original, read_schema(path), str(path))
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data, name: data[0].update(dialogue_id=name, turns=3),
+        lambda data, name: _first(data).update(service=name),
+        lambda data, name: _first(data)["state"]["slot_values"].update({name: []}),
+    ],
+)
+def test_long_names_do_not_fill_the_screen(sgd_tree, edit_json, change):
+    path = sgd_tree / "dev/dialogues_001.json"
+    edit_json(path, lambda data: change(data, "x" * 100_000))
+    with pytest.raises(UserError) as error:
+        sgd.read_dialogue_file(path, read_schema(sgd_tree / "dev/schema.json"))
+    assert len(str(error.value)) < 1000 and "xxx" in str(error.value)

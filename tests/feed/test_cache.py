@@ -136,20 +136,93 @@ def test_the_key_does_not_depend_on_the_place(sgd_tree, tmp_path):
     assert here == there
 
 
-@pytest.mark.parametrize("damage", ["delete", "cut", "meta"])
-def test_a_damaged_cache_is_made_again(data, tmp_path, damage):
+def flip(path, place):
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def make_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def largest(found):
+    return max(
+        (found.folder / name for name in found.shards),
+        key=lambda path: path.stat().length,
+    )
+
+
+DAMAGE = {
+    "delete": (lambda f: largest(f).unlink(), "{shard} is missing or cannot be read"),
+    "cut": (
+        lambda f: largest(f).write_bytes(largest(f).read_bytes()[:-5]),
+        "{shard} has {less} bytes, {size} were written",
+    ),
+    "flip": (
+        lambda f: flip(largest(f), -9),
+        "{shard} holds other bytes than were written",
+    ),
+    "folder": (
+        lambda f: make_folder(largest(f)),
+        "{shard} is missing or cannot be read",
+    ),
+    "no list": (
+        lambda f: (f.folder / "meta.json").unlink(),
+        "its meta.json is missing or no list of files",
+    ),
+    "cut list": (
+        lambda f: (f.folder / "meta.json").write_text('{"examples": 3, "sha'),
+        "its meta.json is missing or no list of files",
+    ),
+    # Another number of examples, still JSON.
+    "flipped list": (
+        lambda f: flip(f.folder / "meta.json", len('{"examples": ')),
+        "its meta.json is not what was written",
+    ),
+    "file": (
+        lambda f: (f.folder.rmtree(), f.folder.write_text("x")),
+        "its meta.json is missing or no list of files",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_cache_is_reported_and_made_again(data, tmp_path, caplog, damage):
     recipe = Recipe(Corpus(data, "test"), D3STOptions())
     found = build(recipe, root=tmp_path)
     before = contents(found)
-    shard = next(found.folder / name for name in found.shards if before[name])
-    if damage == "delete":
-        shard.unlink()
-    elif damage == "cut":
-        shard.write_bytes(before[shard.name][:-5])
-    else:
-        (found.folder / "meta.json").write_text('{"examples": 3, "sha')
-    assert contents(build(recipe, root=tmp_path)) == before
+    shard, size = largest(found).name, largest(found).stat().length
+    spoil, message = DAMAGE[damage]
+    spoil(found)
+    caplog.clear()
+    again = build(recipe, root=tmp_path)
+    assert contents(again) == before and again == found
     assert len(list((tmp_path / "records").iterdir())) == 1
+    reason = message.format(shard=shard, size=size, less=size - 5)
+    assert [r.getMessage() for r in caplog.records if r.levelname == "WARNING"] == [
+        f"cache {found.folder} is damaged and made again: {reason}"
+    ]
+
+
+def test_what_is_sound_can_be_read_while_a_cache_is_mended(data, tmp_path, monkeypatch):
+    recipe = Recipe(Corpus(data, "test"), D3STOptions())
+    found = build(recipe, root=tmp_path)
+    flip(largest(found), 0)
+    sound = contents(found)
+    del sound[largest(found).name]
+    looked = []
+    replace = type(found.folder).replace
+
+    def replace_and_look(self, target):
+        done = replace(self, target)
+        looked.append(all(found.folder.joinpath(n).exists() for n in sound))
+        return done
+
+    monkeypatch.setattr(type(found.folder), "replace", replace_and_look)
+    build(recipe, root=tmp_path)
+    assert looked == [True] * (len(sound) + 1)
 
 
 def test_nothing_is_left_of_a_build_that_fails(sgd_tree, tmp_path):
@@ -167,9 +240,29 @@ def test_a_full_disk_leaves_nothing_behind(data, tmp_path, monkeypatch):
 
     recipe = Recipe(Corpus(data, "dev"), D3STOptions())
     monkeypatch.setattr(type(epath.Path(tmp_path)), "write_bytes", full)
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(UserError) as error:
         build(recipe, workers=1, root=tmp_path)
+    message = str(error.value)
+    assert message.startswith(
+        f"cache {tmp_path}/records/{cache_name(recipe)} cannot be made: [Errno 28] No "
+        "space left on device: "
+    )
+    assert message.endswith(
+        ". Free disk space, or name a cache folder that can be written with "
+        "$JAXAUG_CACHE_DIR."
+    )
     assert list((tmp_path / "records").iterdir()) == []
+
+
+def test_a_disk_that_does_not_keep_what_is_written(data, tmp_path, monkeypatch):
+    recipe = Recipe(Corpus(data, "dev"), D3STOptions())
+    monkeypatch.setattr(cache.manifest, "opened", lambda folder: None)
+    with pytest.raises(UserError) as error:
+        build(recipe, workers=1, root=tmp_path)
+    assert str(error.value) == (
+        f"cache {tmp_path}/records/{cache_name(recipe)} is not what was just written "
+        "there. Check the disk, or name another cache folder with $JAXAUG_CACHE_DIR."
+    )
 
 
 def test_half_written_folders_are_ignored_and_old_ones_removed(data, tmp_path):
@@ -186,7 +279,11 @@ def test_half_written_folders_are_ignored_and_old_ones_removed(data, tmp_path):
     assert {path.name for path in records.iterdir()} == {name, f".{name}.aaaaaaaa.tmp"}
 
 
-def test_builders_at_the_same_time(data, tmp_path):
+@pytest.mark.parametrize("before", ["nothing", "damaged"])
+def test_builders_at_the_same_time(data, tmp_path, before):
+    if before == "damaged":
+        found = build(Recipe(Corpus(data, "train"), D3STOptions()), root=tmp_path)
+        flip(largest(found), -9)
     program = (
         "import sys\n"
         "from jaxaug.feed.cache import Recipe, build\n"

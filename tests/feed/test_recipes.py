@@ -51,6 +51,11 @@ def test_renderings(table, monkeypatch):
     folder = found["d3st_sgd"]["train"].corpus.data_dir
     monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, "2")
     assert recipes.table(folder).recipes["d3st_sgd"]["train"].renderings == 2
-    monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, "0")
-    with pytest.raises(UserError, match=r"\$JAXAUG_RENDERINGS=0: set it to the number"):
-        recipes.table(folder)
+    for value in ("0", "\u00b2", "9" * 5000):  # A superscript is a digit for Python.
+        monkeypatch.setenv(recipes.RENDERINGS_VARIABLE, value)
+        with pytest.raises(UserError) as error:
+            recipes.table(folder)
+        assert str(error.value) == (
+            f"$JAXAUG_RENDERINGS={value}: set it to the number of shuffled renderings of "
+            "each training example, 1 to 9999, or unset it."
+        )

@@ -1,6 +1,7 @@
 """Tokenised caches: exact tokens, batches, resume, and no TensorFlow on the way."""
 
 import itertools
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -53,6 +54,49 @@ def test_input_lengths_with_and_without_the_tokens(records, words, tmp_path):
     assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
     assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
     tokens.build(records, words.path, tmp_path)
+    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "problem"),
+    [
+        ("inputs.npy", flip, "holds other bytes than were written"),
+        ("targets_offsets.npy", flip, "holds other bytes than were written"),
+        ("inputs.npy", lambda path: path.write_bytes(b"\x93NUMPY"), "has 6 bytes, "),
+        ("targets.npy", lambda path: path.unlink(), "is missing or cannot be read"),
+    ],
+)
+def test_a_damaged_cache_is_made_again(
+    records, words, tmp_path, caplog, name, spoil, problem
+):
+    before = tokens.build(records, words.path, tmp_path)
+    folder = tmp_path / "tokens" / before.name
+    spoil(folder / name)
+    caplog.clear()
+    after = tokens.build(records, words.path, tmp_path)
+    (line,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert line.startswith(
+        f"cache {folder} is damaged and made again: {name} {problem}"
+    )
+    for index, example in enumerate(records.read()):
+        assert after.get("inputs", index).tolist() == words.encode(example.inputs)
+        assert words.decode(after.get("targets", index)) == example.targets
+
+
+def test_damaged_lengths_are_counted_again(records, words, tmp_path):
+    expected = tokens.input_lengths(records, words.path, tmp_path).tolist()
+    (folder,) = (tmp_path / "tokens").iterdir()
+    flip(folder / "lengths.npy")
+    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
+    # Damaged tokens do not tell the lengths either.
+    found = tokens.build(records, words.path, tmp_path)
+    flip(tmp_path / "tokens" / found.name / "inputs_offsets.npy")
     assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
 
 
@@ -145,6 +189,65 @@ def test_counted_epochs_end():
     assert len(list(batches)) == 2
 
 
+def mixture(shard, batch_size, **options):
+    return TokenBatches(
+        [toy("a", 41), toy("b", 30, start=100), toy("c", 90, start=1000)],
+        LENGTHS | {"inputs": 99},
+        batch_size,
+        shard=shard,
+        seed=3,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_the_order_does_not_depend_on_the_hosts(shuffle):
+    one = [batch for batch in mixture((0, 1), 8, shuffle=shuffle, num_epochs=2)]
+    # The rarer caches end the epoch; 2 x 30 draws of a third each.
+    assert 150 < 8 * len(one) < 200
+    for hosts in (2, 4):
+        parts = [
+            list(mixture((i, hosts), 8 // hosts, shuffle=shuffle, num_epochs=2))
+            for i in range(hosts)
+        ]
+        assert [len(part) for part in parts] == [len(one)] * hosts
+        for whole, *pieces in zip(one, *parts, strict=True):
+            for name, rows in whole.items():
+                joined = np.concatenate([piece[name] for piece in pieces])
+                np.testing.assert_array_equal(joined, rows)
+
+
+def test_every_host_has_the_same_number_of_batches():
+    # 11 examples: one host had three batches of two, the other two.
+    parts = [
+        list(TokenBatches([toy("a", 11)], LENGTHS, 2, shard=(i, 2), num_epochs=1))
+        for i in range(2)
+    ]
+    assert [len(part) for part in parts] == [2, 2]
+
+
+def test_caches_are_drawn_with_seeds_of_their_own(monkeypatch):
+    """No seed serves both the choice of a cache and the order within one."""
+    used = []
+    real = np.random.default_rng
+
+    def default_rng(seed):
+        used.append(seed)
+        return real(seed)
+
+    monkeypatch.setattr(np.random, "default_rng", default_rng)
+    seen(mixture((0, 1), 8), 400)
+    assert len(used) == len(set(used)) > 8
+    # Trailing zeros make no difference to NumPy.
+    stripped = {tuple(np.trim_zeros(np.array(seed), "b").tolist()) for seed in used}
+    assert len(stripped) == len(used)
+
+
+def test_a_negative_seed():
+    with pytest.raises(UserError, match="^seed -1 of the data order: use 0 or more.$"):
+        TokenBatches([toy("a", 3)], LENGTHS, 1, seed=-1)
+
+
 def test_rates():
     caches = [toy("a", 10), toy("b", 10, start=100)]
     batches = TokenBatches(caches, LENGTHS, 50, rates=[3, 1])
@@ -173,6 +276,19 @@ def test_saved_position_goes_on_exactly(tmp_path):
         batches(seed=5).restore(tmp_path / "position")
     with pytest.raises(UserError, match="nowhere.json: is no saved position"):
         batches().restore(tmp_path / "nowhere")
+    file = tmp_path / "position.json"
+    saved = file.read_text()
+    # A position of the time when every host had an order of its own.
+    file.write_text(saved.replace('"order": 2, ', ""))
+    with pytest.raises(UserError, match="position.json: was saved with"):
+        batches().restore(tmp_path / "position")
+    for drawn in ("[4]", "[4, -4]"):
+        file.write_text(re.sub(r"\[.*?\]", drawn, saved, count=1))
+        with pytest.raises(UserError, match="are no numbers of examples of 2 caches"):
+            batches().restore(tmp_path / "position")
+    file.write_text("[" * 100_000)
+    with pytest.raises(UserError, match="position.json: is no saved position"):
+        batches().restore(tmp_path / "position")
 
 
 def test_fewer_examples_than_hosts():

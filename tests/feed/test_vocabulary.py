@@ -96,7 +96,26 @@ def test_same_data_same_bytes(data, tmp_path, words):
     assert first.name == train_words(data).name
     assert first.read_bytes() == train_words(data).read_bytes()
     assert str(tmp_path) not in first.read_bytes().decode("latin-1")
-    assert [path.name for path in (tmp_path / "vocabularies").iterdir()] == [first.name]
+    assert [path.name for path in (tmp_path / "vocabularies").iterdir()] == [first.stem]
+
+
+@pytest.mark.parametrize("spoil", [lambda data: data[:-9], lambda data: data + b"\0"])
+def test_a_damaged_vocabulary_is_made_again(sgd_tree, tmp_path, caplog, spoil):
+    path = train_words(sgd_tree, tmp_path)
+    before = path.read_bytes()
+    path.write_bytes(spoil(before))
+    assert train_words(sgd_tree, tmp_path) == path and path.read_bytes() == before
+    (line,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert line.startswith(
+        f"cache {path.parent} is damaged and made again: {path.name} "
+    )
+
+
+def test_bad_data_are_named_not_the_trainer(sgd_tree, tmp_path):
+    (sgd_tree / "train" / "dialogues_002.json").write_text("[{")
+    with pytest.raises(UserError, match="^.*dialogues_002.json: truncated JSON"):
+        train_words(sgd_tree, tmp_path)
+    assert list((tmp_path / "vocabularies").iterdir()) == []
 
 
 def test_other_schemas_other_vocabulary(sgd_tree, tmp_path, edit_json):
@@ -119,6 +138,9 @@ def test_named_vocabulary(data, words, monkeypatch, tmp_path):
     monkeypatch.setenv("JAXAUG_VOCABULARY", str(tmp_path / "t5.model"))
     with pytest.raises(UserError, match="JAXAUG_VOCABULARY=.*t5.model: no such file"):
         vocabulary.model_file()
+    monkeypatch.setenv("JAXAUG_VOCABULARY", "foo://t5.model")
+    with pytest.raises(UserError, match="This is .JAXAUG_VOCABULARY. Name a Sentence"):
+        vocabulary.model_file()
 
 
 def test_files_that_are_no_t5_vocabulary(tmp_path):
@@ -130,6 +152,14 @@ def test_files_that_are_no_t5_vocabulary(tmp_path):
     bad.write_bytes(b"not a model")
     with pytest.raises(UserError, match="bad.model: is no SentencePiece model"):
         vocabulary.load(bad)
+    with pytest.raises(UserError, match=f"{tmp_path}: is no SentencePiece model. Name"):
+        vocabulary.load(tmp_path)
+    with pytest.raises(UserError) as error:
+        vocabulary.load(tmp_path / "none.model")
+    assert str(error.value) == (
+        f"{tmp_path}/none.model: no such file, expected a model. Name one with "
+        "$JAXAUG_VOCABULARY, such as the one of the pretrained T5."
+    )
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["a b c d"]),

@@ -192,6 +192,13 @@ KEY = format_frame(dialogue(STATE), 2, 0, SERVICE, D3STOptions()).key
             ("city",),
             1,
         ),
+        (
+            "[states] 9=x 0=a 1=9b [intents] i9 [req_slots] 9".replace("9", "9" * 5000),
+            {"city": ("a",)},
+            "NONE",
+            (),
+            4,
+        ),
         ("[STATES] 0=a [Intents] I1", {"city": ("a",)}, "BuyTickets", (), 0),
         ("[states] 0=a=b 3=1=2", {"city": ("a=b",), "price": ("1=2",)}, "NONE", (), 0),
     ],

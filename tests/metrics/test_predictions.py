@@ -212,6 +212,17 @@ def put_in(*path, value):
 STATE = ("turns", 0, "frames", 0, "state")
 
 
+def put_span(start, end):
+    span = {"slot": "x", "start": start, "exclusive_end": end}
+    return put_in("turns", 0, "frames", 0, "slots", value=[span])
+
+
+SPAN = (
+    r"'slots': expected 0 <= start < exclusive_end <= \d+, the length of the "
+    r"utterance, got \{'slot': 'x', "
+)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -247,6 +258,11 @@ STATE = ("turns", 0, "frames", 0, "state")
         ),
         (put_in(*STATE, "slot_values", value={"q": [1]}), r"slot 'q': .*got \[1\]"),
         (put_in("turns", 0, "frames", 0, "slots", value=[{}]), r"'slots': .*start and"),
+        (put_span(True, 2), r"'slots': .*start and exclusive_end, got \["),
+        (put_span(-1, 2), SPAN + r"'start': -1, 'exclusive_end': 2\}"),
+        (put_span(2, 2), SPAN + r"'start': 2, 'exclusive_end': 2\}"),
+        (put_span(3, 2), SPAN + r"'start': 3, 'exclusive_end': 2\}"),
+        (put_span(0, 999), SPAN + r"'start': 0, 'exclusive_end': 999\}"),
     ],
 )
 def test_dialogues_that_do_not_fit(benchmark, folder, good, change, message):

@@ -127,6 +127,94 @@ def test_runs_without_a_report(tmp_path, capsys):
     assert "m: no robustness report: 'jga_orig' is missing" in message
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        (
+            {"jga_orig": "0.8"},
+            "jga_orig is '0.8', expected a number or null",
+        ),
+        ({"jga_orig": True}, "jga_orig is True, expected a number or null"),
+        (
+            {"jga_v1_5": [0.1]},
+            "jga_v1_5 is [0.1], expected a number or null",
+        ),
+        (
+            {"jga_orig": 55.2},
+            (
+                "jga_orig is 55.2, expected a fraction from 0 to 1 (per cent are divided "
+                "by 100)"
+            ),
+        ),
+        (
+            {"ss_jga": 2.3},
+            (
+                "ss_jga is 2.3, expected a fraction from 0 to 2.236 (per cent are divided "
+                "by 100)"
+            ),
+        ),
+        (
+            {"jga_v1_5_seen": -0.1},
+            (
+                "jga_v1_5_seen is -0.1, expected a fraction from 0 to 1 (per cent are "
+                "divided by 100)"
+            ),
+        ),
+        ({"per_variant": 3}, "no robustness report: 'v1' is missing"),
+        (
+            {"per_variant": {"v1": {"#ALL_SERVICES": [1]}}},
+            f"no robustness report: {JGA!r} is missing",
+        ),
+    ],
+)
+def test_a_report_with_other_values(tmp_path, capsys, changes, problem):
+    (tmp_path / "m.json").write_text(json.dumps(robustness(**changes)))
+    assert main(["report", str(tmp_path / "m.json")]) == 1
+    assert capsys.readouterr() == (
+        "",
+        (
+            f"jaxaug: error: m: {problem}. Give a JSON that `jaxaug evaluate sgdx` has "
+            "written, or a model folder that has been evaluated.\n"
+        ),
+    )
+
+
+def test_figures_at_their_limits():
+    highest = report.Run.of_report("a", robustness(1.25, ss_jga=math.sqrt(5)))
+    assert highest.figures["jga_orig"] == 1.0
+    assert math.isnan(
+        report.Run.of_report("a", robustness(ss_jga=math.nan)).figures["ss_jga"]
+    )
+
+
+def test_a_list_is_no_report(tmp_path, capsys):
+    (tmp_path / "m.json").write_text("[]")
+    assert main(["report", str(tmp_path / "m.json")]) == 1
+    assert "m: no robustness report: 'jga_orig' is missing." in capsys.readouterr().err
+    assert main(["report", "foo://run"]) == 1
+    assert "foo:// is no storage that is known" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("a.xyz", ".xyz"), ("a", "")])
+def test_no_ending_of_a_picture(tmp_path, capsys, name, suffix):
+    run = model_folder(tmp_path / "run", s1=robustness())
+    out, picture = tmp_path / "a.csv", tmp_path / name
+    command = ["report", str(run), "--csv", str(out), "--png", str(picture)]
+    assert main(command) == 1
+    # Nothing is printed or written before.
+    assert capsys.readouterr() == (
+        "",
+        (
+            f"jaxaug: error: cannot draw {picture}: {suffix!r} is no ending of a "
+            "picture. End the name in one of .png, .svg, .pdf, .jpg, .jpeg, .webp, .tif, "
+            ".tiff, .eps, .ps.\n"
+        ),
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    with pytest.raises(UserError, match="is no ending of a picture"):
+        report.write_png(picture, [report.Run.of_report("a", robustness())])
+
+
 def test_a_missing_matplotlib_is_named(tmp_path, monkeypatch):
     real = builtins.__import__
 

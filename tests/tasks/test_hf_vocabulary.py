@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
+from jaxaug.feed.vocabulary import train_words
 from tasks import vocabulary
 from tasks.hf_vocabulary import HFVocabulary
 
@@ -99,6 +100,21 @@ def test_equality(words, tiny_lm, tmp_path):
     unread = HFVocabulary(tmp_path / "none.json")  # Nothing is read before it is used.
     with pytest.raises(UserError, match="no such file"):
         unread.encode("a")
+
+
+def test_vocabularies_of_other_files_differ(tiny_lm, tmp_path):
+    world = minisgd.write(
+        tmp_path / "data", train_dialogues=2, dev_dialogues=1, test_dialogues=1
+    )
+    model = str(train_words(world, tmp_path))
+    found = [vocabulary.FoundVocabulary() for _ in range(4)]
+    for one, path in zip(
+        found, [str(tiny_lm), model, str(tiny_lm), model], strict=True
+    ):
+        one.use(path)
+    assert found[0] != found[1] and found[1] != found[2]
+    assert found[0] == found[2] and found[1] == found[3]
+    assert found[1] == seqio.SentencePieceVocabulary(model) != found[0]
 
 
 def train(*arguments: str, **environment: str) -> subprocess.CompletedProcess:

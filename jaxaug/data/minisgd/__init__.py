@@ -5,16 +5,16 @@ services occur only in dev or test; values are shared between slots, so a tracke
 read the descriptions. It is no benchmark.
 """
 
-import contextlib
 import functools
 import hashlib
 import importlib.resources
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
 
-from jaxaug.core.cache_folder import CACHE_DIR_VARIABLE
+from jaxaug.core import cached, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.publishing import temporary_name
@@ -74,10 +74,7 @@ def write(
         )
     partial = temporary_name(folder)
     try:
-        for split, size in sizes.items():
-            _write_split(partial, split, size, seed)
-        marker = json.dumps({"seed": seed, "dialogues": sizes})
-        (partial / COMPLETE).write_text(marker + "\n")
+        _write_world(partial, sizes, seed)
         partial.rename(folder)
     finally:
         if partial.exists():
@@ -85,39 +82,33 @@ def write(
     return folder
 
 
-def materialise(cache: PathLike) -> epath.Path:
+def materialise(cache_dir: PathLike) -> epath.Path:
     """The default world in a cache folder, written at the first call.
 
     The folder's name holds a hash of this package, so that changed schemas or code
-    never meet an old world. On a local disk, processes may do this at once. A folder
-    without its marker `minisgd.json` is replaced.
+    never meet an old world. Processes may do this at once. A file that is missing or is
+    not what was written is replaced.
 
     Raises:
       UserError: the folder cannot be written (disk full, no permission).
     """
-    folder = epath.Path(cache) / f"minisgd-{_content_hash()}"
-    if (folder / COMPLETE).exists():
-        return folder
-    partial, broken = temporary_name(folder), temporary_name(folder)
-    try:
-        write(partial)
-        if folder.exists() and not (folder / COMPLETE).exists():
-            # Moved, not removed in place: another process may be doing the same.
-            with contextlib.suppress(FileNotFoundError):
-                folder.rename(broken)
-        partial.rename(folder)
-    except OSError as error:
-        # Else another process was faster; its world is the same.
-        if not (folder / COMPLETE).exists():
-            raise UserError(
-                f"MiniSGD cannot be written to {folder}: {error}. Free disk space, or "
-                f"name a cache folder that can be written with ${CACHE_DIR_VARIABLE}."
-            ) from error
-    finally:
-        for path in (partial, broken):
-            if path.exists():
-                path.rmtree()
+    folder = epath.Path(cache_dir) / f"minisgd-{_content_hash()}"
+    if manifest.opened(folder) is None:
+        cached.publish(folder, _write_default)
     return folder
+
+
+def _write_default(folder: epath.Path) -> None:
+    sizes = {"train": TRAIN_DIALOGUES, "dev": DEV_DIALOGUES, "test": TEST_DIALOGUES}
+    _write_world(folder, sizes, 0)
+    manifest.write(folder)
+
+
+def _write_world(folder: epath.Path, sizes: Mapping[str, int], seed: int) -> None:
+    for split, size in sizes.items():
+        _write_split(folder, split, size, seed)
+    marker = json.dumps({"seed": seed, "dialogues": sizes})
+    (folder / COMPLETE).write_text(marker + "\n")
 
 
 def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:

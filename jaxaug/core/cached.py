@@ -1,0 +1,95 @@
+"""Folders and files of the cache: published whole, verified, made again when damaged."""
+
+import time
+from collections.abc import Callable
+
+from absl import logging
+from etils import epath
+
+from jaxaug.core import manifest
+from jaxaug.core.cache_folder import CACHE_DIR_VARIABLE
+from jaxaug.core.errors import UserError
+from jaxaug.core.publishing import temporary_name
+
+_ABANDONED_SECONDS = 24 * 3600
+
+
+def publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
+    """Makes a folder appear under its name complete or not at all.
+
+    Several processes may publish the same folder at once; one of them wins. A folder
+    that is there is kept if it is whole. Else its files are replaced one by one, the
+    list last: a process that reads sound ones meanwhile always finds them.
+
+    Args:
+      folder: what to make; its content is the same whenever it is made.
+      write: fills the temporary folder that it is given, and ends with
+        `manifest.write`.
+
+    Raises:
+      UserError: the folder cannot be written.
+    """
+    try:
+        _publish(folder, write)
+    except OSError as error:
+        raise UserError(
+            f"cache {folder} cannot be made: {error}. Free disk space, or name a cache "
+            f"folder that can be written with ${CACHE_DIR_VARIABLE}."
+        ) from error
+
+
+def _publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(folder)
+    logging.info("building the cache %s", folder)
+    temporary = temporary_name(folder)
+    temporary.mkdir()
+    try:
+        write(temporary)
+        try:
+            temporary.rename(folder)
+        except OSError:
+            if not manifest.is_whole(folder):
+                _replace_files(folder, temporary)
+    finally:
+        temporary.rmtree(missing_ok=True)
+
+
+def published_file(path: epath.Path, make: Callable[[], bytes]) -> epath.Path:
+    """A file in a folder of its own, made if it does not exist yet or is damaged.
+
+    Args:
+      path: the file; the name of its folder tells everything that decides the content.
+      make: gives the content.
+    """
+
+    def write(temporary: epath.Path) -> None:
+        (temporary / path.name).write_bytes(make())
+        manifest.write(temporary)
+
+    if manifest.opened(path.parent) is None:
+        publish(path.parent, write)
+    return path
+
+
+def _replace_files(folder: epath.Path, source: epath.Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        folder.unlink()
+    folder.mkdir(exist_ok=True)
+    names = {*manifest.files_below(source)} - {manifest.NAME}
+    for name in [*sorted(names), manifest.NAME]:
+        target = folder / name
+        if target.is_dir():
+            target.rmtree()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (source / name).replace(target)
+
+
+def _remove_abandoned(folder: epath.Path) -> None:
+    """Removes what builders of this cache left behind when they were killed."""
+    for path in folder.parent.glob(f".{folder.name}.*.tmp"):
+        try:
+            if time.time() - path.stat().mtime > _ABANDONED_SECONDS:
+                path.rmtree(missing_ok=True)
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,139 @@
+"""Whole files: what a text or JSON file may hold, and the message about what it may not."""
+
+import codecs
+
+import pytest
+
+from jaxaug.core import files
+from jaxaug.core.errors import UserError
+
+FIX = "Mend it."
+
+
+def message(function, *arguments):
+    with pytest.raises(UserError) as error:
+        function(*arguments, FIX)
+    return str(error.value)
+
+
+def test_a_mark_is_no_part_of_the_text(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(codecs.BOM_UTF8 + "é\n".encode())
+    assert files.read_text(path, FIX) == "é\n"
+    path.write_bytes(codecs.BOM_UTF8 + b'{"a": 1}')
+    assert files.read_json(path, FIX) == {"a": 1}
+    path.write_bytes(codecs.BOM_UTF8 + b"ab\ncd\xff")
+    assert message(files.read_text, path) == (
+        f"{path}: line 2: byte 0xff at offset 8 is not UTF-8. {FIX}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (
+            '{"a": 1}'.encode("utf-16"),
+            "is UTF-16, expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`.",
+        ),
+        (
+            codecs.BOM_UTF16_BE + "[]".encode("utf-16-be"),
+            "is UTF-16, expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`.",
+        ),
+        (
+            "[]".encode("utf-32"),
+            "is UTF-32, expected UTF-8. Convert it: `iconv -f UTF-32 -t UTF-8`.",
+        ),
+        (
+            "a\nbc".encode("utf-16-le"),
+            (
+                "line 1: byte 0x00 at offset 1, expected text in UTF-8: this is another "
+                "encoding or no text."
+            ),
+        ),
+        (
+            b"ab\n\0",
+            (
+                "line 2: byte 0x00 at offset 3, expected text in UTF-8: this is another "
+                "encoding or no text."
+            ),
+        ),
+    ],
+)
+def test_other_encodings(tmp_path, data, problem):
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    for function in (files.read_text, files.read_json):
+        assert message(function, path) == f"{path}: {problem} {FIX}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ("[" + "1" * 4301 + "]", "an integer has more than 4300 digits"),
+        ('[{"a": 1, "b": 2, "a": 3}]', "an object has the name 'a' 2 times"),
+        (
+            '["\\ud83d\\ude00", "x\\ud83d"]',
+            "a string holds \\ud83d, half of a surrogate pair",
+        ),
+    ],
+)
+def test_json_that_is_refused(tmp_path, text, problem):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    assert message(files.read_json, path) == f"{path}: invalid JSON: {problem}. {FIX}"
+
+
+def test_json_that_is_not_refused(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('[{"a": {"a": 1}, "b": "\\ud83d\\ude00"}, ' + "1" * 4300 + "]")
+    value, number = files.read_json(path, FIX)
+    assert value == {"a": {"a": 1}, "b": "\U0001f600"} and number == int("1" * 4300)
+
+
+def test_values_in_messages():
+    assert files.shown({"a": 1}) == "{'a': 1}"
+    assert files.shown("x" * 100) == "'" + "x" * 76 + "..."
+    value: list = []
+    for _ in range(100_000):
+        value = [value]
+    assert files.shown(value) == "a list nested too deeply to be shown"
+    while value:  # Python would free it by recursion, too.
+        value = value.pop()
+
+
+@pytest.mark.parametrize("function", [files.read_text, files.read_json, files.reach])
+def test_storage_that_is_not_known(function):
+    assert message(function, "foo://bar/x") == (
+        "foo://bar/x: foo:// is no storage that is known (local paths, gs:// and s3:// "
+        f"are). {FIX}"
+    )
+    with pytest.raises(UserError, match="^foo://x: foo:// is no .* in another place.$"):
+        files.write_text("foo://x", "text")
+
+
+def test_a_service_that_fails(monkeypatch):
+    def fail(self, *unused, **options):
+        raise RuntimeError("no\nhost")
+
+    remote = type(files.epath.Path("s3://a"))
+    monkeypatch.setattr(remote, "read_bytes", fail)
+    monkeypatch.setattr(remote, "mkdir", fail)
+    problem = (
+        "cannot be reached (RuntimeError: no). Check the address, the network and the "
+        "credentials for s3://"
+    )
+    assert message(files.read_text, "s3://a/b") == f"s3://a/b: {problem}. {FIX}"
+    with pytest.raises(UserError) as error:
+        files.write_text("s3://a/b", "text")
+    assert str(error.value) == f"s3://a/b: {problem}. Name a file in another place."
+    # Of a local path it is a defect of ours.
+    with pytest.raises(RuntimeError, match="^no"):
+        files.read_text("b", FIX)
+
+
+def test_local_places_are_reached(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert str(files.reach("~/none", FIX)) == f"{tmp_path}/none"
+    assert files.unreachable(tmp_path / "none") is None
+    assert files.is_remote("gs://a/b") and not files.is_remote(tmp_path)
