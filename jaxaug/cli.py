@@ -168,7 +168,8 @@ def _add_augment(verbs: argparse._SubParsersAction) -> None:
     _data_dir(parser)
     parser.add_argument(
         "--config",
-        help="a file of configs/augment; FILE.py:TEXT hands TEXT to its get_config",
+        help="a file of configs/augment, a Python program that is run: take it from "
+        "nobody whom you do not trust; FILE.py:TEXT hands TEXT to its get_config",
     )
     parser.add_argument("--out", help="variants folder to write")
     group = parser.add_subparsers(metavar="COMMAND")
@@ -190,7 +191,12 @@ def _add_fewshot(verbs: argparse._SubParsersAction) -> None:
         "jaxaug.train.fewshot:run",
         "few-shot text classification: every method of a table, for several seeds",
     )
-    parser.add_argument("--config", required=True, help="a file of configs/fewshot")
+    parser.add_argument(
+        "--config",
+        required=True,
+        help="a file of configs/fewshot, a Python program that is run: take it from "
+        "nobody whom you do not trust; FILE.py:TEXT hands TEXT to its get_config",
+    )
     parser.add_argument(
         "--data_dir", help="folder with fewshot/ and pcc/ (default: that of the config)"
     )

@@ -57,6 +57,17 @@ def test_every_verb_has_help_and_a_handler(path, capsys):
     assert callable(getattr(importlib.import_module(module), name))
 
 
+@pytest.mark.parametrize("verb", ["augment", "fewshot"])
+def test_help_says_that_a_config_is_a_program(verb, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([verb, "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert (
+        f"a file of configs/{verb}, a Python program that is run: take it from nobody "
+        "whom you do not trust;"
+    ) in text
+
+
 def test_parsing_imports_nothing_heavy():
     program = (
         "import sys\n"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from etils import epath
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.paths import absolute
 
 
 def temporary_name(target: epath.Path) -> epath.Path:
@@ -42,7 +43,7 @@ def new_folder(folder: epath.PathLike) -> Iterator[epath.Path]:
     Raises:
       UserError: there is something of that name.
     """
-    target = epath.Path(folder).expanduser()
+    target = absolute(folder)
     if target.exists():
         raise UserError(f"{target} exists. Name a folder that does not, or remove it.")
     target.parent.mkdir(parents=True, exist_ok=True)

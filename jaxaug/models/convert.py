@@ -16,6 +16,8 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.paths import absolute
+from jaxaug.feed import vocabulary
 from jaxaug.models import t5_weights
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import checkpoint
@@ -80,18 +82,21 @@ def convert(
     Raises:
       UserError: an argument or a file is wrong, or the target exists.
     """
-    match = _STEP.fullmatch(epath.Path(target).name)
+    target = absolute(target)
+    match = _STEP.fullmatch(target.name)
     form = form or ("t5x" if match else "hf")
     if form not in FORMATS:
         raise UserError(f"--format {form}: use one of {', '.join(FORMATS)}.")
     # A run folder may exist and hold other steps.
-    if epath.Path(target).exists() and (form == "hf" or match):
+    if target.exists() and (form == "hf" or match):
         raise UserError(f"{target} exists. Name another folder, or remove it.")
+    if like is not None and not absolute(like).is_dir():
+        raise UserError(f"--like {like}: no such folder. Name a published model's.")
     with tempfile.TemporaryDirectory() as scratch:
         model, tokenizer, step = load(source, like, scratch)
         if form != "hf":
             return t5x_layout.write(
-                epath.Path(target).parent if match else target,
+                target.parent if match else target,
                 model.family,
                 model.module,
                 model.params,
@@ -100,8 +105,8 @@ def convert(
             )
         named = catalogue.CATALOGUE.get(str(source))
         card = export.Card(
-            name=epath.Path(target).name,
-            source=named.source if named else epath.Path(source).name,
+            name=target.name,
+            source=named.source if named else absolute(source).name,
             data=data,
             licence=licence or (named.licence if named else None),
             metrics=metrics,
@@ -140,7 +145,7 @@ def load(
 
 
 def _local(source: PathLike) -> epath.Path:
-    path = epath.Path(source).expanduser()
+    path = absolute(source)
     if path.exists():
         return path
     name = str(source)
@@ -187,5 +192,6 @@ def _of_run(
     words = model.input_vocabulary
     for name in ("sentencepiece_model_file", "path"):
         if file := getattr(words, name, None):
+            vocabulary.load(file)  # No other file may get into what is published.
             return config, {"spiece.model": file}
     return config, {}

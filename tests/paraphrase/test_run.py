@@ -250,11 +250,26 @@ def test_lines_end_with_newlines_only(tmp_path):
 
 
 def test_minisgd_tells_how_to_train_it(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        UserError, match="not trained yet.*configs/paraphrase_minisgd.gin"
-    ):
+    checkout, here = tmp_path / "check out", tmp_path / "here"
+    (checkout / "configs").mkdir(parents=True)
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(registry, "_CHECKOUT", checkout)
+    with pytest.raises(UserError) as error:
         registry.load("minisgd")
+    assert str(error.value) == (
+        "model 'minisgd' is not trained yet: there is no folder "
+        f"{here}/runs/paraphrase_minisgd and no folder {checkout}/runs/"
+        f"paraphrase_minisgd. Train it with `cd '{checkout}' && python -m t5x.train "
+        "--gin_file=configs/paraphrase_minisgd.gin`, or name the folder of another run."
+    )
+    # Found in the checkout, and before that in the current folder.
+    for folder in (checkout, here):
+        run_folder = folder / registry.MINISGD_RUN
+        run_folder.mkdir(parents=True)
+        with pytest.raises(UserError) as error:
+            registry.load("minisgd")
+        assert f"{run_folder}/config.gin: no such file." in str(error.value)
 
 
 @pytest.mark.slow

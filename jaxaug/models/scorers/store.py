@@ -77,6 +77,12 @@ class Store:
                     "(key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
                 )
                 yield connection
+        except sqlite3.OperationalError as error:
+            raise UserError(
+                f"{self.path}: cannot be used ({error}). See that its disk has space, "
+                "that you may write there and that no other program holds it, or set "
+                f"${cache_folder.CACHE_DIR_VARIABLE} to another folder."
+            ) from error
         except sqlite3.Error as error:
             raise UserError(
                 f"{self.path}: cannot be used ({error}). Remove the file: it holds "

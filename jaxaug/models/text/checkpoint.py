@@ -5,24 +5,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import flax
-import gin
 import jax
+import numpy as np
 from etils import epath
-from gin import config_parser
 from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import read_text
+from jaxaug.core.paths import absolute
+from jaxaug.models.text import run_config
+from jaxaug.models.weights import keymap
 
 _CONFIG = "config.gin"
 _FIX = (
     "Name the folder of a T5X training run of an encoder-decoder, or one of its "
     "checkpoints."
 )
-_GIVEN = """
-from jaxaug.models import checkpoint as jaxaug_checkpoint
-jaxaug_checkpoint.configured.model = %MODEL
-"""
 
 
 class Run(NamedTuple):
@@ -42,9 +39,10 @@ def load(folder: epath.PathLike) -> Run:
 
     Raises:
       UserError: there is no configuration, it does not resolve or holds no
-        encoder-decoder, there is no whole checkpoint, or it is of another model.
+        encoder-decoder, there is no whole checkpoint, it is of another model or has
+        numbers that are not finite.
     """
-    path = epath.Path(folder)
+    path = absolute(folder)
     root, step = path, None
     if match := re.fullmatch(r"checkpoint_(\d+)", path.name):
         root, step = path.parent, int(match[1])
@@ -62,6 +60,8 @@ def load(folder: epath.PathLike) -> Run:
             raise
         raise UserError(f"{error} {_FIX}") from error
     _check_shapes(model, state["target"], root)
+    for name, array in _flat(state["target"]).items():
+        keymap.check_finite(np.asarray(array), name, str(root))
     return Run(model, state["target"], step)
 
 
@@ -92,42 +92,19 @@ def _flat(tree: Any) -> dict[str, Any]:
     return flax.traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
 
 
-def configured(model: Any) -> Any:
-    """The model of a configuration; gin fills the argument in."""
-    return model
-
-
 def _model(path: epath.Path) -> models.EncoderDecoderModel:
-    text = read_text(path, _FIX)
-    with gin.unlock_config():
-        gin.clear_config()
-        try:
-            gin.parse_config(text + _GIVEN, skip_unknown=_of_the_program(text))
-            model = gin.get_configurable(configured)()
-        except (AttributeError, ImportError, NameError, SyntaxError, ValueError) as e:
-            raise UserError(f"{path}: {e} {_FIX}") from e
-        finally:
-            gin.clear_config()
+    try:
+        # Optimizer, decode function and features serve the training program alone.
+        model = run_config.build(
+            path,
+            "MODEL",
+            without=("decode_fn", "feature_converter_cls"),
+            arguments={"optimizer_def": None},
+        )
+    except UserError as error:
+        raise UserError(f"{error} {_FIX}") from error
     if not isinstance(model, models.EncoderDecoderModel):
         raise UserError(
             f"{path}: MODEL is a {type(model).__name__}, no EncoderDecoderModel. {_FIX}"
         )
     return model
-
-
-def _of_the_program(text: str) -> list[str]:
-    """Selectors of the training program: functions of `__main__`, which is another now.
-
-    Raises:
-      ValueError: the configuration defines no MODEL.
-    """
-    selectors, aliases = set(), set()
-    for statement in config_parser.ConfigParser(text, gin.config.ParserDelegate(True)):
-        if isinstance(statement, config_parser.ImportStatement):
-            if statement.module == "__main__":
-                aliases.add(statement.bound_name())
-        elif isinstance(statement, config_parser.BindingStatement):
-            selectors.add(statement.selector)
-    if "MODEL" not in selectors:
-        raise ValueError("it defines no MODEL.")
-    return [name for name in selectors if name.partition(".")[0] in aliases]

@@ -5,7 +5,9 @@ the folder of a published model.
 """
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import flax
@@ -18,8 +20,10 @@ from flax import linen as nn
 from t5x import models
 from t5x.examples.t5 import network
 
+import jaxaug
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
+from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import clean
 from jaxaug.data import minisgd
@@ -31,6 +35,8 @@ from jaxaug.models.weights import hf_folder
 
 MINISGD_RUN = "runs/paraphrase_minisgd"
 _MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gin"
+# Beside the package lies configs/, if this is a checkout.
+_CHECKOUT = Path(jaxaug.__file__).resolve().parent.parent
 _VOCABULARY_MULTIPLE = 128
 _SENTENCEPIECE = "spiece.model"
 
@@ -88,7 +94,7 @@ def load(name: str) -> TextModel | language.LanguageModel:
         return MODELS[name]()
     if name in catalogue.CATALOGUE:
         return _named(catalogue.CATALOGUE[name])
-    folder = epath.Path(name).expanduser()
+    folder = absolute(name)
     if not folder.is_dir():
         raise UserError(
             f"model {name!r} is no name of the model registry and no folder; "
@@ -147,13 +153,19 @@ def random_parameters(module: nn.Module, words: Any) -> Mapping[str, Any]:
 
 def trained_on_minisgd() -> TextModel:
     """The model that `configs/paraphrase_minisgd.gin` trains."""
-    folder = epath.Path(MINISGD_RUN)
-    if not folder.is_dir():
-        raise UserError(
-            f"model 'minisgd' is not trained yet: {folder} is no folder. Train it with "
-            f"`{_MINISGD_COMMAND}`, or name the folder of another run."
-        )
-    return _restored(folder, "minisgd")
+    # Trained from the current folder, or from that of our own files.
+    places = dict.fromkeys([absolute(MINISGD_RUN), epath.Path(_CHECKOUT / MINISGD_RUN)])
+    for folder in places:
+        if folder.is_dir():
+            return _restored(folder, "minisgd")
+    where = "FOLDER_OF_THE_REPOSITORY"
+    if (_CHECKOUT / "configs").is_dir():
+        where = shlex.quote(str(_CHECKOUT))
+    raise UserError(
+        "model 'minisgd' is not trained yet: there is no folder "
+        f"{' and no folder '.join(map(str, places))}. Train it with `cd {where} && "
+        f"{_MINISGD_COMMAND}`, or name the folder of another run."
+    )
 
 
 def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:

@@ -16,7 +16,7 @@ import tokenizers
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.files import PathLike, read_json, read_text, shown
 from jaxaug.models.named import catalogue
 
 FILE = "tokenizer.json"
@@ -222,30 +222,56 @@ def _of_gguf(path: str) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
 
 
 def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path, _FIX)
     try:
         backend = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # noqa: BLE001 - the library raises no other class
-        raise UserError(f"{path}: is no tokenizer.json ({error}). {_FIX}") from None
+        raise UserError(
+            f"{path}: is no tokenizer.json ({error!s:.200}). {_FIX}"
+        ) from None
     special: dict[str, int] = {}
     for name in (_CONFIG, "special_tokens_map.json"):
         if (path.parent / name).exists():
-            found = _special(backend, read_json(path.parent / name, _FIX))
+            found = _special(backend, path.parent / name)
             special = found | special
     if (path.parent / "config.json").exists():
-        config = read_json(path.parent / "config.json", _FIX)
-        for role in ("bos", "eos", "pad"):
-            number = config.get(f"{role}_token_id")
-            if isinstance(number, int):
-                special.setdefault(role, number)
+        _add_numbers(special, path.parent / "config.json", backend.get_vocab_size())
     return backend, special
 
 
-def _special(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> dict[str, int]:
-    special = {}
+def _object(path: epath.Path) -> dict[str, Any]:
+    config = read_json(path, _FIX)
+    if not isinstance(config, dict):
+        raise UserError(f"{path}: holds no JSON object. {_FIX}")
+    return config
+
+
+def _add_numbers(special: dict[str, int], path: epath.Path, size: int) -> None:
+    """Adds the ids of roles that the files of the tokenizer do not name."""
+    config = _object(path)
+    for role in ("bos", "eos", "pad"):
+        number = config.get(f"{role}_token_id")
+        # Several ends are a list; -1 is written for what there is not.
+        if role in special or type(number) is not int or number == -1:
+            continue
+        if not 0 <= number < size:
+            raise UserError(
+                f"{path}: {role}_token_id is {shown(number)}, but the tokenizer beside "
+                f"it has ids from 0 to {size - 1}. Take the files of one model."
+            )
+        special[role] = number
+
+
+def _special(backend: tokenizers.Tokenizer, path: epath.Path) -> dict[str, int]:
+    config, special = _object(path), {}
     for role in ("bos", "eos", "unk", "pad", "mask"):
         token = config.get(f"{role}_token")
         content = token.get("content") if isinstance(token, dict) else token
+        if content is not None and not isinstance(content, str):
+            raise UserError(
+                f"{path}: {role}_token is {shown(token)}, expected a text, or an object "
+                f"with content. {_FIX}"
+            )
         number = backend.token_to_id(content) if content else None
         if number is not None:
             special[role] = number
@@ -259,10 +285,12 @@ def _converted(folder: str) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
     try:
         slow = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         backend = tokenizers.Tokenizer.from_str(slow.backend_tokenizer.to_str())
-    except (AttributeError, ImportError, KeyError, OSError, ValueError) as error:
+    except Exception as error:
+        # The libraries raise what their code happens to meet, plain Exception too.
         raise UserError(
-            f"{folder}: its tokenizer cannot be read ({error}). {_FIX}"
-        ) from None
+            f"{folder}: its tokenizer cannot be read ({type(error).__name__}: "
+            f"{error!s:.200}). {_FIX}"
+        ) from error
     roles = ("bos", "eos", "unk", "pad", "mask")
     special = {role: getattr(slow, f"{role}_token_id", None) for role in roles}
     return backend, {role: n for role, n in special.items() if n is not None}

@@ -12,13 +12,14 @@ import sentencepiece
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.files import PathLike, read_json, shown
 
 SOURCE, TARGET = "source.spm", "target.spm"
 _TABLE, _TARGET_TABLE = "vocab.json", "target_vocab.json"
 _EOS, _UNKNOWN = "</s>", "<unk>"
 _SPECIAL = {_EOS, _UNKNOWN, "<pad>"}
 _LANGUAGE = re.compile(r">>[^<]*<<")
+_LARGEST = 1 << 24
 _FIX = "Get the model again."
 
 
@@ -101,6 +102,12 @@ def _table(path: epath.Path) -> dict[str, int]:
             f"{path}: must be a table from pieces to ids with {_EOS} and {_UNKNOWN}. "
             f"{_FIX}"
         )
+    for piece, number in table.items():
+        if type(number) is not int or not 0 <= number < _LARGEST:
+            raise UserError(
+                f"{path}: the id of {shown(piece)} is {shown(number)}, expected a whole "
+                f"number from 0 to {_LARGEST - 1}. {_FIX}"
+            )
     return table
 
 
@@ -110,6 +117,6 @@ def _processor(path: epath.Path) -> sentencepiece.SentencePieceProcessor:
         processor.LoadFromSerializedProto(path.read_bytes())
     except FileNotFoundError:
         raise UserError(f"{path}: no such file. {_FIX}") from None
-    except RuntimeError:
+    except (IsADirectoryError, RuntimeError):
         raise UserError(f"{path}: is no SentencePiece model. {_FIX}") from None
     return processor

@@ -8,6 +8,7 @@ from typing import Any
 from etils import epath
 
 from jaxaug.core.files import PathLike
+from jaxaug.core.paths import absolute
 from jaxaug.core.publishing import new_folder
 from jaxaug.models.weights import safetensors_io
 from jaxaug.models.weights.keymap import KeyMap, tensors_from
@@ -107,10 +108,10 @@ def write(
         (temporary / "README.md").write_text(card.text(), encoding="utf-8")
         for name, path in tokenizer.items():
             epath.Path(path).copy(temporary / name)
-    return epath.Path(folder)
+    return absolute(folder)
 
 
 def tokenizer_of(folder: PathLike) -> dict[str, epath.Path]:
     """The files of the tokenizer in a published folder, by name."""
-    root = epath.Path(folder)
+    root = absolute(folder)
     return {n: root / n for n in TOKENIZER_FILES if (root / n).exists()}

@@ -6,14 +6,19 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, Literal
 
+import flax.errors
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
 from jaxaug.models.weights.keymap import KeyMap
 
 Kind = Literal["encoder_decoder", "decoder_only", "encoder"]
+
+# What layers raise whose sizes do not fit together.
+_MISMATCH = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 # Token arrays that a call needs: inputs; inputs and targets; those of both sides.
 _ARGUMENTS: Mapping[Kind, int] = {"encoder": 1, "decoder_only": 2, "encoder_decoder": 3}
@@ -52,6 +57,29 @@ class Family:
     def build(self, config: Any) -> nn.Module:
         """The network."""
         return getattr(self.code, self.network)(config)
+
+    def network_of(self, config: Any, source: PathLike) -> tuple[nn.Module, Any]:
+        """The network, and the shapes of its parameters.
+
+        Args:
+            config: of this family.
+            source: file that it is from, for messages.
+
+        Raises:
+            UserError: there is no such network.
+        """
+        try:
+            module = self.build(config)
+            return module, self.variables(module)["params"]
+        except UserError as error:
+            raise UserError(f"{source}: {error}") from error
+        except (*_MISMATCH, flax.errors.FlaxError) as error:
+            reason = str(error).partition("\n")[0]
+            raise UserError(
+                f"{source}: describes a network that cannot be built "
+                f"({type(error).__name__}: {reason}). Use the file that was published "
+                "with the weights."
+            ) from error
 
     def key_map(self, config: Any) -> KeyMap:
         """Flax path -> published tensor."""

@@ -1,6 +1,6 @@
 """GGUF files of the Llama family: configuration, dequantised weights, tokenizer.
 
-The library `gguf` parses and dequantises; this file knows what the parts are called in
+`gguf_file` parses and the library `gguf` dequantises; this file knows what the parts are called in
 Hugging Face models. Facts about the format are those of the GGUF specification in the
 ggml repository. A file carries no config.json and no tokenizer.json: `Gguf` makes both.
 """
@@ -25,8 +25,8 @@ from tokenizers import (
 )
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_text
-from jaxaug.models.weights import families
+from jaxaug.core.files import PathLike, shown, write_text
+from jaxaug.models.weights import families, gguf_file
 from jaxaug.models.weights.hf_folder import Published
 from jaxaug.models.weights.keymap import params_from
 
@@ -55,8 +55,10 @@ _SIZES = {
     "num_hidden_layers": "block_count",
     "num_attention_heads": "attention.head_count",
     "max_position_embeddings": "context_length",
-    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
 }
+_LISTS = {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}
+# Greater sizes are damage, and would take minutes to refuse later.
+_LARGEST = 1 << 24
 _CONTROL_TOKEN, _USER_TOKEN = 3, 4
 _SPECIAL = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 
@@ -78,12 +80,12 @@ def load(path: PathLike, *, dtype: Any = None) -> Published:
     config = family.config(file.hf_config)
     if dtype is not None:
         config = dataclasses.replace(config, dtype=dtype)
-    module = family.build(config)
+    module, shapes = family.network_of(config, path)
     params = params_from(
         file.tensors,
         family.key_map(config),
         family.ignored,
-        shapes=family.variables(module)["params"],
+        shapes=shapes,
         source=os.fspath(path),
     )
     folder = epath.Path(path).parent
@@ -94,13 +96,16 @@ class Tensors(Mapping[str, np.ndarray]):
     """The tensors by their Hugging Face names; dequantised when asked for."""
 
     def __init__(
-        self, path: PathLike, tensors: Mapping[str, Any], heads: Mapping[str, int]
+        self,
+        path: PathLike,
+        tensors: Mapping[str, gguf_file.Tensor],
+        heads: Mapping[str, int],
     ):
         """Takes over what the reader found.
 
         Args:
             path: for messages.
-            tensors: `gguf.ReaderTensor` by its name in the file.
+            tensors: of `gguf_file`, by their names in the file.
             heads: number of heads whose rows are interleaved, by "attn_q" and "attn_k".
         """
         self._path = path
@@ -121,7 +126,10 @@ class Tensors(Mapping[str, np.ndarray]):
             ) from None
         values = np.asarray(values, np.float32)
         heads = self._heads.get(tensor.name.split(".")[-2])
-        return values if heads is None else _halves_first(values, heads)
+        # Rows that are no pairs have a wrong shape, which is found when it is used.
+        if heads is None or len(values) % (2 * heads):
+            return values
+        return _halves_first(values, heads)
 
     def __contains__(self, name: object) -> bool:
         return name in self._tensors
@@ -149,11 +157,7 @@ class Gguf:
             UserError: see `load`.
         """
         self.path = path
-        reader = _open(path)
-        self._metadata = {
-            name: field.contents() for name, field in reader.fields.items()
-        }
-        tensors = {tensor.name: tensor for tensor in reader.tensors}
+        self._metadata, tensors = _open(path)
         self.hf_config = self._config(tied="output.weight" not in tensors)
         heads = {
             "attn_q": self.hf_config["num_attention_heads"],
@@ -165,7 +169,35 @@ class Gguf:
         value = self._metadata.get(key, default)
         if value is None:
             raise UserError(f"{self.path}: lacks the metadata {key}. {_FIX}")
+        if isinstance(default, list) or key in _LISTS:
+            self._check(key, value, isinstance(value, list | np.ndarray), "a list")
+        else:
+            self._check(key, value, not isinstance(value, list | np.ndarray), "no list")
         return value
+
+    def _check(self, key: str, value: Any, fits: bool, expected: str) -> None:
+        if not fits:
+            raise UserError(
+                f"{self.path}: {key} is {shown(value)}, expected {expected}. {_FIX}"
+            )
+
+    def _size(self, key: str, default: int | None = None) -> int:
+        value = self._get(key, default)
+        fits = type(value) is int and 0 < value <= _LARGEST
+        self._check(key, value, fits, f"a whole number from 1 to {_LARGEST}")
+        return value
+
+    def _positive(self, key: str, default: float | None = None) -> float:
+        value = self._get(key, default)
+        fits = isinstance(value, float | int) and 0 < value < float("inf")
+        self._check(key, value, fits, "a number above 0")
+        return value
+
+    def _texts(self, key: str) -> list[str]:
+        values = self._get(key)
+        fits = isinstance(values, list) and all(isinstance(x, str) for x in values)
+        self._check(key, values, fits, "a list of texts")
+        return values
 
     def _config(self, tied: bool) -> dict[str, Any]:
         architecture = self._get("general.architecture")
@@ -174,9 +206,13 @@ class Gguf:
                 f"{self.path}: holds a model of architecture {architecture!r}, but only "
                 "'llama' is read from GGUF. Take its safetensors instead."
             )
-        config = {ours: self._get(f"llama.{key}") for ours, key in _SIZES.items()}
+        config: dict[str, Any]
+        config = {ours: self._size(f"llama.{key}") for ours, key in _SIZES.items()}
+        config["rms_norm_eps"] = self._positive(
+            "llama.attention.layer_norm_rms_epsilon"
+        )
         heads = config["num_attention_heads"]
-        head_dim = self._get(
+        head_dim = self._size(
             "llama.attention.key_length", config["hidden_size"] // heads
         )
         fixed = {
@@ -195,10 +231,10 @@ class Gguf:
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
             "hidden_act": "silu",
-            "vocab_size": len(self._get("tokenizer.ggml.tokens")),
-            "num_key_value_heads": self._get("llama.attention.head_count_kv", heads),
+            "vocab_size": len(self._texts("tokenizer.ggml.tokens")),
+            "num_key_value_heads": self._size("llama.attention.head_count_kv", heads),
             "head_dim": head_dim,
-            "rope_theta": self._get("llama.rope.freq_base", 10000.0),
+            "rope_theta": self._positive("llama.rope.freq_base", 10000.0),
             "tie_word_embeddings": tied,
         }
         for name in _SPECIAL:
@@ -207,7 +243,13 @@ class Gguf:
         return config
 
     def _special(self, name: str) -> int | None:
-        return self._metadata.get(f"tokenizer.ggml.{_SPECIAL[name]}_token_id")
+        key = f"tokenizer.ggml.{_SPECIAL[name]}_token_id"
+        number = self._metadata.get(key)
+        if number is not None:
+            count = len(self._texts("tokenizer.ggml.tokens"))
+            fits = type(number) is int and 0 <= number < count
+            self._check(key, number, fits, f"an id below {count}")
+        return number
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
@@ -223,17 +265,29 @@ class Gguf:
             split = pre_tokenizers.Sequence([pre_tokenizers.Digits(True), split])
         elif kind not in {("gpt2", ""), ("gpt2", "default"), ("gpt2", "gpt-2")}:
             raise UserError(
-                f"{self.path}: its tokenizer is {' '.join(kind)!r}; known are 'gpt2 "
+                f"{self.path}: its tokenizer is {' '.join(map(str, kind))!r}; known are 'gpt2 "
                 "smollm' and 'gpt2 gpt-2'. Use the tokenizer.json of the model."
             )
-        tokens = self._get("tokenizer.ggml.tokens")
-        merges = [tuple(pair.split(" ")) for pair in self._get("tokenizer.ggml.merges")]
+        try:
+            return self._tokenizer(split)
+        except UserError:
+            raise
+        except Exception as error:  # The library raises no other class.
+            raise UserError(
+                f"{self.path}: its tokenizer cannot be made ({error}). {_FIX}"
+            ) from error
+
+    def _tokenizer(self, split: pre_tokenizers.PreTokenizer) -> Tokenizer:
+        tokens = self._texts("tokenizer.ggml.tokens")
+        merges = [
+            tuple(pair.split(" ")) for pair in self._texts("tokenizer.ggml.merges")
+        ]
         vocabulary = {token: number for number, token in enumerate(tokens)}
         tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
         tokenizer.pre_tokenizer = split
         tokenizer.decoder = decoders.ByteLevel()
         types = self._get("tokenizer.ggml.token_type", [])
-        for token, type_ in zip(tokens, types, strict=bool(types)):
+        for token, type_ in zip(tokens, types, strict=len(types) > 0):
             if type_ in (_CONTROL_TOKEN, _USER_TOKEN):
                 special = type_ == _CONTROL_TOKEN
                 added = AddedToken(token, normalized=False, special=special)
@@ -250,7 +304,7 @@ class Gguf:
     @property
     def tokenizer_config(self) -> dict[str, Any]:
         """Contents of the tokenizer_config.json: special tokens and the chat template."""
-        tokens = self._get("tokenizer.ggml.tokens")
+        tokens = self._texts("tokenizer.ggml.tokens")
         config = {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": self.hf_config["max_position_embeddings"],
@@ -260,6 +314,8 @@ class Gguf:
             if (number := self._special(name)) is not None:
                 config[f"{name}_token"] = tokens[number]
         if (template := self._metadata.get("tokenizer.chat_template")) is not None:
+            fits = isinstance(template, str)
+            self._check("tokenizer.chat_template", template, fits, "a text")
             config["chat_template"] = template
         return config
 
@@ -292,19 +348,17 @@ def _halves_first(rows: np.ndarray, heads: int) -> np.ndarray:
     return pairs.swapaxes(1, 2).reshape(rows.shape)
 
 
-def _open(path: PathLike) -> Any:
+def _open(path: PathLike) -> gguf_file.Parts:
     try:
-        from gguf import GGUFReader
+        return gguf_file.read(path)
     except ImportError:
         raise UserError(
             f"{path} is a GGUF file: install its reader with `pip install "
             "'jaxaug[hf]'`."
         ) from None
-    try:
-        return GGUFReader(os.fspath(path))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file. {_FIX}") from None
-    except (IndexError, KeyError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(
             f"{path}: is cut off or no GGUF file ({error}). {_FIX}"
         ) from None

@@ -1,10 +1,145 @@
 """Reading a config.json of Hugging Face: what the families check and what they share."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
+
+# Greater values are damage: to build the network would take all memory, or for ever.
+_LARGEST = 1 << 24
+_MOST_LAYERS = 1000
+_LARGEST_TABLE = 1 << 26
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 < value <= _LARGEST
+
+
+def _is_depth(value: Any) -> bool:
+    return type(value) is int and 0 < value <= _MOST_LAYERS
+
+
+def _is_id(value: Any) -> bool:
+    # Some files give several ends, and -1 for what there is not.
+    values = value if isinstance(value, list) else [value]
+    return all(type(one) is int and -1 <= one <= _LARGEST for one in values)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _is_rate(value: Any) -> bool:
+    return _is_number(value) and 0 <= value < 1
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and value > 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _are_labels(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        key.isdecimal() and len(key) < 10 and isinstance(name, str)
+        for key, name in value.items()
+    )
+
+
+# What the values of the keys that the families read must be, where they are there and
+# not null.
+_RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
+    (
+        _is_size,
+        f"a whole number from 1 to {_LARGEST}",
+        (
+            "d_ff d_kv d_model decoder_attention_heads decoder_ffn_dim decoder_vocab_size "
+            "embedding_size encoder_attention_heads encoder_ffn_dim head_dim hidden_size "
+            "input_embedding_size intermediate_size max_position_embeddings n_embd n_head "
+            "n_inner n_positions num_attention_heads num_heads num_key_value_heads "
+            "num_labels type_vocab_size vocab_size"
+        ),
+    ),
+    (
+        _is_depth,
+        f"a whole number from 1 to {_MOST_LAYERS}",
+        (
+            "decoder_layers encoder_layers n_layer num_decoder_layers num_hidden_layers "
+            "num_layers"
+        ),
+    ),
+    (
+        _is_id,
+        "an id of a token",
+        "bos_token_id decoder_start_token_id eos_token_id pad_token_id",
+    ),
+    (
+        _is_rate,
+        "a number from 0 to below 1",
+        (
+            "activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop "
+            "dropout dropout_rate embd_pdrop hidden_dropout_prob resid_pdrop"
+        ),
+    ),
+    (
+        _is_positive,
+        "a number above 0",
+        "layer_norm_eps layer_norm_epsilon rms_norm_eps rope_theta",
+    ),
+    (
+        lambda value: isinstance(value, bool),
+        "true or false",
+        (
+            "attention_bias mlp_bias scale_attn_by_inverse_layer_idx scale_attn_weights "
+            "scale_decoder_outputs scale_embedding share_encoder_decoder_embeddings "
+            "tie_word_embeddings"
+        ),
+    ),
+    (
+        _is_text,
+        "a text",
+        "activation_function feed_forward_proj hidden_act model_type",
+    ),
+    (_are_texts, "a list of texts", "architectures"),
+    (_are_labels, "an object from numbers to texts", "id2label"),
+    (lambda value: isinstance(value, list), "a list", "bad_words_ids"),
+    (
+        lambda value: isinstance(value, dict),
+        "an object",
+        "rope_parameters rope_scaling",
+    ),
+)
+
+
+def check_types(config: Mapping[str, Any]) -> None:
+    """Checks that the values of a config.json are of the types that belong there.
+
+    Raises:
+        UserError: one is not, or is beyond all measure.
+    """
+    for fits, expected, names in _RULES:
+        for name in names.split():
+            if (value := config.get(name)) is not None and not fits(value):
+                raise UserError(
+                    f"config.json: {name} is {shown(value)}, expected {expected}. Use "
+                    "the config.json that was published with the weights."
+                )
+    width, length = (config.get(k) or 1 for k in ("d_model", "max_position_embeddings"))
+    if width * length > _LARGEST_TABLE:
+        raise UserError(
+            f"config.json: d_model is {width} and max_position_embeddings {length}, "
+            f"expected a product of {_LARGEST_TABLE} at most. Use the config.json that "
+            "was published with the weights."
+        )
 
 
 @contextlib.contextmanager

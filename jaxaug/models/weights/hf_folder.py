@@ -12,6 +12,7 @@ from flax import linen as nn
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.models.weights import families, safetensors_io, torch_file
+from jaxaug.models.weights.hf_config import check_types
 from jaxaug.models.weights.keymap import params_from
 
 Tensors = safetensors_io.Tensors | torch_file.Tensors
@@ -66,14 +67,14 @@ def load(
     family, hf_config, config = read_config(root)
     if dtype is not None:
         config = dataclasses.replace(config, dtype=dtype)
-    module = family.build(config)
+    module, shapes = family.network_of(config, root / CONFIG)
     path, tensors = open_weights(root)
     with tensors:
         params = params_from(
             tensors,
             family.key_map(config),
             family.ignored,
-            shapes=family.variables(module)["params"],
+            shapes=shapes,
             source=os.fspath(path),
             dtype=param_dtype,
         )
@@ -92,11 +93,16 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
         raise UserError(f"{path}: holds no JSON object. {FIX}")
     family = families.of_config(hf_config, str(path))
     try:
+        check_types(hf_config)
         config = family.config(hf_config)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from None
     except KeyError as error:
         raise UserError(f"{path}: {error} is missing. {FIX}") from None
+    except (ArithmeticError, AttributeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: cannot be used ({type(error).__name__}: {error}). {FIX}"
+        ) from error
     return family, hf_config, config
 
 

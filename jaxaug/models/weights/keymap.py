@@ -154,8 +154,8 @@ def params_from(
       dtype: of the parameters; None keeps that of the tensors.
 
     Raises:
-      UserError: a key is missing or left over (all are listed), a shape does not fit, or
-        tied tensors differ.
+      UserError: a key is missing or left over (all are listed), a shape does not fit,
+        tied tensors differ, or numbers are NaN or infinite.
     """
     expected = _flat(shapes)
     _check_map(expected, key_map, source)
@@ -203,6 +203,28 @@ def listing(names: Iterable[str]) -> str:
     names = sorted(names)
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
+
+
+def check_finite(array: np.ndarray, name: str, source: str) -> None:
+    """Checks that an array of a model has numbers only.
+
+    Args:
+      array: of any type.
+      name: of the array, for messages.
+      source: file or folder that it is from, for messages.
+
+    Raises:
+      UserError: some are NaN or infinite.
+    """
+    # Integers, and types that are nothing but names of bytes, have neither.
+    if array.dtype.kind not in "fV":
+        return
+    if wrong := array.size - np.count_nonzero(np.isfinite(array)):
+        raise UserError(
+            f"{source}: {name} has {wrong:,} of {array.size:,} numbers that are NaN or "
+            "infinite. Get the file again; if it stays so, take another checkpoint: "
+            "the training diverged."
+        )
 
 
 def _index(piece: tuple[int, np.ndarray]) -> int:
@@ -265,6 +287,7 @@ def _check_names(
 def _read(tensors: Mapping[str, np.ndarray], weight: Weight, source: str) -> np.ndarray:
     first, *others = weight.stored_names(tensors)
     tensor = tensors[first]
+    check_finite(tensor, first, source)
     for other in others:
         again = tensors[other]
         if again.shape != tensor.shape or again.tobytes() != tensor.tobytes():

@@ -12,7 +12,7 @@ import safetensors.numpy
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.files import PathLike, read_json, shown
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -56,7 +56,7 @@ class Tensors(Mapping[str, np.ndarray]):
             raise UserError(f"{path}: no such file. {FIX}") from None
         except (safetensors.SafetensorError, OSError) as error:
             raise UserError(
-                f"{path}: is cut off or no safetensors file ({error}). {FIX}"
+                f"{path}: is cut off or no safetensors file ({error!s:.200}). {FIX}"
             ) from None
         self._files[os.fspath(path)] = file
         return file
@@ -67,7 +67,7 @@ class Tensors(Mapping[str, np.ndarray]):
             return self._files[path].get_tensor(name)
         except (safetensors.SafetensorError, TypeError) as error:
             raise UserError(
-                f"{path}: tensor {name} cannot be read ({error}). {FIX}"
+                f"{path}: tensor {name} cannot be read ({error!s:.200}). {FIX}"
             ) from None
 
     def __contains__(self, name: object) -> bool:
@@ -100,12 +100,32 @@ def open_index(path: PathLike) -> Tensors:
     Raises:
       UserError: no index, or a shard is missing, damaged or not as the index says.
     """
-    index = read_json(path, FIX)
+    folder = epath.Path(path).parent
+    return Tensors({name: folder / file for name, file in shards_of(path, FIX).items()})
+
+
+def shards_of(path: PathLike, fix: str) -> dict[str, str]:
+    """The table of an index, which lies beside its shards: tensor -> name of a file.
+
+    Args:
+      path: the index of a sharded model, of safetensors or of PyTorch files.
+      fix: ends every error message.
+
+    Raises:
+      UserError: no index, or it names anything but files beside it.
+    """
+    index = read_json(path, fix)
     shards = index.get("weight_map") if isinstance(index, dict) else None
     if not isinstance(shards, dict) or not shards:
-        raise UserError(f"{path}: has no weight_map from tensors to files. {FIX}")
-    folder = epath.Path(path).parent
-    return Tensors({name: folder / str(file) for name, file in shards.items()})
+        raise UserError(f"{path}: has no weight_map from tensors to files. {fix}")
+    for name, file in shards.items():
+        is_name = isinstance(file, str) and file == os.path.basename(file)
+        if not is_name or file in ("", ".", ".."):
+            raise UserError(
+                f"{path}: weight_map has {shown(file)} for {name}, expected the name of "
+                f"a file beside it. {fix}"
+            )
+    return shards
 
 
 def write(path: PathLike, tensors: Mapping[str, np.ndarray]) -> None:

@@ -15,11 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from flax import linen as nn
+from flax import traverse_util
 from t5x import checkpoints, partitioning, train_state
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
-from jaxaug.models.weights import families
+from jaxaug.core.paths import absolute
+from jaxaug.models.weights import families, keymap
 
 GIN = "network.gin"
 
@@ -39,10 +41,10 @@ def read(path: PathLike, step: int | None = None) -> Stored:
       step: to take from a model folder; the newest by default.
 
     Raises:
-      UserError: no complete checkpoint there, or damage.
+      UserError: no complete checkpoint there, damage, or numbers that are not finite.
     """
     try:
-        state = checkpoints.load_t5x_checkpoint(path, step)
+        state = checkpoints.load_t5x_checkpoint(absolute(path), step)
     except ValueError as error:
         if not getattr(error, "user_error", False):
             raise
@@ -50,6 +52,8 @@ def read(path: PathLike, step: int | None = None) -> Stored:
     target = state.get("target")
     if not target:
         raise UserError(f"{path}: the checkpoint holds no parameters (`target`).")
+    for name, array in traverse_util.flatten_dict(target, sep="/").items():
+        keymap.check_finite(np.asarray(array), name, str(path))
     stored = state.get("state", {}).get("step", 0)
     return Stored(target, int(np.asarray(stored)))
 
@@ -76,7 +80,7 @@ def write(
     Raises:
       UserError: there is such a checkpoint already, or the file system refuses.
     """
-    root = epath.Path(folder)
+    root = absolute(folder)
     target = epath.Path(checkpoints.get_checkpoint_dir(root, step))
     if target.exists():
         raise UserError(f"{target} exists. Name another folder, or remove it.")
@@ -86,12 +90,12 @@ def write(
     partitioner = partitioning.PjitPartitioner(num_partitions=1)
     try:
         if legacy:
-            checkpoints.Checkpointer(state, partitioner, folder, save_dtype=None).save(
+            checkpoints.Checkpointer(state, partitioner, root, save_dtype=None).save(
                 state
             )
         else:
             manager = checkpoints.OrbaxCheckpointManagerInterface(
-                folder, state, partitioner
+                root, state, partitioner
             )
             manager.save(state)
             manager.close()

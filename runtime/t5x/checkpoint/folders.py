@@ -20,6 +20,7 @@ from absl import logging
 from etils import epath
 
 from t5x.errors import UserError
+from t5x.paths import absolute
 
 Layout = Literal["orbax", "legacy", "tensorflow"]
 LEGACY_FILE = "checkpoint"
@@ -231,7 +232,7 @@ def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
     Raises:
       UserError: nothing complete is there.
     """
-    root = epath.Path(path)
+    root = epath.Path(absolute(path))
     if layout_of(root) is None and root.is_dir():
         found = all_steps(root)
         chosen = step if step is not None else (found[-1] if found else None)

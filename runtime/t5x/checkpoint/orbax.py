@@ -35,6 +35,7 @@ from t5x.distributed import (
 )
 from t5x.errors import UserError
 from t5x.partition.pjit_partitioner import BasePartitioner
+from t5x.paths import absolute
 
 _SAVE_TIMEOUT_S = 600
 
@@ -134,7 +135,7 @@ class OrbaxCheckpointManagerInterface:
           keep_checkpoints_without_metrics: never delete a checkpoint whose metric is
             unknown.
         """
-        self._directory = epath.Path(directory)
+        self._directory = epath.Path(absolute(directory))
         self._train_state = train_state
         self._partitioner = partitioner
         self._dataset = DatasetCheckpoint(dataset_iterator, partitioner)

@@ -78,11 +78,12 @@ def open_source(where: CheckpointLocation) -> CheckpointSource:
 
 def corrupt(path: Any, error: BaseException) -> UserError:
     """The error for a checkpoint that is there but cannot be read."""
-    text = str(error).strip() or type(error).__name__
+    text = f"{type(error).__name__}: {error}".strip(": \n")
     reason = text.splitlines()[0][:300]
     return UserError(
-        f"Checkpoint {path} is damaged or incomplete ({reason}). Restore another step, "
-        "or delete this folder so that the run continues from an earlier one."
+        f"Checkpoint {path} is damaged or incomplete, or cannot be read here "
+        f"({reason}). Copy it again from where it came from, or restore another step: "
+        "a run goes on from an earlier one once this folder is moved elsewhere."
     )
 
 
@@ -93,7 +94,10 @@ class OrbaxSource:
         self._root, self._path = where.root, where.state
         try:
             with _checkpointer() as checkpointer:
-                metadata = checkpointer.metadata(self._path).item_metadata.tree
+                metadata = checkpointer.metadata(self._path).item_metadata
+            if metadata is None:
+                raise ValueError(f"{self._path / '_METADATA'} cannot be read")
+            metadata = metadata.tree
             flat = traverse_util.flatten_dict(metadata, keep_empty_nodes=True)
         except Exception as e:
             raise corrupt(self._root, e) from e

@@ -267,6 +267,14 @@ def test_damaged_store(tmp_path):
     (tmp_path / "s.sqlite").write_bytes(b"nonsense" * 1000)
     with pytest.raises(UserError, match="cannot be used .* Remove the file"):
         store.Store(tmp_path / "s.sqlite").get([b"x"])
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError) as error:
+        store.Store(tmp_path / "folder").get([b"x"])
+    assert str(error.value) == (
+        f"{tmp_path}/folder: cannot be used (unable to open database file). See that "
+        "its disk has space, that you may write there and that no other program holds "
+        "it, or set $JAXAUG_CACHE_DIR to another folder."
+    )
     with pytest.raises(UserError, match="a local file"):
         store.Store("gs://bucket/s.sqlite")
 

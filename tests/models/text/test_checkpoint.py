@@ -92,7 +92,30 @@ def test_newest_checkpoint_or_the_named_one(run_folder):
         assert type(run.model) is models.EncoderDecoderModel
         assert run.model.module.config.emb_dim == 8
         jax.tree.map(np.testing.assert_array_equal, run.params, params[step])
-    assert not gin.config_str().strip()  # Nothing of it stays behind.
+
+
+def test_the_configuration_of_the_caller_stays(run_folder):
+    gin.parse_config("from __gin__ import dynamic_registration\nMY_OWN = 3\n")
+    before = gin.config_str()
+    assert "MY_OWN = 3" in before
+    try:
+        checkpoint.load(run_folder[0])
+        assert gin.config_str() == before
+        assert gin.query_parameter("MY_OWN/macro.value") == 3
+    finally:
+        gin.clear_config()
+
+
+def test_relative_paths(run_folder, monkeypatch):
+    folder, params = run_folder
+    monkeypatch.chdir(folder.parent)
+    for path, step in (("my_run", 12), ("my_run/", 12), ("./my_run/checkpoint_3/", 3)):
+        run = checkpoint.load(path)
+        assert run.step == step
+        jax.tree.map(np.testing.assert_array_equal, run.params, params[step])
+    monkeypatch.chdir(folder)
+    assert registry.load(".").label == "my_run@12"
+    assert registry.load("checkpoint_3").label == "checkpoint_3@3"
 
 
 def test_registry_reads_folders(run_folder, words):
@@ -126,7 +149,11 @@ def test_no_checkpoint(run_folder):
     ("old", "new", "message"),
     [
         ("emb_dim", "emb_dims", "emb_dims"),
-        ("from t5x import models", "from t5x import modells", "'models' was not prov"),
+        (
+            "from t5x import models",
+            "from t5x import modells",
+            "refers to @models.EncoderDecoderModel, but has no line that imports models",
+        ),
         (
             "MODEL = @models.EncoderDecoderModel()",
             "MODEL = 3",
@@ -147,4 +174,3 @@ def test_wrong_configuration(run_folder, old, new, message):
     with pytest.raises(UserError, match=message) as error:
         checkpoint.load(run_folder[0])
     assert str(path.parent) in str(error.value)
-    assert not gin.config_str().strip()

@@ -70,6 +70,50 @@ def test_errors(tmp_path, monkeypatch):
         hf.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("tokenizer.json", b"\xff\xfe{", "line 1: byte 0xff at offset 0 is not UTF-8."),
+        ("tokenizer.json", None, "is a folder, expected a file."),
+        ("tokenizer.json", b"[]", "is no tokenizer.json ("),
+        ("tokenizer_config.json", b"[]", "holds no JSON object."),
+        (
+            "tokenizer_config.json",
+            b'{"eos_token": ["</s>"]}',
+            "eos_token is ['</s>'], expected a text, or an object with content.",
+        ),
+        (
+            "special_tokens_map.json",
+            b'{"pad_token": {"content": 3}}',
+            "pad_token is {'content': 3}, expected a text, or an object with content.",
+        ),
+        ("config.json", b"true", "holds no JSON object."),
+        (
+            "config.json",
+            b'{"pad_token_id": 1000000}',
+            "pad_token_id is 1000000, but the tokenizer beside it has ids from 0 to ",
+        ),
+    ],
+)
+def test_files_of_wrong_types(tiny_lm, tmp_path, name, content, problem):
+    shutil.copyfile(tiny_lm / "tokenizer.json", tmp_path / "tokenizer.json")
+    if content is None:
+        (tmp_path / name).unlink()
+        (tmp_path / name).mkdir()
+    else:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError) as error:
+        hf.load(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path / name}: {problem}")
+
+
+def test_older_files_that_are_no_text(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "vocab.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match=f"{tmp_path}: its tokenizer cannot be read .*"):
+        hf.load(tmp_path)
+
+
 def test_what_is_published(tiny_lm):
     for name in (tiny_lm, "smollm2", "a/tokenizer.json", "b.gguf"):
         assert hf.is_published(name)

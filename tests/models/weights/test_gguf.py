@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import zipfile
@@ -22,6 +23,7 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 from jaxaug.core.errors import UserError
 from jaxaug.decode import sample, warpers
 from jaxaug.models.weights import gguf as ours
+from jaxaug.models.weights import gguf_file
 
 WIDTH, HIDDEN, HEADS, KV_HEADS, LAYERS = 64, 96, 4, 2, 2
 TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -240,6 +242,123 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
     write(tmp_path / "m.gguf", **options)
     with pytest.raises(UserError, match=message):
         ours.load(tmp_path / "m.gguf")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            lambda w: w.add_head_count(0),
+            "llama.attention.head_count is 0, expected a whole number from 1 to 16777216.",
+        ),
+        (
+            lambda w: w.add_head_count([4, 4]),
+            "llama.attention.head_count is array([4, 4], dtype=int32), expected no list.",
+        ),
+        (
+            lambda w: w.add_string("llama.embedding_length", "64"),
+            "llama.embedding_length is '64', expected a whole number from 1 to 16777216.",
+        ),
+        (
+            lambda w: w.add_layer_norm_rms_eps(0.0),
+            "llama.attention.layer_norm_rms_epsilon is 0.0, expected a number above 0.",
+        ),
+        (
+            lambda w: w.add_eos_token_id(264),
+            "tokenizer.ggml.eos_token_id is 264, expected an id below 264.",
+        ),
+        (
+            lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
+            "tokenizer.ggml.tokens is array([1, 2], dtype=int32), expected a list of te",
+        ),
+    ],
+)
+def test_metadata_of_wrong_types(tmp_path: Path, change: Any, message: str):
+    write(tmp_path / "m.gguf", change=change)
+    with pytest.raises(UserError) as error:
+        ours.load(tmp_path / "m.gguf")
+    assert str(error.value).startswith(f"{tmp_path}/m.gguf: {message}")
+
+
+def test_merges_that_are_none(tmp_path: Path):
+    write(tmp_path / "m.gguf", change=lambda w: w.add_token_merges(["a b c"]))
+    with pytest.raises(UserError, match=r"m.gguf: its tokenizer cannot be made \("):
+        _ = ours.Gguf(tmp_path / "m.gguf").tokenizer
+
+
+def header(fields: bytes, num_fields: int, num_tensors: int = 0) -> bytes:
+    return b"GGUF" + struct.pack("<IQQ", 3, num_tensors, num_fields) + fields
+
+
+def field(key: bytes, value: bytes) -> bytes:
+    return struct.pack("<Q", len(key)) + key + value
+
+
+NUMBERS = struct.pack("<IQ", 0, 2) + b"\x01\x02"
+
+
+def test_lists_in_lists(tmp_path: Path):
+    path, inner = tmp_path / "m.gguf", struct.pack("<IIQ", 9, 9, 2) + NUMBERS * 2
+    path.write_bytes(header(field(b"a", inner), 1))
+    metadata, tensors = gguf_file.read(path)
+    assert [list(one) for one in metadata["a"]] == [[1, 2], [1, 2]]
+    assert tensors == {}
+
+
+@pytest.mark.parametrize(
+    "content, problem",
+    [
+        (header(b"", 2**62), "4611686018427387904 entries at byte 24 go beyond its end"),
+        (header(b"", 0, 2**62), "4611686018427387904 entries at byte 24 go beyond"),
+        (
+            header(struct.pack("<Q", 2**63) + bytes(9), 1),
+            "9223372036854775808 entries at byte 32",
+        ),
+        (
+            header(field(b"a", struct.pack("<IIQ", 9, 4, 2**60)), 1),
+            "1152921504606846976 entries at byte 49 go beyond its end",
+        ),
+        (
+            header(field(b"a", struct.pack("<IIQ", 9, 8, 3) + bytes(16)), 1),
+            "3 entries at byte 49 go beyond its end",
+        ),
+        (
+            header(field(b"a", b"\x09\0\0\0" + struct.pack("<IQ", 9, 1) * 9), 1),
+            "lists in lists at byte 85, too deep",
+        ),
+        (header(field(b"a", b"\x0d\0\0\0"), 1), "a value of unknown type 13 at byte"),
+        (header(field(b"a", b"\x07\0\0\0\1") * 2, 2), "'a' is there twice"),
+        (
+            header(field(b"t", struct.pack("<I", 2**31) + bytes(99)), 0, 1),
+            "tensor 't' has 2147483648 dimensions",
+        ),
+        (
+            header(field(b"t", struct.pack("<IQIQ", 1, 2**40, 0, 0)), 0, 1),
+            "4398046511104 entries at byte 64 go beyond its end",
+        ),
+        (
+            header(field(b"t", struct.pack("<IQIQ", 1, 2, 0, 2**63)), 0, 1),
+            "8 entries at byte 9223372036854775872 go beyond its end",
+        ),
+        (
+            header(field(b"t", struct.pack("<IQIQ", 1, 33, 2, 0)), 0, 1),
+            "tensor 't' of shape (33,)",
+        ),
+        (
+            header(
+                field(b"general.alignment", struct.pack("<II", 4, 0)), 1
+            ),
+            "general.alignment is 0, no power of two",
+        ),
+    ],
+)  # fmt: skip
+def test_numbers_beyond_the_file(tmp_path: Path, content: bytes, problem: str):
+    """No memory is asked for before they are compared with the size of the file."""
+    path = tmp_path / "m.gguf"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as error:
+        ours.load(path)
+    assert str(error.value).startswith(f"{path}: is cut off or no GGUF file ({problem}")
 
 
 def test_another_architecture(tmp_path: Path):

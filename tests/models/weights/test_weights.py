@@ -1,6 +1,7 @@
 """Key maps, weight files in and out, and what is refused."""
 
 import json
+import math
 import pickle
 import re
 import shutil
@@ -22,6 +23,7 @@ from jaxaug.models.weights import (
     keymap,
     safetensors_io,
     torch_file,
+    torch_pickle,
 )
 
 
@@ -299,6 +301,118 @@ def test_a_tensor_beyond_its_array(tmp_path):
         torch_file.Tensors(changed)["a"]
 
 
+def write_torch_file(path, pickled, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as file:
+        file.writestr("archive/data.pkl", pickled)
+        file.writestr("archive/data/0", array(16).tobytes())
+
+
+def push(value):
+    """The opcodes that put a value on the stack of a pickle."""
+    return pickle.dumps(value, 2)[2:-1]
+
+
+def state_dict(offset, shape, strides):
+    """The pickle of {"a": a tensor over an array of 16 numbers}."""
+    storage = push("storage") + b"ctorch\nFloatStorage\n"
+    storage = b"(" + storage + push("0") + push("cpu") + push(16) + b"tQ"
+    view = storage + push(offset) + push(shape) + push(strides) + push(False) + b"}"
+    tensor = b"ctorch._utils\n_rebuild_tensor_v2\n(" + view + b"tR"
+    return b"\x80\x02}" + push("a") + tensor + b"s."
+
+
+def test_tensors_that_lie_within_their_array(tmp_path):
+    path = tmp_path / torch_file.FILE
+    for shape, strides in (((4, 4), (4, 1)), ((4, 4), (1, 4)), ((2, 3), (8, 2))):
+        write_torch_file(path, state_dict(3, (2,), (12,)))
+        np.testing.assert_array_equal(torch_file.Tensors(path)["a"], [3, 15])
+        write_torch_file(path, state_dict(0, shape, strides))
+        expected = torch.as_strided(torch.arange(16.0), shape, strides)
+        np.testing.assert_array_equal(torch_file.Tensors(path)["a"], expected)
+
+
+@pytest.mark.parametrize(
+    ("offset", "shape", "strides", "problem"),
+    [
+        # The sum of the extents alone is within the array.
+        (0, (2, 5), (4, -1), "a tensor of negative extent"),
+        (0, (2, 2), (1 << 40, -(1 << 40)), "a tensor of negative extent"),
+        (5, (2,), (-1,), "a tensor of negative extent"),
+        (-1, (1,), (1,), "a tensor of negative extent"),
+        (0, (-1,), (1,), "a tensor of negative extent"),
+        (0.0, (1,), (1,), "a tensor of negative extent"),
+        (0, (2,), (1, 1), "a tensor with strides for other dimensions"),
+    ],
+)
+def test_extents_that_no_tensor_has(tmp_path, offset, shape, strides, problem):
+    path = tmp_path / torch_file.FILE
+    write_torch_file(path, state_dict(offset, shape, strides))
+    with pytest.raises(UserError) as error:
+        torch_file.Tensors(path)
+    assert str(error.value) == (
+        f"{path}: is damaged or no PyTorch state dict in the format of PyTorch 1.6 and "
+        f"later (ValueError: {problem}). Get the file again, or take model.safetensors "
+        "of the same model if it is offered."
+    )
+
+
+@pytest.mark.parametrize(
+    ("offset", "shape", "strides", "problem"),
+    [
+        (0, (17,), (1,), "it reaches beyond its array"),
+        (1, (16,), (1,), "it reaches beyond its array"),
+        (16, (1,), (1,), "it reaches beyond its array"),
+        (0, (2, 2), (15, 1), "it reaches beyond its array"),
+        (0, (1 << 40,), (0,), "it has more elements than its array"),
+        (0, (1,), (1 << 80,), "Python int too large"),
+    ],
+)
+def test_tensors_beyond_their_array(tmp_path, offset, shape, strides, problem):
+    path = tmp_path / torch_file.FILE
+    write_torch_file(path, state_dict(offset, shape, strides))
+    with pytest.raises(UserError, match=re.escape(f"a cannot be read ({problem}")):
+        torch_file.Tensors(path)["a"]
+
+
+def test_pickles_that_want_memory_or_time(tmp_path):
+    """Python's unpickler would take 32 GiB for the first, years for the second."""
+    assert torch_pickle.load(b"\x80\x02}r\xff\xff\xff\x7f.") == {}
+    nested = b")" + b"".join(b"q%ch%c\x86" % (i, i) for i in range(60))
+    hostile = {
+        b"}" + nested + b"Ns.": "entries whose keys are no names",
+        b"B\xff\xff\xff\x7fx.": "expected 2147483647 bytes",
+        b"c" + b"_io\nopen\n.": "_io.open is no part of a state dict",
+        b"}2.": "DUP is no part of a state dict",
+        b"}h\x05.": "KeyError: 5",
+        b"}": "pickle exhausted before seeing STOP",
+        b"0.": "POP is no part",
+        b"(.": "pop from empty list",
+        b"}}R.": "a call of what is no function",
+        b"ctorch\nFloatStorage\n)R.": "a call of what is no function",
+        b"ctorch\nFloatStorage\n}b.": "holds no state dict",
+    }
+    path = tmp_path / torch_file.FILE
+    for data, problem in hostile.items():
+        write_torch_file(path, b"\x80\x02" + data)
+        with pytest.raises(UserError, match=problem):
+            torch_file.Tensors(path)
+    write_torch_file(path, b"\x80\x02}.", zipfile.ZIP_DEFLATED)
+    with pytest.raises(UserError, match="data.pkl is compressed, which PyTorch never"):
+        torch_file.Tensors(path)
+
+
+@pytest.mark.parametrize("file", ["../1.bin", "/1.bin", "..", "", 3, ["1.bin"]])
+@pytest.mark.parametrize("reader", [torch_file, safetensors_io])
+def test_an_index_that_names_no_file_beside_it(tmp_path, reader, file):
+    path = tmp_path / reader.INDEX
+    path.write_text(json.dumps({"weight_map": {"a": file}}))
+    with pytest.raises(UserError) as error:
+        reader.open_index(path)
+    assert str(error.value).startswith(
+        f"{path}: weight_map has {file!r} for a, expected the name of a file beside it."
+    )
+
+
 def test_folders_that_hold_no_model(tmp_path):
     with pytest.raises(UserError, match="config.json: no such file. Name the folder"):
         hf_folder.load(tmp_path)
@@ -317,6 +431,73 @@ def test_folders_that_hold_no_model(tmp_path):
     config.write_text('{"model_type": "t5"}')
     with pytest.raises(UserError, match="holds no weights, none of model.safetensors"):
         hf_folder.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("d_model", "512", "a whole number from 1 to 16777216"),
+        ("d_model", 0, "a whole number from 1 to 16777216"),
+        ("d_kv", 8.0, "a whole number from 1 to 16777216"),
+        ("vocab_size", True, "a whole number from 1 to 16777216"),
+        ("num_layers", -1, "a whole number from 1 to 1000"),
+        ("num_layers", 10**9, "a whole number from 1 to 1000"),
+        ("dropout_rate", [], "a number from 0 to below 1"),
+        ("dropout_rate", 1.5, "a number from 0 to below 1"),
+        ("layer_norm_epsilon", math.nan, "a number above 0"),
+        ("tie_word_embeddings", "no", "true or false"),
+        ("feed_forward_proj", {}, "a text"),
+        ("architectures", "T5ForConditionalGeneration", "a list of texts"),
+        ("pad_token_id", "0", "an id of a token"),
+        ("id2label", {"x": "y"}, "an object from numbers to texts"),
+    ],
+)
+def test_configurations_of_wrong_types(tmp_path, key, value, expected):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5", key: value}))
+    with pytest.raises(UserError) as error:
+        hf_folder.load(tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path}: config.json: {key} is {value!r}, expected {expected}. Use the "
+        "config.json that was published with the weights."
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (
+            {"model_type": "llama", "vocab_size": 8, "hidden_size": 8, "head_dim": 3,
+             "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2},
+            "config.json: describes a network that cannot be built (",
+        ),
+        (
+            {"model_type": "t5", "feed_forward_proj": None},
+            ": config.json: feed_forward_proj is None; known are",
+        ),
+        (
+            {"model_type": "pegasus", "d_model": 1 << 24,
+             "max_position_embeddings": 1 << 24},
+            "expected a product of 67108864 at most.",
+        ),
+    ],
+)  # fmt: skip
+def test_configurations_that_do_not_fit_together(tmp_path, config, problem):
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=re.escape(problem)):
+        hf_folder.load(tmp_path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_weights_that_are_no_numbers(dtype, value):
+    qkv = array(3, 12).astype(dtype)
+    qkv[1, 2:4] = value
+    with pytest.raises(UserError) as error:
+        read({"qkv": qkv, "b": array(5)})
+    assert str(error.value) == (
+        "file: qkv has 2 of 36 numbers that are NaN or infinite. Get the file again; if "
+        "it stays so, take another checkpoint: the training diverged."
+    )
 
 
 def test_every_family_keeps_the_interface():

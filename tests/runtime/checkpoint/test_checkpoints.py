@@ -45,6 +45,24 @@ def test_saved_values_survive_donation(kit, tmp_path, partitioner, layout):
     jax.tree.map(np.testing.assert_array_equal, loaded, expected)
 
 
+def test_relative_paths(kit, tmp_path, partitioner, layout, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    state = kit.make_state(step=3, seed=5)
+    manager = kit.make_manager(layout, "my runs/x", partitioner)
+    manager.save(state)
+    kit.wait(manager)
+    kit.assert_same_state(manager.restore(), state)
+    kit.assert_same_state(manager.restore(path="my runs/x/checkpoint_3"), state)
+    expected = checkpoints.load_t5x_checkpoint(tmp_path / "my runs" / "x")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    for path in ("../my runs/x", "../my runs/x/checkpoint_3/"):
+        found = checkpoints.load_t5x_checkpoint(path)
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+    with pytest.raises(UserError, match=f"{tmp_path}/other/x does not exist"):
+        checkpoints.load_t5x_checkpoint("x")
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", jnp.bfloat16, None])
 def test_save_dtype_applies_to_the_target_only(
     kit, tmp_path, partitioner, layout, dtype

@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 from t5x import checkpoints
-from t5x.checkpoint import messages
+from t5x.checkpoint import messages, sources
 from t5x.errors import UserError
 
 KERNEL_FOLDER = "target.layer.kernel"
@@ -45,6 +45,26 @@ def test_truncated_legacy_msgpack(kit, tmp_path, partitioner):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(UserError, match=f"{path} is damaged or incomplete"):
         manager.restore()
+
+
+def test_an_error_that_nobody_foresaw_names_itself(
+    kit, tmp_path, partitioner, monkeypatch
+):
+    """It may be no damage at all: nobody is told to throw anything away."""
+    kit.save_steps(kit.make_manager("orbax", tmp_path, partitioner), 1)
+
+    def fail(*args, **kwargs):
+        raise AttributeError("no attribute 'tree'")
+
+    monkeypatch.setattr(sources.ocp.Checkpointer, "restore", fail)
+    with pytest.raises(UserError) as error:
+        checkpoints.load_t5x_checkpoint(tmp_path)
+    assert str(error.value) == (
+        f"Checkpoint {tmp_path}/checkpoint_1 is damaged or incomplete, or cannot be read "
+        "here (AttributeError: no attribute 'tree'). Copy it again from where it came "
+        "from, or restore another step: a run goes on from an earlier one once this "
+        "folder is moved elsewhere."
+    )
 
 
 @pytest.mark.parametrize("damage", ["delete", "truncate", "no array"])

@@ -1,0 +1,295 @@
+"""A model out of a run's `config.gin`, read so that the file can run nothing else.
+
+A gin file imports what it names and calls what it refers to: to gin, `MODEL =
+@os.system()` in a downloaded folder is as good as a network. So gin parses the file
+here and does no more. What a name such as MODEL refers to is built from the classes and
+functions in `KNOWN`, and from those of the modules that the user lists in
+`$JAXAUG_TRUSTED_MODULES`. Everything else in the file, imports included, is only
+text. The gin configuration of the calling program is neither used nor changed.
+"""
+
+import dataclasses
+import functools
+import importlib
+import os
+import tokenize
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from etils import epath
+from gin import config_parser
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text
+
+TRUSTED_VARIABLE = "JAXAUG_TRUSTED_MODULES"
+_CAUSAL = ("Config", "DecoderWrapper")
+_T5 = ("T5Config", "Transformer")
+_SEQIO = ("ByteVocabulary", "PassThroughVocabulary", "SentencePieceVocabulary")
+
+KNOWN: Mapping[str, Collection[str]] = {
+    "t5x.models": ("DecoderOnlyModel", "EncoderDecoderModel"),
+    "t5x.examples.t5.network": _T5,
+    "t5x.examples.scalable_t5.network": _T5,
+    "t5x.examples.decoder_only.network": ("DecoderWrapper", "TransformerConfig"),
+    "t5x.gin_utils": ("bool_fn", "string_split_fn", "sum_fn"),
+    "jaxaug.models.t5": ("ScratchEncoderDecoderModel", "SourceEncoderDecoderModel"),
+    "jaxaug.models.bart": ("Bart", "Config"),
+    "jaxaug.models.bart_config": ("Config",),
+    "jaxaug.models.gpt2": _CAUSAL,
+    "jaxaug.models.llama": _CAUSAL,
+    "jaxaug.models.lstm": ("Config", "Transducer"),
+    "jaxaug.models.t5_weights": ("Config",),
+    "jaxaug.models.tokenizers.hf": ("load",),
+    "jaxaug.feed.vocabulary": ("TokenVocabulary",),
+    "tasks.hf_vocabulary": ("HFVocabulary",),
+    "tasks.vocabulary": ("FoundVocabulary", "default_vocabulary", "padded_size"),
+    "seqio": _SEQIO,
+    "seqio.vocabularies": _SEQIO,
+}
+"""What a configuration may call: names of networks, models and vocabularies by module.
+
+None of them runs, writes or removes anything that its arguments name.
+"""
+
+_MACROS = ("macro", "gin.macro")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reference:
+    """`@scope/name` or `@scope/name()`.
+
+    `target` has the module in front, and is empty if the file does not import it.
+    """
+
+    written: str
+    scopes: tuple[str, ...]
+    target: str
+    call: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Macro:
+    """`%name`."""
+
+    name: str
+
+
+def build(
+    path: PathLike,
+    name: str,
+    *,
+    without: Collection[str] = (),
+    arguments: Mapping[str, Any] | None = None,
+) -> Any:
+    """What a name of a configuration stands for, as gin would build it.
+
+    Args:
+      path: the configuration; it may include files of its own folder.
+      name: such as MODEL.
+      without: arguments of what the name refers to that are left at their defaults.
+      arguments: more of them, with values in place of those of the file.
+
+    Raises:
+      UserError: the file is missing or no gin file, it lacks the name, or what the name
+        needs is not known here or cannot be built.
+    """
+    file = epath.Path(path)
+    reader = _Reader(file)
+    reader.parse(file)
+    if name not in reader.macros:
+        raise UserError(f"{path}: it defines no {name}.")
+    reader.without, reader.arguments = without, arguments or {}
+    return reader.value(_Macro(name), (), outermost=True)
+
+
+class _Delegate(config_parser.ParserDelegate):
+    """Keeps references and macros as they are written."""
+
+    def __init__(self, imports: Mapping[str, config_parser.ImportStatement]):
+        self._imports = imports
+
+    def configurable_reference(
+        self, scoped_configurable_name: str, evaluate: bool
+    ) -> _Reference:
+        *scopes, selector = scoped_configurable_name.split("/")
+        target = _full_name(selector, self._imports)
+        return _Reference(selector, tuple(scopes), target, evaluate)
+
+    def macro(self, macro_name: str) -> _Macro:
+        return _Macro(macro_name)
+
+
+def _full_name(
+    selector: str, imports: Mapping[str, config_parser.ImportStatement]
+) -> str:
+    first, dot, rest = selector.partition(".")
+    if (statement := imports.get(first)) is None:
+        return ""
+    if statement.is_from or statement.alias:
+        return f"{statement.module}{dot}{rest}"
+    return selector
+
+
+class _Reader:
+    """The statements of a configuration, and the values that they make."""
+
+    def __init__(self, path: epath.Path):
+        self.macros: dict[str, Any] = {}
+        self.without: Collection[str] = ()
+        self.arguments: Mapping[str, Any] = {}
+        self._path = path
+        self._bindings: dict[tuple[str, str], dict[str, Any]] = {}
+        self._parsing: list[epath.Path] = []
+        self._building: list[tuple[Any, tuple[str, ...]]] = []
+
+    def parse(self, path: epath.Path) -> None:
+        """Takes the statements of a file over those that were there."""
+        if path in self._parsing:
+            raise UserError(f"{path}: includes itself. Remove that line.")
+        self._parsing.append(path)
+        text = read_text(path, "Name the folder of a T5X training run.")
+        imports: dict[str, config_parser.ImportStatement] = {}
+        try:
+            for statement in config_parser.ConfigParser(text, _Delegate(imports)):
+                if isinstance(statement, config_parser.ImportStatement):
+                    imports[statement.bound_name()] = statement
+                elif isinstance(statement, config_parser.IncludeStatement):
+                    self.parse(self._included(path, statement.filename))
+                elif isinstance(statement, config_parser.BindingStatement):
+                    self._bind(statement, imports)
+        except UserError:
+            raise
+        # A SyntaxError of gin is made with other arguments than Python's.
+        except (SyntaxError, tokenize.TokenError) as error:
+            where = getattr(error.args[1], "line_num", None) if error.args[1:] else None
+            line = f": line {where}" if where else ""
+            raise UserError(f"{path}{line}: {error.args[0]}") from error
+        except (RecursionError, TypeError, ValueError) as error:
+            raise UserError(f"{path}: is no gin file ({error}).") from error
+        self._parsing.pop()
+
+    def _included(self, path: epath.Path, name: str) -> epath.Path:
+        included = path.parent / name
+        if ".." in included.parts or not _lies_in(included, path.parent):
+            raise UserError(
+                f"{path}: includes {name}, which lies outside of its folder, so it is "
+                "not read. Write its lines into the file instead."
+            )
+        return included
+
+    def _bind(
+        self,
+        statement: config_parser.BindingStatement,
+        imports: Mapping[str, config_parser.ImportStatement],
+    ) -> None:
+        scope, selector, name, value, _ = statement
+        if not name:
+            self.macros[f"{scope}/{selector}" if scope else selector] = value
+        elif selector in _MACROS and name == "value":
+            self.macros[scope] = value
+        else:
+            target = _full_name(selector, imports)
+            self._bindings.setdefault((scope, target), {})[name] = value
+
+    def value(
+        self, value: Any, scopes: tuple[str, ...], *, outermost: bool = False
+    ) -> Any:
+        """A value with its references and macros in place; `scopes` are active."""
+        if isinstance(value, list | tuple):
+            return type(value)(self.value(item, scopes) for item in value)
+        if isinstance(value, dict):
+            return {
+                self.value(key, scopes): self.value(item, scopes)
+                for key, item in value.items()
+            }
+        if not isinstance(value, _Reference | _Macro):
+            return value
+        if (value, scopes) in self._building:
+            shown = value.name if isinstance(value, _Macro) else value.written
+            raise UserError(f"{self._path}: {shown} is needed to build itself.")
+        self._building.append((value, scopes))
+        if isinstance(value, _Macro):
+            built = self.value(self._meaning(value), scopes, outermost=outermost)
+        else:
+            built = self._built(value, value.scopes or scopes, outermost)
+        self._building.pop()
+        return built
+
+    def _meaning(self, macro: _Macro) -> Any:
+        if macro.name not in self.macros:
+            problem = (
+                "a value that every user has to give (%gin.REQUIRED)"
+                if macro.name == "gin.REQUIRED"
+                else f"%{macro.name}, which it does not define"
+            )
+            raise UserError(f"{self._path}: it needs {problem}.")
+        return self.macros[macro.name]
+
+    def _built(
+        self, reference: _Reference, scopes: tuple[str, ...], outermost: bool
+    ) -> Any:
+        function = self._known(reference)
+        bound: dict[str, Any] = {}
+        for count in range(len(scopes) + 1):
+            scope = "/".join(scopes[:count])
+            bound |= self._bindings.get((scope, reference.target), {})
+        replaced: Mapping[str, Any] = {}
+        if outermost:
+            replaced = self.arguments
+            ours = {*replaced, *self.without}
+            bound = {k: item for k, item in bound.items() if k not in ours}
+        given = {name: self.value(item, scopes) for name, item in bound.items()}
+        given |= replaced
+        if not reference.call:
+            return functools.partial(function, **given) if given else function
+        try:
+            return function(**given)
+        except UserError:
+            raise
+        except (
+            AttributeError,
+            LookupError,
+            OSError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise UserError(
+                f"{self._path}: {reference.written}() cannot be built: {error}"
+            ) from error
+
+    def _known(self, reference: _Reference) -> Any:
+        if not reference.target:
+            raise UserError(
+                f"{self._path}: refers to @{reference.written}, but has no line that "
+                f"imports {reference.written.partition('.')[0]}."
+            )
+        module, _, name = reference.target.rpartition(".")
+        if name not in KNOWN.get(module, ()) and not _is_trusted(module):
+            raise UserError(
+                f"{self._path}: refers to @{reference.written} ({reference.target}), "
+                "which is no network, model or vocabulary of jaxaug or T5X, so it is "
+                "not run. If you trust the authors of this folder, set "
+                f"${TRUSTED_VARIABLE}={module or 'MODULE'} and run the command again."
+            )
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (AttributeError, ImportError) as error:
+            raise UserError(
+                f"{self._path}: @{reference.written} cannot be imported ({error})."
+            ) from error
+
+
+def _lies_in(path: epath.Path, folder: epath.Path) -> bool:
+    """Whether a path leads into a folder, links followed; stores have none."""
+    if "://" in os.fspath(folder):
+        return path.is_relative_to(folder)
+    return Path(path).resolve().is_relative_to(Path(folder).resolve())
+
+
+def _is_trusted(module: str) -> bool:
+    """Whether the user vouches for a module, by its name or that of its package."""
+    trusted = os.environ.get(TRUSTED_VARIABLE, "").replace(",", " ").split()
+    return any(module == item or module.startswith(f"{item}.") for item in trusted)

@@ -1,0 +1,199 @@
+"""The configuration of a run: what is built of it, and that nothing else of it runs."""
+
+import functools
+import importlib
+
+import gin
+import pytest
+import seqio
+from t5x import models
+from t5x.examples.t5 import network
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.text import run_config
+from jaxaug.models.weights import families
+
+IMPORTS = """from __gin__ import dynamic_registration
+from t5x import models as m
+from t5x.examples.t5 import network
+import seqio
+"""
+NETWORK = """SIZE = 8
+WORDS = @seqio.PassThroughVocabulary()
+seqio.PassThroughVocabulary.size = 30
+NETWORK = @small/network.Transformer()
+network.Transformer.config = @network.T5Config()
+network.T5Config:
+  vocab_size = 32
+  emb_dim = 16
+  num_encoder_layers = -1
+  mlp_activations = ('gelu', 'linear')
+small/network.T5Config:
+  emb_dim = %SIZE
+MODEL = @m.EncoderDecoderModel()
+m.EncoderDecoderModel:
+  module = %NETWORK
+  input_vocabulary = %WORDS
+  output_vocabulary = %WORDS
+  optimizer_def = @unknown.Optimizer()
+  z_loss = 0.5
+"""
+
+
+def build(folder, text, name="MODEL", **options):
+    path = folder / "config.gin"
+    path.write_text(text)
+    return run_config.build(path, name, **options)
+
+
+def test_builds_what_gin_builds(tmp_path):
+    text = IMPORTS + NETWORK.replace("@unknown.Optimizer()", "None")
+    model = build(tmp_path, text)
+    try:
+        gin.parse_config(text)
+        expected = gin.query_parameter("MODEL/macro.value").scoped_configurable_fn()
+    finally:
+        gin.clear_config()
+    assert type(model) is type(expected) is models.EncoderDecoderModel
+    assert model.module == expected.module
+    assert model.module.config.emb_dim == 8
+    assert model.module.config.num_encoder_layers == -1
+    assert model.module.config.mlp_activations == ("gelu", "linear")
+    assert model.input_vocabulary == seqio.PassThroughVocabulary(30)
+    assert model._z_loss == 0.5
+
+
+def test_arguments_that_are_not_wanted_are_not_built(tmp_path):
+    with pytest.raises(UserError, match=r"@unknown.Optimizer, but has no line that"):
+        build(tmp_path, IMPORTS + NETWORK)
+    model = build(
+        tmp_path,
+        IMPORTS + NETWORK,
+        without=["z_loss"],
+        arguments={"optimizer_def": None},
+    )
+    assert model.optimizer_def is None
+    assert model._z_loss == 0.0
+
+
+def test_references_that_are_not_called(tmp_path):
+    text = f"{IMPORTS}A = [@network.T5Config, @x/network.T5Config]\n"
+    text += "x/network.T5Config.emb_dim = 4\n"
+    plain, bound = build(tmp_path, text, "A")
+    assert plain is network.T5Config
+    assert isinstance(bound, functools.partial)
+    assert bound(vocab_size=2) == network.T5Config(vocab_size=2, emb_dim=4)
+
+
+@pytest.mark.parametrize("call", ["", "()"])
+@pytest.mark.parametrize(
+    ("imported", "reference", "target"),
+    [
+        ("import os", "os.system", "os.system"),
+        ("from t5x import models", "models.os.system", "t5x.models.os.system"),
+        ("import shutil as network", "network.rmtree", "shutil.rmtree"),
+        ("import t5x.examples.t5.network", "t5x.utils.run", "t5x.utils.run"),
+        ("import builtins", "builtins.open", "builtins.open"),
+        (
+            "from jaxaug.models import t5",
+            "t5.SourceEncoderDecoderModel.mro",
+            "jaxaug.models.t5.SourceEncoderDecoderModel.mro",
+        ),
+    ],
+)
+def test_unknown_code_does_not_run(tmp_path, imported, reference, target, call):
+    with pytest.raises(UserError) as error:
+        build(tmp_path, f"{imported}\nMODEL = @{reference}{call}\n")
+    assert str(error.value) == (
+        f"{tmp_path}/config.gin: refers to @{reference} ({target}), which is no "
+        "network, model or vocabulary of jaxaug or T5X, so it is not run. If you trust "
+        "the authors of this folder, set $JAXAUG_TRUSTED_MODULES="
+        f"{target.rpartition('.')[0]} and run the command again."
+    )
+
+
+def test_nothing_is_imported_that_the_model_does_not_need(tmp_path, monkeypatch):
+    """A module in the folder, or any other: importing it would run it."""
+    (tmp_path / "hostile.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = f"import hostile\n{IMPORTS}A = 3\nB = @hostile.run()\nhostile.run.x = 1\n"
+    assert build(tmp_path, text, "A") == 3
+    with pytest.raises(UserError, match="so it is not run"):
+        build(tmp_path, text, "B")
+
+
+def test_trusted_modules(tmp_path, monkeypatch):
+    (tmp_path / "my_network.py").write_text("def make(size):\n    return size + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = "import my_network\nMODEL = @my_network.make()\nmy_network.make.size = 2\n"
+    for trusted in ("", "my_net", "my_network.other"):
+        monkeypatch.setenv(run_config.TRUSTED_VARIABLE, trusted)
+        with pytest.raises(UserError, match="JAXAUG_TRUSTED_MODULES=my_network and"):
+            build(tmp_path, text)
+    monkeypatch.setenv(run_config.TRUSTED_VARIABLE, "other, my_network")
+    assert build(tmp_path, text) == 3
+    monkeypatch.setenv(run_config.TRUSTED_VARIABLE, "my_network")
+    with pytest.raises(UserError, match=r"@my_network.mak cannot be imported \(module"):
+        build(tmp_path, text.replace("make", "mak"))
+
+
+def test_includes_of_the_folder_only(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "outside.gin").write_text("A = 1\n")
+    (tmp_path / "run" / "inside.gin").write_text("A = 2\n")
+    assert build(tmp_path / "run", "include 'inside.gin'\n", "A") == 2
+    (tmp_path / "run" / "link.gin").symlink_to(tmp_path / "outside.gin")
+    for name in ("../outside.gin", str(tmp_path / "outside.gin"), "link.gin"):
+        with pytest.raises(UserError) as error:
+            build(tmp_path / "run", f"include '{name}'\n", "A")
+        assert str(error.value) == (
+            f"{tmp_path}/run/config.gin: includes {name}, which lies outside of its "
+            "folder, so it is not read. Write its lines into the file instead."
+        )
+    with pytest.raises(UserError, match=r"config.gin: includes itself\. Remove that"):
+        build(tmp_path / "run", "include 'config.gin'\n", "A")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "config.gin: it defines no MODEL."),
+        ("MODEL = %OTHER\n", "it needs %OTHER, which it does not define."),
+        ("MODEL = %gin.REQUIRED\n", "it needs a value that every user has to give"),
+        ("MODEL = %A\nA = [%MODEL]\n", "config.gin: MODEL is needed to build itself."),
+        ("MODEL = @(\n", "config.gin: line 1: Unexpected token"),
+        ("MODEL = (1,\n", "config.gin: EOF in multi-line statement"),
+        ("MODEL = {[1]: 2}\n", r"config.gin: is no gin file \(unhashable type"),
+        (
+            f"MODEL = {'(' * 5000}\n",
+            "config.gin: .*too many nested parentheses|is no gin",
+        ),
+        (
+            f"{IMPORTS}MODEL = @network.T5Config()\nnetwork.T5Config.emb_dims = 2\n",
+            r"network.T5Config\(\) cannot be built: .*keyword argument 'emb_dims'",
+        ),
+        (
+            f"{IMPORTS}MODEL = @seqio.PassThroughVocabulary()\n",
+            r"seqio.PassThroughVocabulary\(\) cannot be built: .*'size'",
+        ),
+    ],
+)
+def test_mistakes(tmp_path, text, message):
+    with pytest.raises(UserError, match=message) as error:
+        build(tmp_path, text)
+    assert str(tmp_path / "config.gin") in str(error.value)
+
+
+def test_what_convert_writes_is_known():
+    """`network.gin` names the classes by the modules that define them."""
+    for family in families.FAMILIES:
+        if family.kind != "encoder":
+            network_cls = getattr(family.code, family.network)
+            for cls in (network_cls, family.code.Config):
+                assert cls.__qualname__ in run_config.KNOWN[cls.__module__]
+
+
+def test_the_list_of_what_is_known_is_right():
+    for module, names in run_config.KNOWN.items():
+        for name in names:
+            assert callable(getattr(importlib.import_module(module), name))
