@@ -80,11 +80,14 @@ def search(
     Returns:
         Tokens without BOS, 0 after EOS, and log probabilities over the length penalty,
         both sorted ascending: the best is last. Slots that stayed empty hold zeros and a
-        score of -1e7.
+        score of -1e7. A row whose logits are NaN or infinite ends there with
+        `contract.BROKEN` and the score NaN.
 
     Raises:
         UserError: `groups` does not divide `num_decodes`, `alpha` is negative,
-            `num_candidates` is too small, or arguments contradict each other.
+            `num_candidates` is too small, or arguments contradict each other; or,
+            outside of compiled programs, logits are NaN or infinite (see
+            `contract.check_decodes`).
     """
     del embeddings
     batch, length = inputs.shape
@@ -137,7 +140,9 @@ def search(
     )
     state = lax.while_loop(process.unfinished, process.step, process.first(cache))
     tokens, scores = process.result(state)
-    return _place(inputs, tokens, start), scores
+    decodes = _place(inputs, tokens, start)
+    contract.check_decodes(decodes)
+    return decodes, scores
 
 
 def _number_of_candidates(asked: int | None, beams: int, select: Select | None) -> int:

@@ -207,7 +207,7 @@ class Search:
     def step(self, state: BeamState) -> BeamState:
         """Extends every beam by one token and keeps those that live on."""
         live = state.live
-        next_log_probs, cache = self._extend(state)
+        next_log_probs, whole, cache = self._extend(state)
         proposal = self.propose(
             Continuations(
                 next_log_probs=next_log_probs,
@@ -232,12 +232,13 @@ class Search:
             (live, state.pool),
             (take(candidates, chosen), pool),
         )
+        live, pool = self._mark_broken(live, pool, ~whole & ~state.done, state.index)
         full = self.start + state.index + 1 >= self.limit
         return BeamState(
             index=state.index + 1,
             live=live,
             pool=pool,
-            done=state.done | full | self._settled(live, pool),
+            done=state.done | ~whole | full | self._settled(live, pool),
             cache=cache_gather_beams(
                 cache,
                 take(parents, chosen),
@@ -248,8 +249,10 @@ class Search:
             ),
         )
 
-    def _extend(self, state: BeamState) -> tuple[Float[Array, "batch k vocab"], Any]:
-        """Log probabilities of the next tokens, and the cache after the step."""
+    def _extend(
+        self, state: BeamState
+    ) -> tuple[Float[Array, "batch k vocab"], Bool[Array, " batch"], Any]:
+        """Log probabilities of the next tokens, whether they are, and the cache after."""
         batch = state.done.shape[0]
         tokens = flatten_beam_dim(state.live.tokens)
         flatten = functools.partial(flatten_beam_dim, offset=self.cache_offset)
@@ -269,6 +272,9 @@ class Search:
         )
         log_probs = jax.nn.log_softmax(logits.astype(jnp.float32))
         log_probs = unflatten_beam_dim(log_probs, batch, self.beams)
+        whole = unflatten_beam_dim(contract.all_finite(logits), batch, self.beams)
+        whole = jnp.all(whole | state.live.finished, axis=1)
+        whole |= self._forced(state.index)[:, 0] != 0
         if self.select is not None:
             is_padding = jnp.arange(log_probs.shape[-1]) == 0
             log_probs = jnp.where(
@@ -277,7 +283,34 @@ class Search:
                 log_probs,
             )
         cache = cache_map(unflatten, cache, self.prefilled)
-        return log_probs, contract.match_container(cache, state.cache)
+        return log_probs, whole, contract.match_container(cache, state.cache)
+
+    def _mark_broken(
+        self,
+        live: Beams,
+        pool: Pool | None,
+        broken: Bool[Array, " batch"],
+        index: Int[Array, ""],
+    ) -> tuple[Beams, Pool | None]:
+        """Puts `BROKEN` and NaN into rows whose logits are no numbers.
+
+        Their pool is emptied, so that they return their live beams.
+        """
+        column = jnp.arange(live.tokens.shape[-1])
+        here = broken[:, None, None] & (column == index + 1)
+        live = live.replace(
+            tokens=jnp.where(here, contract.BROKEN, live.tokens),
+            scores=jnp.where(broken[:, None], 0.0, live.scores),
+            log_probs=jnp.where(broken[:, None], jnp.nan, live.log_probs),
+        )
+        if pool is not None:
+            none = jnp.where(broken[:, None], NEG_INF, pool.scores)
+            pool = pool.replace(scores=none)
+        return live, pool
+
+    def _forced(self, index: Int[Array, ""]) -> Int[Array, "batch 1"]:
+        """The tokens that step `index` has to write; 0 where it is free."""
+        return lax.dynamic_slice_in_dim(self.forced, index + 1, 1, axis=1)
 
     def _only_first(self, n: int) -> Float[Array, " n"]:
         """0 for the first of the n / groups slots of each group, -1e7 for the others."""
@@ -292,7 +325,7 @@ class Search:
         the same prompt would be copies of each other.
         """
         m = proposal.tokens.shape[1]
-        forced = lax.dynamic_slice_in_dim(self.forced, index + 1, 1, axis=1)
+        forced = self._forced(index)
         free = forced == 0
         first_of_group = jnp.arange(m) // (m // self.groups)
         first_of_group *= self.beams // self.groups

@@ -8,13 +8,47 @@ position: column j + 1 of `inputs` belongs to column j of the result. With
 from typing import Any
 
 import flax.core
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxaug.core.errors import UserError
 
-# Finite, so that what is removed can still be added and compared without NaN.
+# Of beams: finite, so that what is impossible can be added and compared without NaN.
 NEG_INF = -1.0e7
+# In place of a token that could not be chosen: no vocabulary has this id, so that it
+# cannot be taken for text where nobody calls `check_decodes`. Its score is NaN.
+BROKEN = -1
+
+
+def check_decodes(
+    decodes: Int[Array, "batch decodes length"]
+    | Int[np.ndarray, "batch decodes length"],
+) -> None:
+    """Looks for `BROKEN` in what a decode function returned.
+
+    Inside of a compiled program nothing can be looked at yet, and nothing is done: who
+    holds the result calls this again.
+
+    Raises:
+        UserError: the logits of a step were NaN or infinite.
+    """
+    if isinstance(decodes, jax.core.Tracer):
+        return
+    places = np.argwhere(np.asarray(decodes) == BROKEN)
+    if len(places):
+        row, _, step = min(places.tolist(), key=lambda place: place[-1])
+        raise UserError(
+            f"decoding step {step} (counted from 0) of row {row}: the logits of the "
+            "model are NaN or infinite, no token can be chosen. Its weights are damaged "
+            "or its activations overflow: check the weights, or use float32."
+        )
+
+
+def all_finite(logits: Float[Array, "*rows vocab"]) -> Bool[Array, "*rows"]:
+    """Whether a token can be chosen at all."""
+    return jnp.all(jnp.isfinite(logits), axis=-1)
 
 
 def start_index(

@@ -21,6 +21,8 @@ from t5x.decoding import (
 from jaxaug.decode import contract, keys
 from jaxaug.decode.warpers import Warper, WarpState, apply
 
+# Models give what they forbid a logit of -1e7 or less: so far below the largest one.
+_FORBIDDEN = -5.0e6
 TokensToLogits = Callable[[DecodingState], tuple[Float[Array, "rows vocab"], Any]]
 
 
@@ -30,7 +32,8 @@ class SampleState(flax.struct.PyTreeNode):
     Attributes:
         index: [rows] position of the token to feed.
         tokens: [rows, length + 1]; column 0 is BOS.
-        generated: [rows] number of tokens drawn.
+        generated: [rows] number of tokens drawn, without those that the prompt or the
+            model forced.
         ended: [rows] whether the row is complete.
         log_prob: [rows] log probability of the drawn tokens.
         cache: nested mapping of arrays.
@@ -117,7 +120,7 @@ class _Sampler:
                 cache=state.cache,
             )
         )
-        drawn, log_prob = self._choose(logits.astype(jnp.float32), state)
+        drawn, log_prob, is_choice = self._choose(logits.astype(jnp.float32), state)
 
         # Rows that are full while others go on stay in the last column.
         after = jnp.minimum(state.index + 1, state.tokens.shape[1] - 1)
@@ -128,15 +131,27 @@ class _Sampler:
         return state.replace(
             index=after,
             tokens=jnp.where(here & free[:, None], token[:, None], state.tokens),
-            generated=state.generated + free,
-            ended=state.ended | (free & (token == self.eos_id)) | (after >= self.limit),
+            generated=state.generated + (free & is_choice),
+            ended=state.ended | (free & self._is_last(token)) | (after >= self.limit),
             log_prob=state.log_prob + jnp.where(free, log_prob, 0.0),
             cache=contract.match_container(cache, state.cache),
         )
 
+    def _is_last(self, token: Int[Array, " rows"]) -> Bool[Array, " rows"]:
+        return (token == self.eos_id) | (token == contract.BROKEN)
+
     def _choose(
         self, logits: Float[Array, "rows vocab"], state: SampleState
-    ) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
+    ) -> tuple[Int[Array, " rows"], Float[Array, " rows"], Bool[Array, " rows"]]:
+        """Tokens, their log probabilities, and whether the model left a choice.
+
+        Where there is no token it is `BROKEN`, its log probability NaN.
+        """
+        whole = contract.all_finite(logits)
+        # To the warpers what the model forbids is removed already.
+        least = jnp.max(logits, axis=-1, keepdims=True) + _FORBIDDEN
+        possible = logits > least
+        logits = jnp.where(possible, logits, jnp.finfo(logits.dtype).min)
         known = WarpState(
             step=state.generated, sequences=state.tokens[:, 1:], lengths=state.index
         )
@@ -145,7 +160,11 @@ class _Sampler:
         if not self.rescale:
             chosen = jnp.take_along_axis(logits, token[:, None], axis=1)[:, 0]
             log_prob = chosen - jax.nn.logsumexp(logits, axis=-1)
-        return token, log_prob
+        return (
+            jnp.where(whole, token, contract.BROKEN),
+            jnp.where(whole, log_prob, jnp.nan),
+            jnp.sum(possible, axis=-1) > 1,
+        )
 
 
 def sample(
@@ -197,7 +216,12 @@ def sample(
 
     Returns:
         Tokens without BOS, 0 after EOS, and the summed log probabilities of the drawn
-        tokens, both sorted ascending by the latter: the best is last.
+        tokens, both sorted ascending by the latter: the best is last. A row whose
+        logits are NaN or infinite ends there with `contract.BROKEN` and the score NaN.
+
+    Raises:
+        UserError: `max_decode_steps` is out of range; or, outside of compiled programs,
+            logits are NaN or infinite (see `contract.check_decodes`).
     """
     del embeddings
     batch = inputs.shape[0]
@@ -237,6 +261,7 @@ def sample(
 
     decodes = unflatten_beam_dim(state.tokens[:, 1:], batch, num_decodes)
     scores = unflatten_beam_dim(state.log_prob, batch, num_decodes)
+    contract.check_decodes(decodes)
     order = jnp.argsort(scores, axis=1, stable=True)
     return (
         jnp.take_along_axis(decodes, order[..., None], axis=1),

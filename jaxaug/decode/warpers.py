@@ -1,11 +1,13 @@
 """Warpers: pure functions that reshape the distribution of the next token.
 
-A warper maps logits [rows, vocab] and the state of the rows to logits, with `NEG_INF` for
-what it removes. Factories return warpers; a chain is a sequence of them, applied in
-order. Ties go to the lowest token id, so that `top_k(1)` is greedy decoding. No warper
-empties a row: where nothing would be left, the row stays as it was.
+A warper maps logits [rows, vocab] and the state of the rows to logits, with the lowest
+value of their type for what it removes: no temperature makes a kept token as improbable.
+What is removed stays so. Factories return warpers; a chain is a sequence of them, applied
+in order. Ties go to the lowest token id, so that `top_k(1)` is greedy decoding. No
+warper empties a row: where nothing would be left, the row stays as it was.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import flax.struct
@@ -14,9 +16,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode.contract import NEG_INF
 
-_REMOVED = 0.5 * NEG_INF
+# The least temperature by which logits can be divided without overflow.
+COLDEST = 1e-30
 _BITS_OF_ONE = 0x3F800000  # of float32
 
 
@@ -24,7 +26,8 @@ class WarpState(flax.struct.PyTreeNode):
     """What a warper knows of the rows.
 
     Attributes:
-        step: [rows] number of tokens generated so far; forced ones do not count.
+        step: [rows] number of tokens generated so far; ones that the prompt or the model
+            forced do not count.
         sequences: [rows, length] prompt and generated tokens, without BOS.
         lengths: [rows] how many columns of `sequences` are filled so far.
     """
@@ -51,16 +54,27 @@ def apply(warpers: Sequence[Warper], logits: Logits, state: WarpState) -> Logits
 
 
 def temperature(t: float) -> Warper:
-    """Divides the logits by `t`: below 1 sharper, above 1 flatter.
+    """Divides the logits by `t`: below 1 sharper, above 1 flatter; 0 is greedy decoding.
+
+    With 0 this is `top_k(1)`: put it behind warpers that remove tokens, for behind it
+    they find nothing to remove.
 
     Raises:
-        UserError: `t` is not positive.
+        UserError: `t` is negative, not finite, or too small to divide by.
     """
-    if not t > 0:
+    if not 0 <= t < math.inf:
         raise UserError(
-            f"temperature({t}): must be positive; top_k(1) is greedy decoding"
+            f"temperature({t}): must be a finite number that is not negative; 0 is "
+            "greedy decoding"
         )
-    return lambda logits, state: logits / t
+    if t == 0:
+        return top_k(1)
+    if t < COLDEST:
+        raise UserError(
+            f"temperature({t}): dividing by less than {COLDEST} overflows; 0 is greedy "
+            "decoding"
+        )
+    return lambda logits, state: _scaled(logits, logits / t)
 
 
 def top_k(k: int) -> Warper:
@@ -70,7 +84,7 @@ def top_k(k: int) -> Warper:
     def warp(logits: Logits, state: WarpState) -> Logits:
         if k >= logits.shape[-1]:
             return logits
-        return jnp.where(_among_top(logits, k), logits, NEG_INF)
+        return jnp.where(_among_top(logits, k), logits, _lowest(logits))
 
     return warp
 
@@ -88,7 +102,9 @@ def top_p(p: float) -> Warper:
         raise UserError(f"top_p({p}): the mass must lie in (0, 1]; 1 keeps all")
 
     def warp(logits: Logits, state: WarpState) -> Logits:
-        return logits if p == 1 else jnp.where(_nucleus(logits, p), logits, NEG_INF)
+        if p == 1:
+            return logits
+        return jnp.where(_nucleus(logits, p), logits, _lowest(logits))
 
     return warp
 
@@ -111,16 +127,19 @@ def repetition_penalty(p: float) -> Warper:
     discourages. Tokens of a forced prompt count as present.
 
     Raises:
-        UserError: `p` is not positive.
+        UserError: `p` is not positive, or not finite.
     """
-    if not p > 0:
-        raise UserError(f"repetition_penalty({p}): must be positive; 1 changes nothing")
+    if not 0 < p < math.inf:
+        raise UserError(
+            f"repetition_penalty({p}): must be positive and finite; 1 changes nothing"
+        )
 
     def warp(logits: Logits, state: WarpState) -> Logits:
         column = jnp.arange(state.sequences.shape[1])
         filled = column < state.lengths[:, None]
         present = _scatter(state.sequences, filled, logits.shape[-1])
-        return jnp.where(present, jnp.where(logits > 0, logits / p, logits * p), logits)
+        penalised = jnp.where(logits > 0, logits / p, logits * p)
+        return _scaled(logits, jnp.where(present, penalised, logits))
 
     return warp
 
@@ -183,9 +202,19 @@ def bottom_k(k: int = 2, n_steps: int = 1, then: Sequence[Warper] = FALLBACK) ->
     return warp
 
 
+def _lowest(logits: Logits) -> float:
+    """What stands for a removed token."""
+    return float(jnp.finfo(logits.dtype).min)
+
+
+def _scaled(before: Logits, after: Logits) -> Logits:
+    """Logits after a multiplication, removed ones unchanged."""
+    return jnp.where(before > _lowest(before), after, before)
+
+
 def _remove(logits: Logits, removed: Bool[Array, "rows vocab"]) -> Logits:
-    warped = jnp.where(removed, NEG_INF, logits)
-    some_left = jnp.max(warped, axis=-1, keepdims=True) > _REMOVED
+    warped = jnp.where(removed, _lowest(logits), logits)
+    some_left = jnp.max(warped, axis=-1, keepdims=True) > _lowest(logits)
     return jnp.where(some_left, warped, logits)
 
 

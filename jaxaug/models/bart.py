@@ -311,6 +311,8 @@ class Bart(nn.Module):
                 "decode=True works on one example a row: leave out the segment ids and "
                 "decode from data that is not packed"
             )
+        # Before the step moves it.
+        column = self._column() if decode else None
         hidden = self._decode(
             encoded,
             encoder_input_tokens,
@@ -329,7 +331,30 @@ class Bart(nn.Module):
             logits = logits + lax.stop_gradient(self.final_logits_bias)
         if decode and config.never_pad:
             logits = logits.at[..., config.pad_token_id].set(layers.MASKED)
+        if column is not None:
+            logits = self._force(logits, *column)
         return layers.shift_logits(logits, config.id_offset)
+
+    def _column(self) -> tuple[Int[Array, "*rows"], int] | None:
+        """The column that a decoding step writes, and the last one; None without cache."""
+        stack = self.variables.get("cache", {}).get("decoder")
+        if not stack:
+            return None
+        keys = stack["layers_0"]["self_attention"]["cached_key"]
+        return stack["positions"]["cache_index"], keys.shape[-1] - 1
+
+    def _force(self, logits: Logits, column: Int[Array, "*rows"], last: int) -> Logits:
+        """Leaves the forced tokens alone in the first and in the last column."""
+        config = self.config
+        rows = jnp.arange(logits.shape[-1])
+        for token, forced in (
+            (config.forced_bos_token_id, column == 0),
+            (config.forced_eos_token_id, column == last),
+        ):
+            if token is not None:
+                hidden = forced.reshape(-1, 1, 1) & (rows != token)
+                logits = jnp.where(hidden, layers.MASKED, logits)
+        return logits
 
     def _decode(
         self,

@@ -31,6 +31,8 @@ _FAMILIES: Mapping[str, Mapping[str, bool]] = {
     "pegasus": {"learned_positions": False, "pre_norm": True, "embedding_norm": False},
     "marian": {"learned_positions": False, "pre_norm": False, "embedding_norm": False},
 }
+# What transformers takes where a file says nothing.
+_FORCED_EOS = {"bart": 2, "pegasus": 1, "marian": 0}
 _OLD_FLAGS = {
     "normalize_before": "pre_norm",
     "add_final_layer_norm": "pre_norm",
@@ -78,9 +80,12 @@ class Config:
         dtype: of activations; parameters, statistics and logits are float32.
         id_offset: 0 if token ids are those of the published vocabulary, 1 if they are
             larger by 1, which leaves 0 to T5X (see `layers.Embed`).
-        decoder_start_token_id: row of the embedding for the 0 before the first target.
+        decoder_start_token_id: row of the embedding for the 0 before the first target;
+            with `id_offset` 0 it is 0.
         pad_token_id: row of the padding, which no id needs where `id_offset` is 1.
         never_pad: whether decoding cannot choose that row.
+        forced_bos_token_id: row that decoding chooses first, if any.
+        forced_eos_token_id: row that decoding chooses in the last column, if any.
     """
 
     family: str
@@ -109,12 +114,15 @@ class Config:
     decoder_start_token_id: int = 0
     pad_token_id: int = 0
     never_pad: bool = False
+    forced_bos_token_id: int | None = None
+    forced_eos_token_id: int | None = None
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
         """The configuration of a published model, from the contents of config.json.
 
-        `id_offset` is 0 where the published padding is 0 already (Pegasus), else 1.
+        `id_offset` is 0 where the published padding and the start of the decoder are 0
+        already (Pegasus), else 1.
 
         Raises:
             UserError: another architecture, missing sizes or an unsupported option.
@@ -128,6 +136,7 @@ class Config:
         pad = config.get("pad_token_id") or 0
         shared = config.get("share_encoder_decoder_embeddings", True)
         with hf_config.complete():
+            start = config["decoder_start_token_id"]
             return cls(
                 family=family,
                 vocab_size=config["vocab_size"],
@@ -148,10 +157,15 @@ class Config:
                 dropout_rate=float(config.get("dropout", 0.1)),
                 attention_dropout_rate=float(config.get("attention_dropout", 0.0)),
                 activation_dropout_rate=float(config.get("activation_dropout", 0.0)),
-                id_offset=int(pad != 0),
-                decoder_start_token_id=config["decoder_start_token_id"],
+                id_offset=int(pad != 0 or start != 0),
+                decoder_start_token_id=start,
                 pad_token_id=pad,
                 never_pad=[pad] in (config.get("bad_words_ids") or []),
+                forced_bos_token_id=hf_config.token(config, "forced_bos_token_id"),
+                forced_eos_token_id=hf_config.token(
+                    {"forced_eos_token_id": _FORCED_EOS[family], **config},
+                    "forced_eos_token_id",
+                ),
             )
 
 
@@ -189,6 +203,8 @@ def to_hf(config: Config) -> dict[str, Any]:
         "activation_dropout": config.activation_dropout_rate,
         "decoder_start_token_id": config.decoder_start_token_id,
         "pad_token_id": config.pad_token_id,
+        "forced_bos_token_id": config.forced_bos_token_id,
+        "forced_eos_token_id": config.forced_eos_token_id,
     }
     if config.decoder_vocab_size is not None:
         result["share_encoder_decoder_embeddings"] = False

@@ -136,17 +136,15 @@ class Embeddings(nn.Module):
         x = self.norm(x + self.position_embedder(positions))
         return self.dropout(x, deterministic=deterministic)
 
-    def attend(self, x: Hidden) -> Float[Array, "batch length vocab"]:
-        return self.token_embedder.attend(x)
-
 
 class MaskedWords(nn.Module):
-    """What precedes the tied output matrix of the masked-word head, and its bias."""
+    """The masked-word head: a dense layer, a norm, the output matrix and its bias."""
 
     config: Config
+    token_embedder: nn.Module
 
     @nn.compact
-    def __call__(self, hidden: Hidden) -> tuple[Hidden, Float[Array, " vocab"]]:
+    def __call__(self, hidden: Hidden) -> Float[Array, "batch length vocab"]:
         config = self.config
         x = layers.Linear(
             config.emb_dim, ("mlp", "embed"), use_bias=True, name="dense"
@@ -162,7 +160,10 @@ class MaskedWords(nn.Module):
             jnp.float32,
             axes=("vocab",),
         )
-        return x, bias
+        if config.tie_embeddings:
+            return self.token_embedder.attend(x) + bias
+        output = layers.Linear(config.vocab_size, ("embed", "vocab"), name="output")
+        return output(x.astype(jnp.float32)) + bias
 
 
 class Bert(nn.Module):
@@ -184,7 +185,7 @@ class Bert(nn.Module):
                 len(config.labels), ("embed", _LABELS), use_bias=True
             )
         if config.head == "masked_lm":
-            self.masked_words = MaskedWords(config)
+            self.masked_words = MaskedWords(config, self.embeddings.token_embedder)
 
     def __call__(
         self,
@@ -270,8 +271,7 @@ class Bert(nn.Module):
             UserError: the configuration has another head.
         """
         self._require("masked_lm")
-        x, bias = self.masked_words(self(tokens, segments, mask))
-        return self.embeddings.attend(x) + bias
+        return self.masked_words(self(tokens, segments, mask))
 
     def _require(self, *heads: str) -> None:
         if self.config.head not in heads:

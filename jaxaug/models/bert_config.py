@@ -21,6 +21,8 @@ IGNORED = (
     r"(.*\.)?embeddings\.(position_ids|token_type_ids)",
     r"(.*\.)?pooler\.dense\.(weight|bias)",
     r"cls\.seq_relationship\.(weight|bias)",
+    # Of a head that is not tied, which adds the bias of its own matrix.
+    r"(cls\.predictions|lm_head)\.bias",
 )
 
 _HEADS = {
@@ -84,6 +86,7 @@ class Config:
         embedding_dim: width of the embeddings where it is not emb_dim.
         head: "none", "pooler", "classifier" or "masked_lm".
         labels: names of the classifier's outputs.
+        tie_embeddings: whether the embedding serves as output matrix of "masked_lm".
         pad_token_id: the padding.
         activation: by its Hugging Face name (`layers.ACTIVATIONS`).
         norm_epsilon: of all norms.
@@ -103,6 +106,7 @@ class Config:
     embedding_dim: int | None = None
     head: str = "none"
     labels: tuple[str, ...] = ()
+    tie_embeddings: bool = True
     pad_token_id: int = 0
     activation: str = "gelu"
     norm_epsilon: float = 1e-12
@@ -151,6 +155,8 @@ class Config:
                 labels=hf_config.labels(config, family.labels)
                 if head == "classifier"
                 else (),
+                tie_embeddings=head != "masked_lm"
+                or bool(config.get("tie_word_embeddings", True)),
                 pad_token_id=config.get("pad_token_id") or 0,
                 activation=config.get("hidden_act", "gelu"),
                 norm_epsilon=config.get("layer_norm_eps", 1e-12),
@@ -184,6 +190,7 @@ def to_hf(config: Config) -> dict[str, Any]:
         "intermediate_size": config.mlp_dim,
         "max_position_embeddings": config.num_positions,
         "type_vocab_size": config.num_segments,
+        "tie_word_embeddings": config.tie_embeddings,
         "pad_token_id": config.pad_token_id,
         "hidden_act": config.activation,
         "layer_norm_eps": config.norm_epsilon,
@@ -217,9 +224,17 @@ def key_map(config: Config) -> dict[str, Weight]:
             weights |= _linear("dense", family.dense)
     elif config.head == "masked_lm":
         weights |= _masked_words_map(family)
-        path = "embeddings/token_embedder/embedding"
-        tied = f"{family.masked_lm}decoder.weight"
-        weights[path] = weights[path]._replace(aliases=(*weights[path].aliases, tied))
+        output = f"{family.masked_lm}decoder"
+        if config.tie_embeddings:
+            path = "embeddings/token_embedder/embedding"
+            aliases = (*weights[path].aliases, f"{output}.weight")
+            weights[path] = weights[path]._replace(aliases=aliases)
+        else:
+            weights["masked_words/output/kernel"] = transposed(f"{output}.weight")
+            bias = weights["masked_words/bias"]
+            weights["masked_words/bias"] = bias._replace(
+                name=f"{output}.bias", aliases=(), otherwise=bias.name
+            )
     return weights
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
+from flax import traverse_util
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
@@ -73,7 +74,8 @@ def convert(
         T5X run folder; another name of a T5X target is a run folder, which may exist.
       form: one of `FORMATS`; None is `t5x` for a target `checkpoint_N`, else `hf`.
       like: published folder with configuration and tokenizer of a T5X source; without
-        it, a T5 finds both out by itself as far as it can.
+        it, the configuration comes from a `network.gin` beside the checkpoint, and a T5
+        finds both out by itself as far as it can.
       data: for the model card: what the model was trained on.
       licence: for the model card; that of a named model is known.
       metrics: for the model card: name -> value.
@@ -165,9 +167,8 @@ def _from_t5x(
         family, hf_config, config = hf_folder.read_config(like)
         tokenizer = export.tokenizer_of(like)
     else:
-        family = families.FAMILIES[0]
-        config, tokenizer = _of_run(path, stored)
-        hf_config = t5_weights.to_hf(config)
+        family, config, tokenizer = _of_run(path, stored)
+        hf_config = family.code.to_hf(config)
     module = family.build(config)
     model = hf_folder.Published(
         family, config, module, stored.params, hf_config, epath.Path(path)
@@ -177,11 +178,20 @@ def _from_t5x(
 
 def _of_run(
     path: epath.Path, stored: t5x_layout.Stored
-) -> tuple[Any, Mapping[str, PathLike]]:
-    """Configuration of a T5 and its SentencePiece model, from the run or the shapes."""
+) -> tuple[families.Family, Any, Mapping[str, PathLike]]:
+    """Family, configuration and SentencePiece model of a checkpoint.
+
+    They come from the run of a T5, from the `network.gin` that `convert` wrote, or from
+    the shapes of a T5's parameters.
+    """
     folder = path.parent if _STEP.fullmatch(path.name) else path
+    t5 = families.FAMILIES[0]
     if not (folder / "config.gin").exists():
-        return t5_weights.config_of(stored.params, str(path)), {}
+        if not (folder / t5x_layout.GIN).exists():
+            return t5, t5_weights.config_of(stored.params, str(path)), {}
+        family, config = t5x_layout.read_gin(folder / t5x_layout.GIN)
+        _check_shapes(stored.params, family, config, folder / t5x_layout.GIN)
+        return family, config, {}
     model = checkpoint.load(path).model
     config = model.module.config
     if not isinstance(config, t5_weights.network.T5Config):
@@ -193,5 +203,25 @@ def _of_run(
     for name in ("sentencepiece_model_file", "path"):
         if file := getattr(words, name, None):
             vocabulary.load(file)  # No other file may get into what is published.
-            return config, {"spiece.model": file}
-    return config, {}
+            return t5, config, {"spiece.model": file}
+    return t5, config, {}
+
+
+def _check_shapes(
+    params: Mapping[str, Any], family: families.Family, config: Any, source: epath.Path
+) -> None:
+    wanted = family.variables(family.build(config))["params"]
+    found, expected = (
+        {
+            path: tuple(leaf.shape)
+            for path, leaf in traverse_util.flatten_dict(tree, sep="/").items()
+        }
+        for tree in (params, wanted)
+    )
+    for path in sorted(found.keys() | expected.keys()):
+        if found.get(path) != expected.get(path):
+            raise UserError(
+                f"{source}: its network wants {path} of shape {expected.get(path)}, the "
+                f"checkpoint beside it has {found.get(path)}. Name the published model "
+                "that it started from with --like."
+            )

@@ -60,6 +60,7 @@ class Config(causal.Config):
                 supported.
         """
         hf_config.require(config, "gpt2", "GPT2LMHeadModel", _REQUIRED)
+        hf_config.refuse_forced(config, "GPT-2")
         hf_config.refuse(config, {"add_cross_attention": False})
         layers.activation(config.get("activation_function", "gelu_new"))
         width = config["n_embd"]

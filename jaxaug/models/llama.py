@@ -64,6 +64,7 @@ class Config(causal.Config):
                 supported.
         """
         hf_config.require(config, "llama", "LlamaForCausalLM", _REQUIRED)
+        hf_config.refuse_forced(config, "Llama")
         hf_config.refuse(config, {"rope_interleaved": False, "pretraining_tp": 1})
         heads = config["num_attention_heads"]
         layers.activation(config.get("hidden_act", "silu"))

@@ -5,6 +5,7 @@ models need: the configuration from a config.json and back, from bare parameters
 the key map. Its attention kernels join heads and head size, as T5 itself does.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import flax.struct
 from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
+from jaxaug.models.weights import hf_config
 from jaxaug.models.weights.keymap import Weight, identity, transposed
 
 NETWORK = network.Transformer
@@ -31,6 +33,9 @@ _FIXED = {
     "relative_attention_max_distance": 128,
     "layer_norm_epsilon": 1e-6,
 }
+# Tokens that the T5 of the runtime knows by the id 0 alone.
+_ZERO = ("pad_token_id", "decoder_start_token_id")
+_MAJOR_BELOW_5 = re.compile(r"[0-4]\.")
 _ACTIVATIONS = {
     "relu": ("relu",),
     "silu": ("silu",),
@@ -72,9 +77,15 @@ def _tied(config: Mapping[str, Any]) -> bool:
     """Whether logits come from the embedding, scaled by emb_dim ** -0.5.
 
     Transformers 5 writes `scale_decoder_outputs` and no longer says in
-    `tie_word_embeddings` what it meant until then: both the tie and the scale.
+    `tie_word_embeddings` what it meant until then: both the tie and the scale. For mT5
+    it writes a tie always and never scales; where the head differs from the embedding,
+    it is stored all the same.
     """
-    tied = config.get("tie_word_embeddings", True)
+    is_mt5 = config.get("model_type") == "mt5"
+    version = str(config.get("transformers_version", ""))
+    if is_mt5 and _MAJOR_BELOW_5.match(version) is None:
+        return False
+    tied = config.get("tie_word_embeddings", not is_mt5)
     return bool(config.get("scale_decoder_outputs", tied))
 
 
@@ -91,6 +102,13 @@ def _check(config: Mapping[str, Any]) -> None:
                 f"config.json: {key} is {config[key]!r}; the T5 of the runtime has "
                 f"{fixed}. Take a model that was trained with it."
             )
+    for key in _ZERO:
+        if config.get(key) not in (None, 0):
+            raise UserError(
+                f"config.json: {key} is {config[key]!r}; the T5 of the runtime pads with "
+                "0 and starts with it. Take a model that was trained so."
+            )
+    hf_config.refuse_forced(config, "T5")
     name = config.get("feed_forward_proj", "relu")
     if name not in _ACTIVATIONS:
         raise UserError(

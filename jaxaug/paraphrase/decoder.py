@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.buckets import Batch, pad
+from jaxaug.core.errors import UserError
+from jaxaug.decode.contract import check_decodes
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
@@ -71,7 +73,9 @@ class Decoder:
         Args:
           sequences: the tokens of the inputs `batch.indices`, EOS included.
           batch: shape, and the places of the inputs, which are the identity that their
-            random numbers depend on.
+
+        Raises:
+          UserError: the model's logits or log probabilities are no finite numbers.
         """
         params = self._params
         sources = pad(sequences, batch.rows, batch.length)
@@ -88,18 +92,27 @@ class Decoder:
                 self._key,
             )
         )[:, ::-1]
+        check_decodes(decodes)
         scores = [
             self._log_probabilities(
                 self._model, params, sources[row : row + 1], decodes[row]
             )
             for row in range(len(sequences))
         ]
+        scores = jax.device_get(scores)
+        for index, row_scores in zip(batch.indices, scores, strict=False):
+            if not np.all(np.isfinite(row_scores)):
+                raise UserError(
+                    f"input {index + 1}: the model's log probabilities of its outputs "
+                    f"are {row_scores.tolist()}. Its weights are damaged or its "
+                    "activations overflow: check the weights, or use float32."
+                )
         return [
             [
                 Output(self._text(tokens), float(score))
                 for tokens, score in zip(decodes[row], row_scores, strict=True)
             ]
-            for row, row_scores in enumerate(jax.device_get(scores))
+            for row, row_scores in enumerate(scores)
         ]
 
     def _text(self, tokens: Int[np.ndarray, " length"]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from jaxaug.core.buckets import pad, power_of_two
 from jaxaug.core.errors import UserError
+from jaxaug.decode.contract import check_decodes
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
@@ -179,6 +180,7 @@ class Paraphraser:
             ids.astype(np.int32),
             key,
         )
+        check_decodes(decodes)
         # Best last, by the contract of decode functions.
         return [
             [model.decode([t for t in tokens if t]) for tokens in row]

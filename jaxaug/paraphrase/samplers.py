@@ -137,7 +137,7 @@ def _sampling(
     no_repeat_ngrams: int = 0,
 ) -> DecodeFn:
     return _sample(
-        warpers.temperature(temperature),
+        *_at(temperature),
         min_length=min_length,
         repetition_penalty=repetition_penalty,
         no_repeat_ngrams=no_repeat_ngrams,
@@ -154,9 +154,7 @@ def _top_k_top_p(
     no_repeat_ngrams: int = 0,
 ) -> DecodeFn:
     return _sample(
-        warpers.temperature(temperature),
-        warpers.top_k(k),
-        warpers.top_p(p),
+        *_at(temperature, warpers.top_k(k), warpers.top_p(p)),
         min_length=min_length,
         repetition_penalty=repetition_penalty,
         no_repeat_ngrams=no_repeat_ngrams,
@@ -170,18 +168,24 @@ def _bottom_k(
     then_k: int = 120,
     then_p: float = 0.95,
     temperature: float = 1.0,
-    min_length: int = 0,
+    # What is improbable at the start is, often, the end: an empty output.
+    min_length: int = 1,
     repetition_penalty: float = 1.0,
     no_repeat_ngrams: int = 0,
 ) -> DecodeFn:
     then = (warpers.top_k(then_k), warpers.top_p(then_p))
     return _sample(
-        warpers.temperature(temperature),
-        warpers.bottom_k(k, n_steps, then),
+        *_at(temperature, warpers.bottom_k(k, n_steps, then)),
         min_length=min_length,
         repetition_penalty=repetition_penalty,
         no_repeat_ngrams=no_repeat_ngrams,
     )
+
+
+def _at(temperature: float, *chain: warpers.Warper) -> tuple[warpers.Warper, ...]:
+    """A chain at a temperature; at 0 the most probable token of what the chain leaves."""
+    warper = warpers.temperature(temperature)
+    return (warper, *chain) if temperature else (*chain, warper)
 
 
 def _sample(

@@ -10,6 +10,9 @@ from jaxtyping import Array, Float, Int
 
 from t5x.errors import UserError
 
+# Logits of tokens that no target ever is; masks of T5X are -1e10.
+_FORBIDDEN = -1.0e9
+
 
 def _cross_entropy(logits: Array, targets: Array, z_loss: float | Array):
     log_z = jax.scipy.special.logsumexp(logits, axis=-1)
@@ -79,7 +82,8 @@ def compute_weighted_cross_entropy(
         weights: of the positions; None is 1 everywhere.
         label_smoothing: probability shared by all tokens but the target (Szegedy et al.
             2016). The entropy of the smoothed target, the least possible loss, is
-            subtracted.
+            subtracted. Tokens that the model forbids, with a logit of -1e9 or less, have
+            no share.
         z_loss: see `cross_entropy_with_logits`.
         loss_normalizing_factor: divides the loss and the z-loss.
 
@@ -94,16 +98,7 @@ def compute_weighted_cross_entropy(
             f"logits of shape {logits.shape} need targets with one axis less, but "
             f"targets have shape {targets.shape}"
         )
-    vocab_size = logits.shape[-1]
-    confidence = 1.0 - label_smoothing
-    others = label_smoothing / max(vocab_size - 1, 1)
-    # 1e-20 makes 0 * log(0) a 0.
-    entropy = -(
-        confidence * jnp.log(confidence)
-        + (vocab_size - 1) * others * jnp.log(others + 1e-20)
-    )
-    is_target = targets[..., None] == jnp.arange(vocab_size)
-    soft_targets = jnp.where(is_target, confidence, others).astype(jnp.float32)
+    soft_targets, entropy = _smoothed(logits, targets, label_smoothing)
     loss, total_z_loss = cross_entropy_with_logits(logits, soft_targets, z_loss)
     loss = loss - entropy
     weight_sum = jnp.asarray(targets.size, jnp.float32)
@@ -115,6 +110,38 @@ def compute_weighted_cross_entropy(
         loss = loss / loss_normalizing_factor
         total_z_loss = total_z_loss / loss_normalizing_factor
     return jnp.sum(loss), jnp.sum(total_z_loss), weight_sum
+
+
+def _smoothed(
+    logits: Float[Array, "batch length vocab"],
+    targets: Int[Array, "batch length"],
+    label_smoothing: float,
+) -> tuple[Float[Array, "batch length vocab"], Float[Array, "*batch_length"]]:
+    """The distribution of the targets, and its entropy."""
+    vocab_size = logits.shape[-1]
+    is_target = targets[..., None] == jnp.arange(vocab_size)
+    if isinstance(label_smoothing, int | float) and label_smoothing == 0:
+        return is_target.astype(jnp.float32), jnp.zeros((), jnp.float32)
+    possible = logits > _FORBIDDEN
+    counts = jnp.sum(possible, axis=-1)
+    confidence = 1.0 - label_smoothing
+
+    def entropy(n: int | Array, others: float | Array) -> Array:
+        # 1e-20 makes 0 * log(0) a 0.
+        return -(
+            confidence * jnp.log(confidence)
+            + (n - 1) * others * jnp.log(others + 1e-20)
+        )
+
+    # Where all tokens are possible, the numbers are those of Python's floats.
+    share = label_smoothing / max(vocab_size - 1, 1)
+    shares = label_smoothing / jnp.maximum(counts - 1, 1)
+    is_all = counts == vocab_size
+    others = jnp.where(is_all, share, shares)[..., None]
+    soft_targets = jnp.where(is_target, confidence, jnp.where(possible, others, 0.0))
+    return soft_targets.astype(jnp.float32), jnp.where(
+        is_all, entropy(vocab_size, share), entropy(counts, shares)
+    )
 
 
 @enum.unique

@@ -23,7 +23,7 @@ from decode_kit import (
 from t5x import decoding
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam
+from jaxaug.decode import beam, contract
 
 
 @functools.partial(jax.jit, static_argnames=("options",))
@@ -326,3 +326,30 @@ def test_results_do_not_depend_on_the_batch(select):
 def test_bad_arguments_are_explained(options, message):
     with pytest.raises(UserError, match=message):
         run(random_table(0), np.zeros((1, 3)), **options)
+
+
+def first_ones(c):
+    return jnp.broadcast_to(jnp.arange(c.k), (len(c.lengths), c.k))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("select", [None, first_ones])
+def test_logits_that_are_no_numbers_are_an_error_that_names_the_step(bad, select):
+    script = np.array(towards([[2, 3, 4, EOS], [3, EOS, 3, EOS], [3, 3, 3, EOS]]))
+    script[1:, 2, 4] = bad
+    model, cache = scripted_model(script)
+
+    def run(inputs):
+        return beam.search(inputs, cache, model, EOS, 2, select=select, alpha=0.0)
+
+    inputs = jnp.zeros((3, 4), jnp.int32)
+    with pytest.raises(UserError, match=r"^decoding step 2 \(counted from 0\) of row "):
+        run(inputs)
+    tokens, scores = jax.jit(run)(inputs)
+    assert tokens[0, 1].tolist() == [2, 3, 4, EOS]
+    assert tokens[2, 1].tolist() == [3, 3, contract.BROKEN, 0]
+    np.testing.assert_array_equal(np.isnan(scores[0]), [False, False])
+    np.testing.assert_array_equal(np.isnan(scores[2]), [True, True])
+    # What is forced needs no logits.
+    forced = jnp.zeros((3, 4), jnp.int32).at[1:].set(jnp.array([0, 3, 3, 4]))
+    assert jax.jit(run)(forced)[0][2, 1].tolist() == [3, 3, 4, EOS]

@@ -21,7 +21,7 @@ from decode_kit import (
 from t5x import decoding
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import keys, warpers
+from jaxaug.decode import contract, keys, warpers
 from jaxaug.decode.sample import sample
 
 GREEDY = (warpers.top_k(1),)
@@ -293,3 +293,52 @@ def test_cache_may_be_frozen_and_scanned():
     )
     plain, _ = sample(inputs, table_cache(inputs), table_model(table), EOS, 3, seed=1)
     np.testing.assert_array_equal(tokens, plain)
+
+
+BAD = pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+
+
+def broken_model(bad):
+    """Row 1 has one logit that is no finite number at step 2."""
+    script = np.array(towards([[2, 3, 4, 2], [3, 3, 3, 3]]))
+    script[1, 2, 4] = bad
+    return scripted_model(script)
+
+
+@BAD
+@pytest.mark.parametrize("chain", [(), GREEDY, (warpers.bottom_k(1),)])
+def test_logits_that_are_no_numbers_are_an_error_that_names_the_step(bad, chain):
+    model, cache = broken_model(bad)
+    message = (
+        r"^decoding step 2 \(counted from 0\) of row 1: the logits of the model are"
+    )
+    with pytest.raises(UserError, match=f"{message} NaN or infinite"):
+        sample(jnp.zeros((2, 4), jnp.int32), cache, model, EOS, 2, warpers=chain)
+
+
+@BAD
+def test_a_compiled_program_hands_the_error_on(bad):
+    model, cache = broken_model(bad)
+    run = jax.jit(
+        lambda inputs: sample(inputs, cache, model, EOS, 2, warpers=GREEDY),
+    )
+    tokens, scores = run(jnp.zeros((2, 4), jnp.int32))
+    assert tokens[0].tolist() == [[2, 3, 4, 2]] * 2
+    assert tokens[1].tolist() == [[3, 3, contract.BROKEN, 0]] * 2
+    np.testing.assert_array_equal(np.isnan(scores), [[False] * 2, [True] * 2])
+    with pytest.raises(UserError, match="step 2 .* of row 1"):
+        contract.check_decodes(tokens)
+    # What is forced needs no logits.
+    forced = jnp.array([[0, 0, 0, 0], [0, 3, 3, 4]])
+    assert run(forced)[0][1].tolist() == [[3, 3, 4, 3]] * 2
+
+
+def test_what_the_model_forbids_is_no_way_out():
+    """A row of which nothing else would be left keeps its tokens instead."""
+    script = np.zeros((1, 4, 4), np.float32)
+    script[..., 0] = -1e10
+    model, cache = scripted_model(script)
+    inputs = jnp.array([[0, 1, 2, 3]])
+    chain = (warpers.no_repeat_ngrams(1),)
+    tokens, _ = sample(inputs, cache, model, 9, 50, warpers=chain)
+    assert set(np.asarray(tokens[0, :, 3]).tolist()) == {1, 2, 3}

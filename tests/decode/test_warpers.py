@@ -1,6 +1,7 @@
 """Warpers: exact values, and the frequencies with which tokens are drawn."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +13,9 @@ from scipy import stats
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import warpers
-from jaxaug.decode.contract import NEG_INF
 from jaxaug.decode.sample import draw, sample
 
+LOWEST = np.finfo(np.float32).min
 LOGITS = np.log(np.float32([0.05, 0.1, 0.3, 0.05, 0.2, 0.25, 0.03, 0.02]))
 
 
@@ -36,9 +37,9 @@ top_p = functools.cache(warpers.top_p)
 def kept(warper, logits=LOGITS, **known):
     """Indices of the tokens that are left."""
     warped = np.asarray(jitted(warper)(logits[None], state(**known)))[0]
-    left = warped > NEG_INF / 2
+    left = warped > LOWEST
     np.testing.assert_array_equal(warped[left], logits[left])
-    np.testing.assert_array_equal(warped[~left], np.float32(NEG_INF))
+    np.testing.assert_array_equal(warped[~left], LOWEST)
     return np.flatnonzero(left).tolist()
 
 
@@ -88,7 +89,7 @@ def test_bottom_k_treats_rows_by_their_own_step():
     logits = jnp.tile(jnp.asarray(LOGITS), (2, 1))
     known = state(rows=2).replace(step=jnp.array([0, 1]))
     warped = warpers.bottom_k(2, 1, then=(warpers.top_k(1),))(logits, known)
-    left = np.asarray(warped) > NEG_INF / 2
+    left = np.asarray(warped) > LOWEST
     assert [np.flatnonzero(row).tolist() for row in left] == [[0, 1, 3, 4, 6, 7], [2]]
 
 
@@ -157,18 +158,86 @@ def test_a_row_is_never_emptied():
     assert kept(everything, sequences=list(range(8))) == list(range(8))
     chain = (warpers.top_k(2), warpers.bottom_k(2))
     warped = warpers.apply(chain, jnp.asarray(LOGITS)[None], state())
-    assert np.flatnonzero(np.asarray(warped)[0] > NEG_INF / 2).tolist() == [2, 5]
+    assert np.flatnonzero(np.asarray(warped)[0] > LOWEST).tolist() == [2, 5]
+
+
+# At 1e-6 logits like these are 35 million below 0.
+COLD = np.float32([-35.0, -36.0, -37.0, -38.0, -39.0])
+
+
+@pytest.mark.parametrize("t", [1e-30, 1e-6, 1.0, 1e30])
+@pytest.mark.parametrize(
+    ("warper", "expected"),
+    [
+        (warpers.top_k(2), [0, 1]),
+        (warpers.min_length(1, eos_id=0), [1, 2, 3, 4]),
+        (warpers.bottom_k(2, 1), [2, 3, 4]),
+    ],
+)
+def test_what_is_removed_at_any_temperature(warper, expected, t):
+    known = state()
+    for chain in ((warpers.temperature(t), warper), (warper, warpers.temperature(t))):
+        warped = np.asarray(warpers.apply(chain, jnp.asarray(COLD)[None], known))[0]
+        assert np.flatnonzero(warped > LOWEST).tolist() == expected
+        np.testing.assert_allclose(warped[expected], COLD[expected] / t, rtol=1e-6)
+        tokens, _ = draw(jax.random.split(jax.random.PRNGKey(0), 100), warped[None])
+        assert set(np.asarray(tokens).tolist()) <= set(expected)
+
+
+def test_top_p_at_a_low_temperature():
+    chain = (warpers.temperature(1e-6), warpers.top_p(0.9))
+    warped = np.asarray(warpers.apply(chain, jnp.asarray(COLD)[None], state()))[0]
+    assert np.flatnonzero(warped > LOWEST).tolist() == [0]
+
+
+def test_what_is_removed_stays_so():
+    """Else a later warper takes a scaled one for a token that is left."""
+    known = state(sequences=[0, 1, 2, 3])
+    chain = (
+        warpers.top_k(2),
+        warpers.temperature(8.0),
+        warpers.repetition_penalty(0.5),
+        warpers.bottom_k(2),
+    )
+    warped = warpers.apply(chain, jnp.asarray(COLD)[None], known)
+    # Of two tokens bottom_k would leave none, so they stay.
+    np.testing.assert_allclose(warped[0, :2], COLD[:2] / 16)
+    np.testing.assert_array_equal(warped[0, 2:], [LOWEST] * 3)
+
+
+def test_a_temperature_of_zero_is_greedy():
+    assert kept(warpers.temperature(0)) == [2]
+    assert kept(warpers.temperature(0.0), np.zeros(4, np.float32)) == [0]
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: warpers.temperature(0), r"temperature\(0\).*top_k\(1\) is greedy"),
+        (
+            lambda: warpers.temperature(-1),
+            r"^temperature\(-1\): must be a finite number that is not negative; 0 is gr",
+        ),
+        (
+            lambda: warpers.temperature(math.inf),
+            r"temperature\(inf\): must be a finite",
+        ),
+        (
+            lambda: warpers.temperature(math.nan),
+            r"temperature\(nan\): must be a finite",
+        ),
+        (
+            lambda: warpers.temperature(1e-31),
+            r"temperature\(1e-31\): dividing by less than 1e-30 overflows; 0 is greedy",
+        ),
         (lambda: warpers.top_k(0), r"top_k\(k=0\): must be at least 1"),
         (lambda: warpers.top_p(0), r"top_p\(0\): the mass must lie in \(0, 1\]"),
         (lambda: warpers.top_p(1.5), r"top_p\(1.5\): the mass must lie"),
         (lambda: warpers.min_length(0), r"min_length\(n=0\)"),
         (lambda: warpers.repetition_penalty(0), r"repetition_penalty\(0\): must be"),
+        (
+            lambda: warpers.repetition_penalty(math.inf),
+            r"repetition_penalty\(inf\): must be positive and finite",
+        ),
         (lambda: warpers.no_repeat_ngrams(0), r"no_repeat_ngrams\(n=0\)"),
         (lambda: warpers.bottom_k(0), r"bottom_k\(k=0\)"),
         (lambda: warpers.bottom_k(2, 0), r"bottom_k\(n_steps=0\)"),
@@ -299,7 +368,7 @@ def test_draw_frequencies(vocab):
     probs = rng.dirichlet(np.full(vocab, 0.7))
     probs[rng.permutation(vocab)[: vocab // 3]] = 0
     probs /= probs.sum()
-    logits = np.where(probs > 0, np.log(np.maximum(probs, 1e-30)), NEG_INF)
+    logits = np.where(probs > 0, np.log(np.maximum(probs, 1e-30)), LOWEST)
     rows = 40_000
     keys = jax.random.split(jax.random.PRNGKey(0), rows)
     tokens, log_probs = jax.jit(draw)(keys, jnp.tile(jnp.float32(logits), (rows, 1)))

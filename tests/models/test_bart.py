@@ -1,6 +1,7 @@
 """BART, Pegasus and Marian against PyTorch."""
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
 
@@ -15,9 +16,9 @@ from safetensors.numpy import load_file
 from t5x import adafactor, decoding, losses, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam
+from jaxaug.decode import beam, sample, warpers
 from jaxaug.models import bart
-from jaxaug.models.weights import keymap
+from jaxaug.models.weights import hf_folder, keymap
 
 VOCAB, LENGTH = 29, 10
 SIZES = {
@@ -54,7 +55,12 @@ CASES = [
         MARIAN | {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 29},
     ),
 ]
-every_case = pytest.mark.parametrize("name, options", CASES)
+# Padding that is 0 already, and a start of the decoder that is not.
+STARTS = [
+    ("BartForConditionalGeneration", BART | {"pad_token_id": 0}),
+    ("PegasusForConditionalGeneration", PEGASUS | {"decoder_start_token_id": 3}),
+]
+every_case = pytest.mark.parametrize("name, options", [*CASES, *STARTS])
 three_families = pytest.mark.parametrize(
     "name, options", [CASES[0], CASES[3], CASES[5]]
 )
@@ -154,7 +160,9 @@ def test_logits_are_those_of_torch(name, options, tmp_path):
     model = torch_model(name, options)
     module, params = loaded(model, tmp_path)
     offset = module.config.id_offset
-    assert offset == (options["pad_token_id"] != 0)
+    assert offset == any(
+        options[name] != 0 for name in ("pad_token_id", "decoder_start_token_id")
+    )
     logits = full_logits(module, params)
     assert np.all(logits[..., :offset] == -1e10)
     here = TARGETS >= 0
@@ -242,7 +250,7 @@ def greedy(**kwargs):
     return decoding.temperature_sample(**kwargs, temperature=0.0)
 
 
-@pytest.mark.parametrize("name, options", [*CASES[3:8:2], CASES[0]])
+@pytest.mark.parametrize("name, options", [*CASES[3:8:2], CASES[0], *STARTS])
 def test_greedy_decoding_is_that_of_torch(name, options, tmp_path):
     options = options | {"bad_words_ids": [[options["pad_token_id"]]]}
     model = torch_model(name, options)
@@ -253,6 +261,70 @@ def test_greedy_decoding_is_that_of_torch(name, options, tmp_path):
     expected = torch_generate(model, options, 1)
     assert published(decoded, module) == expected
     assert len({tuple(row) for row in expected}) > 1
+
+
+FORCED = {"forced_bos_token_id": 7, "forced_eos_token_id": 2}
+
+
+@pytest.mark.parametrize("file", ["generation_config.json", "config.json"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_forced_tokens_are_those_of_torch(file, beams, tmp_path):
+    """The generation config tells, and config.json where there is none."""
+    name, options = CASES[0]
+    model = torch_model(name, options)
+    model.generation_config.update(**FORCED, bad_words_ids=[[1]])
+    model.save_pretrained(tmp_path)
+    if file == "config.json":
+        (tmp_path / "generation_config.json").unlink()
+        path = tmp_path / file
+        told = FORCED | {"bad_words_ids": [[1]]}
+        path.write_text(json.dumps(json.loads(path.read_text()) | told))
+    found = hf_folder.load(tmp_path)
+    decode_fn = functools.partial(beam.search, alpha=0.0) if beams > 1 else greedy
+    decoded = model_of(found.module, options, decode_fn).predict_batch_with_aux(
+        found.params, batch_of(found.module), num_decodes=beams
+    )[0]
+    expected = torch_generate(model, options, beams)
+    assert published(decoded, found.module) == expected
+    assert all(row[0] == 7 and row[-1] == 2 for row in expected)
+    assert max(map(len, expected)) == LENGTH
+
+
+def test_forced_tokens_of_a_config():
+    config = settings()
+    del config["forced_eos_token_id"]
+    for family, architecture, token in (
+        ("bart", "BartModel", 2),
+        ("pegasus", "PegasusForConditionalGeneration", 1),
+        ("marian", "MarianMTModel", 0),
+    ):
+        own = config | {"model_type": family, "architectures": [architecture]}
+        # As transformers fills it in.
+        assert bart.Config.from_hf(own).forced_eos_token_id == token
+        assert bart.Config.from_hf(own | FORCED).forced_bos_token_id == 7
+        null = bart.Config.from_hf(own | {"forced_eos_token_id": None})
+        assert null.forced_eos_token_id is null.forced_bos_token_id is None
+    listed = bart.Config.from_hf(config | {"forced_eos_token_id": [4]})
+    assert listed.forced_eos_token_id == 4
+
+
+def test_sampling_does_not_count_forced_tokens(tmp_path):
+    """Bottom-k takes the first token that the model chooses."""
+    name, options = CASES[0]
+    module, params = loaded(torch_model(name, options), tmp_path)
+    config = dataclasses.replace(module.config, forced_bos_token_id=7)
+
+    def second(chain):
+        decode_fn = functools.partial(sample.sample, warpers=chain)
+        model = model_of(bart.Bart(config), options, decode_fn)
+        tokens = model.predict_batch(params, batch_of(module))
+        assert (np.asarray(tokens)[:, 0] == 8).all()
+        return np.asarray(tokens)[:, 1].tolist()
+
+    best = warpers.top_k(1)
+    most_probable = second([best])
+    others = second([warpers.bottom_k(1, 1, then=(best,)), best])
+    assert all(a != b for a, b in zip(most_probable, others, strict=True))
 
 
 def test_beams_of_jaxaug_have_the_scores_of_the_full_forward(tmp_path):
@@ -397,6 +469,11 @@ def settings(**changes) -> dict:
         ({"normalize_before": True}, r"normalize_before is True, but only False"),
         ({"tie_word_embeddings": False}, r"tie_word_embeddings is False"),
         ({"activation_function": "swosh"}, r"'swosh' is not known.*swish"),
+        (
+            {"forced_bos_token_id": [1, 2]},
+            r"forced_bos_token_id is \[1, 2\], but must be",
+        ),
+        ({"forced_eos_token_id": "x"}, r"forced_eos_token_id is 'x', but must be one"),
     ],
 )
 def test_what_is_not_supported_is_refused(changes, text):

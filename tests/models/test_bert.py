@@ -176,6 +176,33 @@ def test_masked_words_are_those_of_torch(name, pad, tmp_path):
 
 
 @pytest.mark.parametrize(
+    "name, pad", [("BertForMaskedLM", 0), ("RobertaForMaskedLM", 1)]
+)
+def test_masked_words_with_an_output_matrix_of_their_own(name, pad, tmp_path):
+    theirs = torch_model(name, pad_token_id=pad, tie_word_embeddings=False)
+    output = theirs.get_output_embeddings()
+    with torch.no_grad():
+        output.bias.add_(torch.randn(output.bias.shape))
+    assert not torch.equal(output.weight, theirs.get_input_embeddings().weight)
+    module, params = loaded(theirs, tmp_path)
+    ids = tokens(pad)
+    with torch.no_grad():
+        expected = theirs(**torch_inputs(ids, None)).logits.numpy()
+    logits = np.asarray(module.apply({"params": params}, ids, method="masked_logits"))
+    np.testing.assert_allclose(logits[MASK], expected[MASK], atol=1e-4, rtol=1e-4)
+    again = bert.Config.from_hf(bert.to_hf(module.config))
+    assert again == module.config and not again.tie_embeddings
+    back = keymap.tensors_from(params, bert.key_map(again))
+    stored = load_file(tmp_path / "model.safetensors")
+    # Nothing reads the bias beside the matrix's own.
+    assert {n for n in stored if n not in back} <= {
+        "cls.predictions.bias", "lm_head.bias",
+    }  # fmt: skip
+    for key, tensor in back.items():
+        assert tensor.tobytes() == stored[key].tobytes(), key
+
+
+@pytest.mark.parametrize(
     "name, pad",
     [
         ("BertModel", 0),

@@ -1,5 +1,6 @@
 """`jaxaug convert`: every form in and out, bit by bit."""
 
+import copy
 import dataclasses
 import json
 import os
@@ -155,6 +156,56 @@ def test_a_bare_checkpoint_of_t5(t5, tmp_path):
             output = model(input_ids=tokens, decoder_input_ids=tokens)
         logits.append(output.logits)
     assert torch.equal(*logits)
+
+
+@pytest.mark.parametrize("name", ["t5", "llama", "gpt2", "bart", "bert"])
+def test_the_network_beside_a_checkpoint(tmp_path, name):
+    """What shapes do not tell: activation, dropout, the family."""
+    model_cls, config = TINY[name]
+    changes = {
+        "t5": {"feed_forward_proj": "silu", "dropout_rate": 0.0},
+        "llama": {"rms_norm_eps": 1e-3, "attention_dropout": 0.25},
+        "gpt2": {"activation_function": "relu", "attn_pdrop": 0.0},
+        "bart": {"activation_function": "silu", "dropout": 0.0},
+        "bert": {"hidden_act": "relu", "layer_norm_eps": 1e-5},
+    }[name]
+    config = copy.deepcopy(config)
+    for key, value in changes.items():
+        setattr(config, key, value)
+    torch.manual_seed(1)
+    model_cls(config).save_pretrained(tmp_path / "source")
+    step = convert.convert(tmp_path / "source", tmp_path / "run" / "checkpoint_0")
+    out = convert.convert(step, tmp_path / "out")
+    assert_same_tensors(out, tmp_path / "source")
+    found = type(config).from_pretrained(out)
+    for key, value in changes.items():
+        assert getattr(found, key) == value, key
+    first, second = (hf_folder.read_config(f)[2] for f in (tmp_path / "source", out))
+    assert first == second
+
+
+def test_a_network_that_is_not_that_of_the_checkpoint(t5, tmp_path):
+    run = tmp_path / "run"
+    convert.convert(t5, run / "checkpoint_0")
+    gin_file = run / t5x_layout.GIN
+    text = gin_file.read_text()
+    for old, new, message in (
+        (
+            "num_heads = 2",
+            "num_heads = 1",
+            r"key/kernel of shape \(8, 4\), the checkpoint beside it has \(8, 8\)",
+        ),
+        ("num_heads", "heads", "unexpected keyword argument 'heads'"),
+        ("t5_weights.Config", "other.Config", "the configuration of no known network"),
+        ("dtype = 'float32'", "dtype = 'float33'", "float33"),
+        ("NETWORK =", "NETWORK = =", ""),
+        ("emb_dim = 8", "emb_dim = @os.system()", "emb_dim .* is no plain value"),
+    ):
+        assert old in text
+        gin_file.write_text(text.replace(old, new))
+        with pytest.raises(UserError, match=f"network.gin: .*{message}") as error:
+            convert.convert(run, tmp_path / "out")
+        assert str(error.value).endswith("started from with --like.")
 
 
 def test_a_run_with_its_own_config(t5, tmp_path, words):
@@ -366,9 +417,8 @@ def test_a_published_bart_that_paraphrases(tmp_path):
     (batch,) = buckets.plan([len(tokens)], 1)
     ((output,),) = decoded([tokens], batch)
     generated = oracle.generate(
-        torch.tensor([tokens]) - 1, max_new_tokens=6, do_sample=False, num_beams=1,
-        forced_bos_token_id=None, forced_eos_token_id=None,
-    )  # fmt: skip
+        torch.tensor([tokens]) - 1, max_new_tokens=6, do_sample=False, num_beams=1
+    )
     expected = [token + 1 for token in generated[0, 1:].tolist()]
     assert expected and output.text == model.decode(expected)
 

@@ -48,6 +48,10 @@ def test_dialogpt():
         ({"architectures": ["GPT2Model"]}, "must name GPT2LMHeadModel"),
         ({"n_layer": None}, "lacks n_layer"),
         ({"add_cross_attention": True}, "add_cross_attention is True, but only False"),
+        (
+            {"forced_bos_token_id": 5},
+            "forced_bos_token_id is 5, but a GPT-2 here decodes",
+        ),
         ({"activation_function": "mish"}, "activation 'mish' is not known"),
     ],
 )

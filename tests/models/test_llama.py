@@ -65,6 +65,10 @@ def test_smollm2():
         ({"hidden_size": None, "vocab_size": None}, "lacks vocab_size, hidden_size"),
         ({"rope_interleaved": True}, "rope_interleaved is True, but only False"),
         (
+            {"forced_eos_token_id": 2},
+            "forced_eos_token_id is 2, but a Llama here decodes",
+        ),
+        (
             {"rope_scaling": {"type": "linear", "factor": 2.0}},
             "type 'linear', but only 'default'",
         ),

@@ -153,6 +153,41 @@ def test_config_and_back(pair):
     assert found.head_dim == 5 and found.num_decoder_layers == 1
 
 
+@pytest.mark.parametrize("own_head", [False, True])
+def test_mt5_of_transformers_5(tmp_path, own_head):
+    """It writes `tie_word_embeddings: true` and computes without the scale."""
+    published(tmp_path, "gated-gelu", cls="MT5")
+    if own_head:
+        path = tmp_path / "model.safetensors"
+        tensors = safetensors.torch.load_file(path)
+        tensors["lm_head.weight"] = torch.randn(TINY["vocab_size"], TINY["d_model"])
+        safetensors.torch.save_file(tensors, path, {"format": "pt"})
+    stored = json.loads((tmp_path / "config.json").read_text())
+    assert stored["tie_word_embeddings"] and stored["transformers_version"][0] == "5"
+    model_cls = transformers.MT5ForConditionalGeneration
+    expected = oracle_logits(model_cls.from_pretrained(tmp_path).eval())
+    model = hf_folder.load(tmp_path)
+    shown = TARGETS > 0
+    assert np.abs(expected[shown]).max() > 1
+    found = our_logits(model)
+    np.testing.assert_allclose(found[shown], expected[shown], atol=1e-4, rtol=0)
+
+
+def test_the_tie_of_mt5_by_version():
+    mt5 = {"model_type": "mt5", "architectures": ["MT5ForConditionalGeneration"]}
+    tied = {**mt5, "tie_word_embeddings": True}
+    for config, expected in (
+        (mt5, False),
+        (tied, False),
+        ({**tied, "transformers_version": "5.0.0"}, False),
+        # Until then a tie meant the scale, too.
+        ({**tied, "transformers_version": "4.57.1"}, True),
+        ({**mt5, "transformers_version": "4.57.1"}, False),
+    ):
+        found = t5_weights.Config.from_hf(config)
+        assert found.logits_via_embedding == expected, config
+
+
 def test_the_published_configs():
     """As the hub has them: t5-small of 2019, flan-t5-base."""
     small = t5_weights.Config.from_hf(
@@ -187,11 +222,37 @@ def test_the_published_configs():
         ({"relative_attention_num_buckets": 16}, "num_buckets is 16; .* has 32"),
         ({"layer_norm_epsilon": 1e-5}, "layer_norm_epsilon is 1e-05"),
         ({"feed_forward_proj": "gated-mish"}, "feed_forward_proj is 'gated-mish'"),
+        (
+            {"decoder_start_token_id": 5},
+            "decoder_start_token_id is 5; the T5 of the runtime pads with 0 and starts",
+        ),
+        ({"pad_token_id": 3}, "pad_token_id is 3; the T5 of the runtime pads with 0"),
     ],
 )
 def test_refused_configs(change, message):
     with pytest.raises(UserError, match=f"config.json: .*{message}"):
         t5_weights.Config.from_hf({"model_type": "t5", **change})
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"decoder_start_token_id": 5}, "decoder_start_token_id is 5; the T5 of"),
+        ({"forced_eos_token_id": 1}, "forced_eos_token_id is 1, but a T5 here decodes"),
+        ({"forced_bos_token_id": 7}, "forced_bos_token_id is 7, but a T5 here decodes"),
+    ],
+)
+def test_what_generation_would_need(tmp_path, told, message):
+    config = {"model_type": "t5", "forced_eos_token_id": 1}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "generation_config.json").write_text("{}")
+    hf_folder.read_config(tmp_path)  # Where there are both, the second one tells.
+    (tmp_path / "generation_config.json").write_text(json.dumps(told))
+    with pytest.raises(UserError, match=f"{tmp_path}: config.json.*{message}"):
+        hf_folder.read_config(tmp_path)
+    (tmp_path / "generation_config.json").write_text("[]")
+    with pytest.raises(UserError, match="generation_config.json: holds no JSON object"):
+        hf_folder.read_config(tmp_path)
 
 
 def test_a_tied_head_must_be_tied(tmp_path):

@@ -1,3 +1,5 @@
+import jax
+import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
@@ -32,7 +34,7 @@ def test_lists_are_alternatives():
         ([block(temperature=1.0)], "'temperature' is no setting; use model"),
         ([block(sampler="samplin")], "'samplin' is no sampler; did you mean"),
         ([block(options={"tempo": 1})], "has no option 'tempo'"),
-        ([block(options={"temperature": 0.0})], "temperature"),
+        ([block(options={"temperature": -1.0})], r"temperature\(-1.0\): must be"),
         ([block(num=0)], "grid: num is 0: give at least 1"),
         ([block(max_length=0)], "max_length is 0"),
         ([block(sampler="greedy")], "gives one output"),
@@ -91,6 +93,24 @@ def test_an_output_depends_on_text_setting_and_seed_alone(outputs):
 def test_settings_draw_different_numbers(outputs):
     # The prompts are the same, their labels are not.
     assert outputs(TEXTS) != outputs(TEXTS, prompt="two")
+
+
+def test_weights_that_are_no_numbers_name_the_step(tiny_lm, tmp_path, monkeypatch):
+    (tmp_path / "prompt").write_text("{text} >")
+    fields = {
+        "model": str(tiny_lm),
+        "max_length": 6,
+        "prompt": str(tmp_path / "prompt"),
+    }
+    (setting,) = grid([block(**fields)])
+    broken = jax.tree.map(
+        lambda x: np.full_like(x, np.nan), generation._on_device(setting.model)
+    )
+    monkeypatch.setattr(generation, "_on_device", lambda name: broken)
+    with pytest.raises(
+        UserError, match=r"^decoding step 0 \(counted from 0\) of row 0"
+    ):
+        Paraphraser(0)(setting, TEXTS)
 
 
 def test_no_prompt_for_an_encoder_decoder(monkeypatch):

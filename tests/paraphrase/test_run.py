@@ -1,5 +1,6 @@
 """The whole verb on a tiny model."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from t5x import decoding, models
@@ -116,6 +118,38 @@ def test_tokens_after_eos_do_not_count(small_world):
         float, log_probabilities(loaded, loaded.params, source, outputs)
     )
     assert first == second != third
+
+
+@pytest.mark.parametrize("sampler", ["greedy", "bottom_k", "beam", "dips"])
+def test_weights_that_are_no_numbers_name_the_step(
+    lines, tmp_path, monkeypatch, sampler
+):
+    loaded = registry.load("random-tiny")
+    params = jax.tree.map(lambda x: np.full_like(x, np.nan), loaded.params)
+    broken = dataclasses.replace(loaded, params=params)
+    monkeypatch.setitem(registry.MODELS, "random-tiny", lambda: broken)
+    message = (
+        r"^decoding step 0 \(counted from 0\) of row 0: the logits of the model are"
+    )
+    with pytest.raises(UserError, match=message):
+        paraphrase(lines, tmp_path / "out.jsonl", sampler, num=1)
+
+
+def test_log_probabilities_that_are_no_numbers_name_the_input(small_world, monkeypatch):
+    """They come from another program than the outputs."""
+    loaded = registry.load("random-tiny")
+    decoder = Decoder(
+        loaded, samplers.find("sampling").build(2, {}), num=2, max_length=LENGTH, seed=0
+    )
+    monkeypatch.setattr(
+        decoder, "_log_probabilities", lambda *_: jnp.array([-1, np.nan])
+    )
+    sequences = [loaded.encode(text) for text in LINES[:2]]
+    message = (
+        r"^input 8: the model's log probabilities of its outputs are \[-1.0, nan\]"
+    )
+    with pytest.raises(UserError, match=message):
+        decoder(sequences, Batch((7, 3), 2, 32))
 
 
 @pytest.mark.parametrize("sampler", ["bottom_k", "dips"])

@@ -1,5 +1,7 @@
 """The table of samplers and the options that come from a command line."""
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
@@ -67,7 +69,8 @@ BLOCKING = {"min_length": 3, "repetition_penalty": 1.5, "no_repeat_ngrams": 2}
     ],
 )
 def test_chains_of_warpers(monkeypatch, name, options, expected):
-    assert [*chain(monkeypatch, name, **options)] == expected
+    plain = chain(monkeypatch, name, **options)
+    assert [*plain] == [("min_length", 1, 7)] * (name == "bottom_k") + expected
     assert [*chain(monkeypatch, name, **options, **BLOCKING)] == [
         ("min_length", 3, 7),
         ("repetition_penalty", 1.5),
@@ -75,6 +78,51 @@ def test_chains_of_warpers(monkeypatch, name, options, expected):
         *expected,
     ]
     assert samplers.find(name).options.keys() == options.keys() | BLOCKING.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("sampling", []),
+        ("top_k_top_p", [("top_k", 120), ("top_p", 0.95)]),
+        (
+            "bottom_k",
+            [
+                ("min_length", 1, 7),
+                ("bottom_k", 2, 1, (("top_k", 120), ("top_p", 0.95))),
+            ],
+        ),
+    ],
+)
+def test_a_temperature_of_zero_comes_last(monkeypatch, name, expected):
+    """Before bottom_k it would leave nothing to remove."""
+    found = chain(monkeypatch, name, temperature=0.0)
+    assert [*found] == [*expected, ("temperature", 0.0)]
+
+
+def first_tokens(name, **options):
+    """Of 200 outputs; the most probable tokens are 3, EOS, 2."""
+    logits = jnp.log(jnp.array([0.01, 0.3, 0.1, 0.4, 0.19]))
+    sampler = samplers.find(name)
+    tokens, _ = sampler.build(200, sampler.complete(options))(
+        inputs=jnp.zeros((1, 2), jnp.int32),
+        cache={},
+        tokens_to_logits=lambda state: (jnp.tile(logits, (200, 1)), state.cache),
+        eos_id=4,
+        num_decodes=200,
+    )
+    return set(np.asarray(tokens)[0, :, 0].tolist())
+
+
+def test_zero_is_greedy_among_what_is_left():
+    assert first_tokens("sampling", temperature=0.0) == {3}
+    assert first_tokens("top_k_top_p", temperature=0.0) == {3}
+    assert first_tokens("bottom_k", temperature=0.0) == {2}
+
+
+def test_bottom_k_gives_no_empty_output_unless_asked_to():
+    assert first_tokens("bottom_k", k=1) == {0, 1, 2}
+    assert first_tokens("bottom_k", k=1, min_length=0) == {0, 1, 2, 4}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +186,7 @@ def test_parse_by_type():
 
 def test_defaults_are_those_of_the_papers():
     options = samplers.find("bottom_k").complete({"k": 4})
-    assert options["k"] == 4
+    assert options["k"] == 4 and options["min_length"] == 1
     assert (options["n_steps"], options["then_k"], options["then_p"]) == (1, 120, 0.95)
     assert samplers.find("bottom_k").complete({})["k"] == 2
     assert samplers.find("beam").complete({}) == {"alpha": 0.6}
@@ -173,7 +221,13 @@ def test_wrong_options(sampler, texts, message):
     ("name", "num", "options", "message"),
     [
         ("greedy", 2, {}, "'greedy' gives one output of each input, --num is 2"),
-        ("sampling", 1, {"temperature": 0.0}, r"temperature\(0.0\): must be positive"),
+        (
+            "sampling",
+            1,
+            {"temperature": float("inf")},
+            r"temperature\(inf\): must be a finite number",
+        ),
+        ("bottom_k", 1, {"min_length": -1}, r"min_length\(n=-1\): must be at least 1"),
         ("top_k_top_p", 1, {"p": 1.5}, r"top_p\(1.5\): the mass must lie in"),
     ],
 )

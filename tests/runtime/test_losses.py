@@ -49,6 +49,23 @@ def test_weighted_cross_entropy(label_smoothing, z_loss, weights, factor):
     assert weight_sum == pytest.approx(10 if weights is None else weights.sum())
 
 
+@pytest.mark.parametrize("label_smoothing", [0.1, jnp.float32(0.1)])
+def test_forbidden_tokens_share_no_smoothing(label_smoothing):
+    """The loss and its gradient are those without the token, here id 0."""
+    forbidden = np.pad(LOGITS, ((0, 0), (0, 0), (1, 0)), constant_values=-1e10)
+
+    @jax.value_and_grad
+    def loss(logits, targets):
+        function = losses.compute_weighted_cross_entropy
+        return function(logits, targets, WEIGHTS, label_smoothing, 1e-2)[0]
+
+    expected, expected_gradient = loss(jnp.asarray(LOGITS), jnp.asarray(TARGETS))
+    found, gradient = loss(jnp.asarray(forbidden), jnp.asarray(TARGETS + 1))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_array_equal(gradient[..., 0], 0)
+    np.testing.assert_allclose(gradient[..., 1:], expected_gradient, atol=1e-6)
+
+
 def test_weights_may_be_zero_everywhere():
     loss, z_loss, weight_sum = losses.compute_weighted_cross_entropy(
         jnp.asarray(LOGITS), jnp.asarray(TARGETS), jnp.zeros((2, 5)), z_loss=1.0

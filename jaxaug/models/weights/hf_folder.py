@@ -12,12 +12,13 @@ from flax import linen as nn
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.models.weights import families, safetensors_io, torch_file
-from jaxaug.models.weights.hf_config import check_types
+from jaxaug.models.weights.hf_config import FORCED, check_types
 from jaxaug.models.weights.keymap import params_from
 
 Tensors = safetensors_io.Tensors | torch_file.Tensors
 
 CONFIG = "config.json"
+GENERATION = "generation_config.json"
 FIX = (
     "Name the folder of a published model: config.json beside model.safetensors or "
     "pytorch_model.bin."
@@ -94,7 +95,7 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
     family = families.of_config(hf_config, str(path))
     try:
         check_types(hf_config)
-        config = family.config(hf_config)
+        config = family.config(_with_generation(hf_config, path.parent))
     except UserError as error:
         raise UserError(f"{folder}: {error}") from None
     except KeyError as error:
@@ -104,6 +105,26 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
             f"{path}: cannot be used ({type(error).__name__}: {error}). {FIX}"
         ) from error
     return family, hf_config, config
+
+
+def _with_generation(
+    hf_config: Mapping[str, Any], folder: epath.Path
+) -> Mapping[str, Any]:
+    """Configuration with what the folder's generation_config.json says of tokens.
+
+    As in transformers: where there is such a file, config.json says nothing of them.
+    """
+    path = folder / GENERATION
+    if not path.exists():
+        return hf_config
+    generation = read_json(path, FIX)
+    if not isinstance(generation, dict):
+        raise UserError(f"{path}: holds no JSON object. {FIX}")
+    told = {name: generation.get(name) for name in (*FORCED, "bad_words_ids")}
+    start = generation.get("decoder_start_token_id")
+    if start is not None:
+        told["decoder_start_token_id"] = start
+    return {**hf_config, **told}
 
 
 def open_weights(

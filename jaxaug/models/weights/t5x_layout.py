@@ -11,19 +11,22 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import gin
 import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from flax import linen as nn
 from flax import traverse_util
+from gin import config_parser
 from t5x import checkpoints, partitioning, train_state
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.files import PathLike, read_text, write_text
 from jaxaug.core.paths import absolute
 from jaxaug.models.weights import families, keymap
 
 GIN = "network.gin"
+_PLAIN = (type(None), bool, int, float, str, tuple, list)
 
 
 class Stored(NamedTuple):
@@ -127,6 +130,49 @@ def network_gin(module: nn.Module) -> str:
     return "\n".join(lines) + "\n"
 
 
+def read_gin(path: PathLike) -> tuple[families.Family, Any]:
+    """The family and the configuration that a `network.gin` defines; runs none of it.
+
+    Raises:
+      UserError: it is not as `network_gin` writes it.
+    """
+    fix = "Name the published model that it started from with --like."
+    try:
+        bindings = _bindings(read_text(path, fix))
+        for family in families.FAMILIES:
+            own = family.code.Config
+            # A T5 may have the plain configuration of its network, too.
+            for cls in (own, *own.__bases__):
+                module, name = _reference(cls)
+                if values := bindings.get(f"{_last(module)}.{name}"):
+                    return family, own(**_plain(values))
+    except (AttributeError, SyntaxError, TypeError, ValueError) as error:
+        raise UserError(f"{path}: {error}. {fix}") from error
+    raise UserError(f"{path}: defines the configuration of no known network. {fix}")
+
+
+def _bindings(text: str) -> dict[str, dict[str, Any]]:
+    """Class -> argument -> value."""
+    bindings: dict[str, dict[str, Any]] = {}
+    for statement in config_parser.ConfigParser(text, gin.config.ParserDelegate(True)):
+        if isinstance(statement, config_parser.BindingStatement):
+            values = bindings.setdefault(statement.selector, {})
+            values[statement.arg_name] = statement.value
+    return bindings
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a configuration.
+
+    Raises:
+      TypeError: one refers to something, which nobody evaluates here.
+    """
+    for name, value in values.items():
+        if not isinstance(value, _PLAIN):
+            raise TypeError(f"{name} = {value!r} is no plain value")
+    return {**values, "dtype": jnp.dtype(values.get("dtype", "float32"))}
+
+
 def _reference(cls: type) -> tuple[str, str]:
     return cls.__module__, cls.__qualname__
 
@@ -136,6 +182,6 @@ def _last(name: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    if value is None or isinstance(value, bool | int | float | str | tuple | list):
+    if isinstance(value, _PLAIN):
         return repr(value)
     return repr(jnp.dtype(value).name)

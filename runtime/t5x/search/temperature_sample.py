@@ -13,7 +13,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t5x import binary_search
 from t5x.search.decode_state import (
-    NEG_INF_VALUE,
     Cache,
     DecodingState,
     SamplingLoopState,
@@ -100,16 +99,18 @@ class _TokenChoice:
             (binary_search.topk_mask, self.topk),
             (binary_search.topp_mask, self.topp),
         )
+        # The lowest value: low temperatures take kept logits far below -1e7, too.
+        removed = float(jnp.finfo(scaled.dtype).min)
         for mask, amount in masks:
             if _is_traced(amount):
                 scaled = lax.cond(
                     amount > 0,
-                    lambda x, mask=mask, amount=amount: mask(x, amount, NEG_INF_VALUE),
+                    lambda x, mask=mask, amount=amount: mask(x, amount, removed),
                     lambda x: x,
                     scaled,
                 )
             elif amount:
-                scaled = mask(scaled, amount, NEG_INF_VALUE)
+                scaled = mask(scaled, amount, removed)
         return scaled
 
 

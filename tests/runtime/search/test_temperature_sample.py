@@ -174,6 +174,27 @@ def test_distribution(options, kept):
     assert stats.chisquare(counts[kept], expected).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("options", [{"topk": 2}, {"topk": 0, "topp": 0.9}])
+@pytest.mark.parametrize("traced", [False, True])
+def test_low_logits_at_a_low_temperature(options, traced):
+    """Divided by the temperature they are below -1e7, and removed ones stay below."""
+    logits = jnp.array([-2000.0, -2000.0, -2001.0, -2002.0])
+
+    def counts(temperature, **options):
+        return sample(
+            zeros(1, 1),
+            {},
+            fixed_model(logits),
+            99,
+            num_decodes=200,
+            temperature=temperature,
+            **options,
+        )[0]
+
+    run = jax.jit(counts) if traced else counts
+    assert set(np.asarray(run(1.5e-4, **options)).ravel().tolist()) == {0, 1}
+
+
 def test_chi_square_would_notice_a_wrong_temperature():
     counts = sample_counts(decode_rng=jax.random.PRNGKey(3), topk=0, temperature=1.05)
     assert stats.chisquare(counts, softmax(LOGITS) * counts.sum()).pvalue < 1e-3
