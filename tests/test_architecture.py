@@ -50,7 +50,8 @@ FLOORS = {
     ),
     "t5x": (
         "errors paths metrics binary_search",
-        "losses distributed variables state_utils optim search",
+        "checks",
+        "losses distributed variables state_utils optim search peers",
         "adafactor optimizers train_state decoding partition logs examples",
         "partitioning model",
         "models checkpoint feed",

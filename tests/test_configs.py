@@ -1,6 +1,8 @@
 """Every gin file parses, resolves and says how it is run."""
 
+import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,65 +10,101 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-EXPERIMENTS = [
-    "d3st", "d3st_aug", "t5dst", "t5dst_aug", "paraphrase_minisgd",
-    "personachat_t5", "personachat_dialogpt", "personachat_smollm2",
-]  # fmt: skip
-SIZES = ["small", "base", "large", "xl"]
+FILES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in sorted((ROOT / "configs").rglob("*.gin"))
+}
+EXPERIMENTS = [name for name in FILES if name.count("/") == 1]
+SCALES = [name for name in FILES if name.startswith("configs/scale/")]
+# What a header leaves open: the model of an evaluation, and that under a decoder.
+MODEL = "configs/models/t5_scratch.gin"
+DECODES = "configs/paraphrase_minisgd.gin"
 
 
-def run(*files: str, program: str = "t5x.train", bindings: tuple[str, ...] = ()):
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            program,
-            "--dry_run",
-            *(f"--gin_file={file}" for file in files),
-            *(f"--gin_bindings={binding}" for binding in bindings),
-        ],
+def header(name):
+    """The comment that a file begins with, its broken lines put together."""
+    head = FILES[name].split("\n\n")[0]
+    assert head.startswith("# "), f"{name} does not begin with a comment"
+    lines = (line.removeprefix("#") for line in head.splitlines())
+    return re.sub(r" \\\n\s*", " ", "\n".join(lines))
+
+
+def commands(name):
+    """The commands in a file's header that read it, as (program, flag, ...)."""
+    text = header(name).replace("=MODEL.gin", f"={MODEL}")
+    if name.startswith("configs/decode/"):
+        text = text.replace("--gin", f"python -m t5x.train --gin_file={DECODES} --gin")
+    found = [
+        (program, *shlex.split(flags))
+        for program, flags in re.findall(r"python -m (t5x\.\w+) (.*)", text)
+    ]
+    return [words for words in found if f"--gin_file={name}" in words]
+
+
+JOBS = list(dict.fromkeys(job for name in FILES for job in commands(name)))
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    """What the dry run of each of JOBS prints."""
+    folder = tmp_path_factory.mktemp("dry_runs")
+    (folder / "jobs.json").write_text(json.dumps(JOBS))
+    script = str(ROOT / "tests" / "dry_runs.py")
+    subprocess.run(
+        [sys.executable, script, str(folder / "jobs.json"), str(folder)],
         cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
+        check=True,
+        timeout=600,
     )
+    return {job: (folder / f"{i}.txt").read_text() for i, job in enumerate(JOBS)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", JOBS, ids=" ".join)
+def test_the_command_in_a_header_resolves(outputs, job):
+    text = outputs[job]
+    assert text.endswith("\nexit status 0\n"), text
+    assert "dry run: the configuration is valid; nothing was run." in text
+    assert "has no effect" not in text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_experiments_resolve(name):
-    done = run(f"configs/{name}.gin")
-    assert done.returncode == 0, done.stderr
-    assert f"runs/{name}" in done.stdout + done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-def test_scales_stack_on_an_experiment(size):
-    done = run("configs/d3st_aug.gin", f"configs/scale/{size}.gin")
-    assert done.returncode == 0, done.stderr
-    text = done.stdout + done.stderr
-    assert f"t5_1_1_{size}/checkpoint_1000000" in text
-    assert re.search(r"'inputs': 1024, 'targets': 256", text)
-
-
-@pytest.mark.slow
-def test_robustness_stacks_on_a_model():
-    done = run(
-        "configs/models/t5_scratch.gin",
-        "configs/runs/robustness.gin",
-        program="t5x.eval",
-        bindings=("CHECKPOINT_PATH = 'x'",),
+def test_experiments_have_a_folder_of_their_own(outputs, name):
+    (text,) = (
+        outputs[job] for job in commands(name) if "gin_file" not in " ".join(job[2:])
     )
-    assert done.returncode == 0, done.stderr
+    assert f"MODEL_DIR = 'runs/{Path(name).stem}'" in text
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "configs").rglob("*.gin")), ids=lambda path: path.stem
-)
-def test_headers_are_lab_book_pages(path):
-    head = path.read_text(encoding="utf-8").split("\n\n")[0]
-    assert head.startswith("# ")
-    if path.parent.name in ("configs", "scale"):
-        for word in ("Command:", "Hardware:", "Duration", "core"):
-            assert word in head or word.lower() in head, f"{path}: no {word!r}"
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCALES)
+def test_scales_change_the_experiment_under_them(outputs, name):
+    (job,) = commands(name)
+    text = outputs[job]
+    assert f"t5_1_1_{Path(name).stem}/checkpoint_1000000" in text
+    assert "'inputs': 1024, 'targets': 256" in text
+
+
+def test_each_file_is_resolved_by_its_command_or_by_a_file_that_includes_it():
+    resolved = {name for name in FILES if commands(name)}
+    assert resolved >= {*EXPERIMENTS, *SCALES}
+    pending = sorted(resolved)
+    while pending:
+        for part in re.findall(r"(?m)^include '([^']+)'", FILES[pending.pop()]):
+            if part in FILES and part not in resolved:
+                resolved.add(part)
+                pending.append(part)
+    assert set(FILES) == resolved
+
+
+@pytest.mark.parametrize("name", [*EXPERIMENTS, *SCALES])
+def test_headers_are_lab_book_pages(name):
+    text = header(name)
+    for pattern in (
+        r"(?m)^ Command:  \S",
+        r"(?m)^ Hardware: \S",
+        r"(?m)^ Duration: .*\d|^ Duration, score: not run yet",
+        r"(?m)^ Score:    .*\d|^ Duration, score: not run yet",
+    ):
+        assert re.search(pattern, text), f"{name}: no line like {pattern!r}"

@@ -2,6 +2,7 @@
 
 import enum
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -175,6 +176,17 @@ def convert_special_loss_normalizing_factor_to_enum(
         ) from None
 
 
+def special_factor(x: Any) -> SpecialLossNormalizingFactor | None:
+    """The factor that depends on the batch, or None where `x` does not.
+
+    Raises:
+        UserError: a name that no factor has.
+    """
+    if isinstance(x, str):
+        x = convert_special_loss_normalizing_factor_to_enum(x)
+    return x if isinstance(x, SpecialLossNormalizingFactor) else None
+
+
 def _sum_over_segment(
     positions: Int[Array, "batch length"],
     segment_ids: Int[Array, "batch length"],
@@ -212,12 +224,10 @@ def get_loss_normalizing_factor_and_weights(
             every token but padding), and for packed rows `decoder_segment_ids` and
             `decoder_positions`.
     """
-    factor = loss_normalizing_factor
     weights = batch.get("decoder_loss_weights")
-    if isinstance(factor, str):
-        factor = convert_special_loss_normalizing_factor_to_enum(factor)
-    if not isinstance(factor, SpecialLossNormalizingFactor):
-        return factor, weights
+    factor = special_factor(loss_normalizing_factor)
+    if factor is None:
+        return loss_normalizing_factor, weights  # type: ignore[return-value]
     targets = batch["decoder_target_tokens"]
     if weights is None:
         weights = jnp.asarray(targets > 0, jnp.float32)

@@ -10,7 +10,7 @@ from typing import Any
 
 from etils import epath
 
-from t5x import distributed, paths
+from t5x import checks, distributed, paths, peers
 from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.errors import UserError
@@ -21,7 +21,7 @@ from t5x.inference.evaluator import EvaluatorConstructor
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Progress, announce
 from t5x.start import program
-from t5x.training import loop, run_record, setup
+from t5x.training import loop, run_lock, run_record, setup
 from t5x.training.actions import BaseAction
 from t5x.training.loop import TRAIN_METRIC_KEY, run_actions
 from t5x.training.preemption import PreemptionGuard
@@ -106,10 +106,18 @@ def train(
         UserError: a setting is wrong; the message says how to mend it.
         PreemptionError: interrupted, with everything saved.
     """
+    total_steps = checks.whole_number(
+        "train.total_steps (TRAIN_STEPS)", total_steps, least=0
+    )
+    eval_steps = checks.whole_number("train.eval_steps", eval_steps or 0, least=0)
+    eval_period = checks.whole_number(
+        "train.eval_period (EVAL_PERIOD)", eval_period or 0, 0, "; 0 means never"
+    )
+    relative_steps = checks.whole_number(
+        "train.relative_steps (TRAIN_STEPS_RELATIVE)", relative_steps or 0, least=0
+    )
     model_dir = paths.absolute(model_dir)
     epath.Path(model_dir).mkdir(parents=True, exist_ok=True)
-    record = run_record.RunRecord(model_dir)
-    distributed.sync_global_devices("run_record")
     action_map = setup.parse_actions(actions, concurrent_metrics)
     save_cfg = checkpoint_cfg.save
     feature_converter_cls = setup.converter_of(model)
@@ -118,6 +126,10 @@ def train(
     )
     with PreemptionGuard() as guard, contextlib.ExitStack() as stack:
         stack.enter_context(guard.interruptible())
+        stack.enter_context(run_lock.only_run_in(model_dir))
+        peers.advise(functools.partial(loop.how_to_go_on, model_dir))
+        record = run_record.RunRecord(model_dir)
+        distributed.sync_global_devices("run_record")
 
         # ---- Randomness ----
         init_rng, trainer_rng = setup.make_rngs(random_seed, use_hardware_rng, record)

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from t5x import checks
+
 
 @dataclasses.dataclass
 class DatasetConfig:
@@ -26,6 +28,9 @@ class DatasetConfig:
         runtime_preprocessors: preprocessors for datasets that apply them at run time;
             SeqIO tasks carry their own.
         num_prefetch_threads, num_workers: hints for custom `get_dataset_fn`s.
+
+    Raises:
+        UserError: the batch size is no positive whole number.
     """
 
     mixture_or_task_name: Any
@@ -43,6 +48,9 @@ class DatasetConfig:
     runtime_preprocessors: Sequence[Any] | None = None
     num_prefetch_threads: int | None = None
     num_workers: int | None = 0
+
+    def __post_init__(self) -> None:
+        checks.whole_number("DatasetConfig.batch_size", self.batch_size, least=1)
 
     @property
     def name(self) -> str:

@@ -16,6 +16,9 @@ from absl import logging
 
 from t5x import metrics as metrics_lib
 
+# Number of steps that had no effect, where a trainer counts them.
+SKIPPED_STEPS = "nonfinite_steps"
+
 
 class NullWriter:
     """A metric writer that drops everything: for processes other than the first."""
@@ -123,7 +126,8 @@ class MetricsManager:
 
         The duration for rates ends when the metrics are computed. It begins with the
         last `start_duration_timer`, but not before the previous summary was computed:
-        steps are queued long before they run.
+        steps are queued long before they run. Steps that `nonfinite_steps` counts are
+        left out of averages.
 
         Returns:
             future of name -> clu value.
@@ -136,8 +140,13 @@ class MetricsManager:
             duration = max(ready - max(started, self._last_ready), 1e-9)
             self._last_ready = ready
             timed = metrics_lib.set_time_metrics_duration(fetched, duration)
-            final = metrics_lib.set_step_metrics_num_steps(timed, num_steps)
-            summary = {k: _numpy_value(m.compute_value()) for k, m in final.items()}
+            skipped = getattr(fetched.get(SKIPPED_STEPS), "total", 0)
+            final = metrics_lib.set_step_metrics_num_steps(
+                timed, num_steps - int(skipped)
+            )
+            # An average over nothing is NaN.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                summary = {k: _numpy_value(m.compute_value()) for k, m in final.items()}
             host_step = int(to_host(step))
             with self._writer_lock:
                 write_values(self._writer, host_step, summary)

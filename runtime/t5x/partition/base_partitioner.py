@@ -10,6 +10,7 @@ import jax
 from absl import logging
 from jax.sharding import Mesh, PartitionSpec
 
+from t5x import checks
 from t5x.distributed import place
 from t5x.errors import UserError
 from t5x.partition.mesh import HardwareMesh, LocalChunker, LocalChunkInfo
@@ -63,9 +64,13 @@ class BasePartitioner(metaclass=abc.ABCMeta):
             `ici_mesh_shape` gives a mesh of three axes.
 
         Raises:
-          UserError: neither `num_partitions` nor `model_parallel_submesh`, or a
-            submesh that is not a 4-tuple.
+          UserError: neither `num_partitions` nor `model_parallel_submesh`, a number
+            below 1, or a submesh that is not a 4-tuple.
         """
+        if num_partitions:
+            checks.whole_number(
+                "PjitPartitioner.num_partitions", num_partitions, least=1
+            )
         if not num_partitions and not model_parallel_submesh:
             raise UserError(
                 "At least one of `num_partitions` or `model_parallel_submesh` must be "
@@ -156,7 +161,7 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         """Layout of a global batch of `batch_size` (default: one per data device).
 
         Raises:
-          UserError: `batch_size` is no multiple of the data mesh size.
+          UserError: `batch_size` is no positive multiple of the data mesh size.
           ValueError: a `host_index` other than this process.
         """
         if host_index not in (None, jax.process_index()):
@@ -164,7 +169,9 @@ class BasePartitioner(metaclass=abc.ABCMeta):
                 f"host_index={host_index}: a process knows its own layout only."
             )
         size = self.data_mesh_size
-        batch_size = batch_size or size
+        if batch_size is None:
+            batch_size = size
+        batch_size = checks.whole_number("The batch size", batch_size, least=1)
         if batch_size % size:
             below = batch_size // size * size
             choices = f"{below} or {below + size}" if below else f"{size}"

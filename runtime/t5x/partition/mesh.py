@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import math
 from collections.abc import Collection, Sequence
+from typing import NoReturn
 
 import jax
 import numpy as np
@@ -20,11 +21,15 @@ _MULTI_SLICE_AXES = ("replica", "data", "model")
 
 def _check_divides(parts: int, devices: int, what: str) -> None:
     if parts < 1 or devices % parts:
-        divisors = [d for d in range(1, devices + 1) if devices % d == 0]
-        raise UserError(
-            f"{what} asks for {parts} model partitions, which does not divide the "
-            f"{devices} devices: use one of {divisors}."
-        )
+        _refuse_partitions(parts, devices, what)
+
+
+def _refuse_partitions(parts: int, devices: int, what: str) -> NoReturn:
+    divisors = [d for d in range(1, devices + 1) if devices % d == 0]
+    raise UserError(
+        f"{what} asks for {parts} model partitions, which does not divide the {devices} "
+        f"devices: use one of {divisors}."
+    )
 
 
 def get_cpu_mesh() -> Mesh:
@@ -107,6 +112,9 @@ def default_mesh(
 
     On CPU the mesh is (processes, local devices) whatever `num_partitions` says;
     `model_parallel_submesh=(1, 1, 1, 1)` gives pure data parallelism there.
+
+    Raises:
+      UserError: more partitions than devices, or a number that does not divide them.
     """
     platform = jax.devices(backend)[-1].platform
     if ici_mesh_shape is not None and dcn_mesh_shape is not None:
@@ -114,6 +122,9 @@ def default_mesh(
     elif model_parallel_submesh:
         mesh = get_mesh(model_parallel_submesh, backend=backend)
     elif platform == "cpu":
+        asked, found = num_partitions or 1, len(jax.devices("cpu"))
+        if asked > found:
+            _refuse_partitions(asked, found, f"num_partitions={asked}")
         mesh = get_cpu_mesh()
     elif platform in ("gpu", "cuda", "rocm"):
         mesh = get_gpu_mesh(num_partitions or 1)

@@ -12,9 +12,10 @@ import jax
 from absl import app, logging
 from etils import epath
 
-from t5x import paths
+from t5x import paths, peers
 from t5x.errors import UserError
 from t5x.logs.progress import announce
+from t5x.start import gin_files as gin_files_lib
 from t5x.start import gin_hints
 from t5x.training.trainer import PreemptionError
 
@@ -52,14 +53,18 @@ def parse_gin_flags(
     for path in gin_search_paths:
         gin.add_config_file_search_path(path)
     try:
-        gin.parse_config_files_and_bindings(
-            list(gin_files or []),
-            list(gin_bindings),
-            skip_unknown=skip_unknown,
-            finalize_config=finalize_config,
-        )
+        with gin_files_lib.checked():
+            gin.parse_config_files_and_bindings(
+                list(gin_files or []),
+                list(gin_bindings),
+                skip_unknown=skip_unknown,
+                finalize_config=finalize_config,
+            )
     except Exception as error:
-        message = gin_hints.explain(error)
+        if getattr(error, "user_error", False):
+            message: str | None = str(error)
+        else:
+            message = gin_hints.explain(error)
         if message is None:
             raise
         raise UserError(f"gin configuration: {message}") from error
@@ -151,6 +156,7 @@ def run(main: Callable[[Sequence[str]], Any]) -> None:
         except Exception as error:
             message = user_message(error)
             if message is None:
+                peers.wait_for_cause(error)
                 raise
             ended.append(1)
             _fail(message)

@@ -13,6 +13,8 @@ from typing import Any
 
 import gin
 
+from t5x import checks
+
 _MODULE = re.compile(r"<module '([\w.]+)'")
 _CLASS = re.compile(r"<class '([\w.]+)'")
 _LOCATION = re.compile(r'In file "([^"]+)", line (\d+)')
@@ -49,7 +51,7 @@ def explain(error: BaseException) -> str | None:
 
 
 def explain_call(error: BaseException) -> str | None:
-    """A message where a call made by gin lacks values that the user must give."""
+    """A message where a call made by gin lacks values, or was given no dtype."""
     text = str(error)
     if isinstance(error, RuntimeError) and text.startswith("Required bindings for"):
         return _first_paragraph(text)
@@ -59,6 +61,9 @@ def explain_call(error: BaseException) -> str | None:
         call = re.search(r"In call to configurable '([^']+)'", text)
         where = call.group(1) if call else "a configurable"
         return f"{where} lacks values for {names}: bind them in a gin file."
+    unknown = re.match(r"data type ('[^']*') not understood", text)
+    if isinstance(error, TypeError) and unknown:
+        return f"{unknown.group(1)}: {checks.NO_DTYPE}"
     return None
 
 

@@ -11,6 +11,7 @@ import gin
 import jax
 from absl import app, flags, logging
 
+from t5x import peers
 from t5x.errors import UserError
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
@@ -135,8 +136,11 @@ def _join_processes() -> None:
         coordinator_address=given["coordinator_address"],
         num_processes=given["process_count"],
         process_id=given["process_index"],
+        # JAX ends the others with a stack trace; `peers` is to come before that.
+        heartbeat_timeout_seconds=int(3 * peers.PATIENCE),
         **extra,
     )
+    peers.start()
 
 
 def _set_up_data_side() -> None:

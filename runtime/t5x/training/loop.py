@@ -4,19 +4,20 @@ import dataclasses
 import gc
 import time
 from collections.abc import Callable, Mapping
-from concurrent import futures
 from typing import Any
 
 import jax
 import numpy as np
 from absl import logging
 
-from t5x import distributed
+from t5x import checkpoints, distributed
+from t5x.errors import UserError
 from t5x.feed.datasets import get_zeros_batch_like_dataset
 from t5x.feed.iterators import batches_of
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import announce
 from t5x.training.actions import ActionMapType, ActionMode
+from t5x.training.nonfinite import nonfinite_parameters
 from t5x.training.preemption import PreemptionGuard
 from t5x.training.run_record import RunRecord
 from t5x.training.schedule import Schedule
@@ -172,6 +173,26 @@ def report(
             announce(f"step {step:,}  {title} of {task}: {', '.join(scalars)}")
 
 
+def last_checkpoint(model_dir: str) -> str | None:
+    """Path of the newest checkpoint of a run, or None."""
+    step = checkpoints.latest_step(model_dir)
+    return None if step is None else checkpoints.get_checkpoint_dir(model_dir, step)
+
+
+def how_to_go_on(model_dir: str) -> str:
+    """What to do after a run was cut off."""
+    found = last_checkpoint(model_dir)
+    if found is None:
+        return (
+            f"{model_dir} holds no checkpoint: the same command, run again on all "
+            "processes, begins anew."
+        )
+    return (
+        f"The last checkpoint is {found}: run the same command again on all processes to "
+        "go on from it."
+    )
+
+
 @dataclasses.dataclass
 class TrainLoop:
     """Trains from a step to the end of the schedule.
@@ -198,14 +219,18 @@ class TrainLoop:
 
         Raises:
             PreemptionError: stopped from outside, with everything saved.
+            UserError: loss or parameters are not finite; no such state is saved.
         """
         try:
+            self._require_finite_start(step)
             self._catch_up(step, guard)
             while step < self.schedule.total_steps and not self.trainer.stop_training:
                 step = self._round(step, guard)
             if self.trainer.stop_training and step < self.schedule.total_steps:
                 announce(f"step {step:,}  stopping early, as an action asked for it")
                 self._save(step)
+            if step != self.saved_step:
+                self._require_finite(step)
             self.evaluation.wait()
         except PreemptionError as error:
             self._emergency(error)
@@ -224,7 +249,8 @@ class TrainLoop:
     def _round(self, step: int, guard: PreemptionGuard) -> int:
         stop = self.schedule.next_stop(step)
         summary = self.trainer.train(self.batches, stop - step, start_step=step)
-        summary.add_done_callback(_warn_of_nan(step, stop))
+        # The devices are busy with this round while that before it is looked at.
+        self._require_sound(lag=1)
         if not self.evaluation.concurrent_metrics:
             self.evaluation._act(ActionMode.TRAIN, {TRAIN_METRIC_KEY: summary.result()})
         if self.schedule.collects_at(stop):
@@ -232,14 +258,61 @@ class TrainLoop:
         if self.schedule.saves_at(stop):
             self._save(stop)
         if self.schedule.evaluates_at(stop):
+            self._require_sound()
             with guard.interruptible():
                 self.evaluation.run(stop)
         return stop
+
+    def _require_sound(self, lag: int = 0) -> None:
+        """Raises where the loss of a step was not finite."""
+        if found := self.trainer.watch.find(lag):
+            raise UserError(self._explain(found))
+
+    def _require_finite(self, step: int) -> None:
+        """Raises where the loss of a step, or a parameter, is not finite."""
+        self._require_sound()
+        if names := nonfinite_parameters(self.trainer.train_state.params):
+            raise UserError(
+                self._explain(f"Parameters are not finite after step {step:,}: {names}")
+            )
+
+    def _require_finite_start(self, step: int) -> None:
+        names = nonfinite_parameters(self.trainer.train_state.params)
+        if names is None:
+            return
+        if self.saved_step is None:
+            advice = (
+                "Give another checkpoint to RestoreCheckpointConfig.path, or, where the "
+                "run starts from scratch, mend the model's initialisers."
+            )
+        else:
+            folder = checkpoints.get_checkpoint_dir(self.model_dir, self.saved_step)
+            advice = f"Move {folder} elsewhere to go on from the checkpoint before it."
+        raise UserError(
+            f"Parameters are not finite before the first step, at step {step:,}: "
+            f"{names}. {advice}"
+        )
+
+    def _explain(self, found: str) -> str:
+        newest = last_checkpoint(self.model_dir)
+        good = (
+            f"The last good checkpoint is {newest}."
+            if newest
+            else f"{self.model_dir} holds no checkpoint to go back to."
+        )
+        return (
+            f"{found}. Training stops, and this state is not saved. {good} The batches "
+            f"hold {self.trainer.watch.batch}. Usual causes: a learning rate that is too "
+            "high, bfloat16 activations, or targets without any token. Change that, or "
+            "let up to N such steps in a row be skipped with "
+            "trainer.Trainer.max_skipped_steps = N, and run the command again."
+        )
 
     def _save(self, step: int) -> None:
         if self.save is None or step == self.saved_step:
             return
         state = jax.block_until_ready(self.trainer.train_state)
+        self._require_finite(step)
         tick = time.time()
         # A run that goes on from here does not write these metrics again.
         self.trainer.train_metrics_manager.flush()
@@ -265,21 +338,3 @@ class TrainLoop:
                 "is saved."
             )
         raise PreemptionError(f"Stopped at step {step:,}. {advice}") from error
-
-
-def _warn_of_nan(first: int, last: int) -> Callable[[futures.Future], None]:
-    def check(future: futures.Future) -> None:
-        if future.exception() is not None:
-            return
-        loss = future.result().get("loss")
-        value = np.asarray(getattr(loss, "value", 0.0))
-        if value.size and not np.all(np.isfinite(value)):
-            announce(
-                f"warning: the training loss is {value.reshape(-1)[0]} between steps "
-                f"{first:,} and {last:,}. Usual causes: a learning rate that is too "
-                "high, bfloat16 activations, or targets without any token. Actions with "
-                "trainer.TerminateOnNanAction(task='train') and "
-                "train.concurrent_metrics = False would stop the run."
-            )
-
-    return check

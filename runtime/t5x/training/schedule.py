@@ -4,7 +4,10 @@ import bisect
 import dataclasses
 from collections.abc import Sequence
 
+from t5x import checks
 from t5x.errors import UserError
+
+_NEVER = "; 0 means never"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,13 +83,21 @@ def make_schedule(
     run where there is none); `stats_period` defaults to the round.
 
     Raises:
-        UserError: a period is no multiple of the round.
+        UserError: a period is no multiple of the round, or no whole number.
     """
     periods = {
-        "eval_period": eval_period or 0,
-        "SaveCheckpointConfig.period": checkpoint_period or 0,
-        "gc_period": gc_period or 0,
+        name: checks.whole_number(name, period or 0, least=0, hint=_NEVER)
+        for name, period in (
+            ("eval_period", eval_period),
+            ("SaveCheckpointConfig.period", checkpoint_period),
+            ("gc_period", gc_period),
+        )
     }
+    stats_period = checks.whole_number("stats_period", stats_period or 0, least=0)
+    steps = [
+        checks.whole_number("SaveCheckpointConfig.checkpoint_steps", step, least=0)
+        for step in checkpoint_steps or ()
+    ]
     unit = min((p for p in periods.values() if p), default=max(total_steps, 1))
     for name, period in periods.items():
         if period % unit:
@@ -103,6 +114,6 @@ def make_schedule(
         checkpoint_period=periods["SaveCheckpointConfig.period"],
         gc_period=periods["gc_period"],
         stats_period=stats_period or unit,
-        checkpoint_steps=tuple(sorted(checkpoint_steps or ())),
+        checkpoint_steps=tuple(sorted(steps)),
         unit=unit,
     )

@@ -1,5 +1,6 @@
 """One step of training or evaluation: pure functions that are traced inside jit."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -10,9 +11,11 @@ import jax.numpy as jnp
 from flax import traverse_util
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from t5x import losses
 from t5x import metrics as metrics_lib
 from t5x.errors import UserError
 from t5x.partition import pjit_partitioner
+from t5x.training import nonfinite
 
 PyTree = Any
 Batch = Mapping[str, Any]
@@ -82,6 +85,20 @@ def _per_step(value: Float[Array, ""]) -> Any:
     return metrics_lib.AveragePerStep.from_model_output(value)
 
 
+def _normalized_over(model: Any, batch: Batch) -> tuple[Any, Batch]:
+    """A model that divides its loss by the factor of this batch, whatever the part.
+
+    Returns:
+        (model, batch with the weights that go with the factor).
+    """
+    factor, weights = losses.get_loss_normalizing_factor_and_weights(
+        model._loss_normalizing_factor, batch
+    )
+    fixed = copy.copy(model)
+    fixed._loss_normalizing_factor = factor
+    return fixed, {**batch, "decoder_loss_weights": weights}
+
+
 def accumulate_grads_microbatched(
     model: Any,
     train_state: Any,
@@ -89,10 +106,13 @@ def accumulate_grads_microbatched(
     dropout_rng: PRNGKeyArray,
     num_microbatches: int | None,
     data_partition_spec: Any = None,
+    normalize_over_batch: bool = False,
 ) -> tuple[PyTree, Metrics, Any]:
     """Gradients and metrics of a batch, computed in equal parts one after the other.
 
-    Gradients, losses and metrics of the parts are summed, in float32. A train state
+    Gradients, losses and metrics of the parts are summed, in float32. With a special
+    loss normalizing factor each part's loss is divided by the factor of that part (as
+    in T5X), so that N parts have about N times the gradients of the batch. A train state
     with flax mutables hands them to `loss_fn` as an extra argument, whose auxiliary
     result then is (metrics, mutables).
 
@@ -100,6 +120,8 @@ def accumulate_grads_microbatched(
         batch: [batch, ...] features.
         num_microbatches: number of parts, or None for the whole batch at once.
         data_partition_spec: sharding of a part; default ('data',).
+        normalize_over_batch: divide the loss by the special factor of the whole batch,
+            which gives the gradients and metrics of the batch at once.
 
     Returns:
         (gradients, metrics, flax mutables or None).
@@ -129,6 +151,9 @@ def accumulate_grads_microbatched(
             f"({num_microbatches})."
         )
     rows = batch_size // num_microbatches
+    factor = getattr(model, "_loss_normalizing_factor", None)
+    if normalize_over_batch and losses.special_factor(factor) is not None:
+        model, batch = _normalized_over(model, batch)
 
     def one_part(number: Any, rng: PRNGKeyArray, mutables: Any) -> Any:
         part = {
@@ -201,12 +226,26 @@ def train_with_lr(
     num_microbatches: int | None,
     weight_metrics_computer: WeightMetricsComputer | None = None,
     data_partition_spec: Any = None,
+    skip_nonfinite: bool = False,
+    normalize_over_batch: bool = False,
 ) -> tuple[Any, Metrics]:
-    """One training step at the given learning rate: (new state, metrics)."""
+    """One training step at the given learning rate: (new state, metrics).
+
+    Args:
+        skip_nonfinite: a step whose loss or gradients are not finite has no effect, see
+            `nonfinite.skip_nonfinite_step`.
+        normalize_over_batch: see `accumulate_grads_microbatched`.
+    """
     grads, metrics, mutables = accumulate_grads_microbatched(
-        model, train_state, batch, dropout_rng, num_microbatches, data_partition_spec
+        model,
+        train_state,
+        batch,
+        dropout_rng,
+        num_microbatches,
+        data_partition_spec,
+        normalize_over_batch,
     )
-    return apply_grads(
+    new_state, metrics = apply_grads(
         train_state,
         grads,
         metrics,
@@ -214,6 +253,9 @@ def train_with_lr(
         weight_metrics_computer,
         other_state_variables={"flax_mutables": mutables} if mutables else None,
     )
+    if not skip_nonfinite:
+        return new_state, metrics
+    return nonfinite.skip_nonfinite_step(train_state, new_state, grads, metrics)
 
 
 def eval_step(model: Any, train_state: Any, batch: Batch) -> Metrics:

@@ -20,11 +20,12 @@ import numpy as np
 from absl import logging
 from jaxtyping import PRNGKeyArray
 
+from t5x import checks, losses
 from t5x.distributed import multihost_assert_equal
 from t5x.errors import UserError
 from t5x.feed.iterators import shard_batch
-from t5x.logs.metrics_writer import MetricsManager, to_host
-from t5x.logs.progress import Progress
+from t5x.logs.metrics_writer import SKIPPED_STEPS, MetricsManager, to_host
+from t5x.logs.progress import Progress, announce
 from t5x.training.actions import (
     ActionMapType,
     ActionMode,
@@ -33,6 +34,7 @@ from t5x.training.actions import (
     TerminateOnNanAction,
 )
 from t5x.training.learning_rate import LearningRateCallable
+from t5x.training.nonfinite import LOSS, Watch, Window
 from t5x.training.step import (
     Batch,
     Metrics,
@@ -83,6 +85,7 @@ class BaseTrainer(abc.ABC):
         stop_training: set to True to end training after the current round.
         progress: shown while training, if any.
         preempted: asked before every step with its number; True interrupts training.
+        watch: notices a loss that is not finite.
     """
 
     def __init__(
@@ -118,6 +121,7 @@ class BaseTrainer(abc.ABC):
         self._created = time.time()
         self.stop_training = False
         self.progress: Progress | None = None
+        self.watch = Watch()
         self.preempted: Callable[[int], bool] = lambda step: False
         self.train_metrics_manager = MetricsManager("train", summary_dir=summary_dir)
         self.eval_metrics_managers = {
@@ -179,6 +183,7 @@ class BaseTrainer(abc.ABC):
         """
         step_fn = self._compiled_train_step or self._partitioned_train_step
         metrics: Any = None
+        readings: list[tuple[int, Any, Any]] = []
         with self._train_state_mutex:
             state = self._train_state
             if start_step is None:
@@ -192,19 +197,26 @@ class BaseTrainer(abc.ABC):
                     if self.preempted(step):
                         raise PreemptionError(f"interrupted after step {step}")
                     with jax.profiler.StepTraceAnnotation("train", step_num=step):
-                        state, update = step_fn(state, _next_batch(batch_iter, step))
+                        batch = _next_batch(batch_iter, step)
+                        if not readings:
+                            self.watch.describe(batch)
+                        state, update = step_fn(state, batch)
                         metrics = (
                             update
                             if metrics is None
                             else (merge_metrics(metrics, update))
                         )
                     step += 1
+                    readings.append(
+                        (step, update.get(LOSS, 0.0), update.get(SKIPPED_STEPS, 0))
+                    )
                     if self.progress is not None:
                         self.progress.update(step, metrics)
             finally:
                 # The step donates the old state, so it is gone even after an error.
                 self._train_state = state
                 summary = self._write_train_summary(metrics, step, step - start_step)
+                self.watch.add(Window(start_step, step, summary, readings))
         return summary
 
     def _write_train_summary(
@@ -303,6 +315,18 @@ def _next_batch(batch_iter: Iterator[Batch], step: int) -> Batch:
         ) from None
 
 
+def _warn_of_parts(model: Any, number: int) -> None:
+    factor = losses.special_factor(getattr(model, "_loss_normalizing_factor", None))
+    if number > 1 and factor is not None:
+        announce(
+            f"warning: the loss of each of the {number} microbatches is divided by its "
+            f"own LOSS_NORMALIZING_FACTOR = '{factor.name}', as in T5X, so loss and "
+            f"gradients are about {number} times those of the whole batch; "
+            "trainer.Trainer.normalize_over_batch = True takes the factor of the whole "
+            "batch."
+        )
+
+
 class BaseTrainerConstructor(Protocol):
     """`trainer_cls`: called by keyword."""
 
@@ -333,6 +357,8 @@ class Trainer(BaseTrainer):
         learning_rate_fn: LearningRateCallable,
         num_microbatches: int | None,
         weight_metrics_computer: WeightMetricsComputer | None = None,
+        max_skipped_steps: int = 0,
+        normalize_over_batch: bool = False,
     ):
         """As `BaseTrainer`, and:
 
@@ -340,7 +366,19 @@ class Trainer(BaseTrainer):
             learning_rate_fn: step -> learning rate, traced inside the step.
             num_microbatches: parts of a batch whose gradients are summed, or None.
             weight_metrics_computer: adds metrics about weights, or None.
+            max_skipped_steps: steps in a row that have no effect where their loss or
+                gradients are not finite; the metric `nonfinite_steps` counts them. One
+                more ends the run. 0 skips none.
+            normalize_over_batch: where the loss normalizing factor depends on the batch,
+                take that of the whole batch and not, as T5X does, that of each
+                microbatch.
         """
+        max_skipped_steps = checks.whole_number(
+            "Trainer.max_skipped_steps", max_skipped_steps, least=0
+        )
+        if not normalize_over_batch:
+            _warn_of_parts(model, num_microbatches or 1)
+        self._normalize_over_batch = normalize_over_batch
         self._learning_rate_fn = learning_rate_fn
         self._num_microbatches = num_microbatches
         self._weight_metrics_computer = weight_metrics_computer
@@ -353,6 +391,7 @@ class Trainer(BaseTrainer):
             train_state_axes=train_state_axes,
             rng=rng,
         )
+        self.watch = Watch(max_skipped_steps)
 
     @functools.cached_property
     def _partitioned_train_step(self) -> PartitionedTrainCallable:  # type: ignore[override]
@@ -366,6 +405,8 @@ class Trainer(BaseTrainer):
                 num_microbatches=self._num_microbatches,
                 weight_metrics_computer=self._weight_metrics_computer,
                 data_partition_spec=self._partitioner.data_partition_spec,
+                skip_nonfinite=self.watch.max_skipped_steps > 0,
+                normalize_over_batch=self._normalize_over_batch,
             )
 
         return self._partitioner.partition(

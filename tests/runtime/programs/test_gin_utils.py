@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import gin
+import numpy as np
 import pytest
 from t5x import gin_utils
 from t5x.errors import UserError
@@ -113,6 +114,68 @@ def test_a_file_that_is_not_there():
         gin_utils.parse_gin_flags(["."], ["nowhere.gin"], [])
 
 
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty (0 bytes): give a gin file with bindings, or leave it out."),
+        (
+            b" \n\n",
+            "is empty (3 bytes): give a gin file with bindings, or leave it out.",
+        ),
+        (
+            "X = 1\n".encode("utf-16"),
+            "is not UTF-8 text (it is UTF-16): save it in the encoding UTF-8.",
+        ),
+        (
+            b"X = '\xe9'\n",
+            (
+                "is not UTF-8 text (invalid continuation byte at byte 5): save it in the "
+                "encoding UTF-8."
+            ),
+        ),
+        (
+            b"X = 1\0\n",
+            "is not text (it holds a NUL byte): give a gin file, in the encoding UTF-8.",
+        ),
+    ],
+)
+def test_files_that_hold_no_gin(tmp_path, data, message):
+    path = tmp_path / "bad.gin"
+    path.write_bytes(data)
+    with pytest.raises(UserError) as caught:
+        gin_utils.parse_gin_flags(["."], [str(path)], [])
+    assert str(caught.value) == f"gin configuration: {path} {message}"
+    # The same in a file that includes it.
+    outer = tmp_path / "outer.gin"
+    outer.write_text(f"Y = 1\ninclude '{path}'\n")
+    with pytest.raises(UserError) as caught:
+        gin_utils.parse_gin_flags(["."], [str(outer)], [])
+    assert str(caught.value).startswith(f"gin configuration: {path} {message}")
+    assert f'In file "{outer}", line 2' in str(caught.value)
+
+
+def test_files_that_include_themselves(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.gin").write_text("X = 1\ninclude 'b.gin'\n")
+    (tmp_path / "b.gin").write_text("include 'a.gin'\n")
+    with pytest.raises(UserError) as caught:
+        gin_utils.parse_gin_flags(["."], ["a.gin"], [])
+    first, *places = str(caught.value).splitlines()
+    assert first == (
+        "gin configuration: a.gin includes itself (a.gin -> b.gin -> a.gin): take out "
+        "one of these includes."
+    )
+    assert [p.strip() for p in places[::2]] == [
+        'In file "b.gin", line 1',
+        'In file "a.gin", line 2',
+    ]
+    # Twice, one after the other, is no circle.
+    (tmp_path / "b.gin").write_text("\ufeffY = 2\n", encoding="utf-8")
+    (tmp_path / "a.gin").write_text("include 'b.gin'\ninclude 'b.gin'\n")
+    gin_utils.parse_gin_flags(["."], ["a.gin"], [])
+    assert gin.query_parameter("Y/macro.value") == 2
+
+
 def test_an_error_in_a_module_of_the_user_keeps_its_traceback(tmp_path, monkeypatch):
     (tmp_path / "broken_user_module.py").write_text("1 / 0\n")
     (tmp_path / "incomplete_user_module.py").write_text("import no_such_dependency\n")
@@ -140,6 +203,14 @@ def test_missing_arguments_are_named(tmp_path):
     assert message == (
         "DatasetConfig lacks values for ['batch_size', 'mixture_or_task_name', 'seed', "
         "'shuffle', 'task_feature_lengths']: bind them in a gin file."
+    )
+
+
+def test_a_dtype_that_does_not_exist():
+    with pytest.raises(TypeError) as caught:
+        np.dtype("bfloat17")
+    assert gin_utils.user_message(caught.value) == (
+        "'bfloat17': there is no such dtype; use 'float32', 'bfloat16' or 'float16'."
     )
 
 

@@ -193,22 +193,27 @@ def test_eight_devices_train_as_one(straight, folder, start, model, data):
     same_params(folder / name, folder / "straight", rtol=1e-3, atol=1e-5)
 
 
-def test_two_processes_train_as_one(straight, folder, start):
+def start_two(start, *args, **kwargs):
+    """Starts a run of two processes, 8 rows a batch."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
-    joined = [
+    return [
         start(
-            "two",
+            *args,
             "--gin.BATCH_SIZE=8",
             "--multiprocess_gpu",
             f"--coordinator_address=127.0.0.1:{port}",
             "--process_count=2",
             f"--process_index={index}",
+            **kwargs,
         )
         for index in range(2)
     ]
-    finish(*joined)
+
+
+def test_two_processes_train_as_one(straight, folder, start):
+    finish(*start_two(start, "two"))
     np.testing.assert_allclose(losses(folder / "two"), straight, rtol=1e-5)
     same_params(folder / "two", folder / "straight", rtol=1e-3, atol=1e-5)
 
@@ -217,6 +222,46 @@ def test_two_processes_train_as_one(straight, folder, start):
     assert "step 8  restored" in err
     assert "for another number of hosts" in err
     assert checkpoints.all_steps(folder / "two") == [4, 8, 9]
+
+
+IMPATIENT = "from t5x import peers\npeers.INTERVAL, peers.PATIENCE = 1.0, 15.0\n"
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_the_survivor_of_a_killed_process_names_it(folder, start, killed):
+    """Both hang in batch 6, after the checkpoint of step 4."""
+    (folder / "impatient.py").write_text(IMPATIENT)
+    (folder / "impatient.gin").write_text(
+        "from __gin__ import dynamic_registration\nimport impatient\n"
+    )
+    name = f"lost_{killed}"
+    both = start_two(
+        start,
+        name,
+        files=("toy_train.gin", "impatient.gin"),
+        env={"TOY_HANG_AT": "6"},
+    )
+    try:
+        deadline = time.time() + 120
+        while checkpoints.all_steps(folder / name) != [4]:
+            assert time.time() < deadline
+            assert [process.poll() for process in both] == [None, None]
+            time.sleep(0.05)
+        both[killed].kill()
+        survivor = both[1 - killed]
+        _, err = survivor.communicate(timeout=120)
+    finally:
+        for process in both:
+            process.kill()
+            process.communicate()
+    assert survivor.returncode == 1, err
+    assert err.endswith(
+        f"error: Lost process {killed} of 2 (host {socket.gethostname()}, pid "
+        f"{both[killed].pid}): it has ended or hangs, and process {1 - killed} cannot go "
+        f"on without it. The last checkpoint is {folder}/{name}/checkpoint_4: run the "
+        "same command again on all processes to go on from it.\n"
+    ), err
+    assert "Fatal Python error" not in err
 
 
 def test_sigkill_and_the_same_command_again(straight, folder, start):

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from t5x import losses, models, partitioning, trainer
 from t5x import metrics as metrics_lib
-from t5x import partitioning, trainer
 from t5x.checkpoint import state_init
 from t5x.checkpoint.event_files import read_scalars
+from t5x.errors import UserError
 
 
 class NoDropout:
@@ -48,7 +49,7 @@ def make_initializer(model, batches):
 def make_trainer(tiny_model, numbers, tmp_path):
     made = []
 
-    def make(num_microbatches=None, weight_metrics_computer=None, model=tiny_model):
+    def make(num_microbatches=None, model=tiny_model, **settings):
         initializer = make_initializer(tiny_model, numbers())
         made.append(
             trainer.Trainer(
@@ -61,7 +62,7 @@ def make_trainer(tiny_model, numbers, tmp_path):
                 rng=jax.random.PRNGKey(3),
                 learning_rate_fn=lambda step: 0.5 * (step + 1.0),
                 num_microbatches=num_microbatches,
-                weight_metrics_computer=weight_metrics_computer,
+                **settings,
             )
         )
         return made[-1]
@@ -96,6 +97,115 @@ def test_microbatches_add_up_to_the_batch(tiny_model, numbers, state, parts):
         )
     np.testing.assert_allclose(
         metrics["loss"].total, whole_metrics["loss"].total, rtol=1e-5
+    )
+
+
+class Normalized(NoDropout):
+    """Divides the loss of the tiny model by a factor that depends on the batch."""
+
+    def __init__(self, model, factor):
+        super().__init__(model)
+        self._loss_normalizing_factor = factor
+
+    def loss_fn(self, params, batch, dropout_rng):
+        targets = batch["decoder_target_tokens"]
+        logits = self._model.logits(params, batch)
+        factor, weights = losses.get_loss_normalizing_factor_and_weights(
+            self._loss_normalizing_factor, batch
+        )
+        loss, _, _ = losses.compute_weighted_cross_entropy(
+            logits, targets, weights, loss_normalizing_factor=factor
+        )
+        metrics = models.compute_base_metrics(logits, targets, weights, loss, 0.0)
+        return loss, metrics
+
+
+FACTORS = ["NUM_REAL_TARGET_TOKENS", "NUM_TOTAL_TARGET_TOKENS", "AVERAGE_PER_SEQUENCE"]
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+def test_a_special_factor_of_the_parts_or_of_the_batch(
+    tiny_model, numbers, state, factor
+):
+    model = Normalized(tiny_model, factor)
+    # Parts of 7 and 11 tokens.
+    lengths = np.array([[3], [4], [5], [6]])
+    batch = next(numbers()) | {"decoder_loss_weights": np.arange(6) < lengths}
+    batch["decoder_loss_weights"] = batch["decoder_loss_weights"].astype(np.float32)
+
+    def run(batch, number, **settings):
+        return trainer.accumulate_grads_microbatched(
+            model, state, batch, jax.random.PRNGKey(1), number, **settings
+        )[:2]
+
+    def same(a, b):
+        for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)
+
+    whole, whole_metrics = run(batch, None)
+    once, metrics = run(batch, 2, normalize_over_batch=True)
+    same(whole, once)
+    np.testing.assert_allclose(
+        metrics["loss"].total, whole_metrics["loss"].total, rtol=1e-5
+    )
+    for name in ("accuracy", "loss_per_nonpadding_target_token"):
+        np.testing.assert_allclose(
+            metrics[name].compute(), whole_metrics[name].compute(), rtol=1e-5
+        )
+    # As T5X does: the sum of what the parts give, each with its own factor.
+    parts = [
+        run({k: v[rows : rows + 2] for k, v in batch.items()}, None)[0]
+        for rows in (0, 2)
+    ]
+    summed, _ = run(batch, 2)
+    same(jax.tree.map(jnp.add, *parts), summed)
+    norm = lambda tree: float(jnp.linalg.norm(tree["kernel"]))
+    assert 1.5 < norm(summed) / norm(whole) < 2.5
+    assert model._loss_normalizing_factor == factor
+
+
+@pytest.mark.parametrize(
+    ("factor", "parts", "once", "warns"),
+    [
+        ("num_real_target_tokens", 4, False, True),
+        ("NUM_REAL_TARGET_TOKENS", 4, True, False),
+        ("NUM_REAL_TARGET_TOKENS", None, False, False),
+        (None, 4, False, False),
+        (2.0, 4, False, False),
+    ],
+)
+def test_a_special_factor_and_parts_are_announced(
+    tiny_model, make_trainer, capfd, factor, parts, once, warns
+):
+    make_trainer(parts, model=Normalized(tiny_model, factor), normalize_over_batch=once)
+    message = (
+        "warning: the loss of each of the 4 microbatches is divided by its own "
+        "LOSS_NORMALIZING_FACTOR = 'NUM_REAL_TARGET_TOKENS', as in T5X, so loss and "
+        "gradients are about 4 times those of the whole batch; "
+        "trainer.Trainer.normalize_over_batch = True takes the factor of the whole "
+        "batch.\n"
+    )
+    assert capfd.readouterr().err == (message if warns else "")
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+def test_a_trainer_normalizes_over_the_batch(tiny_model, make_trainer, numbers, factor):
+    model = Normalized(tiny_model, factor)
+    states = []
+    for parts in (None, 2):
+        t = make_trainer(parts, model=model, normalize_over_batch=True)
+        t.train(numbers(), 1).result()
+        states.append(t.train_state)
+    for a, b in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("number", [-1, 1.5])
+def test_numbers_of_skipped_steps_that_are_none(make_trainer, number):
+    with pytest.raises(UserError) as caught:
+        make_trainer(max_skipped_steps=number)
+    assert str(caught.value) == (
+        f"Trainer.max_skipped_steps = {number}: give a whole number of at least 0."
     )
 
 

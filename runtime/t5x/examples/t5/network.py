@@ -1,5 +1,6 @@
 """Encoder-decoder transformer of T5 and T5.1.1 (Raffel et al. 2020, Shazeer 2020)."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
 from jaxtyping import Array, Float, Int
 
+from t5x import checks
 from t5x.examples.t5 import layers
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
@@ -16,6 +18,8 @@ from t5x.examples.t5.masks import Mask
 Tokens = Int[Array, "batch length"]
 Activations = Float[Array, "batch length emb"]
 Logits = Float[Array, "batch length vocab"]
+
+_SIZES = ("vocab_size", "emb_dim", "num_heads", "head_dim", "mlp_dim")
 
 
 @flax.struct.dataclass
@@ -33,6 +37,9 @@ class LayerConfig:
         dropout_rate: of every dropout in the network.
         logits_via_embedding: whether the embedding serves as output matrix too.
         float32_attention_logits: whether attention logits are float32 in every dtype.
+
+    Raises:
+        UserError: a size below 1, a negative number of layers, or an unknown dtype.
     """
 
     vocab_size: int
@@ -45,6 +52,20 @@ class LayerConfig:
     dropout_rate: float = 0.1
     logits_via_embedding: bool = False
     float32_attention_logits: bool = False
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        if isinstance(self.dtype, str):
+            checks.dtype(f"{owner}.dtype", self.dtype)
+        for field in dataclasses.fields(self):
+            value, name = getattr(self, field.name), f"{owner}.{field.name}"
+            # JAX makes pytrees of this class with placeholders for numbers.
+            if not isinstance(value, (int, float, str)):
+                continue
+            if field.name.startswith("num_") and field.name.endswith("_layers"):
+                checks.whole_number(name, value, least=0)
+            elif field.name in _SIZES:
+                checks.whole_number(name, value, least=1)
 
 
 @flax.struct.dataclass

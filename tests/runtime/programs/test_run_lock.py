@@ -1,0 +1,140 @@
+"""One run at a time in a model folder."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from t5x import checkpoints
+from t5x.errors import UserError
+from t5x.training import run_lock
+
+HOLDER = """
+import sys
+from t5x.training import run_lock
+
+with run_lock.only_run_in(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def holder(folder):
+    """Another process that holds the lock, until the end or until it is killed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_two_runs_in_one_folder(run_train, tmp_path):
+    since = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d"
+    with holder(tmp_path) as other:
+        with pytest.raises(UserError) as caught:
+            run_train(tmp_path, steps=1)
+        assert re.fullmatch(
+            re.escape(
+                f"MODEL_DIR {tmp_path} is in use: process {other.pid} on host "
+                f"{socket.gethostname()} (since "
+            )
+            + since
+            + re.escape(
+                ") trains in it. Two runs in one folder would overwrite each other's "
+                "checkpoints. Wait until that process has ended, or stop it, or give "
+                "another MODEL_DIR."
+            ),
+            str(caught.value),
+        )
+        assert sorted(os.listdir(tmp_path)) == ["train.lock"]
+        other.communicate("")
+        assert os.listdir(tmp_path) == []
+    assert run_train(tmp_path, steps=1)[0] == 1
+    assert not (tmp_path / "train.lock").exists()
+
+
+def test_a_killed_run_leaves_no_lock(tmp_path):
+    with holder(tmp_path) as other:
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait()
+    assert json.loads((tmp_path / "train.lock").read_text())["pid"] == other.pid
+    with run_lock.only_run_in(str(tmp_path)):
+        assert json.loads((tmp_path / "train.lock").read_text())["pid"] == os.getpid()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_run_that_fails_releases_its_lock(run_train, tmp_path):
+    def fail(number):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_train(tmp_path, on_batch=fail)
+    assert not (tmp_path / "train.lock").exists()
+
+
+def left_by_another_host(folder):
+    note = {"host": "elsewhere", "pid": 7, "since": "2026-01-02 03:04:05+00:00"}
+    (folder / "train.lock").write_text(json.dumps(note))
+
+
+def test_another_host_is_judged_by_its_signs_of_life(tmp_path, monkeypatch, capfd):
+    left_by_another_host(tmp_path)
+    monkeypatch.setattr(run_lock, "_PATIENCE", 0.05)
+    with run_lock.only_run_in(str(tmp_path)):
+        assert json.loads((tmp_path / "train.lock").read_text())["pid"] == os.getpid()
+    assert (
+        f"{tmp_path} was last used by process 7 on host elsewhere (since 2026-01-02 "
+        "03:04:05+00:00); waiting for 0 s to see whether it still runs\n"
+    ) in capfd.readouterr().err
+
+    left_by_another_host(tmp_path)
+
+    def pause(seconds):
+        os.utime(tmp_path / "train.lock", (1, 1))
+
+    monkeypatch.setattr(run_lock.time, "sleep", pause)
+    with (
+        pytest.raises(
+            UserError,
+            match="is in use: process 7 on host elsewhere .since 2026-01-02 03:04:05",
+        ),
+        run_lock.only_run_in(str(tmp_path)),
+    ):
+        pass
+    assert json.loads((tmp_path / "train.lock").read_text())["pid"] == 7
+
+
+def test_the_holder_gives_signs_of_life(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_lock, "_TOUCH", 0.01)
+    path = tmp_path / "train.lock"
+    with run_lock.only_run_in(str(tmp_path)):
+        os.utime(path, (1, 1))
+        for _ in range(500):
+            if path.stat().st_mtime > 1:
+                break
+            run_lock.time.sleep(0.01)
+        assert path.stat().st_mtime > 1
+
+
+def test_folders_with_a_url_are_not_locked():
+    with run_lock.only_run_in("gs://no-such-bucket/run"):
+        pass
+
+
+def test_runs_in_other_folders_go_on(run_train, tmp_path):
+    (tmp_path / "a").mkdir()
+    with holder(tmp_path / "a"):
+        assert run_train(tmp_path / "b", steps=1, period=1)[0] == 1
+    assert checkpoints.all_steps(tmp_path / "b") == [1]
