@@ -52,7 +52,7 @@ FLOORS = {
         "errors paths metrics binary_search",
         "checks",
         "losses distributed variables state_utils optim search peers",
-        "adafactor optimizers train_state decoding partition logs examples",
+        "adafactor optimizers train_state decoding digests partition logs examples",
         "partitioning model",
         "models checkpoint feed",
         "checkpoints checkpoint_importer inference",

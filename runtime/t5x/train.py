@@ -20,7 +20,7 @@ from t5x.feed.data_config import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Progress, announce
-from t5x.start import program
+from t5x.start import config_changes, program
 from t5x.training import loop, run_lock, run_record, setup
 from t5x.training.actions import BaseAction
 from t5x.training.loop import TRAIN_METRIC_KEY, run_actions
@@ -229,6 +229,8 @@ def train(
         )
         del train_state  # the first step donates it
         stack.callback(trainer.close)
+        if resumed:
+            config_changes.report(model_dir, step)
         metrics = trainer.train_metrics_manager
         summarize_config_fn(model_dir, metrics.summary_writer, step)
         metrics.write_scalar("timing/init_or_restore_seconds", init_seconds, step)
@@ -244,7 +246,9 @@ def train(
             stack.callback(evaluator.close)
         if resumed:
             loop.restore_actions(action_map, record)
-            trainer.stop_training = bool(record.get("stop"))
+            # A stop that was noted after this checkpoint is decided anew.
+            is_current = step >= (record.get("evaluated_step") or 0)
+            trainer.stop_training = is_current and bool(record.get("stop"))
         evaluation = loop.Evaluation(
             trainer=trainer,
             train_state_axes=initializer.train_state_axes,
@@ -274,7 +278,7 @@ def train(
             schedule=schedule,
             record=record,
             batches=train_iter,
-            save=setup.save_fn(manager, save_cfg),
+            saver=setup.make_saver(manager, save_cfg),
             saved_step=step if resumed else None,
             model_dir=model_dir,
         ).run(step, guard)

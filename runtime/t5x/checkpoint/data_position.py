@@ -8,6 +8,7 @@ import jax
 from absl import logging
 from etils import epath
 
+from t5x import digests
 from t5x.checkpoint.folders import DATASET, dataset_files
 from t5x.partition.pjit_partitioner import BasePartitioner
 
@@ -75,10 +76,14 @@ class DatasetCheckpoint:
 
         Returns:
           Whether a position was found; a warning explains why not.
+
+        Raises:
+          UserError: the position has changed since it was saved, or a part is lost.
         """
         if self._iterator is None:
             return False
         root = epath.Path(root)
+        digests.verify(root, lambda name: name.rpartition("/")[2].startswith(self.name))
         places = (self._process_folder(root / DATASET), root / DATASET, root)
         for folder in places:
             if any(folder.glob(f"{self.name}*")):

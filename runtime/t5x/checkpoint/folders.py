@@ -19,6 +19,7 @@ import gin
 from absl import logging
 from etils import epath
 
+from t5x import digests
 from t5x.errors import UserError
 from t5x.paths import absolute
 
@@ -159,6 +160,7 @@ def remove_dataset_files(step_dir: epath.PathLike) -> None:
     """Deletes the data iterators of a checkpoint, unless it is pinned."""
     if is_pinned(step_dir):
         return
+    digests.forget(step_dir, digests.is_data_position)
     for path in dataset_files(step_dir):
         if path.is_dir():
             path.rmtree()

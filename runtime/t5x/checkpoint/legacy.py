@@ -13,6 +13,7 @@ from absl import logging
 from etils import epath
 from flax import serialization
 
+from t5x import digests
 from t5x.checkpoint import folders as paths
 from t5x.checkpoint.data_position import DatasetCheckpoint
 from t5x.checkpoint.importer import CheckpointTranslator
@@ -194,6 +195,8 @@ class Checkpointer:
     def _finish(tree: Mapping[str, Any], folder: str, final: str) -> None:
         contents = {"version": VERSION, "optimizer": tree}
         data = serialization.msgpack_serialize(contents)
+        # The msgpack file comes last: on gs:// it is what makes the folder valid.
+        digests.write(folder, to_come={paths.LEGACY_FILE: data})
         target = epath.Path(folder) / paths.LEGACY_FILE
         with target.open("wb") as f:
             f.write(data)

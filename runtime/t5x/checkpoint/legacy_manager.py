@@ -133,6 +133,9 @@ class LegacyCheckpointManager:
     def wait_until_finished(self) -> None:
         """Returns at once: saves are synchronous."""
 
+    def check_for_errors(self) -> None:
+        """Nothing to check: `save` raises."""
+
     def close(self) -> None:
         """Nothing to release."""
 

@@ -13,6 +13,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 from etils import epath
 
+from t5x import digests
 from t5x.checkpoint import folders as paths
 from t5x.checkpoint.data_position import DatasetCheckpoint
 from t5x.checkpoint.importer import CheckpointTranslator
@@ -154,6 +155,7 @@ class OrbaxCheckpointManagerInterface:
         # Set False where the iterator is saved but must start afresh (fine-tuning).
         self.restore_dataset = True
         self._manager: ocp.CheckpointManager | None = None
+        self._saving: int | None = None  # the step that is being written
 
     @property
     def directory(self) -> epath.Path:
@@ -187,6 +189,15 @@ class OrbaxCheckpointManagerInterface:
         with self._clear_errors():
             self._manager.wait_until_finished()
             self._remove_old_dataset_files()
+
+    def check_for_errors(self) -> None:
+        """Raises the error of a save that has failed in the background; does not wait.
+
+        Raises:
+          UserError: the file system refused it.
+        """
+        if self._manager is not None and not self._manager.is_saving_in_progress():
+            self.wait_until_finished()
 
     def close(self) -> None:
         """Waits for the last save and releases the threads."""
@@ -224,7 +235,10 @@ class OrbaxCheckpointManagerInterface:
                     self.retention, os.fspath(self._directory)
                 ),
                 cleanup_tmp_directories=True,
-                async_options=ocp.AsyncOptions(timeout_secs=_SAVE_TIMEOUT_S),
+                async_options=ocp.AsyncOptions(
+                    timeout_secs=_SAVE_TIMEOUT_S,
+                    post_finalization_callback=self._write_digests,
+                ),
             )
             self._manager = ocp.CheckpointManager(
                 self._directory,
@@ -235,6 +249,14 @@ class OrbaxCheckpointManagerInterface:
                 },
             )
         return self._manager
+
+    def _write_digests(self) -> None:
+        """Runs on the first process when all is written, before the commit."""
+        assert self._saving is not None
+        final = epath.Path(paths.get_checkpoint_dir(self._directory, self._saving))
+        unfinished = self._directory.glob(f"{final.name}.orbax-checkpoint-tmp*")
+        # Object stores have no rename: there orbax writes in place.
+        digests.write(next(iter(unfinished), final))
 
     def _remove_old_dataset_files(self) -> None:
         if not self.retention.keep_dataset or jax.process_index() != 0:
@@ -280,6 +302,7 @@ class OrbaxCheckpointManagerInterface:
                 part: jax.tree.map(self._save_args_of(part), subtree)
                 for part, subtree in tree.items()
             }
+            self._saving = step
             return manager.save(
                 step,
                 args=ocp.args.Composite(
@@ -318,6 +341,7 @@ class OrbaxCheckpointManagerInterface:
         """
         if step is not None and path is not None:
             raise ValueError("At most one of `step` or `path` may be provided.")
+        self.wait_until_finished()
         if path is None:
             step = self.latest_step() if step is None else step
             if step is None:

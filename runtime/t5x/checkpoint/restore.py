@@ -8,6 +8,7 @@ from absl import logging
 from etils import epath
 from flax import traverse_util
 
+from t5x import digests
 from t5x.checkpoint import importer
 from t5x.checkpoint.data_position import DatasetCheckpoint
 from t5x.checkpoint.folders import locate
@@ -25,6 +26,12 @@ from t5x.errors import UserError
 from t5x.partition.pjit_partitioner import BasePartitioner
 
 PyTree = Any
+
+
+def _is_state(name: str) -> bool:
+    # Data positions are verified where they are restored: who only wants the weights
+    # may do without them.
+    return not digests.is_data_position(name)
 
 
 def restore_train_state(
@@ -60,6 +67,7 @@ def restore_train_state(
         )
     where = locate(path)
     logging.info("Restoring from %s checkpoint %s.", where.layout, where.root)
+    digests.verify(where.root, _is_state, share=True)
     state_dict = restore_state_dict(
         open_source(where),
         where.root,
@@ -129,6 +137,7 @@ def load_t5x_checkpoint(
       UserError: no complete checkpoint there, or damage.
     """
     where = locate(path, step)
+    digests.verify(where.root, _is_state)
     source = open_source(where)
     tree: PyTree = source.tree
     for fn in state_transformation_fns if remap else ():

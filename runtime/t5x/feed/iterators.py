@@ -6,9 +6,13 @@ resumed also has `save(path)` and `restore(path)`.
 """
 
 import collections
+import io
+import json
 import os
 import sys
 import threading
+import zipfile
+import zlib
 from collections.abc import Mapping
 from concurrent import futures
 from typing import Any
@@ -18,6 +22,7 @@ import numpy as np
 from clu.data import dataset_iterator as clu_iterators
 from etils import epath
 
+from t5x import digests
 from t5x.errors import UserError
 
 Batch = Mapping[str, Any]
@@ -97,9 +102,10 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     """Reads a few batches ahead in a thread, and resumes exactly nevertheless.
 
     `save` writes the position of the wrapped iterator together with the batches that
-    were read but not used yet (`<prefix>.pending.npz`), and `restore` yields those
-    first: no batch is lost, none comes twice. The thread starts with the first
-    `peek`, `peek_async` or `next`, hence after a restore.
+    were read but not used yet (`<prefix>.pending.npz`, and their number and checksum in
+    `<prefix>.pending.json`), and `restore` yields those first: no batch is lost, none
+    comes twice. The thread starts with the first `peek`, `peek_async` or `next`, hence
+    after a restore.
     """
 
     def __init__(self, iterator: Any, depth: int = 2):
@@ -214,33 +220,46 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
             with self._changed:
                 pending = list(self._ready)
             self._iterator.save(filename)
-        _write_pending(_pending_path(filename), pending)
+        _write_pending(filename, pending)
 
     def restore(self, filename: str | os.PathLike) -> None:
-        """Goes to the position written under the given path prefix."""
-        pending_path = _pending_path(filename)
+        """Goes to the position written under the given path prefix.
+
+        Raises:
+            UserError: batches that were read ahead are lost or damaged.
+        """
         with self._source, self._changed:
             if self._thread is not None:
                 raise RuntimeError("restore() after the first batch was read")
+            pending = _read_pending(filename)
             self._iterator.restore(filename)
-            if pending_path.exists():
-                self._ready.extend(_read_pending(pending_path, self._iterator))
+            partitioner = getattr(self._iterator, "_partitioner", None)
+            self._ready.extend(shard_batch(batch, partitioner) for batch in pending)
 
 
-def _pending_path(filename: str | os.PathLike) -> epath.Path:
-    return epath.Path(f"{os.fspath(filename)}.pending.npz")
+def _pending_paths(filename: str | os.PathLike) -> tuple[epath.Path, epath.Path]:
+    """(the batches, the note of how many they are)"""
+    prefix = f"{os.fspath(filename)}.pending"
+    return epath.Path(f"{prefix}.npz"), epath.Path(f"{prefix}.json")
 
 
-def _write_pending(path: epath.Path, batches: list[Batch]) -> None:
+def _write_pending(filename: str | os.PathLike, batches: list[Batch]) -> None:
     arrays: dict[str, Any] = {
         f"{i}/{name}": _local_rows(value)
         for i, batch in enumerate(batches)
         for name, value in batch.items()
     }
-    temporary = epath.Path(f"{os.fspath(path)}.tmp")
-    with temporary.open("wb") as file:
-        np.savez(file, **arrays)
-    temporary.replace(path)
+    # Bytes first: numpy seeks in what it writes, which files on gs:// cannot.
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    data = buffer.getvalue()
+    size, checksum = digests.of_bytes(data)
+    note = {"batches": len(batches), "bytes": size, "crc32": checksum}
+    path, note_path = _pending_paths(filename)
+    for target, content in ((path, data), (note_path, json.dumps(note).encode())):
+        temporary = epath.Path(f"{os.fspath(target)}.tmp")
+        temporary.write_bytes(content)
+        temporary.replace(target)
 
 
 def _local_rows(value: Any) -> np.ndarray:
@@ -254,14 +273,43 @@ def _local_rows(value: Any) -> np.ndarray:
     return np.concatenate([rows[start] for start in sorted(rows)])
 
 
-def _read_pending(path: epath.Path, iterator: Any) -> list[Batch]:
-    with path.open("rb") as file, np.load(file) as arrays:
-        batches: dict[int, dict[str, np.ndarray]] = {}
-        for key in arrays.files:
-            number, name = key.split("/", 1)
-            batches.setdefault(int(number), {})[name] = arrays[key]
-    partitioner = getattr(iterator, "_partitioner", None)
-    return [shard_batch(batches[number], partitioner) for number in sorted(batches)]
+def _read_pending(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
+    """The batches of `_write_pending`; none where other programs wrote the position."""
+    path, note_path = _pending_paths(filename)
+    noted: Mapping[str, Any] = {}
+    if note_path.exists():
+        try:
+            noted = json.loads(note_path.read_text())
+            expected = int(noted["batches"]), (int(noted["bytes"]), noted["crc32"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise _bad_pending(note_path, "cannot be read", noted) from error
+    if not path.exists():
+        if noted and expected[0]:
+            raise _bad_pending(path, "is missing", noted)
+        return []
+    data = path.read_bytes()
+    if noted and digests.of_bytes(data) != expected[1]:
+        what = f"has changed since it was saved ({len(data):,} bytes)"
+        raise _bad_pending(path, what, noted)
+    batches: dict[int, dict[str, np.ndarray]] = {}
+    try:
+        with np.load(io.BytesIO(data)) as arrays:
+            for key in arrays.files:
+                number, name = key.split("/", 1)
+                batches.setdefault(int(number), {})[name] = arrays[key]
+    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError) as error:
+        raise _bad_pending(path, f"cannot be read ({error})", noted) from error
+    return [batches[number] for number in sorted(batches)]
+
+
+def _bad_pending(path: epath.Path, what: str, noted: Any) -> UserError:
+    count = noted.get("batches") if isinstance(noted, Mapping) else None
+    batches = "the batches" if count is None else f"{count} batches"
+    return UserError(
+        f"{path} {what}. It held {batches} that were read ahead but not trained on yet: "
+        "without them training would leave them out. Restore another step, or move "
+        "this checkpoint away so that the run continues from an earlier one."
+    )
 
 
 def _method(iterator: Any, name: str) -> Any:

@@ -1,20 +1,60 @@
 """TensorBoard event files."""
 
+import itertools
 import os
 import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from etils import epath
 from tensorboardX import summary as summary_lib
 from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto.event_pb2 import Event
 from tensorboardX.proto.summary_pb2 import Summary, SummaryMetadata
 from tensorboardX.proto.tensor_pb2 import TensorProto
 from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
-from tensorboardX.record_writer import directory_check
+from tensorboardX.record_writer import directory_check, register_writer_factory
 
 _FLUSH_SECONDS = 10
+# On an object store each flush writes the file anew.
+_REMOTE_FLUSH_SECONDS = 60
+# The name has the second in it, which is not enough for two writers of one process.
+_numbers = itertools.count()
+
+
+class _RemoteFile:
+    """A file that is kept in memory and written as a whole at each flush.
+
+    Files on object stores cannot grow, and tensorboardX's own writers for them need the
+    clients of the stores. epath takes TensorFlow or fsspec, whichever is there.
+    """
+
+    def __init__(self, path: str):
+        self._path = epath.Path(path)
+        self._data = bytearray()
+        self._written = -1
+
+    def write(self, data: bytes) -> None:
+        self._data += data
+
+    def flush(self) -> None:
+        if self._written != len(self._data):
+            self._path.write_bytes(bytes(self._data))
+            self._written = len(self._data)
+
+    def close(self) -> None:
+        self.flush()
+
+
+class _RemoteFiles:
+    """What tensorboardX asks to open files, by the scheme of their URL."""
+
+    def open(self, path: str) -> _RemoteFile:
+        return _RemoteFile(path)
+
+    def directory_check(self, path: str) -> None:
+        epath.Path(path).mkdir(parents=True, exist_ok=True)
 
 
 class TensorBoardWriter:
@@ -25,15 +65,20 @@ class TensorBoardWriter:
     """
 
     def __init__(self, logdir: str):
+        scheme, remote, _ = logdir.partition("://")
+        if remote:
+            register_writer_factory(scheme, _RemoteFiles())
+        self._flush_seconds = _REMOTE_FLUSH_SECONDS if remote else _FLUSH_SECONDS
         # Not tensorboardX's FileWriter, whose flush does not wait for its own thread.
         directory_check(logdir)
-        self._file = EventsWriter(os.path.join(logdir, "events"), f".{os.getpid()}")
+        suffix = f".{os.getpid()}.{next(_numbers)}"
+        self._file = EventsWriter(os.path.join(logdir, "events"), suffix)
         self._flushed = time.time()
 
     def _add(self, step: int, summary: Summary) -> None:
         now = time.time()
         self._file.write_event(Event(wall_time=now, step=step, summary=summary))
-        if now - self._flushed > _FLUSH_SECONDS:
+        if now - self._flushed > self._flush_seconds:
             self.flush()
 
     def write_scalars(self, step: int, scalars: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import dataclasses
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ from t5x.training.nonfinite import nonfinite_parameters
 from t5x.training.preemption import PreemptionGuard
 from t5x.training.run_record import RunRecord
 from t5x.training.schedule import Schedule
+from t5x.training.setup import Saver
 from t5x.training.trainer import BaseTrainer, PreemptionError
 
 TRAIN_METRIC_KEY = "train"
@@ -200,7 +201,7 @@ class TrainLoop:
     Attributes:
         trainer, evaluation, schedule, record: the parts of the run.
         batches: iterator of training batches.
-        save: writes a checkpoint of a train state and waits for it, or None.
+        saver: writes checkpoints of the train state while training goes on, or None.
         saved_step: step of the checkpoint that exists already.
         model_dir: folder of the run, for messages.
     """
@@ -210,7 +211,7 @@ class TrainLoop:
     schedule: Schedule
     record: RunRecord
     batches: Any
-    save: Callable[[Any], None] | None
+    saver: Saver | None
     saved_step: int | None
     model_dir: str
 
@@ -234,7 +235,13 @@ class TrainLoop:
             self.evaluation.wait()
         except PreemptionError as error:
             self._emergency(error)
+        # Not before: evaluations need not wait for a checkpoint.
+        self._wait_for_saves()
         return step
+
+    def _wait_for_saves(self) -> None:
+        if self.saver is not None:
+            self.saver.wait()
 
     def _catch_up(self, step: int, guard: PreemptionGuard) -> None:
         """Does what was due at this step when the run was stopped."""
@@ -255,6 +262,8 @@ class TrainLoop:
             self.evaluation._act(ActionMode.TRAIN, {TRAIN_METRIC_KEY: summary.result()})
         if self.schedule.collects_at(stop):
             gc.collect()
+        if self.saver is not None:
+            self.saver.check()
         if self.schedule.saves_at(stop):
             self._save(stop)
         if self.schedule.evaluates_at(stop):
@@ -309,25 +318,28 @@ class TrainLoop:
         )
 
     def _save(self, step: int) -> None:
-        if self.save is None or step == self.saved_step:
+        if self.saver is None or step == self.saved_step:
             return
         state = jax.block_until_ready(self.trainer.train_state)
         self._require_finite(step)
         tick = time.time()
         # A run that goes on from here does not write these metrics again.
         self.trainer.train_metrics_manager.flush()
-        self.save(state)
+        # Returns when the arrays are copied; steps may donate them from then on. A stop
+        # before the checkpoint is complete leaves the one before.
+        self.saver(state)
         self.saved_step = step
         self.trainer.train_metrics_manager.write_scalar(
             "timing/checkpoint_seconds", time.time() - tick, step
         )
-        logging.info("Saved checkpoint of step %d.", step)
+        logging.info("Saving the checkpoint of step %d.", step)
 
     def _emergency(self, error: PreemptionError) -> None:
         step = int(to_host(self.trainer.train_state.step))
         self._save(step)
         self.evaluation.wait()
-        if self.save is not None:
+        self._wait_for_saves()
+        if self.saver is not None:
             advice = (
                 f"Everything up to step {step:,} is saved in {self.model_dir}; run the "
                 "same command to continue."

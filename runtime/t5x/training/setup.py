@@ -13,9 +13,14 @@ from absl import logging
 from etils import epath
 
 from t5x import checkpoints as checkpoints_lib
-from t5x import variables
+from t5x import state_utils, variables
 from t5x.checkpoint import state_init
-from t5x.checkpoint.settings import CheckpointConfig, RestoreCheckpointConfig
+from t5x.checkpoint.folders import tf_checkpoint_paths
+from t5x.checkpoint.settings import (
+    CheckpointConfig,
+    RestoreCheckpointConfig,
+    SaveCheckpointConfig,
+)
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import iterators, registered
@@ -129,6 +134,42 @@ def _is_registered(cfg: DatasetConfig) -> bool:
     return True
 
 
+def _resuming_fns(
+    restore_cfg: RestoreCheckpointConfig | None, model_dir: str
+) -> list[Callable[..., Any]]:
+    """What happens to a checkpoint of the run itself before it is taken over."""
+    fns: list[Callable[..., Any]] = [
+        functools.partial(fn, is_resuming=True)
+        for fn in (restore_cfg.state_transformation_fns if restore_cfg else ())
+    ]
+    # TensorFlow's layout admits no functions, and is read strictly anyway.
+    if not tf_checkpoint_paths(model_dir):
+        fns.append(functools.partial(_refuse_surplus, model_dir))
+    return fns
+
+
+def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
+    """Returns `stored`, unless it has parameters that the model lacks.
+
+    A run that goes on with a part of its model would do so without a word.
+    """
+    known = state_utils.flatten_state_dict(target)
+    surplus = sorted(
+        name
+        for name, value in state_utils.flatten_state_dict(stored).items()
+        if name.startswith("target/") and name not in known and value is not None
+    )
+    if surplus:
+        shown = ", ".join(surplus[:5]) + (", ..." if len(surplus) > 5 else "")
+        raise UserError(
+            f"The newest checkpoint in {model_dir} has parameters that the model lacks "
+            f"({len(surplus)}): {shown}. Continue with the model that wrote it, or "
+            "train this one in another MODEL_DIR (RestoreCheckpointConfig.path takes "
+            "over the parameters that both have)."
+        )
+    return stored
+
+
 def restore_or_init(
     initializer: Any,
     partitioner: Any,
@@ -152,10 +193,7 @@ def restore_or_init(
             if save_cfg
             else checkpoints_lib.OrbaxCheckpointManagerInterface,
             restore_dataset=bool(save_cfg and save_cfg.save_dataset),
-            state_transformation_fns=[
-                functools.partial(fn, is_resuming=True)
-                for fn in (restore_cfg.state_transformation_fns if restore_cfg else ())
-            ],
+            state_transformation_fns=_resuming_fns(restore_cfg, model_dir),
         )
     ]
     if restore_cfg is not None:
@@ -246,14 +284,42 @@ def warm_up(first_batch_ready: Any, trainer: BaseTrainer, step: int) -> None:
     )
 
 
-def save_fn(manager: Any, save_cfg: Any) -> Callable[[Any], None] | None:
+class Saver:
+    """Saves checkpoints of a run as its config says.
+
+    Calling it starts a save, which may go on while training does; `wait` ends it.
+    """
+
+    def __init__(self, manager: Any, save_cfg: SaveCheckpointConfig):
+        self._manager = manager
+        self._fns = save_cfg.state_transformation_fns
+
+    def __call__(self, train_state: Any) -> None:
+        """Starts to save a state, whose buffers may be donated afterwards.
+
+        Raises:
+            UserError: the file system refused this save or the one before.
+        """
+        self._manager.save(train_state, self._fns)
+
+    def check(self) -> None:
+        """Raises the error of a save that has failed meanwhile; does not wait."""
+        # Checkpoint managers of one's own may do without.
+        getattr(self._manager, "check_for_errors", lambda: None)()
+
+    def wait(self) -> None:
+        """Waits until the last checkpoint is complete.
+
+        Raises:
+            UserError: the file system refused it.
+        """
+        self._manager.wait_until_finished()
+
+
+def make_saver(manager: Any, save_cfg: SaveCheckpointConfig | None) -> Saver | None:
+    """The saver of a run; None if it saves nothing."""
     if manager is None or not save_cfg:
         return None
     if not (save_cfg.period or save_cfg.checkpoint_steps):
         return None
-
-    def save(train_state: Any) -> None:
-        manager.save(train_state, save_cfg.state_transformation_fns)
-        manager.wait_until_finished()
-
-    return save
+    return Saver(manager, save_cfg)

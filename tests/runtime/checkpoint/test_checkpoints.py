@@ -237,6 +237,7 @@ def test_position_of_another_host_count_is_not_used(
     kit.save_steps(kit.make_manager(layout, tmp_path, partitioner, kit.Iterator()), 1)
     (path,) = folders.dataset_files(tmp_path / "checkpoint_1")
     path.rename(path.parent / "train_ds-000-of-004.index")
+    (tmp_path / "checkpoint_1" / "digests.json").unlink()  # names the other file
     fresh = kit.Iterator()
     kit.make_manager(layout, tmp_path, partitioner, fresh).restore()
     assert fresh.position == 0

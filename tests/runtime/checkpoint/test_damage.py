@@ -1,4 +1,4 @@
-"""Half-written, damaged and refused checkpoints."""
+"""Half-written, damaged and refused checkpoints, here those without digests."""
 
 import errno
 import os
@@ -12,6 +12,7 @@ from t5x.checkpoint import messages, sources
 from t5x.errors import UserError
 
 KERNEL_FOLDER = "target.layer.kernel"
+DIGESTS = "checkpoint_1/digests.json"
 
 
 def test_half_written_folders_are_never_used(kit, tmp_path, partitioner, layout):
@@ -41,6 +42,7 @@ def test_half_written_folders_are_never_used(kit, tmp_path, partitioner, layout)
 def test_truncated_legacy_msgpack(kit, tmp_path, partitioner):
     manager = kit.make_manager("legacy", tmp_path, partitioner)
     kit.save_steps(manager, 1)
+    (tmp_path / DIGESTS).unlink()
     path = tmp_path / "checkpoint_1" / "checkpoint"
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(UserError, match=f"{path} is damaged or incomplete"):
@@ -71,6 +73,7 @@ def test_an_error_that_nobody_foresaw_names_itself(
 def test_damaged_legacy_chunk(kit, tmp_path, partitioner, damage):
     manager = kit.make_manager("legacy", tmp_path, partitioner)
     kit.save_steps(manager, 1)
+    (tmp_path / DIGESTS).unlink()
     chunk = tmp_path / "checkpoint_1" / KERNEL_FOLDER / "0.0"
     if damage == "delete":
         chunk.unlink()
@@ -89,6 +92,7 @@ def test_damaged_legacy_chunk(kit, tmp_path, partitioner, damage):
 @pytest.mark.parametrize("damage", ["metadata", "manifest", "data", "truncate"])
 def test_damaged_orbax_checkpoint(kit, tmp_path, partitioner, damage):
     kit.save_steps(kit.make_manager("orbax", tmp_path, partitioner), 1)
+    (tmp_path / DIGESTS).unlink()
     state = tmp_path / "checkpoint_1" / "state"
     if damage == "metadata":
         (state / "_METADATA").write_text("{")

@@ -96,6 +96,25 @@ WORKER = """
             assert got.params["w"].sharding.spec == P("data", "model")
             assert int(distributed.get_local_data(got.step)) == 9
             assert reader._dataset._iterator.position == 10 + rank
+    # Each process verifies a part of the files; a flipped byte stops both.
+    if rank == 0:
+        for data in (folder / "orbax" / "checkpoint_9").rglob("d/*"):
+            content = bytearray(data.read_bytes())
+            content[-1] ^= 1
+            data.write_bytes(content)
+    distributed.sync_global_devices("flipped")
+    try:
+        orbax.restore()
+    except (UserError, RuntimeError) as e:
+        print(e)
+    else:
+        raise AssertionError
+    distributed.sync_global_devices("seen")
+    if rank == 0:
+        for data in (folder / "orbax" / "checkpoint_9").rglob("d/*"):
+            content = bytearray(data.read_bytes())
+            content[-1] ^= 1
+            data.write_bytes(content)
     # One process fails: both stop with an error, nothing is left behind.
     if rank == 1:
         def fail(path):
@@ -150,6 +169,7 @@ def test_two_processes_save_and_restore(tmp_path):
     outputs = run_pair(str(tmp_path))
     assert "done 0" in outputs[0]
     assert "done 1" in outputs[1]
+    assert "orbax/checkpoint_9 is damaged: state/" in outputs[0] + outputs[1]
     assert "Process [1] failed" in outputs[0]
     assert "No space left on device. The checkpoint of step 9 is intact" in outputs[1]
     names = sorted(p.name for p in pathlib.Path(tmp_path, "legacy").iterdir())

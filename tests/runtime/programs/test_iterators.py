@@ -1,11 +1,14 @@
 """Iterators: reading ahead in a thread, and resuming exactly."""
 
+import json
 import threading
+import zlib
 
 import jax
 import numpy as np
 import pytest
 from t5x import partitioning
+from t5x.errors import UserError
 from t5x.feed.iterators import (
     PrefetchIterator,
     ShardedDatasetIterator,
@@ -55,6 +58,75 @@ def test_save_and_restore(numbers, tmp_path, used, peek):
         np.testing.assert_array_equal(tokens(next(second)), expected)
     first.close()
     second.close()
+
+
+@pytest.fixture
+def saved(numbers, tmp_path):
+    """Prefix of a position with two batches pending."""
+    iterator = prepare(numbers())
+    for _ in range(3):
+        next(iterator)
+    with iterator._changed:
+        iterator._changed.wait_for(lambda: len(iterator._ready) == 2)
+    iterator.save(tmp_path / "position")
+    iterator.close()
+    return tmp_path / "position"
+
+
+def test_the_number_of_pending_batches_is_noted(saved):
+    data = saved.with_name("position.pending.npz").read_bytes()
+    note = json.loads(saved.with_name("position.pending.json").read_text())
+    assert note == {
+        "batches": 2,
+        "bytes": len(data),
+        "crc32": f"{zlib.crc32(data):08x}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda data: None, "is missing. It held 2 batches that were read ahead"),
+        (lambda data: data[:40], r"has changed since it was saved \(40 bytes\)\. It"),
+        (lambda data: data[:-9] + b"x" + data[-8:], "has changed since it was saved"),
+    ],
+)
+def test_lost_and_damaged_pending_batches(numbers, saved, damage, message):
+    path = saved.with_name("position.pending.npz")
+    content = damage(path.read_bytes())
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    fresh = prepare(numbers())
+    with pytest.raises(UserError, match=f"^{path} {message}"):
+        fresh.restore(saved)
+
+
+def test_a_damaged_note_of_pending_batches(numbers, saved):
+    note = saved.with_name("position.pending.json")
+    note.write_text('{"batches": 2}')
+    with pytest.raises(UserError, match=f"^{note} cannot be read. It held 2 batches"):
+        prepare(numbers()).restore(saved)
+
+
+def test_pending_batches_without_a_note(numbers, saved):
+    """As earlier versions wrote them, or with nothing read ahead, as others do."""
+    saved.with_name("position.pending.json").unlink()
+    fresh, plain = prepare(numbers()), numbers()
+    plain.position = 3
+    fresh.restore(saved)
+    np.testing.assert_array_equal(tokens(next(fresh)), tokens(next(plain)))
+    fresh.close()
+    path = saved.with_name("position.pending.npz")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(UserError, match=rf"^{path} cannot be read \(.*It held the b"):
+        prepare(numbers()).restore(saved)
+    path.unlink()
+    fresh = prepare(numbers())
+    fresh.restore(saved)
+    plain.position = 5
+    np.testing.assert_array_equal(tokens(next(fresh)), tokens(next(plain)))
+    fresh.close()
 
 
 def test_peek_does_not_consume(numbers):

@@ -279,3 +279,27 @@ def test_sigkill_and_the_same_command_again(straight, folder, start):
     assert "Traceback" not in err
     same_params(folder / "killed", folder / "straight", rtol=0, atol=0)
     np.testing.assert_array_equal(losses(folder / "killed"), straight)
+
+
+@pytest.mark.parametrize(
+    ("kill", "again"),
+    [
+        ("4 7", "step 0  initialised from scratch"),
+        ("8 9", "step 4  restored"),
+    ],
+)
+def test_sigkill_in_the_middle_of_a_save(straight, folder, start, kill, again):
+    """Killed in the save of a step, after a later batch was drawn."""
+    name = f"killed_{kill[0]}"
+    with start(name, "--gin.BATCH_SIZE=8", env={"TOY_KILL_IN_SAVE": kill}) as process:
+        process.communicate(timeout=240)
+    assert process.returncode == -signal.SIGKILL
+    left = {p.name.partition(".")[0] for p in (folder / name).glob("checkpoint_*.*")}
+    assert left == {f"checkpoint_{kill[0]}"}
+    assert int(kill[0]) not in checkpoints.all_steps(folder / name)
+    (err,) = finish(start(name, "--gin.BATCH_SIZE=8"))
+    assert again in err
+    assert "Traceback" not in err
+    assert not list((folder / name).glob("checkpoint_*.*"))
+    same_params(folder / name, folder / "straight", rtol=0, atol=0)
+    np.testing.assert_array_equal(losses(folder / name), straight)

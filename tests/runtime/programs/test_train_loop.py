@@ -2,17 +2,22 @@
 
 import functools
 import os
+import shutil
 import signal
+import threading
+import time
 from concurrent import futures
 from types import MappingProxyType
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from t5x import checkpoints, trainer, utils
+from t5x import checkpoints, digests, trainer, utils
 from t5x.checkpoint.event_files import read_scalars
 from t5x.errors import UserError
 from t5x.trainer import PreemptionError
+from t5x.training import run_record
 from t5x.training.schedule import make_schedule
 from toy_run import Numbers
 
@@ -498,3 +503,118 @@ def test_periods_that_do_not_fit():
     ):
         make_schedule(0, 10, eval_period=5, checkpoint_period=2)
     assert make_schedule(0, 10).unit == 10
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(
+    tmp_path, run_train, same_params, monkeypatch
+):
+    """The checkpoint of step 4 is not complete before batch 9 is drawn."""
+    drawn = threading.Event()
+    waited = []
+    write = digests.write
+
+    def write_late(root, *args):
+        waited.append((root.name.partition(".")[0], drawn.wait(60)))
+        write(root, *args)
+
+    monkeypatch.setattr(digests, "write", write_late)
+    folder = tmp_path / "run"
+    _, whole = run_train(
+        folder, steps=12, on_batch=lambda n: drawn.set() if n == 9 else None
+    )
+    assert waited == [("checkpoint_4", True), ("checkpoint_8", True)] + [
+        ("checkpoint_12", True)
+    ]
+    # What was saved is the state of its step, although later steps donated it.
+    run_train(tmp_path / "four", steps=4)
+    saved, expected = (
+        checkpoints.load_t5x_checkpoint(str(root), step=4)
+        for root in (folder, tmp_path / "four")
+    )
+    jax.tree.map(np.testing.assert_array_equal, saved, expected)
+    shutil.rmtree(folder / "checkpoint_12")
+    shutil.rmtree(folder / "checkpoint_8")
+    _, resumed = run_train(folder, steps=12)
+    same_params(whole, resumed)
+
+
+def test_a_save_that_fails_meanwhile_ends_the_run_soon(
+    tmp_path, run_train, monkeypatch
+):
+    failed = threading.Event()
+    drawn = []
+
+    def full(*args):
+        failed.set()
+        raise OSError(28, "No space left on device")
+
+    def on_batch(number):
+        drawn.append(number)
+        if number == 8:
+            assert failed.wait(60)
+            time.sleep(1)  # until the manager knows
+
+    run_train(tmp_path, steps=2)
+    monkeypatch.setattr(digests, "write", full)
+    with pytest.raises(
+        UserError, match="(?s)No space left on device. The checkpoint of step 2 is int"
+    ):
+        run_train(
+            tmp_path,
+            steps=402,
+            stats_period=2,
+            on_batch=on_batch,
+            checkpoint_cfg=utils.CheckpointConfig(
+                save=utils.SaveCheckpointConfig(period=100, checkpoint_steps=[6])
+            ),
+        )
+    assert max(drawn) < 20
+    assert [p.name for p in tmp_path.glob("checkpoint_*")] == ["checkpoint_2"]
+
+
+def test_sigterm_waits_for_a_checkpoint_that_is_being_written(
+    tmp_path, run_train, monkeypatch
+):
+    stopped = threading.Event()
+    write = digests.write
+
+    def write_late(root, *args):
+        assert stopped.wait(60)
+        write(root, *args)
+
+    monkeypatch.setattr(digests, "write", write_late)
+
+    def stop(number):
+        if number == 6:
+            terminate()
+            stopped.set()
+
+    with pytest.raises(PreemptionError, match="Everything up to step [567] is saved"):
+        run_train(tmp_path, on_batch=stop)
+    first, last = checkpoints.all_steps(tmp_path)
+    assert first == 4
+    assert last in (5, 6, 7)
+
+
+def test_a_stop_noted_after_the_last_complete_checkpoint_is_decided_anew(
+    run, tmp_path, monkeypatch
+):
+    """Killed after the evaluation of step 4, while its checkpoint was being written."""
+    actions = {
+        "INFER_EVAL": [
+            trainer.EarlyStoppingAction(("task", "score"), mode="max", patience=2)
+        ]
+    }
+    settings = {
+        "actions": actions,
+        "concurrent_metrics": False,
+        "period": 2,
+        "steps": 8,
+    }
+    values = {2: 2.0, 4: 1.0}
+    monkeypatch.setattr(run_record.RunRecord, "complete", lambda self: None)
+    assert run(values=values, **settings) == (4, [2, 4])
+    shutil.rmtree(tmp_path / "run" / "checkpoint_4")
+    # Another value at step 4: it need not stop there.
+    values = {4: 3.0, 6: 4.0, 8: 5.0}
+    assert run(values=values, **settings) == (8, [4, 6, 8])

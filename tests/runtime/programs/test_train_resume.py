@@ -1,14 +1,19 @@
 """A run that is stopped anywhere and started again equals one that was not."""
 
 import os
+import re
 import signal
 
+import gin
 import jax
 import numpy as np
 import pytest
-from t5x import checkpoints, utils
+from flax.linen import partitioning as flax_partitioning
+from t5x import checkpoints, gin_utils, utils
+from t5x.errors import UserError
 from t5x.feed import datasets
 from t5x.trainer import PreemptionError
+from toy_run import TinyModel
 
 
 @pytest.mark.parametrize("use_orbax", [True, False])
@@ -19,6 +24,27 @@ def test_four_and_four_steps_equal_eight(tmp_path, run_train, same_params, use_o
     assert step == 4
     step, resumed = run_train(tmp_path / "split", use_orbax=use_orbax)
     assert step == 8
+    same_params(straight, resumed)
+
+
+def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, run_train, same_params):
+    _, straight = run_train(tmp_path / "straight", steps=12)
+    run_train(tmp_path / "run", steps=8)
+    newest = tmp_path / "run" / "checkpoint_8"
+    data = max(newest.rglob("d/*"), key=lambda path: path.stat().st_size)
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+    name = data.relative_to(newest)
+    with pytest.raises(
+        UserError,
+        match=f"^Checkpoint {newest} is damaged: {name} has checksum .* or move this "
+        "folder away so that the run continues from an earlier one.$",
+    ):
+        run_train(tmp_path / "run", steps=12)
+    newest.rename(tmp_path / "run" / "damaged_8")
+    step, resumed = run_train(tmp_path / "run", steps=12)
+    assert step == 12
     same_params(straight, resumed)
 
 
@@ -163,3 +189,69 @@ def test_equal_steps_train_nothing(tmp_path, run_train, same_params):
     step, again = run_train(tmp_path, steps=4, on_batch=seen.append)
     assert step == 4
     same_params(first, again)
+
+
+@pytest.mark.parametrize("use_orbax", [True, False])
+def test_a_model_that_lacks_parameters_of_the_run_is_refused(
+    tmp_path, run_train, use_orbax
+):
+    class Wider(TinyModel):
+        def get_initial_variables(self, rng, input_shapes, input_types=None):
+            variables = super().get_initial_variables(rng, input_shapes, input_types)
+            params = {**variables["params"], "extra": {"bias": np.ones(3, np.float32)}}
+            axes = variables["params_axes"]
+            extra = {"bias_axes": flax_partitioning.AxisMetadata(("embed",))}
+            return {"params": params, "params_axes": {**axes, "extra": extra}}
+
+    run_train(tmp_path, steps=4, model=Wider(), use_orbax=use_orbax)
+    expected = (
+        f"The newest checkpoint in {tmp_path} has parameters that the model lacks (1): "
+        "target/extra/bias. Continue with the model that wrote it, or train this one "
+        "in another MODEL_DIR (RestoreCheckpointConfig.path takes over the parameters "
+        "that both have)."
+    )
+    with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
+        run_train(tmp_path, use_orbax=use_orbax)
+    # As the beginning of another run it will do.
+    restore = utils.RestoreCheckpointConfig(
+        path=str(tmp_path / "checkpoint_4"), mode="specific"
+    )
+    save = utils.SaveCheckpointConfig(period=4)
+    step, _ = run_train(
+        tmp_path / "other",
+        use_orbax=use_orbax,
+        checkpoint_cfg=utils.CheckpointConfig(save=save, restore=restore),
+    )
+    assert step == 8
+
+
+def test_other_settings_are_listed_at_a_restart(tmp_path, run_train, capfd):
+    def run(steps, rate):
+        with gin.unlock_config():
+            gin.clear_config()
+            gin.parse_config(f"""
+                TRAIN_STEPS = {steps}
+                RATE = {rate}
+                get_gin_config_str.show_provenance = False
+                sum_fn.var1 = %RATE
+            """)
+        write = gin_utils.summarize_gin_config
+        run_train(tmp_path, steps=steps, summarize_config_fn=write)
+        return capfd.readouterr().err
+
+    try:
+        assert "->" not in run(2, 0.5)
+        err = run(4, 0.25)
+        assert (
+            "warning: up to step 2 this run had other settings (in "
+            f"{tmp_path}/config.gin). It goes on with these, old -> new; if that is "
+            "not wanted, stop it and give the old ones:\n  RATE: 0.5 -> 0.25\n"
+            "step 2  new lengths, periods or reports, old -> new:\n"
+            "  TRAIN_STEPS: 2 -> 4\n"
+        ) in err
+        err = run(6, 0.25)
+        assert "warning" not in err
+        assert "  TRAIN_STEPS: 4 -> 6\n" in err
+    finally:
+        with gin.unlock_config():
+            gin.clear_config()

@@ -5,6 +5,8 @@ Also imported by programs that the tests start, hence a module of its own.
 
 import json
 import os
+import signal
+import threading
 import time
 import types
 from collections.abc import Callable, Mapping
@@ -16,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 from flax.linen import partitioning as flax_partitioning
-from t5x import losses, models, optimizers
+from t5x import digests, losses, models, optimizers
 
 LENGTH = 6
 ROWS = 4
@@ -130,12 +132,34 @@ class TinyModel(models.BaseModel):
         return self.module.init(rng, jnp.ones(shape, jnp.int32), enable_dropout=False)
 
 
+_drawn = threading.Event()
+
+
+def _kill_in_save(step: str) -> None:
+    """SIGKILL while the checkpoint of a step is being written, and a batch is drawn."""
+    write = digests.write
+
+    def write_or_die(root: Any, *args: Any) -> None:
+        if root.name.startswith(f"checkpoint_{step}."):
+            _drawn.wait(60)
+            os.kill(os.getpid(), signal.SIGKILL)
+        write(root, *args)
+
+    digests.write = write_or_die
+
+
+if "TOY_KILL_IN_SAVE" in os.environ:
+    _kill_in_save(os.environ["TOY_KILL_IN_SAVE"].split()[0])
+
+
 def get_dataset(
     cfg: Any, shard_id: int, num_shards: int, feature_converter_cls: Any, **_: Any
 ) -> "Numbers":
     """A `get_dataset_fn`: the rows of one shard of a global batch."""
 
     def hang(number: int) -> None:
+        if number == int(os.environ.get("TOY_KILL_IN_SAVE", "0 -1").split()[1]):
+            _drawn.set()
         if number == int(os.environ.get("TOY_HANG_AT", "-1")):
             time.sleep(600)
 

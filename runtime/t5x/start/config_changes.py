@@ -1,0 +1,186 @@
+"""What a run that goes on does with other settings than before, by its `config.gin`."""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from etils import epath
+from gin import config_parser
+
+from t5x.logs.progress import announce
+from t5x.start import gin_config
+
+_CONFIG = "config.gin"
+_NOT_SET = "not set"
+_LONGEST = 300
+# Parameters that change how long and how often, where to and what is reported, but not
+# what a step does.
+_HARMLESS = re.compile(
+    r"(train_eval|infer_eval)/.*"
+    r"|([\w.]+\.)?train\.(total_steps|relative_steps|eval_steps|eval_period"
+    r"|stats_period|gc_period|run_eval_before_training|concurrent_metrics|model_dir"
+    r"|summarize_config_fn|inference_evaluator_cls|train_eval_dataset_cfg"
+    r"|infer_eval_dataset_cfg|verify_matching_vocabs_fn)"
+    r"|([\w.]+\.)?SaveCheckpointConfig\.(period|keep|checkpoint_steps"
+    r"|keep_dataset_checkpoints)"
+    r"|([\w./]+[./])?(\w*Evaluator|\w*Logger|get_gin_config_str)\.\w+"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Macro:
+    name: str
+
+
+class _Reference(str):
+    """`@name` or `@name()`, shown as it is written."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class _Delegate(config_parser.ParserDelegate):
+    """Keeps references as they are: nothing is imported, nothing is run."""
+
+    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool):
+        """`@name` or `@name()`."""
+        return _Reference(f"@{scoped_configurable_name}{'()' if evaluate else ''}")
+
+    def macro(self, scoped_macro_name: str) -> _Macro:
+        """`%NAME`."""
+        return _Macro(scoped_macro_name)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Name of each binding -> value, references and macros unresolved.
+
+    Raises:
+        SyntaxError: this is no gin configuration.
+    """
+    bindings = {}
+    for statement in config_parser.ConfigParser(text, _Delegate()):
+        if isinstance(statement, config_parser.BindingStatement):
+            scope = f"{statement.scope}/" if statement.scope else ""
+            argument = f".{statement.arg_name}" if statement.arg_name else ""
+            bindings[f"{scope}{statement.selector}{argument}"] = statement.value
+    return bindings
+
+
+def _macros(value: Any) -> Iterator[str]:
+    if isinstance(value, _Macro):
+        yield value.name
+    elif isinstance(value, dict):
+        for pair in value.items():
+            yield from _macros(pair)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _macros(item)
+
+
+def _resolved(value: Any, bindings: dict[str, Any], depth: int = 20) -> Any:
+    """The value with macros replaced; `%NAME` stays where NAME is not bound."""
+    if isinstance(value, _Macro):
+        if value.name not in bindings or not depth:
+            return _Reference(f"%{value.name}")
+        return _resolved(bindings[value.name], bindings, depth - 1)
+    if isinstance(value, dict):
+        items = value.items()
+        return {
+            _resolved(k, bindings, depth): _resolved(v, bindings, depth)
+            for k, v in items
+        }
+    if isinstance(value, (list, tuple)):
+        return type(value)(_resolved(item, bindings, depth) for item in value)
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One setting that differs.
+
+    Attributes:
+        name: of the binding or macro.
+        before, after: the values as gin writes them, 'not set' where there is none.
+        harmless: it concerns lengths, periods, evaluation or logging only.
+    """
+
+    name: str
+    before: str
+    after: str
+    harmless: bool
+
+    def __str__(self) -> str:
+        return f"  {self.name}: {self.before} -> {self.after}"
+
+
+def changes(before: str, after: str) -> list[Change]:
+    """The settings in which two configurations (texts) differ, by name.
+
+    A macro that changes is listed once, and not with each setting that refers to it.
+
+    Raises:
+        SyntaxError: one of them is no gin configuration.
+    """
+    old, new = parse(before), parse(after)
+
+    def shown(name: str, bindings: dict[str, Any]) -> str:
+        if name not in bindings:
+            return _NOT_SET
+        text = repr(_resolved(bindings[name], bindings))
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+    def is_harmless(name: str, above: frozenset[str] = frozenset()) -> bool:
+        if "." in name:
+            return bool(_HARMLESS.fullmatch(name))
+        users = {
+            user
+            for bindings in (old, new)
+            for user, value in bindings.items()
+            if name in _macros(value)
+        }
+        return all(is_harmless(user, above | {name}) for user in users - above)
+
+    found = []
+    for name in sorted({*old, *new}):
+        same_text = name in old and name in new and old[name] == new[name]
+        if same_text or shown(name, old) == shown(name, new):
+            continue
+        found.append(
+            Change(name, shown(name, old), shown(name, new), is_harmless(name))
+        )
+    return found
+
+
+def report(model_dir: str, step: int) -> None:
+    """Tells how the configuration of a run that goes on differs from its `config.gin`.
+
+    Call it before that file is written anew.
+    """
+    path = epath.Path(model_dir) / _CONFIG
+    current = gin_config.get_gin_config_str()
+    if jax.process_index() != 0 or not current.strip() or not path.exists():
+        return
+    try:
+        found = changes(path.read_text(), current)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        announce(f"warning: {path} is damaged ({error}): settings are not compared.")
+        return
+    serious = [change for change in found if not change.harmless]
+    if serious:
+        _announce(
+            f"warning: up to step {step:,} this run had other settings (in {path}). "
+            "It goes on with these, old -> new; if that is not wanted, stop it and give "
+            "the old ones:",
+            serious,
+        )
+    if len(found) > len(serious):
+        _announce(
+            f"step {step:,}  new lengths, periods or reports, old -> new:",
+            [change for change in found if change.harmless],
+        )
+
+
+def _announce(title: str, listed: list[Change]) -> None:
+    announce("\n".join([title, *map(str, listed)]))

@@ -1,0 +1,118 @@
+"""Differences of two gin configurations, by name."""
+
+import pytest
+from t5x.start import config_changes
+
+OLD = """
+import __main__ as train_script
+BATCH = 8
+RATE = 0.1
+STEPS = 100
+train_script.train.total_steps = %STEPS
+utils.DatasetConfig.batch_size = %BATCH
+train/utils.DatasetConfig.use_cached = False
+scheduler.base_learning_rate = %RATE
+network.T5Config.dtype = 'float32'
+train_script.train.trainer_cls = @trainer.Trainer
+"""
+
+
+def differences(new, old=OLD):
+    return [
+        (c.name, c.before, c.after, c.harmless)
+        for c in config_changes.changes(old, new)
+    ]
+
+
+def test_equal_configurations_have_none():
+    assert differences(OLD) == []
+    # Order, comments and where a value is written do not matter.
+    moved = OLD.replace("%RATE", "0.1").replace("RATE = 0.1\n", "")
+    assert differences(moved + "# comment") == [("RATE", "0.1", "not set", False)]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("= 0.1", "= 0.2"), [("RATE", "0.1", "0.2", False)]),
+        (("BATCH = 8", "BATCH = 4"), [("BATCH", "8", "4", False)]),
+        (("STEPS = 100", "STEPS = 9"), [("STEPS", "100", "9", True)]),
+        (
+            ("= %RATE", "= 3"),
+            [("scheduler.base_learning_rate", "0.1", "3", False)],
+        ),
+        (
+            ("'float32'", "'bfloat16'"),
+            [("network.T5Config.dtype", "'float32'", "'bfloat16'", False)],
+        ),
+        (
+            ("@trainer.Trainer", "@my.Trainer"),
+            [
+                (
+                    "train_script.train.trainer_cls",
+                    "@trainer.Trainer",
+                    "@my.Trainer",
+                    False,
+                )
+            ],
+        ),
+        (
+            ("train/utils.DatasetConfig.use_cached = False", ""),
+            [("train/utils.DatasetConfig.use_cached", "False", "not set", False)],
+        ),
+        (
+            ("BATCH = 8", "BATCH = 8\nNEW = %STEPS"),
+            [("NEW", "not set", "100", True)],
+        ),
+    ],
+)
+def test_each_change_is_listed_once_with_both_values(change, expected):
+    assert OLD.count(change[0]) == 1
+    assert differences(OLD.replace(*change)) == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "train.eval_period",
+        "train_script.train.total_steps",
+        "utils.SaveCheckpointConfig.period",
+        "infer_eval/utils.DatasetConfig.batch_size",
+        "seqio.Evaluator.logger_cls",
+        "infer_eval/seqio.Evaluator.num_examples",
+    ],
+)
+def test_lengths_periods_and_reports_are_harmless(name):
+    assert differences(f"{name} = 2", f"{name} = 1") == [(name, "1", "2", True)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "train.random_seed",
+        "train.use_hardware_rng",
+        "utils.SaveCheckpointConfig.dtype",
+        "trainer.Trainer.num_microbatches",
+        "pretrain.total_steps",
+    ],
+)
+def test_all_else_is_not(name):
+    assert differences(f"{name} = 2", f"{name} = 1") == [(name, "1", "2", False)]
+
+
+def test_a_macro_is_as_harmless_as_what_refers_to_it():
+    text = "N = {}\nM = %N\ntrain.total_steps = %M\n"
+    assert differences(text.format(2), text.format(1)) == [("N", "1", "2", True)]
+    text += "schedule.decay_steps = [(%M, 0)]\n"
+    assert differences(text.format(2), text.format(1)) == [("N", "1", "2", False)]
+
+
+def test_a_damaged_file_is_a_warning(tmp_path, monkeypatch, capfd):
+    (tmp_path / "config.gin").write_text("A = = 3")
+    monkeypatch.setattr(
+        config_changes.gin_utils, "get_gin_config_str", lambda: "A = 1\n"
+    )
+    config_changes.report(str(tmp_path), 5)
+    err = capfd.readouterr().err
+    assert err.startswith(f"warning: {tmp_path}/config.gin is damaged (")
+    assert err.endswith("): settings are not compared.\n")

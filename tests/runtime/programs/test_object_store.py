@@ -1,0 +1,187 @@
+"""A run in gs://, which TensorFlow's file system in memory stands in for.
+
+epath takes TensorFlow for gs://. Here each gs:// that it hands over becomes ram://, so
+that everything else is as on the store: no rename of folders, no files that grow, and
+nothing that `open` of Python could write to.
+"""
+
+import json
+import os
+import types
+
+import numpy as np
+import pytest
+from etils import epath
+from t5x import checkpoints, digests, gin_utils, utils
+from t5x.checkpoint.event_files import read_scalars
+from t5x.errors import UserError
+from t5x.feed import iterators
+from t5x.logs.tensorboard_writer import TensorBoardWriter
+from t5x.trainer import PreemptionError
+from toy_run import Numbers
+
+tf = pytest.importorskip("tensorflow")
+
+
+def swap(value, old, new):
+    if isinstance(value, str):
+        return new + value[len(old) :] if value.startswith(old) else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(swap(item, old, new) for item in value)
+    return value
+
+
+@pytest.fixture
+def bucket(request, monkeypatch):
+    """An empty folder in gs://."""
+    from etils.epath import backend
+
+    def on_ram(name):
+        def call(*args, **kwargs):
+            paths = [swap(os.fspath(a), "gs://", "ram://") for a in args[:2]]
+            return swap(
+                getattr(tf.io.gfile, name)(*paths, *args[2:], **kwargs),
+                "ram://",
+                "gs://",
+            )
+
+        return call
+
+    def open_file(path, mode):
+        # Files in memory, unlike those of the store, keep what they had.
+        if "w" in mode and gfile.exists(path):
+            gfile.remove(path)
+        return on_ram("GFile")(path, mode)
+
+    names = ("exists", "isdir", "listdir", "glob", "makedirs", "mkdir")
+    names += ("rmtree", "remove", "rename", "stat")
+    gfile = types.SimpleNamespace(
+        GFile=open_file, **{name: on_ram(name) for name in names}
+    )
+    monkeypatch.setattr(backend._TfBackend, "gfile", gfile)
+    folder = epath.Path("gs://bucket") / request.node.name.replace("[", "_").strip("]")
+    folder.mkdir(parents=True)
+    return folder
+
+
+class StoredNumbers(Numbers):
+    """Keeps its position through epath."""
+
+    def save(self, path):
+        epath.Path(f"{os.fspath(path)}.json").write_text(json.dumps(self.position))
+
+    def restore(self, path):
+        text = epath.Path(f"{os.fspath(path)}.json").read_text()
+        self.position = json.loads(text)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_event_files(bucket):
+    writer = TensorBoardWriter(os.fspath(bucket / "train"))
+    writer.write_scalars(1, {"loss": 2.5})
+    writer.flush()
+    assert read_scalars(bucket / "train") == {"loss": {1: 2.5}}
+    writer.write_scalars(2, {"loss": 0.5})
+    assert read_scalars(bucket / "train") == {"loss": {1: 2.5}}
+    writer.close()
+    assert read_scalars(bucket / "train") == {"loss": {1: 2.5, 2: 0.5}}
+    assert len(names(bucket / "train")) == 1
+
+
+def test_pending_batches(bucket):
+    first = iterators.PrefetchIterator(StoredNumbers())
+    next(first)
+    first.peek()
+    first.save(bucket / "position")
+    assert names(bucket) == [
+        "position.json",
+        "position.pending.json",
+        "position.pending.npz",
+    ]
+    second = iterators.PrefetchIterator(StoredNumbers())
+    second.restore(bucket / "position")
+    for _ in range(5):
+        a, b = next(first), next(second)
+        for name, value in a.items():
+            np.testing.assert_array_equal(value, b[name])
+    first.close()
+    second.close()
+
+
+def test_digests(bucket):
+    (bucket / "checkpoint_1" / "state" / "d").mkdir(parents=True)
+    (bucket / "checkpoint_1" / "state" / "d" / "data").write_bytes(b"weights")
+    (bucket / "checkpoint_1" / "commit_success.txt").write_text("")
+    digests.write(bucket / "checkpoint_1")
+    listed = digests.read(bucket / "checkpoint_1")
+    assert listed == {"state/d/data": digests.of_bytes(b"weights")}
+    digests.verify(bucket / "checkpoint_1", lambda name: True)
+    (bucket / "checkpoint_1" / "state" / "d" / "data").write_bytes(b"weighty")
+    with pytest.raises(
+        UserError, match=r"gs://.*is damaged: state/d/data has checksum"
+    ):
+        digests.verify(bucket / "checkpoint_1", lambda name: True)
+
+
+@pytest.fixture
+def arrays_on_disk(tmp_path, monkeypatch):
+    """Puts the arrays themselves, which TensorStore writes to gs://, into a folder."""
+    from t5x.checkpoint import legacy_writer, sources
+
+    real = sources.kvstore_for
+
+    def kvstore(folder, name):
+        inside = os.fspath(folder).replace("gs://", f"{tmp_path}/")
+        return real(inside, name)
+
+    for module in (legacy_writer, sources):
+        monkeypatch.setattr(module, "kvstore_for", kvstore)
+
+
+def test_training(bucket, run_train, same_params, tmp_path, arrays_on_disk):
+    def run(folder, stop_at=None, **kwargs):
+        def on_batch(number):
+            if number == stop_at:
+                raise PreemptionError("stopped")
+
+        def get_dataset(cfg, shard_id, num_shards, converter):
+            return StoredNumbers(on_batch=on_batch)
+
+        return run_train(
+            os.fspath(folder),
+            get_dataset_fn=get_dataset,
+            use_orbax=False,
+            summarize_config_fn=gin_utils.summarize_gin_config,
+            checkpoint_cfg=utils.CheckpointConfig(
+                save=utils.SaveCheckpointConfig(period=4, keep=1)
+            ),
+            **kwargs,
+        )
+
+    _, straight = run(tmp_path / "straight")
+    with pytest.raises(PreemptionError, match=f"is saved in {bucket}; run the same"):
+        run(bucket, stop_at=6)
+    assert "unfinished_run.json" in names(bucket)
+    _, resumed = run(bucket)
+    same_params(straight, resumed)
+    assert names(bucket) == [
+        "checkpoint_8",
+        "config.gin",
+        "inference_eval",
+        "model-info.txt",
+        "train",
+    ]
+    assert checkpoints.all_steps(bucket) == [8]
+    assert names(bucket / "checkpoint_8") == [
+        "checkpoint",
+        "digests.json",
+        "train_ds-000-of-001.json",
+        "train_ds-000-of-001.pending.json",
+        "train_ds-000-of-001.pending.npz",
+    ]
+    losses = read_scalars(bucket / "train")["loss"]
+    assert sorted(losses) == [4, 6, 8]
+    assert losses[4] == read_scalars(tmp_path / "straight" / "train")["loss"][4]

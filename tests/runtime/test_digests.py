@@ -1,0 +1,162 @@
+"""Flipped, short and lost files of checkpoints are noticed at restore."""
+
+import json
+import logging
+import pathlib
+import re
+import zlib
+
+import pytest
+from t5x import checkpoints, digests
+from t5x.errors import UserError
+
+
+def files_of(root):
+    """Relative names of the data files of a checkpoint."""
+    marks = {"digests.json", "_CHECKPOINT_METADATA", "commit_success.txt"}
+    found = (p for p in root.rglob("*") if p.is_file() and p.name not in marks)
+    return sorted(p.relative_to(root).as_posix() for p in found)
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def saved(kit, tmp_path, partitioner, layout):
+    """Checkpoint of step 1 with a data position; its folder."""
+    manager = kit.make_manager(layout, tmp_path, partitioner, kit.Iterator())
+    kit.save_steps(manager, 1)
+    return tmp_path / "checkpoint_1"
+
+
+def test_every_file_is_listed(saved):
+    listed = json.loads((saved / "digests.json").read_text())
+    assert listed["algorithm"] == "crc32"
+    assert sorted(listed["files"]) == files_of(saved)
+    assert len(files_of(saved)) > 5
+    for name, (size, checksum) in listed["files"].items():
+        data = (saved / name).read_bytes()
+        assert (size, checksum) == (len(data), f"{zlib.crc32(data):08x}")
+
+
+def test_a_flipped_byte_in_any_file_is_an_error(kit, saved, partitioner):
+    manager = kit.make_manager("orbax", saved.parent, partitioner, kit.Iterator())
+    for name in files_of(saved):
+        whole = (saved / name).read_bytes()
+        flip(saved / name)
+        checksum = zlib.crc32((saved / name).read_bytes())
+        expected = (
+            f"Checkpoint {saved} is damaged: {name} has checksum {checksum:08x}, "
+            f"{zlib.crc32(whole):08x} was saved. Restore another step, or move this "
+            "folder away so that the run continues from an earlier one."
+        )
+        with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
+            manager.restore()
+        (saved / name).write_bytes(whole)
+    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+
+
+def test_a_flipped_byte_is_seen_without_a_model(saved):
+    name = next(n for n in files_of(saved) if not n.startswith(("train", "dataset")))
+    flip(saved / name)
+    with pytest.raises(UserError, match=re.escape(f"is damaged: {name} has checksum")):
+        checkpoints.load_t5x_checkpoint(str(saved.parent))
+
+
+def test_short_and_lost_files(saved):
+    names = [n for n in files_of(saved) if not digests.is_data_position(n)]
+    short = next(n for n in names if (saved / n).stat().st_size > 10)
+    size = (saved / short).stat().st_size
+    (saved / short).write_bytes(b"short")
+    with pytest.raises(
+        UserError, match=re.escape(f"{short} has 5 bytes, {size:,} were saved")
+    ):
+        checkpoints.load_t5x_checkpoint(str(saved))
+    for name in names:
+        (saved / name).unlink()
+        if name in ("state/_METADATA", "checkpoint"):
+            (saved / name).write_text("")  # else there is no checkpoint at all
+    with pytest.raises(
+        UserError, match=f"; and {len(names) - 3} more. Restore another"
+    ):
+        checkpoints.load_t5x_checkpoint(str(saved))
+
+
+@pytest.mark.parametrize("damage", ["flip", "empty", "list", "text"])
+def test_a_damaged_list(saved, damage):
+    path = saved / "digests.json"
+    if damage == "flip":
+        text = path.read_text()
+        path.write_text(re.sub('"[0-9a-f]{8}"', '"01234567"', text, count=1))
+    else:
+        path.write_text({"empty": "", "list": "[]", "text": '{"files": "x"}'}[damage])
+    with pytest.raises(
+        UserError, match="is damaged: digests.json is not what was written"
+    ):
+        checkpoints.load_t5x_checkpoint(str(saved))
+
+
+def test_an_unknown_algorithm(saved):
+    path = saved / "digests.json"
+    path.write_text(path.read_text().replace("crc32", "crc64"))
+    with pytest.raises(UserError, match="uses 'crc64', this program knows 'crc32'"):
+        checkpoints.load_t5x_checkpoint(str(saved))
+
+
+def test_checkpoints_without_a_list_are_restored(kit, saved, partitioner, caplog):
+    (saved / "digests.json").unlink()
+    caplog.set_level(logging.INFO)
+    manager = kit.make_manager("orbax", saved.parent, partitioner)
+    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+    assert f"{saved} has no digests.json: restoring it unverified." in caplog.messages
+
+
+def test_data_positions_matter_only_to_who_restores_them(kit, saved, partitioner):
+    (position,) = saved.rglob("train_ds-*")
+    name = position.relative_to(saved).as_posix()
+    flip(position)
+    weights_only = kit.make_manager("orbax", saved.parent, partitioner)
+    kit.assert_same_state(weights_only.restore(), kit.make_state(1, seed=1))
+    resuming = kit.make_manager("orbax", saved.parent, partitioner, kit.Iterator())
+    with pytest.raises(UserError, match=f"is damaged: {name} has checksum"):
+        resuming.restore()
+    position.unlink()
+    with pytest.raises(UserError, match=f"is damaged: {name} is missing"):
+        resuming.restore()
+
+
+def test_positions_deleted_on_purpose_are_not_missed(
+    kit, tmp_path, partitioner, layout
+):
+    manager = kit.make_manager(
+        layout, tmp_path, partitioner, kit.Iterator(), keep_dataset_checkpoints=1
+    )
+    kit.save_steps(manager, 1, 2)
+    listed = digests.read(tmp_path / "checkpoint_1")
+    assert sorted(listed) == files_of(tmp_path / "checkpoint_1")
+    assert not any(map(digests.is_data_position, listed))
+    state = manager.restore(step=1)
+    kit.assert_same_state(state, kit.make_state(1, seed=1))
+
+
+def test_other_files_may_be_added(kit, saved, partitioner):
+    (saved / "PINNED").touch()
+    manager = kit.make_manager("orbax", saved.parent, partitioner)
+    kit.assert_same_state(manager.restore(), kit.make_state(1, seed=1))
+
+
+def test_a_list_that_cannot_be_written_means_no_checkpoint(
+    kit, tmp_path, partitioner, layout, monkeypatch
+):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(digests, "write", full)
+    manager = kit.make_manager(layout, tmp_path, partitioner)
+    with pytest.raises(UserError, match=r"Cannot save.*No space left on device"):
+        kit.save_steps(manager, 1)
+    assert checkpoints.all_steps(tmp_path) == []
+    assert pathlib.Path(tmp_path).exists()
