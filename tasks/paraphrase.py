@@ -13,7 +13,6 @@ need a vocabulary that has their words: `$JAXAUG_VOCABULARY`.
 """
 
 import functools
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -88,8 +87,7 @@ def _add(
 
 
 def _files_of_variable() -> list[epath.Path]:
-    named = os.environ.get(PARAPHRASES_VARIABLE, "")
-    paths = [epath.Path(name).expanduser() for name in named.split(os.pathsep) if name]
+    paths = folders.paths_of_variable(PARAPHRASES_VARIABLE)
     for path in paths:
         if not path.is_file():
             raise UserError(

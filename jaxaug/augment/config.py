@@ -10,7 +10,7 @@ from typing import Any
 import ml_collections
 
 from jaxaug.augment.tree import Spec
-from jaxaug.core import config_file
+from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.suggestion import suggestion
@@ -84,11 +84,18 @@ class Config:
         for name in ("variants", "shard_size", "min_count"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}: give at least 1.")
+        typed.check_seed(self.seed, "seed")
         for split in self.splits:
             if split not in folders.SPLITS:
                 raise UserError(f"splits: {suggestion(split, folders.SPLITS)}")
         if not self.splits or len(set(self.splits)) != len(self.splits):
             raise UserError(f"splits={self.splits}: name one or more, each once.")
+        for name, options in {**self.metrics, **self.report}.items():
+            for option in ("path", "model"):
+                if not isinstance(options.get(option, ""), str):
+                    raise UserError(
+                        f"metric {name!r}: {option}={options[option]!r}: expected a text."
+                    )
         if self.apart_by and self.apart_by not in self.metrics:
             raise UserError(
                 f"apart_by={self.apart_by!r}: "
@@ -132,6 +139,7 @@ def spec_of(fields: Mapping[str, Any]) -> Spec:
     for name in fields:
         if name not in known:
             raise UserError(f"tree: no field {name!r}; {suggestion(name, known)}")
+    typed.check(fields, Spec, "tree")
     given: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in fields.items()
@@ -170,7 +178,10 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any], where: str) -> Con
     for name in ("splits", "filters", "slot_filters", "sensitive"):
         if isinstance(fields.get(name, ()), str):
             raise UserError(f"{where}: {name} is a text; write a tuple of texts.")
-        fields[name] = tuple(fields[name]) if name in fields else getattr(Config, name)
+    typed.check(fields, Config, where)
+    for name in ("splits", "filters", "slot_filters", "sensitive"):
+        if name in fields:
+            fields[name] = tuple(fields[name])
     try:
         return Config(**fields)
     except UserError as error:

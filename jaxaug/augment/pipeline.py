@@ -138,11 +138,12 @@ def judge(
                 config.commands,
             ],
             "sensitive": list(config.sensitive),
-            "metrics": {name: dict(o) for name, o in config.metrics.items()},
+            "metrics": measures.unnamed(config.metrics),
             "measure_dropped": config.measure_dropped,
             "code": _code(
                 [filters, nlp, schema_texts, small_models, measures], made.values()
             ),
+            "models": measures.identities(config.metrics),
             "language": nlp.identity() if needs_nlp(config) else "",
         },
         lambda items: _judge(config, made, items),
@@ -199,7 +200,8 @@ def apart(
     stage = Stage(
         "apart",
         {
-            "metric": dict(config.metrics[name]),
+            "metric": measures.unnamed({name: config.metrics[name]})[name],
+            "models": measures.identities({name: config.metrics[name]}),
             "code": _code([siblings, small_models, measures], made.values()),
         },
         lambda items: siblings.nearest(made[name], items),
@@ -313,15 +315,22 @@ def found_metrics(
     metrics: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, measures.Metric]:
     """The metrics of a config; see `Config.metrics`."""
+    identities = measures.identities(metrics)
     return {
-        name: _metric(options.get("path", name), json.dumps(_without(options, "path")))
+        name: _metric(
+            options.get("path", name),
+            json.dumps(_without(options, "path")),
+            json.dumps(identities[name]),
+        )
         for name, options in metrics.items()
     }
 
 
 @functools.cache
-def _metric(name: str, options: str) -> measures.Metric:
+def _metric(name: str, options: str, models: str) -> measures.Metric:
     # Loaded once: the filters, the report and what stands beside it share a model.
+    # Another model in the same folder is loaded again.
+    del models
     return measures.find(name, **json.loads(options))
 
 

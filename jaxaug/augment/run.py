@@ -10,6 +10,7 @@ from etils import epath
 from jaxaug.augment import config as configs
 from jaxaug.augment import descriptions, pipeline
 from jaxaug.augment.config import Config
+from jaxaug.augment.judge import measures
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import comparison, records, report, variants
 from jaxaug.augment.result import Result
@@ -68,6 +69,7 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
     digest = _digest(config, data_dir)
     if records.is_complete(folder, digest):
         return f"{folder} is complete: nothing to do"
+    _check_target(config, data_dir, folder)
     _check_extras(config, folder)
     shards = Shards(cache_folder.cache_dir() / "augment", config.shard_size)
     results: list[Result] = []
@@ -80,6 +82,8 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
         else:
             part = pipeline.run(config, items, shards)
         chosen = _by_variant(config, part)
+        if not files:
+            records.claim(folder, config, _planned(config))
         written = variants.write(folder, data_dir, split, schema, chosen, config.names)
         files += written.paths
         results += part
@@ -96,6 +100,33 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
         f"({shards.computed} shards computed, {shards.read} read)"
     )
     return "\n".join(lines)
+
+
+def _check_target(config: Config, data_dir: PathLike, out: epath.Path) -> None:
+    """Nothing is overwritten that is not a run's own, and nothing that it reads."""
+    values = [value for value in config.beside.values() if isinstance(value, str)]
+    values += [config.options["folder"]] if config.is_given else []
+    for read in (
+        epath.Path(data_dir),
+        folders.sgdx_folder(data_dir),
+        *(_folder(data_dir, value) for value in values),
+    ):
+        if read.expanduser().resolve() == out.expanduser().resolve():
+            raise UserError(
+                f"--out {out}: is a folder of the data that the run reads. Choose "
+                f"another one, such as {epath.Path(data_dir) / 'variants' / 'mine'}."
+            )
+    records.check_target(out)
+
+
+def _planned(config: Config) -> list[str]:
+    """Paths below the folder of a run of all that it writes."""
+    names = [
+        f"v{number}/{split}/schema.json"
+        for number in range(1, config.variants + 1)
+        for split in config.splits
+    ]
+    return [*names, records.CANDIDATES, *(report.FILES if config.report else ())]
 
 
 def _check_extras(config: Config, out: epath.Path) -> None:
@@ -116,7 +147,7 @@ def _report(config: Config, data_dir: PathLike, out: epath.Path, notes: str) -> 
         folder = _folder(data_dir, value) if isinstance(value, str) else None
         if folder is None:
             assert not isinstance(value, str)
-            folder = out / "beside" / name
+            folder = out / records.BESIDE / name
             own = {k: getattr(config, k) for k in ("splits", "variants", "seed")}
             augment(configs.of(own | dict(value), f"beside {name!r}"), data_dir, folder)
         elif any(
@@ -201,6 +232,8 @@ def _by_variant(config: Config, results: list[Result]) -> list[dict[str, str]]:
 
 def _digest(config: Config, data_dir: PathLike) -> str:
     """Of everything that decides what a run writes."""
+    jobs = [job.key for job in registry.jobs(config)]
+    models = measures.identities({**config.metrics, **config.report})
     files = [folders.schema_path(data_dir, split) for split in config.splits]
     if config.is_given:
         files += [
@@ -209,7 +242,7 @@ def _digest(config: Config, data_dir: PathLike) -> str:
             for number in range(1, config.variants + 1)
         ]
     beside = [
-        [name, [str(p) for p in _folder(data_dir, value).glob("v*/*/*.json")]]
+        [name, [file_digest(p) for p in _schemas(_folder(data_dir, value))]]
         for name, value in config.beside.items()
         if isinstance(value, str)
     ]
@@ -217,11 +250,22 @@ def _digest(config: Config, data_dir: PathLike) -> str:
     return digest_of(
         [
             config.key(),
+            jobs,
+            models,
             contents,
             beside,
             code_digest("jaxaug.augment", "jaxaug.paraphrase"),
         ]
     )
+
+
+def _schemas(folder: epath.Path) -> list[epath.Path]:
+    """Of all variants in a folder."""
+    return [
+        folders.variant_schema_path(folder, variant, split)
+        for variant in folders.variant_names(folder)
+        for split in folders.variant_splits(folder, variant)
+    ]
 
 
 def _given(

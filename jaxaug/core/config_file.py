@@ -3,12 +3,14 @@
 import importlib.util
 import inspect
 import types
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
 from etils import epath
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
 
 
 def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
@@ -40,19 +42,32 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
         problem = "takes no text behind a colon" if given else "needs a text"
         raise UserError(f"--config {path}: {problem}. {takes}") from None
     try:
-        return fields_of(get_config(*given)), str(file)
+        found = get_config(*given)
     except (KeyError, ValueError) as error:
         if not given:
             raise
         raise UserError(
             f"--config {path}: {argument!r} does not fit ({error!r}). {takes}"
         ) from None
+    try:
+        return fields_of(found), str(file)
+    except UserError as error:
+        raise UserError(f"--config {file}: {error}") from None
 
 
 def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
-    """A ConfigDict or mapping as a dictionary."""
+    """A ConfigDict or mapping as a dictionary.
+
+    Raises:
+      UserError: it is something else.
+    """
     if isinstance(config, ml_collections.ConfigDict):
         config = config.to_dict()
+    if not isinstance(config, Mapping) or not all(isinstance(n, str) for n in config):
+        raise UserError(
+            f"{shown(config)} is no ConfigDict and no mapping of fields. Return one "
+            "from get_config()."
+        )
     return dict(config)
 
 

@@ -2,10 +2,11 @@
 
 import functools
 import hashlib
-import importlib.util
+import importlib
 import json
 import os
 import pathlib
+from types import ModuleType
 from typing import Any
 
 from etils import epath
@@ -33,20 +34,36 @@ def _digest(path: str, size: int, modified: int) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def code_digest(*packages: str) -> str:
-    """Hash of the code and data of packages, those below them included.
+def code_digest(*modules: ModuleType | str) -> str:
+    """Hash of the sources of modules; of packages with the code and data in them.
 
     Args:
-      packages: dotted names, such as `jaxaug.augment`; they are not imported.
+      *modules: or their dotted names, such as `jaxaug.augment`, which imports them.
     """
-    files = []
-    for package in packages:
-        spec = importlib.util.find_spec(package)
-        assert spec is not None and spec.submodule_search_locations, package
-        root = pathlib.Path(spec.submodule_search_locations[0])
-        files += [
-            [package, str(path.relative_to(root)), file_digest(path)]
-            for path in sorted(root.rglob("*"))
-            if path.suffix in (".py", ".txt")
-        ]
-    return digest_of(files)
+    files = [
+        file
+        for module in modules
+        for file in _sources(
+            importlib.import_module(module) if isinstance(module, str) else module
+        )
+    ]
+    return _of_sources(tuple(files))
+
+
+def _sources(module: ModuleType) -> list[tuple[str, str]]:
+    """(name, file) of each source file."""
+    folders = list(getattr(module, "__path__", ()))
+    if not folders and module.__file__:
+        return [(pathlib.Path(module.__file__).name, module.__file__)]
+    return [
+        (path.relative_to(folder).as_posix(), str(path))
+        for folder in folders
+        for path in sorted(pathlib.Path(folder).rglob("*"))
+        if path.suffix in (".py", ".txt")
+    ]
+
+
+@functools.cache
+def _of_sources(files: tuple[tuple[str, str], ...]) -> str:
+    # What a process runs is what it has loaded: its sources are read once.
+    return digest_of([[name, file_digest(path)] for name, path in files])

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 from absl import logging
 from etils import epath
-from tqdm import tqdm
 
 from jaxaug.core import cache_folder
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.progress import progress
 
 Json = Any
 
@@ -75,7 +75,7 @@ class Shards:
         results: list[Json] = []
         blocks = [items[i : i + self.size] for i in range(0, len(items), self.size)]
         label = stage.label or stage.name
-        for block in tqdm(blocks, desc=label, unit="shard", disable=None):
+        for block in progress(blocks, desc=label, unit="shard"):
             path = self.folder / stage.name / f"{digest_of([stage.key, block])}.json"
             found = _read(path, len(block))
             if found is None:

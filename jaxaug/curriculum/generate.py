@@ -8,6 +8,8 @@ import argparse
 import dataclasses
 import functools
 import json
+import math
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,21 +18,24 @@ import numpy as np
 from etils import epath
 from jaxtyping import Bool, Float
 
-from jaxaug.core import cache_folder
-from jaxaug.core.digests import digest_of
+from jaxaug.core import cache_folder, typed
+from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.core.shards import Shards, Stage
-from jaxaug.curriculum import levels
+from jaxaug.curriculum import difficulty, levels
 from jaxaug.curriculum.difficulty import BETA, LEVELS, kept
-from jaxaug.paraphrase import generation
-from jaxaug.paraphrase.candidates import merged
+from jaxaug.models.named import identity
+from jaxaug.models.text import prompts
+from jaxaug.paraphrase import candidates, generation, version
 from jaxaug.paraphrase.run import read_lines
 
 Pairs = Sequence[tuple[str, str]]
 Paraphrase = Callable[[generation.Setting, Sequence[str]], list[list[str]]]
 
 _FOLDER = "levels"
+# Options that name something which is noted by what it is.
+_NAMES = ("model", "prompt", "similarity", "implication")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +80,9 @@ class Options:
         for name in ("candidates", "keep", "levels"):
             if getattr(self, name) < 1:
                 raise UserError(f"--{name} is {getattr(self, name)}: give at least 1.")
+        typed.check_seed(self.seed, "--seed")
+        if not math.isfinite(self.beta):
+            raise UserError(f"--beta is {self.beta}: give a finite number.")
         if not 0 <= self.bottom_share <= 1:
             raise UserError(
                 f"--bottom_share is {self.bottom_share}: it is the share of bottom-k "
@@ -148,15 +156,13 @@ def write(
         something else.
     """
     texts = list(dict.fromkeys(read_lines(input_path)))
-    settings = options.settings
-    made_of = dataclasses.asdict(options) | {
-        "models": [setting.key()["model"] for setting in settings],
-        "texts": digest_of(texts),
-    }
+    made_of = _made_of(options, texts)
     note = epath.Path(f"{epath.Path(out)}.json")
     if epath.Path(out).exists():
         _check_same(out, note, made_of)
         return f"{out}: is complete, nothing to do."
+    if note.exists():
+        _check_note(out, note)
     found, summary = make(
         texts,
         options,
@@ -169,16 +175,48 @@ def write(
     return f"{out}: {summary}"
 
 
+def _made_of(options: Options, texts: Sequence[str]) -> dict[str, Any]:
+    """The options, and what levels depend on beside them: models by what they are."""
+    return dataclasses.asdict(options) | {
+        "models": {
+            "paraphrases": options.settings[0].key()["model"],
+            "similarity": scorer_identity(options.similarity),
+            "implication": options.implication and scorer_identity(options.implication),
+        },
+        "prompt_text": options.prompt and list(prompts.find(options.prompt)),
+        "code": code_digest(levels, difficulty, candidates, sys.modules[__name__])
+        + version.of_outputs(),
+        "texts": digest_of(texts),
+    }
+
+
+def scorer_identity(name: str) -> str:
+    """What stands for an encoder; raises `UserError` if it is not on this machine."""
+    from jaxaug.models.scorers import encoder
+
+    return identity.of_folder(encoder.folder_of(name))
+
+
 def _check_same(out: PathLike, note: epath.Path, made_of: dict[str, Any]) -> None:
     fix = f"Remove {out}, or name another --out."
     noted = read_json(note, fix)
     for name, value in made_of.items():
+        if name in _NAMES:
+            continue
         if not isinstance(noted, dict) or noted.get(name) != value:
             before = noted.get(name) if isinstance(noted, dict) else None
             raise UserError(
                 f"{out}: was made with {name} {json.dumps(before)}, this run has "
                 f"{json.dumps(value)}. {fix}"
             )
+
+
+def _check_note(out: PathLike, note: epath.Path) -> None:
+    """A run that stopped between its two files may have left a note, nobody else."""
+    fix = f"Name another --out: beside {out} its note would be written there."
+    found = read_json(note, fix)
+    if not isinstance(found, dict) or not {"texts", "models"} <= found.keys():
+        raise UserError(f"{note}: is no note of `jaxaug levels`. {fix}")
 
 
 def make(
@@ -202,7 +240,7 @@ def make(
     )
     found = []
     for text, outputs in zip(texts, shards.run(stage, list(texts)), strict=True):
-        distinct = [c.text for c in merged(text, [("", outputs)])]
+        distinct = [c.text for c in candidates.merged(text, [("", outputs)])]
         found.append([t for t in distinct if t and t.casefold() != text.casefold()])
     pairs = [(t, c) for t, group in zip(texts, found, strict=True) for c in group]
     similarity = np.asarray(scorers.similarity(pairs)) if pairs else np.zeros(0)

@@ -5,9 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tqdm import tqdm
-
 from jaxaug.core.files import PathLike
+from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema, Service
 
@@ -44,14 +43,8 @@ def count_split(data_dir: PathLike, split: str, train: Schema) -> list[Counts]:
     turns: Counter[str] = Counter()
     frames: Counter[str] = Counter()
     n_dialogues = n_turns = 0
-    progress = tqdm(
-        sgd.read_dialogues(data_dir, split),
-        desc=split,
-        unit=" dialogues",
-        leave=False,
-        disable=None,
-    )
-    for dialogue in progress:
+    every = sgd.read_dialogues(data_dir, split)
+    for dialogue in progress(every, desc=split, unit=" dialogues", leave=False):
         n_dialogues += 1
         n_turns += len(dialogue.turns)
         dialogues.update(dialogue.services)

@@ -19,9 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from tqdm import tqdm
-
 from jaxaug.core.errors import UserError
+from jaxaug.core.progress import progress
 
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 60
@@ -160,18 +159,17 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
             total = start + int(length) if length else None
             with (
                 open(part, "ab" if start else "wb") as file,
-                tqdm(
+                progress(
                     desc=archive.name,
                     initial=start,
                     total=total,
                     unit="B",
                     unit_scale=True,
-                    disable=None,
-                ) as progress,
+                ) as bar,
             ):
                 while chunk := response.read(_CHUNK):
                     file.write(chunk)
-                    progress.update(len(chunk))
+                    bar.update(len(chunk))
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink()

@@ -180,15 +180,19 @@ def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
     return folders
 
 
-def _folders_of_variable() -> list[epath.Path]:
-    value = os.environ.get(VARIANTS_DIR_VARIABLE, "")
+def paths_of_variable(name: str) -> list[epath.Path]:
+    """The paths in an environment variable, separated as in `$PATH`, `gs://` kept."""
     # The colon of gs:// does not separate.
     separator = re.escape(os.pathsep) + (r"(?!//)" if os.pathsep == ":" else "")
+    found = filter(None, re.split(separator, os.environ.get(name, "")))
+    return [epath.Path(item.rstrip("/") or item).expanduser() for item in found]
+
+
+def _folders_of_variable() -> list[epath.Path]:
     folders = []
-    for item in filter(None, re.split(separator, value)):
+    for folder in paths_of_variable(VARIANTS_DIR_VARIABLE):
         fix = f"Correct ${VARIANTS_DIR_VARIABLE}, or mend the cause."
-        with reached(item, fix):
-            folder = epath.Path(item.rstrip("/")).expanduser()
+        with reached(folder, fix):
             is_there = folder.is_dir()
         if not is_there:
             raise UserError(

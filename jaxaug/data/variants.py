@@ -4,10 +4,10 @@ import argparse
 import json
 
 from etils import epath
-from tqdm import tqdm
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, write_text
+from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
 from jaxaug.data.rename import rename_dialogue
 
@@ -24,7 +24,8 @@ def write_variant(
     The dialogue files equal those of the generation script of SGD-X (same keys in
     the same order, same indentation); the schema is copied. So `out/<variant>` is a
     data folder for any tool that reads SGD. The schema is written last: without it
-    the folder is incomplete and no reader takes it.
+    the folder is incomplete and no reader takes it. A file that is there already must
+    be what would be written: nothing is overwritten.
 
     Args:
       data_dir: folder in the layout of the SGD repository.
@@ -38,7 +39,7 @@ def write_variant(
 
     Raises:
       UserError: an input file is missing or wrong, or the target folder holds
-        dialogue files that the split does not have.
+        dialogue files that the split does not have, or another file of the same name.
     """
     variants_dir = variants_dir or folders.sgdx_folder(data_dir)
     schema = sgd.read_schema_of(data_dir, split)
@@ -59,16 +60,27 @@ def write_variant(
                 f"{split}. Choose another --out, or remove it."
             )
     written = []
-    for path in tqdm(sources, desc=f"{variant}/{split}", unit="file", disable=None):
+    for path in progress(sources, desc=f"{variant}/{split}", unit="file"):
         dialogues = sgd.read_dialogue_json(path, schema)
         for dialogue in dialogues:
             rename_dialogue(dialogue, names)
         written.append(target / path.name)
-        write_text(written[-1], json.dumps(dialogues, indent=2, sort_keys=True))
+        _put(written[-1], json.dumps(dialogues, indent=2, sort_keys=True))
     source = folders.variant_schema_path(variants_dir, variant, split)
     written.append(target / "schema.json")
-    write_text(written[-1], read_text(source, "Restore the file."))
+    _put(written[-1], read_text(source, "Restore the file."))
     return written
+
+
+def _put(path: epath.Path, text: str) -> None:
+    """Writes a file, unless it is there; raises `UserError` where it says otherwise."""
+    if not path.exists():
+        write_text(path, text)
+    elif path.read_bytes() != text.encode():
+        raise UserError(
+            f"{path}: is there and holds something else than what is to be written. "
+            "Choose another --out, or remove it."
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:

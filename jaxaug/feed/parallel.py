@@ -2,15 +2,13 @@
 
 import functools
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from tqdm import tqdm
-
 from jaxaug.core.errors import UserError
+from jaxaug.core.progress import progress
 from jaxaug.data import sgd
 from jaxaug.feed.workers import Pool
 from jaxaug.formats import d3st, t5dst
@@ -143,15 +141,8 @@ def in_order(
       label: text before the bar.
     """
     workers = min(workers, len(jobs))
-    # A log file gets a line now and then, and none of a short job.
-    interval = 0.1 if sys.stderr.isatty() else 30.0
-    with tqdm(
-        total=len(jobs),
-        desc=label,
-        unit="file",
-        mininterval=interval,
-        delay=interval,
-        leave=False,
+    with progress(
+        total=len(jobs), desc=label, unit="file", delay=0.1, leave=False
     ) as bar:
         if workers <= 1:
             for job in jobs:

@@ -90,10 +90,15 @@ def convert(
     if form not in FORMATS:
         raise UserError(f"--format {form}: use one of {', '.join(FORMATS)}.")
     # A run folder may exist and hold other steps.
+    if like is not None:
+        has_config = (absolute(like) / hf_folder.CONFIG).exists()
+        if not has_config and not export.tokenizer_of(like):
+            raise UserError(
+                f"--like {like}: no such folder, or one without a model. Name a published "
+                "folder with configuration and tokenizer."
+            )
     if target.exists() and (form == "hf" or match):
         raise UserError(f"{target} exists. Name another folder, or remove it.")
-    if like is not None and not absolute(like).is_dir():
-        raise UserError(f"--like {like}: no such folder. Name a published model's.")
     with tempfile.TemporaryDirectory() as scratch:
         model, tokenizer, step = load(source, like, scratch)
         if form != "hf":

@@ -13,13 +13,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxaug.core import typed
 from jaxaug.core.buckets import pad, power_of_two
+from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
 from jaxaug.decode.contract import check_decodes
-from jaxaug.models.named import catalogue
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
-from jaxaug.paraphrase import causal, decoder, samplers
+from jaxaug.paraphrase import causal, decoder, samplers, version
 
 # Inputs are this long at least, so that one compiled program serves nearly all.
 _SHORTEST = 32
@@ -61,9 +63,23 @@ class Setting:
         return " ".join([*parts, f"num={self.num}"])
 
     def key(self) -> dict[str, Any]:
-        """What the outputs depend on, as JSON, with the text of the prompt."""
-        found = dataclasses.asdict(self) | {"model": _label(self.model)}
-        found["options"] = {k: found["options"][k] for k in sorted(found["options"])}
+        """What the outputs depend on, as JSON: no names, but what they stand for.
+
+        Those of model and prompt, and the code that decodes.
+        """
+        code = [version.of_outputs(), file_digest(__file__)]
+        return {**self._fields(), "code": code}
+
+    def draws(self, seed: int) -> jax.Array:
+        """The key of all random draws: settings of one seed draw other numbers.
+
+        Like the outputs, it depends on no name or path; nor on our code, of which each
+        version would else draw other numbers.
+        """
+        return jax.random.PRNGKey(_number(digest_of([seed, self._fields()])))
+
+    def _fields(self) -> dict[str, Any]:
+        found = dataclasses.asdict(self) | {"model": identity(self.model)}
         if self.prompt is not None:
             found["prompt"] = list(prompts.find(self.prompt))
         return json.loads(json.dumps(found))
@@ -81,6 +97,10 @@ def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
     """
     settings: list[Setting] = []
     for block in blocks:
+        if not isinstance(block, Mapping):
+            raise UserError(
+                f"grid: {shown(block)} is no block: write a mapping with {_KEYS}."
+            )
         for name in block:
             if name not in _KEYS:
                 raise UserError(
@@ -90,6 +110,7 @@ def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
             if name not in block:
                 raise UserError(f"grid: {dict(block)} lacks {name!r}. Add it.")
         fields = {k: v for k, v in block.items() if k != "options"}
+        typed.check({"options": block.get("options", {})}, Setting, "grid")
         options = dict(block.get("options", {}))
         for chosen in _product(fields):
             settings += [_checked(chosen, part) for part in _product(options)]
@@ -111,6 +132,7 @@ def _product(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
+    typed.check(fields, Setting, "grid")
     sampler = samplers.find(fields["sampler"])
     setting = Setting(**fields, options=sampler.complete(options))
     for name in ("num", "max_length"):
@@ -118,6 +140,10 @@ def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
             raise UserError(
                 f"grid: {name} is {getattr(setting, name)}: give at least 1."
             )
+    if setting.max_length > samplers.LONGEST:
+        raise UserError(
+            f"grid: max_length is {setting.max_length}: give {samplers.LONGEST} at most."
+        )
     sampler.build(setting.num, setting.options)  # Refuses options out of range.
     if setting.prompt is not None:
         prompts.find(setting.prompt)
@@ -141,7 +167,7 @@ class Paraphraser:
 
     def __call__(self, setting: Setting, texts: Sequence[str]) -> list[list[str]]:
         """`setting.num` outputs of each text, as the model wrote them."""
-        model = _loaded(setting.model, setting.prompt)
+        model = _prompted(setting)
         sequences = [model.encode(text) for text in texts]
         shared = model.shared if isinstance(model, LanguageModel) else 0
         groups: dict[int, list[int]] = {}
@@ -164,10 +190,8 @@ class Paraphraser:
     def _decode(
         self, setting: Setting, sources: np.ndarray, ids: np.ndarray
     ) -> list[list[str]]:
-        model = _loaded(setting.model, setting.prompt)
+        model = _prompted(setting)
         sampler = samplers.find(setting.sampler)
-        # Settings of one seed would draw the same numbers, and so the same outputs.
-        key = jax.random.PRNGKey(_number(f"{self._seed} {setting.label}"))
         is_causal = isinstance(model, LanguageModel)
         program: Any = causal.decode if is_causal else decoder.decode
         decodes = program(
@@ -175,10 +199,10 @@ class Paraphraser:
             sampler.build(setting.num, setting.options),
             setting.num,
             setting.max_length,
-            _on_device(setting.model),
+            _on_device(_current(setting.model)),
             sources,
             ids.astype(np.int32),
-            key,
+            setting.draws(self._seed),
         )
         check_decodes(decodes)
         # Best last, by the contract of decode functions.
@@ -192,10 +216,12 @@ def _number(text: str) -> int:
     return zlib.crc32(text.encode()) & 0x7FFFFFFF
 
 
-def _label(name: str) -> str:
-    """Name and version of a model, which is loaded only where this takes it."""
-    named = catalogue.CATALOGUE.get(name)
-    return f"{name}@{named.commit}" if named else _model(name).label
+def identity(name: str) -> str:
+    """What stands for a model in keys; see `registry.published_identity`.
+
+    Models of ours and T5X runs are loaded for it, published ones are not.
+    """
+    return registry.published_identity(name) or _current(name).identity
 
 
 @functools.cache
@@ -203,19 +229,33 @@ def _model(name: str) -> registry.TextModel | LanguageModel:
     return registry.load(name)
 
 
-@functools.cache
-def _loaded(name: str, prompt: str | None) -> registry.TextModel | LanguageModel:
-    model = _model(name)
+def _current(name: str) -> registry.TextModel | LanguageModel:
+    """The model, read again where another one lies in its folder by now."""
+    model, published = _model(name), registry.published_identity(name)
+    if published and model.identity != published:
+        _model.cache_clear()
+        _on_device.cache_clear()
+        model = _model(name)
+    return model
+
+
+def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:
+    model, prompt = _current(setting.model), setting.prompt
     if prompt is None:
         return model
     if not isinstance(model, LanguageModel):
         raise UserError(
-            f"grid: prompt {prompt!r}: model {name!r} takes none, it reads the text "
-            "itself. Leave prompt out."
+            f"grid: prompt {prompt!r}: model {setting.model!r} takes none, it reads the "
+            "text itself. Leave prompt out."
         )
-    return model.prompted(prompt)
+    return _with_prompt(model, prompts.find(prompt))
 
 
 @functools.cache
-def _on_device(name: str) -> Any:
-    return jax.device_put(_model(name).params)
+def _with_prompt(model: LanguageModel, prompt: prompts.Prompt) -> LanguageModel:
+    return dataclasses.replace(model, prompt=prompt)
+
+
+@functools.cache
+def _on_device(model: registry.TextModel | LanguageModel) -> Any:
+    return jax.device_put(model.params)

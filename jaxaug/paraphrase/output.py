@@ -19,12 +19,15 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
 from jaxaug.core.publishing import replacing
 
+# Of every record, as `_lines` writes them.
+_BEGINNING = b'{"line": '
+
 
 class OutputFile:
     """Collects the records of a run; a context manager.
 
     Records hold `line` (1 for the first input), `input`, `index` (0..num-1, best
-    first), `output`, `log_probability`, and the settings of the run.
+    first), `output`, `log_probability`, the notes and the settings of the run.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class OutputFile:
         inputs: Sequence[str],
         settings: Mapping[str, Any],
         num: int,
+        notes: Mapping[str, Any] | None = None,
     ):
         """
         Args:
@@ -40,6 +44,7 @@ class OutputFile:
           inputs: one text for each line.
           settings: name -> JSON value, for every record; must be the same at a restart.
           num: records of each input.
+          notes: like the settings, but need not be the same at a restart.
 
         Raises:
           UserError: the file cannot be written.
@@ -48,6 +53,7 @@ class OutputFile:
         self.partial = self.path.with_name(f"{self.path.name}.partial")
         self._inputs = inputs
         self._settings = json.loads(json.dumps(settings))
+        self._notes = dict(notes or {})
         self._num = num
         self._file: BinaryIO | None = None
         # Input -> place of its lines in the partial file: (offset, length in bytes).
@@ -150,6 +156,7 @@ class OutputFile:
                 "index": number,
                 "output": text,
                 "log_probability": round(log_probability, 6),
+                **self._notes,
                 **self._settings,
             }
             for number, (text, log_probability) in enumerate(pairs)
@@ -189,6 +196,7 @@ class OutputFile:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n"):
+                    self._check_cut(line, path, number)
                     break
                 found = self._checked(line, path, number)
                 if found[1] == 0:
@@ -201,12 +209,22 @@ class OutputFile:
                         places[found[0]] = (start, size)
         return places
 
+    def _check_cut(self, line: bytes, path: Path, number: int) -> None:
+        """What is cut off must be the beginning of a record."""
+        if not line.startswith(_BEGINNING[: len(line)]):
+            raise UserError(
+                f"{path}: line {number}: is no record of `jaxaug paraphrase`. Remove "
+                f"{path}, or name another --out."
+            )
+
     def _checked(self, line: bytes, path: Path, number: int) -> tuple[int, int]:
         """Input and index of a record of this run."""
         where, fix = f"{path}: line {number}", f"Remove {path}, or name another --out."
         try:
             record = json.loads(line)
             index, decode = record["line"] - 1, record["index"] + 0
+            if not isinstance(record["output"], str):
+                raise TypeError(record["output"])
         except (ValueError, TypeError, KeyError):
             raise UserError(
                 f"{where}: is no record of `jaxaug paraphrase`. {fix}"

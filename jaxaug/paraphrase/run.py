@@ -5,15 +5,15 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tqdm import tqdm
-
+from jaxaug.core import typed
 from jaxaug.core.buckets import plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.progress import progress
 from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
-from jaxaug.paraphrase import samplers
+from jaxaug.paraphrase import samplers, version
 from jaxaug.paraphrase.decoder import Decoder
 from jaxaug.paraphrase.output import OutputFile
 from jaxaug.paraphrase.summary import summary
@@ -77,13 +77,7 @@ def paraphrase(
       UserError: an argument, the input file or what the output file holds is wrong, or
         sacrebleu is not installed.
     """
-    for name, value in (
-        ("num", num),
-        ("batch_size", batch_size),
-        ("max_length", max_length),
-    ):
-        if value < 1:
-            raise UserError(f"--{name} is {value}: give at least 1.")
+    _check_numbers(num, batch_size, max_length, seed)
     inputs = read_lines(input_path)
     chosen = samplers.find(sampler)
     all_options = chosen.complete(options or {})
@@ -94,30 +88,48 @@ def paraphrase(
     OutputFile.check_writable(out)
     diversity.load_sacrebleu()
     loaded = registry.load(model)
+    if prompt is not None and not isinstance(loaded, LanguageModel):
+        raise UserError(
+            f"--prompt {prompt}: model {model!r} takes none, it reads the line itself. "
+            "Leave --prompt out."
+        )
+    # What counts is which model it is, not what it is called.
+    notes = {"model": loaded.label}
     settings = {
-        "model": loaded.label,
+        "weights": loaded.identity,
         "sampler": sampler,
         "options": all_options,
         "num": num,
         "max_length": max_length,
         "seed": seed,
+        "code": version.of_outputs(),
     }
     if isinstance(loaded, LanguageModel):
         prompt = prompt or DEFAULT_PROMPT
         loaded = loaded.prompted(prompt)
         settings["prompt"] = _prompt_label(prompt)
-    elif prompt is not None:
-        raise UserError(
-            f"--prompt {prompt}: model {model!r} takes none, it reads the line itself. "
-            "Leave --prompt out."
-        )
-    with OutputFile(out, inputs, settings, num) as file:
+    with OutputFile(out, inputs, settings, num, notes) as file:
         _complete(
             file, inputs, loaded, decode_fn, batch_size,
             num=num, max_length=max_length, seed=seed,
         )  # fmt: skip
         file.finish()
     return summary(inputs, file.outputs())
+
+
+def _check_numbers(num: int, batch_size: int, max_length: int, seed: int) -> None:
+    for name, value in (
+        ("num", num),
+        ("batch_size", batch_size),
+        ("max_length", max_length),
+    ):
+        if value < 1:
+            raise UserError(f"--{name} is {value}: give at least 1.")
+    if max_length > samplers.LONGEST:
+        raise UserError(
+            f"--max_length is {max_length}: give {samplers.LONGEST} at most."
+        )
+    typed.check_seed(seed, "--seed")
 
 
 def read_lines(path: PathLike) -> list[str]:
@@ -157,7 +169,10 @@ def _complete(
     sequences = [model.encode(text) for text in inputs]
     shared = model.shared if isinstance(model, LanguageModel) else 0
     decoder = Decoder(model, decode_fn, **settings)
-    with tqdm(total=len(inputs), initial=len(file), unit="line") as progress:
+    total, done = len(inputs), len(file)
+    with progress(
+        desc="paraphrase", total=total, initial=done, unit="line", last=True
+    ) as bar:
         # Batches are the same at a restart, so that a batch is computed in the same
         # company again; those that are complete are left out.
         lengths = [len(tokens) for tokens in sequences]
@@ -167,4 +182,4 @@ def _complete(
             outputs = decoder([sequences[i] for i in batch.indices], batch)
             done = len(file)
             file.add(dict(zip(batch.indices, outputs, strict=True)))
-            progress.update(len(file) - done)
+            bar.update(len(file) - done)

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,18 @@ from jaxaug.core.suggestion import suggestion
 from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
 
 DecodeFn = Callable[..., Any]
+
+MOST = 1024
+"""Outputs of one input: they are decoded side by side."""
+LONGEST = 4096
+"""Tokens of an output."""
+_TOO_LARGE = 2**31  # Of a whole number, for the device; no option needs more.
+_FORMS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    tuple: "as many numbers, with commas between,",
+}
 
 
 class Sampler(NamedTuple):
@@ -35,15 +48,31 @@ class Sampler(NamedTuple):
         """All options, those not given at their default.
 
         Raises:
-          UserError: an option that the sampler does not have.
+          UserError: an option that the sampler does not have, or a value of the wrong
+            type, or one that is not finite.
         """
-        for name in given:
-            if name not in self.options:
+        found = {name: p.default for name, p in self.options.items()}
+        for name, value in given.items():
+            default = self.option(name).default
+            if type(default) is float and type(value) is int:
+                value = float(value)
+            if not _alike(value, default):
                 raise UserError(
-                    f"sampler {self.name!r} has no option {name!r}; "
-                    f"{suggestion(name, self.options)}"
+                    f"sampler {self.name!r}: option {name}={value!r}: expected "
+                    f"{_FORMS[type(default)]} such as {default}; numbers are finite and "
+                    f"below {_TOO_LARGE}."
                 )
-        return {name: p.default for name, p in self.options.items()} | dict(given)
+            found[name] = value
+        return found
+
+    def option(self, name: str) -> inspect.Parameter:
+        """One option; raises `UserError` where the sampler does not have it."""
+        if name not in self.options:
+            raise UserError(
+                f"sampler {self.name!r} has no option {name!r}; "
+                f"{suggestion(name, self.options)}"
+            )
+        return self.options[name]
 
     def build(self, num: int, options: Mapping[str, Any]) -> DecodeFn:
         """The decode function with all options set; the same object for the same options.
@@ -51,8 +80,14 @@ class Sampler(NamedTuple):
         Programs that are compiled for it can then be used again.
 
         Raises:
-          UserError: more outputs than it can give, or an option out of its range.
+          UserError: more outputs than it can give, or than are decoded at once, or an
+            option out of its range.
         """
+        if num > MOST:
+            raise UserError(
+                f"--num is {num}: the outputs of an input are decoded together, {MOST} at "
+                "most. Give fewer, and run again with other seeds for more."
+            )
         if self.single and num > 1:
             raise UserError(
                 f"sampler {self.name!r} gives one output of each input, --num is {num}. "
@@ -90,8 +125,7 @@ def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
             raise UserError(f"option {text!r}: write it as name=value.")
         if name in options:
             raise UserError(f"option {name!r} comes twice: give it once.")
-        chosen.complete({name: value})  # Knows the name.
-        options[name] = _value(chosen.options[name], value)
+        options[name] = _value(chosen.option(name), value)
     return options
 
 
@@ -107,12 +141,23 @@ def _value(parameter: inspect.Parameter, text: str) -> Any:
             return numbers
         return kind(text)
     except (KeyError, ValueError):
-        forms = {bool: "true or false", tuple: "as many numbers, with commas between,"}
-        form = forms.get(kind) or {int: "a whole number", float: "a number"}[kind]
         raise UserError(
-            f"option {parameter.name}={text!r}: expected {form} such as "
+            f"option {parameter.name}={text!r}: expected {_FORMS[kind]} such as "
             f"{parameter.default}."
         ) from None
+
+
+def _alike(value: Any, default: Any) -> bool:
+    """Whether a value has the type of the default, and its numbers can be computed."""
+    if isinstance(default, tuple):
+        return (
+            isinstance(value, list | tuple)
+            and len(value) == len(default)
+            and all(_alike(float(v) if type(v) is int else v, 0.0) for v in value)
+        )
+    if type(value) is not type(default):
+        return False
+    return isinstance(value, bool) or (math.isfinite(value) and abs(value) < _TOO_LARGE)
 
 
 # One function for each sampler: its signature is the list of the sampler's options.

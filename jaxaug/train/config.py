@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import ml_collections
 
-from jaxaug.core import config_file
+from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
 from jaxaug.core.suggestion import suggestion
 from jaxaug.train.methods import Method
 from jaxaug.train.triplet import Settings
@@ -82,6 +83,10 @@ class Config:
                 )
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise UserError(f"seeds={self.seeds}: name one or more, each once.")
+        for seed in self.seeds:
+            typed.check_seed(seed, "seeds: one")
+        if self.per_label is not None and self.per_label < 1:
+            raise UserError(f"per_label={self.per_label}: give at least 1, or None.")
         if self.eval_every < 1:
             raise UserError(f"eval_every={self.eval_every}: give at least 1.")
         if self.norm <= 0:
@@ -114,13 +119,20 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
     fields = config_file.fields_of(config)
     parts = {"methods": Method, "tables": Table}
     for name, kind in parts.items():
-        fields[name] = tuple(_made(kind, item, name) for item in fields.get(name, ()))
+        items = fields.get(name, ())
+        if not isinstance(items, list | tuple):
+            raise UserError(f"{name}={shown(items)}: expected a tuple of mappings.")
+        fields[name] = tuple(_made(kind, item, name) for item in items)
     if "triplet" in fields:
         fields["triplet"] = _made(Settings, fields["triplet"], "triplet")
     return _made(Config, fields, "config")
 
 
 def _made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
+    if isinstance(fields, ml_collections.ConfigDict):
+        fields = fields.to_dict()
+    if not isinstance(fields, Mapping):
+        raise UserError(f"{where}: {shown(fields)}: expected a mapping of fields.")
     known: Sequence[dataclasses.Field] = dataclasses.fields(kind)  # type: ignore[arg-type]
     names = [item.name for item in known]
     for name in fields:
@@ -130,5 +142,6 @@ def _made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
         needed = item.default is item.default_factory is dataclasses.MISSING
         if needed and item.name not in fields:
             raise UserError(f"{where}: the field {item.name!r} is missing.")
+    typed.check(fields, kind, where)
     tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     return kind(**tuples)

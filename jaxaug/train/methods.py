@@ -177,7 +177,7 @@ def _by_scheme(method: Method, texts: Sequence[str], seed: int) -> list[Levelled
     for level, options in enumerate(method.levels, 1):
         # Another seed for each level, or a stronger one would repeat what a weaker
         # one has drawn.
-        jobs = registry.SCHEMES[method.source](100 * seed + level, **options)
+        jobs = registry.made(method.source, 100 * seed + level, options)
         outputs: list[list[str]] = [[] for _ in texts]
         for job in jobs:
             for place, new in enumerate(_run(method, job, texts)):

@@ -1,12 +1,13 @@
+import json
 from pathlib import Path
 
 import pytest
 
 from jaxaug.augment import config as configs
 from jaxaug.augment.judge import filters
-from jaxaug.augment.schemes import registry
+from jaxaug.augment.schemes import contextual, registry
 from jaxaug.core.errors import UserError
-from jaxaug.paraphrase import generation
+from jaxaug.paraphrase import generation, version
 
 FOLDER = Path(__file__).parents[2] / "configs/augment"
 TEXTS = {"kst": "some/folder"}
@@ -21,8 +22,8 @@ def test_the_files():
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda p: p.stem)
 def test_every_config_makes_its_jobs(path, monkeypatch):
-    # Which version of a model is on this machine does not matter here.
-    monkeypatch.setattr(generation, "_label", lambda name: name)
+    # Which models are on this machine does not matter here.
+    monkeypatch.setattr(generation, "identity", lambda name: name)
     config = configs.load(f"{path}:{TEXTS[path.stem]}" if path.stem in TEXTS else path)
     jobs = registry.jobs(config)
     assert bool(jobs) == (not config.is_given)
@@ -87,6 +88,23 @@ def test_files_that_are_no_config(tmp_path):
         ({"scheme": "x", "splits": ("trian",)}, "splits: did you mean 'train'"),
         ({"scheme": "x", "splits": "train"}, "splits is a text; write a tuple"),
         ({"scheme": "x", "splits": ()}, "name one or more, each once"),
+        ({"scheme": 7}, "here.py: scheme=7: expected a text"),
+        (
+            {"scheme": "x", "splits": 7},
+            "here.py: splits=7: expected a tuple .each item",
+        ),
+        ({"scheme": "x", "splits": (7,)}, r"splits=\(7,\): expected a tuple"),
+        ({"scheme": "x", "variants": "5"}, "variants='5': expected a whole number"),
+        ({"scheme": "x", "options": ("a",)}, "options=.*: expected a mapping"),
+        ({"scheme": "x", "metrics": {"bleu": None}}, "metrics=.*: expected a mapping"),
+        ({"scheme": "x", "report": {"bleu": {"path": 7}}}, "path=7: expected a text"),
+        ({"scheme": "x", "beside": {"EDA": 7}}, "beside=.*: expected a mapping"),
+        ({"scheme": "x", "seed": -1}, "seed is -1: give a whole number from 0"),
+        ({"scheme": "x", "names": 1}, "names=1: expected True or False"),
+        (
+            {"scheme": "x", "select": "tree", "tree": {"decimals": 0.5}},
+            "here.py: tree: decimals=0.5: expected a whole number or a tuple",
+        ),
         ({"scheme": "x", "tree": {"levels": ("a",)}}, "set select='tree'"),
         (
             {"scheme": "x", "select": "tree", "metrics": {"jaccard": {}}},
@@ -115,6 +133,71 @@ def test_schemes_and_options_that_are_not_there():
         jobs("sentence", method="eda")
     with pytest.raises(UserError, match="scheme 'qcpg' cannot be made with .*width"):
         jobs("qcpg", width=1)
+    with pytest.raises(UserError, match="scheme 'sentence' cannot be made with .*rate"):
+        jobs("sentence", method="eda", num=1, rate=1)
+    with pytest.raises(UserError, match="method 'eda': swap='a': expected a finite"):
+        jobs("sentence", method="eda", num=1, swap="a")
+    with pytest.raises(UserError, match="scheme 'sentence': num='1': expected a whole"):
+        jobs("sentence", method="eda", num="1")
+    with pytest.raises(UserError, match="method 'eda': num=0: give at least 1"):
+        jobs("sentence", method="eda", num=0)
+    with pytest.raises(UserError, match="scheme 'qcpg': beams=2.5: expected a whole"):
+        jobs("qcpg", beams=2.5)
+    with pytest.raises(
+        UserError, match="scheme 'contextual': temperature=inf: expected"
+    ):
+        jobs("contextual", temperature=float("inf"))
+    with pytest.raises(
+        UserError, match="scheme 'paraphrase': grid=7: expected a tuple"
+    ):
+        jobs("paraphrase", grid=7)
+
+
+@pytest.mark.parametrize("value", ["None", "7", "[1]", "'scheme'", "{1: 2}"])
+def test_configs_that_are_no_mapping(tmp_path, value):
+    path = tmp_path / "x.py"
+    path.write_text(f"def get_config():\n    return {value}\n")
+    with pytest.raises(UserError, match="is no ConfigDict and no mapping of fields"):
+        configs.load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "options"),
+    [
+        ("contextual", {"model": "{}"}),
+        ("backtranslate", {"pivots": ["fr"], "models": {"fr": ("{}", "{}")}}),
+    ],
+)
+def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, options):
+    """Not the names: a copy has the same key, other weights have another one."""
+
+    def key(folder):
+        named = json.loads(json.dumps(options).replace("{}", str(tmp_path / folder)))
+        fields = {"scheme": scheme, "options": named}
+        (job,) = registry.jobs(configs.of(fields, "here.py"))
+        return job.key
+
+    for name, weights in (("a", "1"), ("b", "1"), ("c", "2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.gguf").write_text(weights)
+    assert key("a") == key("b") != key("c")
+    (tmp_path / "a" / "model.gguf").write_text("another")
+    assert key("a") != key("b")
+    assert key("b")["code"] == key("c")["code"]
+
+
+def test_the_code_of_a_scheme_is_that_of_what_it_uses(monkeypatch):
+    found = [m.__name__ for m in registry._modules_of(contextual)]
+    assert {
+        "jaxaug.augment." + n for n in ("contextual", "eda", "lexicon", "words")
+    } == {*found}
+    monkeypatch.setattr(generation, "identity", lambda name: name)
+    fields = {"scheme": "qcpg", "options": {"kind": "captions"}}
+    (job,) = registry.jobs(configs.of(fields, "here.py"))
+    assert job.key["models"] == ["qcpg-captions"]
+    monkeypatch.setattr(version, "of_outputs", lambda: "other")
+    (changed,) = registry.jobs(configs.of(fields, "here.py"))
+    assert changed.key["code"] == ["other", job.key["code"][1]]
 
 
 def test_sentence_outputs_depend_on_text_and_seed_alone():

@@ -3,6 +3,8 @@
 import errno
 import itertools
 import json
+import re
+import shutil
 import sys
 
 import pytest
@@ -10,11 +12,13 @@ import pytest
 from jaxaug import cli
 from jaxaug.augment import config as configs
 from jaxaug.augment import descriptions, run
+from jaxaug.augment.judge import measures
 from jaxaug.augment.output import records, variants
 from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import read_schema
+from jaxaug.models.named import identity
 
 FIELDS = {
     "scheme": "fake",
@@ -202,6 +206,62 @@ def test_what_is_damaged_is_written_again_from_the_shards(
     assert (out / name).read_bytes() == before and fake.seen == seen
 
 
+def tree_of(folder):
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_variants_of_somebody_else_are_not_overwritten(sgd_tree, fake, tmp_path):
+    """Neither SGD-X nor a folder with one file that no run wrote."""
+    before = tree_of(sgd_tree)
+    sgdx = sgd_tree / "sgd_x/data"
+    match = f"--out {sgdx}: is a folder of the data that the run reads. Choose another"
+    with pytest.raises(UserError, match=re.escape(match)):
+        go(sgd_tree, sgdx)
+    copy = tmp_path / "copy"
+    shutil.copytree(sgdx, copy)
+    message = (
+        f"{copy}: holds v1/dev/schema.json, which no run of `jaxaug augment` wrote (its "
+        "files are listed in augment.json). Choose another --out, a new folder."
+    )
+    with pytest.raises(UserError, match=re.escape(message)):
+        go(sgd_tree, copy)
+    out = tmp_path / "out"
+    go(sgd_tree, out)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match=f"{out}: holds notes.txt, which no run"):
+        go(sgd_tree, out, seed=1)
+    assert tree_of(sgd_tree) == before
+    assert tree_of(copy).keys() == {copy / p.relative_to(sgdx) for p in tree_of(sgdx)}
+
+
+def test_a_missing_folder_of_sgdx_is_not_made(sgd_tree, fake):
+    shutil.rmtree(sgd_tree / "sgd_x")
+    with pytest.raises(UserError, match="is a folder of the data that the run reads"):
+        go(sgd_tree, sgd_tree / "sgd_x/data")
+    assert not (sgd_tree / "sgd_x").exists()
+
+
+def test_own_files_are_written_again(sgd_tree, fake, tmp_path, monkeypatch):
+    """Those of a run that stopped, of a run before, of another split, and beside it."""
+    out = tmp_path / "out"
+    eda = {"scheme": "sentence", "options": {"method": "eda", "num": 9}}
+    fields = {"report": {"string_similarity": {}}, "beside": {"EDA": eda}}
+
+    def stops(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "write_manifest", stops)
+        with pytest.raises(KeyboardInterrupt):
+            go(sgd_tree, out, **fields)
+    assert (out / "v3/train/schema.json").exists()
+    for changes in ({}, {"splits": ("dev",)}, {"seed": 1}, {"splits": ("dev",)}):
+        go(sgd_tree, out, **fields, **changes)
+    assert records.is_complete(out, records.read_manifest(out)["digest"])
+    with pytest.raises(UserError, match=r"Remove .*v3, or choose another --out"):
+        go(sgd_tree, out, variants=2)
+
+
 def test_other_constraints_use_the_same_candidates(sgd_tree, fake, tmp_path):
     go(sgd_tree, tmp_path / "a")
     seen = list(fake.seen)
@@ -266,6 +326,56 @@ def test_a_full_disk(sgd_tree, fake, tmp_path, monkeypatch, module):
     for path in before:
         if path.name == "schema.json":
             read_schema(path)
+
+
+def test_metrics_are_those_of_the_weights_of_their_models(tmp_path, monkeypatch):
+    """Not of the name of a folder; nothing is loaded for it."""
+
+    def found(folder, **options):
+        metrics = {"similarity": {"model": str(tmp_path / folder)} | options}
+        return measures.identities(metrics), measures.unnamed(metrics)
+
+    for name, weights in (("a", "1"), ("b", "1"), ("c", "2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_text(weights)
+    assert found("a") == found("b")
+    assert found("a")[0] != found("c")[0]
+    assert found("a", pooling="cls")[1] == {"similarity": {"pooling": "cls"}}
+    before = found("a")
+    (tmp_path / "a" / "model.safetensors").write_text("another")
+    assert found("a")[0] != before[0]
+    monkeypatch.setattr(identity, "of_code", lambda *modules: "other")
+    assert found("b")[0]["similarity"] == [before[0]["similarity"][0], "other"]
+    own = {"mine": {"path": "own_metrics:far", "model": "m"}, "bleu": {}}
+    assert measures.identities(own) == {"mine": [], "bleu": []}
+    assert measures.unnamed(own) == own
+
+
+def test_another_metric_model_is_another_run(sgd_tree, fake, tmp_path, monkeypatch):
+    """What a finished run depends on holds the models of its metrics."""
+    monkeypatch.setattr(
+        measures, "identities", lambda metrics: {name: [weights] for name in metrics}
+    )
+    weights = "one"
+    go(sgd_tree, tmp_path / "out")
+    assert go(sgd_tree, tmp_path / "out").endswith("is complete: nothing to do")
+    weights = "two"
+    assert "(3 shards computed, 3 read)" in go(sgd_tree, tmp_path / "out")
+
+
+def test_a_changed_job_is_another_run(sgd_tree, fake, tmp_path):
+    go(sgd_tree, tmp_path / "out")
+    fake.endings = ["now"]
+    assert "(6 shards computed, 0 read)" in go(sgd_tree, tmp_path / "out")
+
+
+def test_what_stands_beside_is_part_of_the_run(sgd_tree, fake, tmp_path, edit_json):
+    fields = {"report": {"bleu": {}}, "beside": {"SGD-X": "sgdx"}}
+    go(sgd_tree, tmp_path / "out", **fields)
+    path = sgd_tree / "sgd_x/data/v1/train/schema.json"
+    edit_json(path, lambda services: services[0].update(description="Others"))
+    said = go(sgd_tree, tmp_path / "out", **fields)
+    assert "(0 shards computed, 6 read)" in said
 
 
 def test_sensitive_words_and_protected_values(sgd_tree, fake, tmp_path, edit_json):

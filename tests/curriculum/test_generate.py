@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,9 +11,21 @@ import pytest
 from jaxaug import cli
 from jaxaug.core.shards import Shards
 from jaxaug.curriculum import generate, levels
+from jaxaug.paraphrase import generation, version
 from jaxaug.paraphrase.generation import Setting
 
 OPTIONS = generate.Options(model="smollm2", candidates=30, keep=20)
+
+
+@pytest.fixture(autouse=True)
+def no_models(monkeypatch):
+    """Which models are on this machine does not matter here."""
+    identity = generation.identity
+    names = ("smollm2", "minilm")
+    monkeypatch.setattr(
+        generation, "identity", lambda name: name if name in names else identity(name)
+    )
+    monkeypatch.setattr(generate, "scorer_identity", lambda name: name)
 
 
 class Paraphraser:
@@ -166,12 +179,46 @@ def test_the_command_writes_a_file_once(tmp_path, tiny_lm, monkeypatch, capsys):
     assert "was made with beta 0.0, this run has 0.5. Remove" in capsys.readouterr().err
 
 
+def test_a_note_of_something_else_is_not_overwritten(tmp_path, tiny_lm, capsys):
+    note = tmp_path / "out" / "levels.jsonl.json"
+    note.parent.mkdir()
+    note.write_text('{"mine": 1}')
+    assert run(tmp_path, f"--model={tiny_lm}") == 1
+    assert f"{note}: is no note of `jaxaug levels`. Name" in capsys.readouterr().err
+    assert note.read_text() == '{"mine": 1}'
+
+
+def test_levels_of_another_model_are_refused(tmp_path, tiny_lm, monkeypatch, capsys):
+    """A model is its weights: a copy is the same, another one of the name is not."""
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    scorers = generate.Scorers(lambda pairs: np.zeros(len(pairs)))
+    monkeypatch.setattr(generate, "load_scorers", lambda options: scorers)
+    first, copy = tmp_path / "model", tmp_path / "copy"
+    shutil.copytree(tiny_lm, first)
+    shutil.copytree(tiny_lm, copy)
+    assert run(tmp_path, f"--model={first}") == 0
+    assert run(tmp_path, f"--model={copy}") == 0
+    assert "is complete, nothing to do" in capsys.readouterr().out
+    config = json.loads((first / "config.json").read_text())
+    (first / "config.json").write_text(json.dumps(config | {"rope_theta": 7.0}))
+    assert run(tmp_path, f"--model={first}") == 1
+    assert "levels.jsonl: was made with models {" in capsys.readouterr().err
+    monkeypatch.setattr(version, "of_outputs", lambda: "other")
+    assert run(tmp_path, f"--model={copy}") == 1
+    assert "levels.jsonl: was made with code " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
         ("--keep=0", "--keep is 0: give at least 1"),
         ("--bottom_share=1.5", "--bottom_share is 1.5: it is the share of bottom-k"),
         ("--top_p=7", "top_p"),
+        ("--top_p=inf", "option then_p=inf: expected a number such as 0.95"),
+        ("--beta=nan", "--beta is nan: give a finite number"),
+        ("--seed=-1", "--seed is -1: give a whole number from 0 to 4294967295"),
+        ("--seed=9223372036854775808", "--seed is 9223372036854775808: give a whole"),
+        ("--candidates=100000", "--num is 100000: the outputs of an input are decoded"),
         ("--in=nothing", "nothing: no such file"),
     ],
 )

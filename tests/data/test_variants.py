@@ -110,6 +110,19 @@ def test_foreign_dialogue_files_are_refused(sgd_tree, tmp_path):
     assert list(stale.parent.iterdir()) == [stale]
 
 
+def test_files_of_somebody_else_are_not_overwritten(sgd_tree, tmp_path):
+    for name in ("dialogues_001.json", "schema.json"):
+        path = tmp_path / name / "v1/dev" / name
+        path.parent.mkdir(parents=True)
+        path.write_text("mine")
+        message = (
+            f"{path}: is there and holds something else than what is to be written"
+        )
+        with pytest.raises(UserError, match=message):
+            write_variant(sgd_tree, "dev", "v1", tmp_path / name)
+        assert path.read_text() == "mine"
+
+
 def test_originals_are_not_overwritten(sgd_tree):
     nested = sgd_tree.parent / "v1"
     sgd_tree.rename(nested)

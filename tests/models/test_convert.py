@@ -256,7 +256,8 @@ def test_relative_paths(t5, tmp_path, form, monkeypatch, capsys):
     capsys.readouterr()
     assert cli.main(["convert", "--from", "a run", "--to", "x", "--like", "nope"]) == 1
     assert capsys.readouterr().err == (
-        "jaxaug: error: --like nope: no such folder. Name a published model's.\n"
+        "jaxaug: error: --like nope: no such folder, or one without a model. Name a "
+        "published folder with configuration and tokenizer.\n"
     )
 
 
@@ -355,6 +356,10 @@ def test_refused_arguments(t5, tmp_path):
     (tmp_path / "run" / "checkpoint_0" / "state" / "_METADATA").unlink()
     with pytest.raises(UserError, match="run"):
         convert.convert(tmp_path / "run", tmp_path / "out")
+    for like in (tmp_path / "nope", tmp_path / "empty", "/nope"):
+        match = f"--like {like}: no such folder, or one without a model. Name a publ"
+        with pytest.raises(UserError, match=match):
+            convert.convert(t5, tmp_path / "out", like=like)
     assert not (tmp_path / "out").exists()
 
 

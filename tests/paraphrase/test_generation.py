@@ -1,9 +1,13 @@
+import shutil
+
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from jaxaug.core.errors import UserError
-from jaxaug.paraphrase import generation
+from jaxaug.models.named import catalogue
+from jaxaug.paraphrase import generation, version
 from jaxaug.paraphrase.generation import Paraphraser, Setting, grid
 
 TEXTS = ["city", "the date of the trip", "name", "who drives"]
@@ -40,6 +44,13 @@ def test_lists_are_alternatives():
         ([block(sampler="greedy")], "gives one output"),
         ([block(), block()], "'m sampling num=3' comes twice"),
         ([block(prompt="no_such")], "no_such"),
+        ([7], "grid: 7 is no block: write a mapping with"),
+        ([block(options=[1])], r"grid: options=\[1\]: expected a mapping"),
+        ([block(num="3")], "grid: num='3': expected a whole number"),
+        ([block(model=None)], "grid: model=None: expected a text"),
+        ([block(max_length=10**9)], "max_length is 1000000000: give 4096 at most"),
+        ([block(num=100_000)], "--num is 100000: the outputs of an input"),
+        ([block(options={"temperature": float("inf")})], "temperature=inf: expected"),
     ],
 )
 def test_wrong_grids(blocks, message):
@@ -47,17 +58,62 @@ def test_wrong_grids(blocks, message):
         grid(blocks)
 
 
-def test_the_key_holds_model_and_prompt(tmp_path):
+def test_the_key_holds_the_text_of_the_prompt(tmp_path, tiny_lm):
     path = tmp_path / "p.txt"
     path.write_text("Say {text} so:")
     keys = []
     for prompt in ("Say {text} so:", "Tell {text} so:"):
         path.write_text(prompt)
-        (setting,) = grid([block(model="smollm2", prompt=str(path))])
+        (setting,) = grid([block(model=str(tiny_lm), prompt=str(path))])
         keys.append(setting.key())
     assert keys[0] != keys[1]
     assert keys[0]["prompt"] == ["Say", " ", " so:"]
-    assert keys[0]["model"] == "smollm2@0.1.2"
+
+
+def test_a_model_is_its_weights_not_its_folder(tmp_path, tiny_lm):
+    """A copy has the same key, draws and outputs; another model of the name has not."""
+    copy, other = tmp_path / "another_name", tmp_path / "other" / tiny_lm.name
+    shutil.copytree(tiny_lm, copy)
+    shutil.copytree(tiny_lm, other)
+    settings = []
+    for folder in (tiny_lm, copy, other):
+        settings += grid([block(model=str(folder), max_length=6, prompt="persona")])
+    outputs = [Paraphraser(0)(one, TEXTS) for one in settings]
+    assert settings[0].key() == settings[1].key() == settings[2].key()
+    assert outputs[0] == outputs[1] == outputs[2]
+    reweigh(other)
+    assert settings[2].key() != settings[0].key()
+    assert settings[2].draws(0).tolist() != settings[0].draws(0).tolist()
+    assert Paraphraser(0)(settings[2], TEXTS) != outputs[0]
+
+
+def test_a_named_model_is_its_prompt_too(tmp_path, tiny_lm, monkeypatch):
+    """The same folder by its name and by its path: the name says what is read."""
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
+    folders = {
+        name: catalogue.find(name).folder for name in ("t5-paws", "smollm2-135m")
+    }
+    for folder in folders.values():
+        shutil.copytree(tiny_lm, folder)
+        (folder / catalogue.SOURCE_FILE).write_text('{"commit": "abc"}')
+    weights = generation.identity(str(tiny_lm))
+    assert generation.identity(str(folders["t5-paws"])) == weights
+    assert generation.identity("smollm2-135m") == weights
+    assert generation.identity("t5-paws") == f"{weights} paraphrase:  </s>"
+
+
+def test_the_key_holds_the_code(tiny_lm, monkeypatch):
+    (setting,) = grid([block(model=str(tiny_lm))])
+    before, draws = setting.key(), setting.draws(0).tolist()
+    monkeypatch.setattr(version, "of_outputs", lambda: "other code")
+    assert setting.key() == before | {"code": ["other code", before["code"][1]]}
+    assert setting.draws(0).tolist() == draws
+
+
+def reweigh(folder):
+    """Other weights in the same files."""
+    for path in folder.glob("*.safetensors"):
+        save_file({k: -v for k, v in load_file(path).items()}, path, {"format": "pt"})
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +123,8 @@ def outputs(tiny_lm, tmp_path_factory):
     for name in ("one", "two"):
         (folder / name).write_text("{text} >")
 
-    def run(texts, seed=0, batch_size=12, prompt="one"):
-        fields = {
+    def run(texts, seed=0, batch_size=12, prompt="one", **changes):
+        fields = changes | {
             "model": str(tiny_lm),
             "max_length": 6,
             "prompt": str(folder / prompt),
@@ -91,8 +147,9 @@ def test_an_output_depends_on_text_setting_and_seed_alone(outputs):
 
 
 def test_settings_draw_different_numbers(outputs):
-    # The prompts are the same, their labels are not.
-    assert outputs(TEXTS) != outputs(TEXTS, prompt="two")
+    assert outputs(TEXTS) != outputs(TEXTS, options={"temperature": 1.0001})
+    # The prompts are the same: what their files are called does not matter.
+    assert outputs(TEXTS) == outputs(TEXTS, prompt="two")
 
 
 def test_weights_that_are_no_numbers_name_the_step(tiny_lm, tmp_path, monkeypatch):

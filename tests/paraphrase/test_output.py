@@ -98,6 +98,15 @@ def test_a_finished_file_is_complete(tmp_path, whole):
     assert (tmp_path / "out.jsonl").read_bytes() == whole
 
 
+def test_notes_may_change(tmp_path):
+    with OutputFile(tmp_path / "a", INPUTS[:1], {"seed": 0}, 1, {"model": "m"}) as file:
+        file.add({0: [("out", -1.0)]})
+    with OutputFile(tmp_path / "a", INPUTS[:1], {"seed": 0}, 1, {"model": "n"}) as file:
+        assert 0 in file
+        file.finish()
+    assert json.loads((tmp_path / "a").read_text())["model"] == "m"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -131,7 +140,15 @@ def test_another_run_is_refused(tmp_path, whole, changes, message, name):
 
 
 @pytest.mark.parametrize(
-    "line", [b"hello", b"[]", b"7", b'{"line": "1"}', b'{"line": 1}']
+    "line",
+    [
+        b"hello",
+        b"[]",
+        b"7",
+        b'{"line": "1"}',
+        b'{"line": 1}',
+        json.dumps({"line": 1, "input": INPUTS[0], "index": 0, **SETTINGS}).encode(),
+    ],
 )
 def test_foreign_lines_are_refused(tmp_path, line):
     (tmp_path / "out.jsonl").write_bytes(line + b"\n")
@@ -141,6 +158,19 @@ def test_foreign_lines_are_refused(tmp_path, line):
     ):
         pass
     assert (tmp_path / "out.jsonl").read_bytes() == line + b"\n"
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.partial"])
+@pytest.mark.parametrize("content", [b"hello", b"\xff", b"find a bus\nfind a train"])
+def test_a_foreign_file_without_a_last_line_break(tmp_path, name, content):
+    """It is no record that was cut off, and is not overwritten."""
+    (tmp_path / name).write_bytes(content)
+    with (
+        pytest.raises(UserError, match="line 1: is no record of `jaxaug paraphrase`"),
+        output_file(tmp_path),
+    ):
+        pass
+    assert (tmp_path / name).read_bytes() == content
 
 
 def test_two_runs_at_once(tmp_path):

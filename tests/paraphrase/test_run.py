@@ -199,6 +199,34 @@ def test_seeds(lines, tmp_path):
     assert not first & second
 
 
+def test_outputs_of_another_model_or_of_other_code_are_refused(
+    lines, tmp_path, monkeypatch
+):
+    """What counts is which model it is, not what it is called."""
+    out = tmp_path / "out.jsonl"
+    paraphrase(lines, out)
+    before, loaded = out.read_bytes(), registry.load("random-tiny")
+    copy = dataclasses.replace(loaded, label="copy@7")
+    params = jax.tree_util.tree_map(lambda leaf: -leaf, loaded.params)
+    other = dataclasses.replace(loaded, params=params)
+    assert records(out)[0]["weights"] == copy.identity != other.identity
+    known = registry.MODELS | {"copy": lambda: copy, "random-tiny": lambda: other}
+    monkeypatch.setattr(registry, "MODELS", known)
+    paraphrase(lines, out, model="copy")
+    assert out.read_bytes() == before
+    with pytest.raises(UserError) as error:
+        paraphrase(lines, out)
+    assert str(error.value) == (
+        f'{out}: line 1: was made with weights "{copy.identity}", this run has '
+        f'"{other.identity}". Remove {out}, or name another --out.'
+    )
+    code = records(out)[0]["code"]
+    monkeypatch.setattr(run.version, "of_outputs", lambda: "other code")
+    match = f'was made with code "{code}", this run has "other code"'
+    with pytest.raises(UserError, match=match):
+        paraphrase(lines, out, model="copy")
+
+
 @pytest.mark.parametrize("sampler", [n for n in samplers.SAMPLERS if n != "greedy"])
 def test_every_sampler_gives_different_outputs(lines, tmp_path, sampler):
     lines.write_text("find a hotel\n")
@@ -262,6 +290,14 @@ def test_summary(lines, tmp_path, capsys):
         ({"num": 0}, "--num is 0: give at least 1"),
         ({"batch_size": -1}, "--batch_size is -1"),
         ({"max_length": 0}, "--max_length is 0"),
+        ({"max_length": 10**30}, "--max_length is 1000.*: give 4096 at most"),
+        ({"num": 100_000}, "--num is 100000: the outputs of an input are decoded"),
+        ({"seed": 2**63}, "--seed is 9223372036854775808: give a whole number from 0"),
+        ({"seed": -1}, "--seed is -1: give a whole number from 0 to 4294967295"),
+        (
+            {"sampler": "sampling", "options": {"temperature": float("inf")}},
+            "option temperature=inf: expected a number such as 1.0",
+        ),
         ({"out": "."}, "cannot be written"),
         ({"out": "lines.txt/out.jsonl"}, "cannot be written"),
     ],

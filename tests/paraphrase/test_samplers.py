@@ -229,6 +229,33 @@ def test_wrong_options(sampler, texts, message):
         ),
         ("bottom_k", 1, {"min_length": -1}, r"min_length\(n=-1\): must be at least 1"),
         ("top_k_top_p", 1, {"p": 1.5}, r"top_p\(1.5\): the mass must lie in"),
+        (
+            "sampling",
+            1,
+            {"temperature": float("inf")},
+            (
+                "sampler 'sampling': option temperature=inf: expected a number such as 1.0; "
+                "numbers are finite and below 2147483648."
+            ),
+        ),
+        (
+            "beam",
+            1,
+            {"alpha": float("nan")},
+            "option alpha=nan: expected a number such",
+        ),
+        ("top_k_top_p", 1, {"k": 10**30}, "option k=1000.*: expected a whole number"),
+        ("top_k_top_p", 1, {"k": True}, "option k=True: expected a whole number"),
+        ("sampling", 1, {"temperature": "1"}, "temperature='1': expected a number"),
+        ("dips", 1, {"mu": (1.0, 1.0)}, r"option mu=\(1.0, 1.0\): expected as many"),
+        ("dips", 1, {"mu": (1, 1, 1, float("inf"))}, "option mu=.*: expected as many"),
+        ("dips", 1, {"normalise": 1}, "option normalise=1: expected true or false"),
+        (
+            "sampling",
+            100_000,
+            {},
+            "--num is 100000: the outputs of an input are decoded together, 1024 at most",
+        ),
     ],
 )
 def test_options_out_of_range(name, num, options, message):

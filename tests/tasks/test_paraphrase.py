@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("seqio")
 
 import seqio
+from etils import epath
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
@@ -158,6 +159,13 @@ def test_too_few_own_pairs_are_refused(own_pairs, registered):
     source = seqio.TaskRegistry.get("paraphrase_mine").source
     with pytest.raises(UserError, match="no pair for the validation split"):
         source.get_dataset("validation", shuffle=False)
+
+
+def test_files_in_a_bucket_are_not_cut_at_their_colon(monkeypatch):
+    monkeypatch.setenv("JAXAUG_PARAPHRASES", "gs://bucket/a.tsv:/local/b.tsv:")
+    monkeypatch.setattr(type(epath.Path("gs://b")), "is_file", lambda path: True)
+    found = paraphrase._files_of_variable()
+    assert [str(path) for path in found] == ["gs://bucket/a.tsv", "/local/b.tsv"]
 
 
 def test_a_file_that_is_missing_or_badly_named_is_refused(

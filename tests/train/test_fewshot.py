@@ -10,8 +10,9 @@ from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.levels import Levelled
 from jaxaug.data import fewshot as data
+from jaxaug.data.labelled import Sentence
 from jaxaug.train import config as configs
-from jaxaug.train import encoders
+from jaxaug.train import encoders, methods
 
 CONFIG = """
 def get_config():
@@ -147,6 +148,7 @@ def test_a_missing_source_that_is_not_optional_is_an_error(world, capsys):
         ("def get_config(:", "config.py: cannot be read: invalid syntax"),
         ("import no_such_module", "cannot be read: No module named 'no_such_module'"),
         ("def get_config(): return {}", "config: the field 'dataset' is missing"),
+        ("def get_config(): return 7", "config.py: 7 is no ConfigDict and no mapping"),
     ],
 )
 def test_a_file_that_is_no_config(tmp_path, text, message):
@@ -183,11 +185,31 @@ TABLE = {"title": "T", "rows": ("none",), "reference": "none"}
         ({"seeds": (1, 1)}, "name one or more, each once"),
         ({"eval_every": 0}, "eval_every=0: give at least 1"),
         ({"norm": 0}, "norm=0: give a number above 0"),
+        ({"norm": "big"}, "config: norm='big': expected a finite number"),
+        ({"methods": 7}, "methods=7: expected a tuple of mappings"),
+        ({"methods": ("none",)}, "methods: 'none': expected a mapping of fields"),
+        ({"methods": ({"name": 7},)}, "methods: name=7: expected a text"),
+        (
+            {"tables": (TABLE | {"rows": "none"},)},
+            "tables: rows='none': expected a tup",
+        ),
+        ({"triplet": 7}, "triplet: 7: expected a mapping of fields"),
+        ({"triplet": {"hidden": 2.5}}, "triplet: hidden=2.5: expected a whole number"),
+        ({"seeds": 0}, "config: seeds=0: expected a tuple"),
+        ({"seeds": (2**63,)}, "seeds: one is 9223372036854775808: give a whole number"),
+        ({"per_label": 0}, "per_label=0: give at least 1, or None"),
+        ({"dataset": None}, "config: dataset=None: expected a text"),
     ],
 )
 def test_fields_that_are_wrong_are_named(fields, message):
     with pytest.raises(UserError, match=message):
         configs.of(GOOD | fields)
+
+
+def test_wrong_options_of_a_scheme():
+    method = methods.Method("EDA", "sentence", levels=({"method": "eda", "rate": 1},))
+    with pytest.raises(UserError, match="scheme 'sentence' cannot be made with .*num"):
+        methods.levelled(method, [Sentence("a bus", "x")], 0, "unused")
 
 
 def test_a_text_for_the_config(tmp_path):

@@ -8,6 +8,7 @@ named by import path.
 import collections
 import functools
 import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import rapidfuzz
 from jaxtyping import Float
 
 from jaxaug.augment.language import nlp
+from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.suggestion import suggestion
@@ -139,12 +141,67 @@ def find(name: str, **options: Any) -> Metric:
     if ":" in name:
         found = _imported(name)
         return _made(name, found, options) if options else found
+    return _made(name, _maker(name), options)
+
+
+def models(name: str, options: Mapping[str, Any]) -> list[str]:
+    """The models that a metric computes with: one or none.
+
+    Args:
+      name: see `find`; of a user's metric nothing is known.
+      options: of the metric.
+
+    Raises:
+      UserError: no such metric.
+    """
+    if ":" in name:
+        return []
+    parameters = inspect.signature(_maker(name)).parameters
+    if "model" not in parameters:
+        return []
+    return [str(options.get("model", parameters["model"].default))]
+
+
+def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Of each metric what stands for its model and the code of it; empty without one.
+
+    A user's metric may use what it likes: only its code is known.
+
+    Args:
+      metrics: name -> options; `path` is the import path of a user's metric.
+
+    Raises:
+      UserError: no such metric, or a model is not on this machine.
+    """
+    found: dict[str, list[str]] = {}
+    for name, options in metrics.items():
+        found[name] = []
+        for model in models(options.get("path", name), options):
+            # Models bring JAX with them.
+            from jaxaug.models.named import identity
+            from jaxaug.models.scorers import encoder
+
+            code = code_digest(*identity.network_code())
+            found[name] += [identity.of_folder(encoder.folder_of(model)), code]
+    return found
+
+
+def unnamed(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The options of metrics but for the names of models; see `identities`."""
+    found = identities(metrics)
+    return {
+        name: {k: v for k, v in options.items() if k != "model" or not found[name]}
+        for name, options in metrics.items()
+    }
+
+
+def _maker(name: str) -> Callable[..., Metric]:
     if name not in METRICS:
         raise UserError(
             f"{name!r} is no metric; {suggestion(name, METRICS)} A metric of yours is "
             "named by `package.module:function`."
         )
-    return _made(name, METRICS[name], options)
+    return METRICS[name]
 
 
 def _made(name: str, make: Callable[..., Metric], options: Mapping[str, Any]) -> Metric:

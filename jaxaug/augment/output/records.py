@@ -4,7 +4,8 @@ A line of `candidates.jsonl` is one candidate of one description: id, kind, serv
 and source of the description; candidate, count and settings; its metrics; why it was
 dropped, if it was; and its variant (1 for v1), if it is one. `augment.json` is written
 last: the config, the counts, and the hash of every file, by which a second run sees
-that nothing is left to do.
+that nothing is left to do. Before its first file a run claims there what it is about to
+write, so that a run that goes on, or a later one, knows which files are not its own.
 """
 
 import dataclasses
@@ -25,6 +26,9 @@ from jaxaug.core.suggestion import suggestion
 from jaxaug.paraphrase.candidates import Candidate
 
 CANDIDATES, MANIFEST = "candidates.jsonl", "augment.json"
+BESIDE = "beside"
+"""Folder of the runs that the report stands beside."""
+
 _FIX = "Name the folder that `jaxaug augment --out` wrote."
 
 
@@ -158,6 +162,59 @@ def counts(results: Sequence[Result], variants: int) -> Counts:
     )
 
 
+def check_target(out: PathLike) -> None:
+    """Refuses a folder with a file that no run of ours wrote.
+
+    Hidden files do not count.
+
+    Raises:
+      UserError: names the first such file.
+    """
+    folder = epath.Path(out)
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise UserError(f"{folder}: is a file. Choose another --out.")
+    listed = _listed(folder)
+    found = [base / name for base, _, names in folder.walk() for name in names]
+    for path in sorted(found):
+        name = str(path.relative_to(folder))
+        if name not in listed and not path.name.startswith("."):
+            raise UserError(
+                f"{folder}: holds {name}, which no run of `jaxaug augment` wrote (its "
+                f"files are listed in {MANIFEST}). Choose another --out, a new folder."
+            )
+
+
+def claim(out: PathLike, config: Config, names: Iterable[str]) -> None:
+    """Notes what a run is about to write, beside what earlier ones wrote.
+
+    Args:
+      out: folder of the run.
+      config: of the run.
+      names: paths of files in `out`.
+    """
+    path = epath.Path(out) / MANIFEST
+    manifest = {"digest": "", "config": config.key(), "files": {}}
+    if path.exists():
+        manifest = read_manifest(out)
+    claimed = {*manifest.get("claimed", ()), *names}
+    manifest["claimed"] = sorted(claimed)
+    write_text(path, json.dumps(manifest, indent=2) + "\n")
+
+
+def _listed(folder: epath.Path) -> set[str]:
+    """Paths of what runs wrote or claimed in a folder, those beside them included."""
+    if not (folder / MANIFEST).exists():
+        return set()
+    manifest = read_manifest(folder)
+    found = {MANIFEST, *manifest["files"], *manifest.get("claimed", ())}
+    beside = folder / BESIDE
+    for other in beside.iterdir() if beside.is_dir() else ():
+        found |= {f"{BESIDE}/{other.name}/{name}" for name in _listed(other)}
+    return found
+
+
 def write_manifest(
     out: PathLike,
     digest: str,
@@ -167,11 +224,16 @@ def write_manifest(
 ) -> None:
     """Writes what tells a second run that this one is complete."""
     folder = epath.Path(out)
+    own = {str(p.relative_to(folder)): file_digest(p) for p in sorted(files)}
+    # Of earlier runs, such as one on another split.
+    others = {n for n in _listed(folder) if (folder / n).exists()} - own.keys()
+    others = {n for n in others if not n.startswith(f"{BESIDE}/")} - {MANIFEST}
     manifest = {
         "digest": digest,
         "config": config.key(),
         "counts": dataclasses.asdict(numbers),
-        "files": {str(p.relative_to(folder)): file_digest(p) for p in sorted(files)},
+        "files": own,
+        "claimed": sorted(others),
     }
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
 
@@ -196,8 +258,9 @@ def read_manifest(out: PathLike) -> dict[str, Any]:
     """
     path = epath.Path(out) / MANIFEST
     manifest = read_json(path, _FIX)
-    if not isinstance(manifest, dict) or not {"digest", "config", "files"} <= set(
-        manifest
+    kinds = {"digest": str, "config": dict, "files": dict}
+    if not isinstance(manifest, dict) or not all(
+        isinstance(manifest.get(name), kind) for name, kind in kinds.items()
     ):
         raise UserError(f"{path}: is no record of `jaxaug augment`. Remove it.")
     return manifest

@@ -1,6 +1,7 @@
 """Back-translation: into another language and back, by Marian models."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.paraphrase import samplers
@@ -55,15 +56,31 @@ def candidates(
     options = samplers.find("beam").complete({})
     found: list[dict[str, None]] = [{} for _ in texts]
     for language in languages:
-        there, back = (models or {}).get(
-            language, (f"marian-en-{language}", f"marian-{language}-en")
-        )
+        there, back = _pair(language, models)
         setting = Setting(there, "beam", beams, options, None, max_length)
         pivot = [outputs[0] for outputs in paraphraser(setting, texts)]
         setting = Setting(back, "beam", beams, options, None, max_length)
         for own, outputs in zip(found, paraphraser(setting, pivot), strict=True):
             own |= dict.fromkeys(filter(None, outputs[:num]))
     return [list(own) for own in found]
+
+
+NAMES = ("models",)
+"""Options that name models and nothing else."""
+
+
+def models(options: Mapping[str, Any]) -> list[str]:
+    """The models that `candidates` uses with these options, all of them."""
+    languages = _languages(options["pivots"])
+    pairs = [_pair(language, options["models"]) for language in languages]
+    return [name for pair in pairs for name in pair]
+
+
+def _pair(
+    language: str, models: Mapping[str, tuple[str, str]] | None
+) -> tuple[str, str]:
+    default = (f"marian-en-{language}", f"marian-{language}-en")
+    return (models or {}).get(language, default)
 
 
 def _languages(pivots: int | Sequence[str]) -> Sequence[str]:

@@ -9,8 +9,9 @@ the old one meant: what comes out is noise that reads well, to be filtered.
 """
 
 import functools
+import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -78,7 +79,7 @@ def candidates(
     """
     for name, value, good in (
         ("rate", rate, 0 < rate <= 1),
-        ("temperature", temperature, temperature > 0),
+        ("temperature", temperature, 0 < temperature < math.inf),
         ("top", top, top >= 1),
         ("num", num, num >= 1),
     ):
@@ -99,6 +100,15 @@ def candidates(
             draft.fill(proposals, temperature)
     done = [edited(draft.text, draft.result, protected) for draft in drafts]
     return [done[i * num : (i + 1) * num] for i in range(len(texts))]
+
+
+NAMES = ("model",)
+"""Options that name models and nothing else."""
+
+
+def models(options: Mapping[str, Any]) -> list[str]:
+    """The models that `candidates` uses with these options, all of them."""
+    return [options["model"]]
 
 
 class _Draft:

@@ -3,6 +3,7 @@
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tokenizers
 
@@ -57,8 +58,7 @@ def candidates(
       UserError: no such kind or control, a value that the model was not trained on,
         more outputs than beams, or the model is not on this machine.
     """
-    if kind not in KINDS:
-        raise UserError(f"QCPG has no kind {kind!r}: use one of {', '.join(KINDS)}.")
+    named = _named(kind)
     if not grid:
         raise UserError(
             "QCPG: the grid of controls is empty. Give one setting or more."
@@ -67,7 +67,6 @@ def candidates(
         raise UserError(
             f"num={num} outputs of beams={beams}: give 1 to as many as there are beams."
         )
-    named = catalogue.find(f"qcpg-{kind}")
     prefixes = [named.input("", **controls) for controls in grid]
     model = _model(named.name)
     sampler = samplers.find("beam")
@@ -90,6 +89,21 @@ def candidates(
                 kept = [output.text for output in outputs[:num] if output.text]
                 found[index] |= dict.fromkeys(kept)
     return [list(outputs) for outputs in found]
+
+
+NAMES = ()
+"""Options that name models and nothing else."""
+
+
+def models(options: Mapping[str, Any]) -> list[str]:
+    """The models that `candidates` uses with these options, all of them."""
+    return [_named(options["kind"]).name]
+
+
+def _named(kind: str) -> catalogue.Named:
+    if kind not in KINDS:
+        raise UserError(f"QCPG has no kind {kind!r}: use one of {', '.join(KINDS)}.")
+    return catalogue.find(f"qcpg-{kind}")
 
 
 def control_tokens(model: TextModel, prefix: str) -> list[int]:

@@ -6,13 +6,15 @@ import inspect
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from jaxaug.augment.config import Config
 from jaxaug.augment.schemes import sentences
-from jaxaug.core.digests import code_digest, file_digest
+from jaxaug.core import typed
+from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
@@ -71,7 +73,11 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
             f"method {method!r} is no method on sentences; "
             f"{suggestion(method, sentences.METHODS)}"
         )
+    if num < 1:
+        raise UserError(f"method {method!r}: num={num}: give at least 1.")
     chosen = sentences.METHODS[method]
+    typed.check(options, chosen, f"method {method!r}")
+    inspect.signature(chosen).bind("", None, **options)
 
     def run(texts: Sequence[str]) -> list[list[str]]:
         return [
@@ -92,16 +98,38 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     """A module of `jaxaug.augment` with `candidates(texts, *, seed, ...)`.
 
     Args:
-      module: its name.
+      module: its name. It has `models`, the names of the models that `candidates` uses
+        with some options, and `NAMES`, the options that name them.
       seed: of everything that is random.
       **options: of `candidates`.
     """
+    # Models bring JAX with them.
+    from jaxaug.paraphrase import generation
+    from jaxaug.paraphrase.version import of_outputs
+
     found = importlib.import_module(f"jaxaug.augment.schemes.{module}")
-    inspect.signature(found.candidates).bind((), seed=seed, **options)
-    assert found.__file__ is not None
-    key = {module: options, "seed": seed, "code": file_digest(found.__file__)}
+    typed.check(options, found.candidates, f"scheme {module!r}")
+    given = inspect.signature(found.candidates).bind((), seed=seed, **options)
+    given.apply_defaults()
+    key = {
+        module: {k: v for k, v in options.items() if k not in found.NAMES},
+        "seed": seed,
+        "models": [generation.identity(name) for name in found.models(given.arguments)],
+        "code": [of_outputs(), code_digest(*_modules_of(found))],
+    }
     run = functools.partial(found.candidates, seed=seed, **options)
     return [Job(module, key, run)]
+
+
+def _modules_of(module: ModuleType) -> list[ModuleType]:
+    """A module, and those of its package from which it has something."""
+    package = f"{module.__package__}."
+    found = {module.__name__: module}
+    for value in vars(module).values():
+        other = inspect.getmodule(value)
+        if other is not None and other.__name__.startswith(package):
+            found[other.__name__] = other
+    return [found[name] for name in sorted(found)]
 
 
 def given(seed: int, *, folder: str) -> list[Job]:
@@ -132,16 +160,31 @@ def jobs(config: Config) -> list[Job]:
     Raises:
       UserError: no such scheme, or its options are wrong.
     """
-    if config.scheme not in SCHEMES:
-        raise UserError(
-            f"{config.scheme!r} is no scheme; {suggestion(config.scheme, SCHEMES)}"
-        )
+    return made(config.scheme, config.seed, config.options)
+
+
+def made(scheme: str, seed: int, options: Mapping[str, Any]) -> list[Job]:
+    """The jobs of a scheme.
+
+    Args:
+      scheme: a name of `SCHEMES`.
+      seed: of everything that is random.
+      options: of the scheme.
+
+    Raises:
+      UserError: no such scheme, or its options are wrong.
+    """
+    if scheme not in SCHEMES:
+        raise UserError(f"{scheme!r} is no scheme; {suggestion(scheme, SCHEMES)}")
+    make = SCHEMES[scheme]
+    if not isinstance(make, functools.partial):
+        typed.check(options, make, f"scheme {scheme!r}")
     try:
-        return SCHEMES[config.scheme](config.seed, **config.options)
+        return make(seed, **options)
     except TypeError as error:
         raise UserError(
-            f"scheme {config.scheme!r} cannot be made with {dict(config.options)}: "
-            f"{error}. Correct the options."
+            f"scheme {scheme!r} cannot be made with {dict(options)}: {error}. Correct "
+            "the options."
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,17 +12,16 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.buckets import plan
-from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.models.named import catalogue
+from jaxaug.models.named import identity as identities
 from jaxaug.models.tokenizers import hf as tokenizers
 from jaxaug.models.weights import hf_folder
 
 # (params, tokens, segments, mask, numbers) -> one row for each row.
 Program = Callable[[Any, Any, Any, Any, Any], Array]
 
-_SUFFIXES = (".safetensors", ".bin", ".gguf", ".json", ".txt", ".model")
 _SENTENCE_CONFIG = "sentence_bert_config.json"
 _FIX = "Get the model again."
 
@@ -124,7 +122,7 @@ def load(name: PathLike, max_length: int | None = None) -> Encoder:
         published.params,
         words,
         max_length or _longest(folder, published.config, words),
-        identity_of(folder),
+        identities.of_folder(folder),
         folder,
     )
 
@@ -141,15 +139,6 @@ def folder_of(name: PathLike) -> epath.Path:
             f"fetch {named.name}`."
         )
     return named.folder
-
-
-def identity_of(folder: epath.Path) -> str:
-    """Hash of weights, configuration and tokenizer of a published model."""
-    digest = hashlib.blake2b(digest_size=20)
-    for path in sorted(folder.glob("*")):
-        if path.suffix in _SUFFIXES:
-            digest.update(f"{path.name} {file_digest(path)}\n".encode())
-    return digest.hexdigest()
 
 
 def _longest(folder: epath.Path, config: Any, words: tokenizers.Tokenizer) -> int:

@@ -11,12 +11,16 @@ from etils import epath
 from jaxtyping import Float
 
 from jaxaug.core import cache_folder
+from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.progress import progress
+from jaxaug.models.named import identity as identities
 
 Texts = tuple[str, ...]
 
 _FILE = "scores.sqlite"
+_VERSION = 1  # Of the table and its keys; 0 had no version and no code in the keys.
 # Rows of one statement; SQLite allows 999 variables in its older builds.
 _ROWS = 500
 # Texts that are computed before they are kept: what a stop may lose.
@@ -72,10 +76,7 @@ class Store:
             connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS)
             # `closing` closes, the connection itself ends the transaction.
             with contextlib.closing(connection), connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS scores "
-                    "(key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
-                )
+                self._prepare(connection)
                 yield connection
         except sqlite3.OperationalError as error:
             raise UserError(
@@ -88,6 +89,29 @@ class Store:
                 f"{self.path}: cannot be used ({error}). Remove the file: it holds "
                 "nothing but scores that can be computed again."
             ) from error
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Makes the table; one of an earlier version is emptied, none is misread."""
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > _VERSION:
+            raise UserError(
+                f"{self.path}: is of version {version}, this program knows up to "
+                f"{_VERSION}. Set ${cache_folder.CACHE_DIR_VARIABLE} to another folder, or "
+                "remove the file: it holds nothing but scores that can be computed again."
+            )
+        if version == _VERSION:
+            return
+        # Another process may be doing the same.
+        connection.execute("BEGIN IMMEDIATE")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version < _VERSION:
+            connection.execute("DROP TABLE IF EXISTS scores")
+            connection.execute(
+                "CREATE TABLE scores "
+                "(key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+            )
+            connection.execute(f"PRAGMA user_version = {_VERSION}")
+        connection.commit()
 
 
 def key_of(identity: str, texts: Texts) -> bytes:
@@ -109,15 +133,20 @@ def remembered(
 
     Args:
       store: None computes everything.
-      identity: of the scorer: says everything that its results depend on.
+      identity: of the scorer: says everything that its results depend on but the code
+        of models and scorers, which is added here.
       items: may repeat; each is computed once.
       compute: one row for each item.
     """
-    keys = [key_of(identity, item) for item in items]
+    # What other code computed is not the same score.
+    whose = f"{code_digest(*identities.network_code())} {identity}"
+    keys = [key_of(whose, item) for item in items]
     by_key = dict(zip(keys, items, strict=True))
     found = store.get(by_key) if store else {}
     missing = [key for key in by_key if key not in found]
-    for start in range(0, len(missing), _BLOCK):
+    starts = range(0, len(missing), _BLOCK)
+    # A bar for short work would flicker beside that of the shards.
+    for start in progress(starts, desc="scores", unit="block", delay=2, leave=False):
         block = missing[start : start + _BLOCK]
         rows = np.asarray(compute([by_key[key] for key in block]), np.float32)
         new = dict(zip(block, rows, strict=True))

@@ -22,6 +22,7 @@ from t5x import models
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
+from jaxaug.models.named import identity as identities
 from jaxaug.models.text import prompts
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder
@@ -44,6 +45,7 @@ class LanguageModel:
       params: of the module.
       vocabulary: with `id_offset` 1.
       prompt: around each input.
+      published: see `jaxaug.models.text.registry.published_identity`.
     """
 
     label: str
@@ -51,6 +53,14 @@ class LanguageModel:
     params: Mapping[str, Any]
     vocabulary: hf.Tokenizer
     prompt: prompts.Prompt
+    published: str = ""
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """What stands for the model in keys, whatever it is called; not the prompt."""
+        return self.published or identities.of_parameters(
+            self.module, self.params, self.vocabulary
+        )
 
     @functools.cached_property
     def before(self) -> list[int]:

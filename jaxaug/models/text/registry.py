@@ -5,6 +5,7 @@ the folder of a published model.
 """
 
 import dataclasses
+import functools
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ from jaxaug.core.text import clean
 from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
 from jaxaug.models.named import catalogue
+from jaxaug.models.named import identity as identities
 from jaxaug.models.text import checkpoint, language
 from jaxaug.models.tokenizers import hf, marian
 from jaxaug.models.weights import hf_folder
@@ -56,6 +58,7 @@ class TextModel:
       lowercase: whether the vocabulary knows lower case only.
       prompt: what the model reads for a text.
       first: tokens before every input: a start token, control fields.
+      published: see `published_identity`; empty for a model of ours or a T5X run.
     """
 
     label: str
@@ -66,6 +69,15 @@ class TextModel:
     lowercase: bool
     prompt: Callable[[str], str] = str
     first: tuple[int, ...] = ()
+    published: str = ""
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """What stands for the model in keys, whatever it is called."""
+        words = (self.input_vocabulary, self.output_vocabulary)
+        return self.published or identities.of_parameters(
+            self.module, self.params, *words
+        )
 
     def encode(self, text: str) -> list[int]:
         """Tokens of an input in its prompt, EOS included."""
@@ -90,6 +102,42 @@ def load(name: str) -> TextModel | language.LanguageModel:
       UserError: neither a name nor a folder, or the folder holds no usable model, or
         the named model is not on this machine; the message has the command to get it.
     """
+    model = _loaded(name)
+    published = published_identity(name)
+    return dataclasses.replace(model, published=published) if published else model
+
+
+def published_identity(name: str) -> str:
+    """The `identity` of a published model, which need not be loaded for it.
+
+    It stands for the weights, the configuration, the tokenizer, and the prompt of a
+    named model: copies of a folder have the same, whatever they are called.
+
+    Args:
+      name: see `load`.
+
+    Returns:
+      Nothing for a model of ours or a T5X run, of which it stands for the parameters,
+      the network and the vocabularies.
+
+    Raises:
+      UserError: see `load`.
+    """
+    if name in MODELS:
+        return ""
+    folder, prompt = epath.Path(name).expanduser(), ""
+    if name in catalogue.CATALOGUE:
+        named = catalogue.CATALOGUE[name]
+        folder, prompt = _on_disk(named).folder, named.input("")
+    elif not (
+        (folder / hf_folder.CONFIG).exists() or language.is_language_model(folder)
+    ):
+        return ""
+    found = identities.of_folder(folder)
+    return f"{found} {prompt}" if prompt else found
+
+
+def _loaded(name: str) -> TextModel | language.LanguageModel:
     if name in MODELS:
         return MODELS[name]()
     if name in catalogue.CATALOGUE:
@@ -169,18 +217,22 @@ def trained_on_minisgd() -> TextModel:
 
 
 def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
-    if not model.on_disk:
-        raise UserError(
-            f"model {model.name!r} is not on this machine. Get it with "
-            f"`jaxaug models fetch {model.name}`."
-        )
     label = f"{model.name}@{model.commit}"
-    if language.is_language_model(model.folder):
+    if language.is_language_model(_on_disk(model).folder):
         return language.load(model.folder, label)
     loaded = _published(model.folder, label)
     if not model.controls:
         return dataclasses.replace(loaded, prompt=model.input)
     return dataclasses.replace(loaded, first=_control_tokens(model))
+
+
+def _on_disk(model: catalogue.Named) -> catalogue.Named:
+    if not model.on_disk:
+        raise UserError(
+            f"model {model.name!r} is not on this machine. Get it with "
+            f"`jaxaug models fetch {model.name}`."
+        )
+    return model
 
 
 def _published(folder: epath.Path, label: str) -> TextModel:

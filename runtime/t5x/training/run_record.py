@@ -32,7 +32,9 @@ class RunRecord:
         if self.found:
             try:
                 self._values = json.loads(self._path.read_text())
-            except ValueError as error:
+                if not isinstance(self._values, dict):
+                    raise TypeError("it holds no JSON object")
+            except (ValueError, TypeError) as error:
                 raise UserError(
                     f"{self._path} is damaged ({error}); delete it to go on from the "
                     "newest checkpoint."

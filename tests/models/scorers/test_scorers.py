@@ -1,7 +1,9 @@
 """Scorers against plain torch computations on random tiny models."""
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 
@@ -261,6 +263,33 @@ def test_store_of_several_processes(tmp_path):
 def test_keys_tell_texts_apart():
     same = {store.key_of("x", texts) for texts in (("ab", ""), ("a", "b"), ("", "ab"))}
     assert len(same) == 3
+
+
+def test_scores_of_other_code_are_computed_again(kept, monkeypatch):
+    def score(value):
+        return store.remembered(
+            kept, "x", [("a",)], lambda items: np.full((len(items), 1), value)
+        )
+
+    assert score(1.0) == score(2.0) == 1.0
+    monkeypatch.setattr(store.identities, "of_code", lambda *modules: "other")
+    assert score(2.0) == 2.0
+
+
+def test_versions_of_the_store(tmp_path):
+    """One without a version is emptied: its keys did not say by which code."""
+    path = tmp_path / "s.sqlite"
+    key = store.key_of("x", ("a",))
+    with contextlib.closing(sqlite3.connect(path)) as old, old:
+        old.execute("CREATE TABLE scores (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
+        old.execute("INSERT INTO scores VALUES (?, ?)", (key, b"0000"))
+    assert store.Store(path).get([key]) == {}
+    store.Store(path).put({key: np.float32([2])})
+    assert store.Store(path).get([key])[key].tolist() == [2]
+    with contextlib.closing(sqlite3.connect(path)) as newer, newer:
+        newer.execute("PRAGMA user_version = 9")
+    with pytest.raises(UserError, match="is of version 9, this program knows up to 1"):
+        store.Store(path).get([key])
 
 
 def test_damaged_store(tmp_path):

@@ -1,5 +1,7 @@
 """A T5X run folder as a model: configuration, newest checkpoint, what is refused."""
 
+import shutil
+
 import flax
 import gin
 import jax
@@ -126,6 +128,22 @@ def test_registry_reads_folders(run_folder, words):
     tokens = vocabulary.TokenVocabulary(words).encode("find a hotel in the city")
     assert model.encode(" Find a HOTEL in\tthe city") == [*tokens, 1]
     assert model.decode([*tokens, 1, 5]) == "find a hotel in the city"
+
+
+def test_a_copy_of_a_run_is_the_same_model(run_folder, tmp_path):
+    """Another checkpoint and another network are others, whatever they are called."""
+    folder, _ = run_folder
+    copy, changed = tmp_path / "copy", tmp_path / "x" / "my_run"
+    for other in (copy, changed):
+        shutil.copytree(folder, other)
+    path = changed / "config.gin"
+    activation = "mlp_dim = 8\n  mlp_activations = ('gelu',)"
+    path.write_text(path.read_text().replace("mlp_dim = 8", activation))
+    first = registry.load(str(folder)).identity
+    assert registry.load(str(copy)).identity == first
+    assert registry.load(str(copy / "checkpoint_12")).identity == first
+    assert registry.load(str(folder / "checkpoint_3")).identity != first
+    assert registry.load(str(changed)).identity != first
 
 
 def test_no_configuration(tmp_path):

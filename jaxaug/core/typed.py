@@ -1,0 +1,106 @@
+"""Values that users write, checked against the annotations of what takes them."""
+
+import collections.abc
+import math
+import numbers
+import os
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
+
+MAX_SEED = 2**32 - 1
+"""JAX keeps 32 bits of a seed: a greater one would stand for a smaller one."""
+
+_NAMES = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a finite number",
+    str: "a text",
+    types.NoneType: "None",
+}
+
+
+def check(
+    values: Mapping[str, Any], kind: type | Callable[..., Any], where: str
+) -> None:
+    """Checks fields of a dataclass, or arguments of a function, by name.
+
+    Lists may stand for tuples, whole numbers for numbers; a number must be finite.
+    Names that have no annotation are left alone.
+
+    Args:
+      values: to be checked.
+      kind: whose annotations say what they should be.
+      where: beginning of the message.
+
+    Raises:
+      UserError: names the value and what is expected.
+    """
+    hints = typing.get_type_hints(kind)
+    for name, value in values.items():
+        if name in hints and not _fits(value, hints[name]):
+            raise UserError(
+                f"{where}: {name}={shown(value)}: expected {_named(hints[name])}."
+            )
+
+
+def check_seed(seed: Any, name: str) -> None:
+    """Checks a seed; raises `UserError` unless it is whole and 0 to `MAX_SEED`."""
+    if not _fits(seed, int) or not 0 <= seed <= MAX_SEED:
+        raise UserError(
+            f"{name} is {shown(seed)}: give a whole number from 0 to {MAX_SEED}."
+        )
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, one) for one in arguments)
+    if hint is bool or hint is str or hint is types.NoneType:
+        return isinstance(value, hint)
+    if hint is int or hint is float:
+        kind = numbers.Integral if hint is int else numbers.Real
+        # Booleans are numbers to Python; a whole number may be too great for a float.
+        if isinstance(value, bool) or not isinstance(value, kind):
+            return False
+        return isinstance(value, numbers.Integral) or math.isfinite(value)
+    if origin in (tuple, collections.abc.Sequence):
+        if not isinstance(value, list | tuple):
+            return False
+        if origin is tuple and arguments[-1] is not Ellipsis:
+            pairs = zip(value, arguments, strict=False)
+            return len(value) == len(arguments) and all(_fits(*pair) for pair in pairs)
+        return all(_fits(one, arguments[0]) for one in value)
+    if origin is collections.abc.Mapping:
+        return isinstance(value, Mapping) and all(
+            _fits(key, arguments[0]) and _fits(one, arguments[1])
+            for key, one in value.items()
+        )
+    if origin is collections.abc.Callable:
+        return callable(value)
+    return isinstance(value, origin or hint)
+
+
+def _named(hint: Any) -> str:
+    """What a value should be, in words."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(dict.fromkeys(map(_named, arguments)))
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return f"({', '.join(map(_named, arguments))})"
+    if origin in (tuple, collections.abc.Sequence):
+        return f"a tuple (each item {_named(arguments[0])})"
+    if origin is collections.abc.Mapping:
+        values = "anything" if arguments[1] is Any else _named(arguments[1])
+        return f"a mapping (each key {_named(arguments[0])}, each value {values})"
+    if origin is collections.abc.Callable:
+        return "a function"
+    if origin is os.PathLike:
+        return "a path"
+    return _NAMES[hint] if hint in _NAMES else getattr(hint, "__name__", str(hint))

@@ -1,0 +1,103 @@
+"""Checks of what users write against annotations."""
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxaug.core import typed
+from jaxaug.core.errors import UserError
+
+
+@dataclasses.dataclass
+class Kind:
+    count: int = 1
+    rate: float = 1.0
+    name: str = ""
+    flag: bool = False
+    names: tuple[str, ...] = ()
+    pair: tuple[int, float] = (1, 1.0)
+    texts: Sequence[str] = ()
+    table: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+    free: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    maybe: int | None = None
+    path: str | os.PathLike[str] = ""
+    rule: str | Callable[..., Any] = ""
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"count": 3, "rate": 2, "name": "x", "flag": True},
+        {"count": np.int64(3), "rate": np.float32(0.5)},
+        {"names": ["a", "b"], "pair": [1, 2], "texts": ("a",)},
+        {"table": {"a": {"b": 1}}, "free": {"a": object()}},
+        {"maybe": None, "path": os.path, "unknown": 7} | {"path": "x"},
+        {"maybe": 3, "rule": max},
+        {"rate": 10**400},
+    ],
+)
+def test_right_types(fields):
+    typed.check(fields, Kind, "here")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"count": 1.0}, "here: count=1.0: expected a whole number."),
+        ({"count": True}, "here: count=True: expected a whole number."),
+        ({"count": None}, "here: count=None: expected a whole number."),
+        ({"rate": "1"}, "here: rate='1': expected a finite number."),
+        ({"rate": float("inf")}, "here: rate=inf: expected a finite number."),
+        ({"rate": float("nan")}, "here: rate=nan: expected a finite number."),
+        ({"name": b"x"}, "here: name=b'x': expected a text."),
+        ({"flag": 1}, "here: flag=1: expected True or False."),
+        ({"names": "ab"}, "here: names='ab': expected a tuple (each item a text)."),
+        ({"names": [1]}, "here: names=[1]: expected a tuple (each item a text)."),
+        (
+            {"pair": (1,)},
+            "here: pair=(1,): expected (a whole number, a finite number).",
+        ),
+        (
+            {"table": {"a": 1}},
+            (
+                "here: table={'a': 1}: expected a mapping (each key a text, each value a "
+                "mapping (each key a text, each value a finite number))."
+            ),
+        ),
+        (
+            {"free": {1: 2}},
+            (
+                "here: free={1: 2}: expected a mapping (each key a text, each value "
+                "anything)."
+            ),
+        ),
+        ({"maybe": "x"}, "here: maybe='x': expected a whole number or None."),
+        ({"path": 1}, "here: path=1: expected a text or a path."),
+        ({"rule": 1}, "here: rule=1: expected a text or a function."),
+    ],
+)
+def test_wrong_types(fields, message):
+    with pytest.raises(UserError) as error:
+        typed.check(fields, Kind, "here")
+    assert str(error.value) == message
+
+
+def test_arguments_of_a_function():
+    def function(text: str, *, number: int = 1, **options: Any) -> str:
+        return text * number
+
+    typed.check({"text": "a", "number": 2, "other": None}, function, "here")
+    with pytest.raises(UserError, match="here: number='2': expected a whole number"):
+        typed.check({"number": "2"}, function, "here")
+
+
+def test_seeds():
+    for seed in (0, 7, 2**32 - 1, np.int32(3)):
+        typed.check_seed(seed, "--seed")
+    for seed in (-1, 2**32, 2**63, 10**400, 1.0, True, "1"):
+        with pytest.raises(UserError, match="give a whole number from 0 to 4294967295"):
+            typed.check_seed(seed, "--seed")
