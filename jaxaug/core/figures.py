@@ -6,7 +6,7 @@ from typing import Any
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.core.files import PathLike, reach, write_bytes
 
 _FORMS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps")
 
@@ -15,9 +15,10 @@ def check_picture(path: PathLike) -> None:
     """Whether a figure can be written there, before work is done for it.
 
     Raises:
-      UserError: the suffix of `path` is that of no picture.
+      UserError: the suffix of `path` is that of no picture, or its storage is out of
+        reach.
     """
-    suffix = epath.Path(path).suffix
+    suffix = reach(path, "Name a file in another place.").suffix
     if suffix[1:].lower() not in _FORMS:
         raise UserError(
             f"cannot draw {path}: {suffix!r} is no ending of a picture. End the name "
@@ -45,7 +46,7 @@ def write_figure(path: PathLike, figure: Any) -> None:
     """Writes a figure under a temporary name, then renames it into place.
 
     Raises:
-      UserError: the suffix of `path` is that of no picture.
+      UserError: as for `check_picture`.
     """
     import matplotlib
 

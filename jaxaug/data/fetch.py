@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import is_remote
 from jaxaug.core.progress import progress
 
 _CHUNK = 1 << 20
@@ -302,6 +303,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(
             f"unknown data set {arguments.name!r}: choose one of "
             f"{', '.join(DATA_SETS)}."
+        )
+    if is_remote(arguments.out or ""):
+        raise UserError(
+            f"--out {arguments.out}: a download goes to a local folder. Name one, and "
+            "copy it afterwards."
         )
     out = Path(arguments.out or Path("data") / arguments.name)
     files = fetch(data_set, out)

@@ -29,10 +29,15 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
     MiniSGD is written into the cache folder at its first use.
 
     Raises:
-      UserError: the folder is missing or out of reach, or none of its splits has a
+      UserError: the name is empty, the folder is missing or out of reach, or none of its splits has a
         schema; the message names the folder, a missing file and the command that
         fetches it.
     """
+    if data_dir is not None and not os.fspath(data_dir):
+        raise UserError(
+            "the name of the data folder is empty: name a folder, or leave --data_dir out "
+            f"to use ${DATA_DIR_VARIABLE} or the embedded MiniSGD."
+        )
     chosen = data_dir or os.environ.get(DATA_DIR_VARIABLE)
     if not chosen:
         from jaxaug.data import minisgd

@@ -21,10 +21,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Self
 
+from jaxaug.core.errors import UserError
+
 _Function = Callable[[Any], Any]
 
 
-class LostWorkerError(RuntimeError):
+class LostWorkerError(UserError):
     """A worker process ended before its job did."""
 
 

@@ -265,6 +265,16 @@ def test_verb(data_set, tmp_path, monkeypatch, capsys):
     )
 
 
+def test_a_remote_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "fetch", "sgd", "--out", "gs://bucket/sgd"]) == 1
+    assert capsys.readouterr().err == (
+        "jaxaug: error: --out gs://bucket/sgd: a download goes to a local folder. Name "
+        "one, and copy it afterwards.\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_every_data_set_is_pinned():
     assert set(DATA_SETS) == {"sgd", "personachat", "fewshot", "snips"}
     for data_set in DATA_SETS.values():

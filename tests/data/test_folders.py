@@ -42,6 +42,15 @@ _LOCAL = (
 )
 
 
+def test_an_empty_name_is_not_minisgd():
+    with pytest.raises(UserError) as error:
+        folders.resolve_data_dir("")
+    assert str(error.value) == (
+        "the name of the data folder is empty: name a folder, or leave --data_dir out to "
+        "use $JAXAUG_DATA_DIR or the embedded MiniSGD."
+    )
+
+
 def test_storage_that_is_not_known():
     with pytest.raises(UserError) as error:
         folders.resolve_data_dir("foo://bar/x/")

@@ -193,6 +193,8 @@ def test_a_list_is_no_report(tmp_path, capsys):
     assert "m: no robustness report: 'jga_orig' is missing." in capsys.readouterr().err
     assert main(["report", "foo://run"]) == 1
     assert "foo:// is no storage that is known" in capsys.readouterr().err
+    assert main(["report", str(tmp_path), "--png", "foo://a.png"]) == 1
+    assert "foo://a.png: foo:// is no storage that" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "suffix"), [("a.xyz", ".xyz"), ("a", "")])
