@@ -7,6 +7,7 @@ import seqio
 import tensorflow as tf
 
 from jaxaug.core.errors import UserError
+from jaxaug.decode.contract import check_tokens
 from jaxaug.feed import vocabulary
 from jaxaug.models.tokenizers import hf
 from tasks.hf_vocabulary import HFVocabulary
@@ -102,6 +103,8 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
         return self.found._encode(s)
 
     def _decode(self, ids: Iterable[int]) -> str:
+        ids = [int(token) for token in ids]
+        check_tokens(ids)  # The T5X programs hand on what a decode function gave.
         return self.found._decode(ids)
 
     def _encode_tf(self, s: tf.Tensor) -> tf.Tensor:

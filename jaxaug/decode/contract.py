@@ -5,6 +5,7 @@ position: column j + 1 of `inputs` belongs to column j of the result. With
 `initial_index` the cache already holds that many tokens of the prompt.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import flax.core
@@ -39,11 +40,21 @@ def check_decodes(
     places = np.argwhere(np.asarray(decodes) == BROKEN)
     if len(places):
         row, _, step = min(places.tolist(), key=lambda place: place[-1])
-        raise UserError(
-            f"decoding step {step} (counted from 0) of row {row}: the logits of the "
-            "model are NaN or infinite, no token can be chosen. Its weights are damaged "
-            "or its activations overflow: check the weights, or use float32."
-        )
+        raise _broken(step, f" of row {row}")
+
+
+def check_tokens(tokens: Sequence[int]) -> None:
+    """Looks for `BROKEN` in one output; raises as `check_decodes`."""
+    if BROKEN in tokens:
+        raise _broken(tokens.index(BROKEN), "")
+
+
+def _broken(step: int, where: str) -> UserError:
+    return UserError(
+        f"decoding step {step} (counted from 0){where}: the logits of the model are NaN "
+        "or infinite, no token can be chosen. Its weights are damaged or its activations "
+        "overflow: check the weights, or use float32."
+    )
 
 
 def all_finite(logits: Float[Array, "*rows vocab"]) -> Bool[Array, "*rows"]:

@@ -11,7 +11,9 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
+from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
+from jaxaug.decode import contract
 
 FAMILY = [
     "sgd",
@@ -123,6 +125,17 @@ def test_long_inputs_lose_their_left_end(tasks, caplog):
         f"d3st_sgdx_v2 test: {sum(longer)} of {len(whole)} inputs truncated on the left "
         f"to 40 tokens (longest: {longest})"
     ) in [record.getMessage() for record in caplog.records]
+
+
+def test_an_output_whose_logits_were_no_numbers(tasks):
+    words = tasks.vocabulary.default_vocabulary()
+    tokens = words.encode("table")
+    assert words.decode([*tokens, 0, 0]) == words.decode(tokens)
+    message = (
+        rf"^decoding step {len(tokens)} \(counted from 0\): the logits of the model"
+    )
+    with pytest.raises(UserError, match=message):
+        words.decode([*tokens, contract.BROKEN, 0])
 
 
 def test_padded_size_and_equality(tasks):
