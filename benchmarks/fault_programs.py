@@ -1,0 +1,339 @@
+"""The programs that `faults.py` disturbs: small data, commands, and their results.
+
+Every program has a folder of its own for each fault: `out` (what it is told to write)
+and `cache` (`$JAXAUG_CACHE_DIR`). Functions here run in a child process, but for
+`warm_up`, which imports what the children share.
+"""
+
+import hashlib
+import importlib
+import os
+import random
+import runpy
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_MODULES = (
+    "jax", "matplotlib.pyplot", "orbax.checkpoint", "t5x.train", "t5x.adafactor",
+    "t5x.examples.t5.network", "jaxaug.cli", "jaxaug.augment.run",
+    "jaxaug.curriculum.generate", "jaxaug.data.minisgd", "jaxaug.feed.tokens",
+    "jaxaug.models.text.registry", "jaxaug.paraphrase.run", "jaxaug.train.fewshot",
+)  # fmt: skip
+
+GIN = """
+from __gin__ import dynamic_registration
+import __main__ as train_script
+from jaxaug.feed import tokens
+from jaxaug.feed import vocabulary
+from t5x import adafactor
+from t5x import gin_utils
+from t5x import models
+from t5x import partitioning
+from t5x import trainer
+from t5x import utils
+from t5x.examples.t5 import network
+
+MODEL_DIR = %gin.REQUIRED
+VOCABULARY = @vocabulary.TokenVocabulary()
+MODEL = @models.EncoderDecoderModel()
+models.EncoderDecoderModel:
+  module = @network.Transformer()
+  input_vocabulary = %VOCABULARY
+  output_vocabulary = %VOCABULARY
+  optimizer_def = @adafactor.Adafactor()
+adafactor.Adafactor.logical_factor_rules = @adafactor.standard_logical_factor_rules()
+network.Transformer.config = @network.T5Config()
+network.T5Config:
+  vocab_size = 2048
+  emb_dim = 32
+  num_heads = 2
+  num_encoder_layers = 1
+  num_decoder_layers = 1
+  head_dim = 16
+  mlp_dim = 64
+  mlp_activations = ('gelu', 'linear')
+  dropout_rate = 0.1
+
+train_script.train:
+  model = %MODEL
+  model_dir = %MODEL_DIR
+  train_dataset_cfg = @utils.DatasetConfig()
+  train_eval_dataset_cfg = None
+  infer_eval_dataset_cfg = None
+  checkpoint_cfg = @utils.CheckpointConfig()
+  partitioner = @partitioning.PjitPartitioner()
+  trainer_cls = @trainer.Trainer
+  total_steps = 60
+  eval_steps = 0
+  eval_period = 10
+  stats_period = 10
+  random_seed = 0
+  summarize_config_fn = @gin_utils.summarize_gin_config
+  get_dataset_fn = @tokens.get_dataset
+
+utils.DatasetConfig:
+  mixture_or_task_name = 'd3st_aug_2x'
+  task_feature_lengths = {'inputs': 64, 'targets': 24}
+  split = 'train'
+  batch_size = 8
+  shuffle = True
+  seed = 0
+  pack = False
+
+utils.CheckpointConfig.save = @utils.SaveCheckpointConfig()
+utils.SaveCheckpointConfig:
+  period = 10
+  keep = 2
+partitioning.PjitPartitioner.num_partitions = 1
+trainer.Trainer:
+  num_microbatches = None
+  learning_rate_fn = @utils.create_learning_rate_scheduler()
+utils.create_learning_rate_scheduler:
+  factors = 'constant'
+  base_learning_rate = 0.01
+"""
+
+FEWSHOT = """
+def get_config():
+    return {
+        "dataset": "toy", "per_label": 3, "seeds": (0, 1), "encoder": "encoder",
+        "eval_every": 8, "out": "unused",
+        "triplet": {"hidden": 8, "output": 4, "batch_size": 8},
+        "methods": (
+            {"name": "none", "steps_per_level": 24},
+            {"name": "EDA", "source": "sentence", "schedule": "constant",
+             "steps_per_level": 24,
+             "levels": ({"method": "eda", "num": 2, "replace": 0.2, "insert": 0.2,
+                         "swap": 0.2, "delete": 0.2},)},
+        ),
+        "tables": ({"title": "Table", "rows": ("none", "EDA"), "reference": "none"},),
+    }
+"""
+
+
+@dataclass(frozen=True)
+class Program:
+    """One program.
+
+    Attributes:
+      arguments: (folder of the fault, material) -> of the command line.
+      start: runs it in this process with these arguments; returns the exit status.
+      result: folder of the fault -> what must be the same; name -> digest.
+    """
+
+    arguments: Callable[[Path, Path], list[str]]
+    start: Callable[[list[str]], int]
+    result: Callable[[Path], dict[str, str]]
+
+
+def warm_up() -> None:
+    """Imports everything, and starts no thread, so that children can be forked."""
+    for name in _MODULES:
+        importlib.import_module(name)
+    tasks = len(os.listdir("/proc/self/task")) if os.path.exists("/proc/self") else 1
+    if tasks > 1:
+        raise RuntimeError(f"{tasks} threads before the first fork")
+
+
+def make_material(folder: Path) -> None:
+    """Writes the inputs of all programs."""
+    from jaxaug.data import minisgd
+
+    minisgd.write(
+        folder / "data", train_dialogues=12, dev_dialogues=3, test_dialogues=3
+    )
+    (folder / "train.gin").write_text(GIN)
+    (folder / "fewshot.py").write_text(FEWSHOT)
+    lines = [
+        "city where the bus leaves from", "find a hotel", "number of passengers",
+        "date of the trip", "find a restaurant in the city", "time of the booking",
+        "price of the ticket", "whether the room has a window", "name of the event",
+        "cancel the booking", "address of the hotel", "rating of the restaurant",
+    ]  # fmt: skip
+    (folder / "lines.txt").write_text("\n".join(lines) + "\n")
+    rng = random.Random(0)
+    (folder / "toy").mkdir()
+    words = " ".join(lines).split()
+    for split, number in (("train", 6), ("test", 20)):
+        rows = [
+            f"{label}\t{' '.join(rng.sample(words[label::2], 6))}"
+            for label in range(2)
+            for _ in range(number)
+        ]
+        (folder / "toy" / f"{split}.txt").write_text("\n".join(rows))
+    _write_encoder(folder / "encoder", sorted(set(words)))
+
+
+def _write_encoder(folder: Path, words: list[str]) -> None:
+    """A BERT with random weights, which `levels` and `fewshot` take for an encoder."""
+    import numpy as np
+    import tokenizers
+    from flax import traverse_util
+
+    from jaxaug.models.weights import export, families
+
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    model = tokenizers.models.WordLevel({n: i for i, n in enumerate(names)}, "[UNK]")
+    backend = tokenizers.Tokenizer(model)
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    backend.post_processor = tokenizers.processors.BertProcessing(
+        ("[SEP]", 3), ("[CLS]", 2)
+    )
+    made = folder.with_suffix(".json")
+    backend.save(str(made))
+    hf_config = {
+        "model_type": "bert", "architectures": ["BertModel"], "vocab_size": len(names),
+        "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+        "intermediate_size": 32, "max_position_embeddings": 64, "type_vocab_size": 2,
+        "hidden_act": "gelu", "layer_norm_eps": 1e-12, "pad_token_id": 0,
+    }  # fmt: skip
+    family = families.of_config(hf_config, "encoder")
+    config = family.config(hf_config)
+    shapes = traverse_util.flatten_dict(
+        family.variables(family.build(config))["params"]
+    )
+    rng = np.random.default_rng(0)
+    params = {
+        path: 0.5 * rng.standard_normal(leaf.shape).astype("float32")
+        for path, leaf in shapes.items()
+    }
+    export.write(
+        folder,
+        traverse_util.unflatten_dict(params),
+        family.key_map(config),
+        hf_config,
+        export.Card(name="encoder", source="random"),
+        {"tokenizer.json": made},
+    )
+
+
+def _verb(arguments: list[str]) -> int:
+    """`jaxaug`, with the small data in place of MiniSGD for the model random-tiny."""
+    from jaxaug import cli
+    from jaxaug.data import minisgd
+
+    data = os.environ["JAXAUG_DATA_DIR"]
+    minisgd.materialise = lambda cache: Path(data)
+    return cli.main(arguments)
+
+
+def _hide_tensorflow() -> None:
+    """Training from the tokenised cache does not need it, and it is slow to import."""
+    find_spec = PathFinder.find_spec
+
+    def find_present(name: str, path: object = None, target: object = None) -> object:
+        if name.partition(".")[0] in ("seqio", "tensorflow", "tensorflow_text"):
+            return None
+        return find_spec(name, path, target)
+
+    PathFinder.find_spec = find_present
+
+
+def _train(arguments: list[str]) -> int:
+    _hide_tensorflow()
+    sys.argv = ["t5x.train", *arguments]
+    runpy.run_module("t5x.train", run_name="__main__", alter_sys=True)
+    return 0
+
+
+def _files(names: Callable[[Path], Iterator[Path]]) -> Callable[[Path], dict[str, str]]:
+    def result(place: Path) -> dict[str, str]:
+        return {
+            str(path.relative_to(place)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(names(place))
+            if path.is_file()
+        }
+
+    return result
+
+
+def _checkpoint(place: Path) -> dict[str, str]:
+    """The arrays of the last checkpoint."""
+    import numpy as np
+    from flax import traverse_util
+    from t5x import checkpoints
+
+    tree = checkpoints.load_t5x_checkpoint(str(place / "out"))
+    flat = traverse_util.flatten_dict(tree, sep="/", keep_empty_nodes=True)
+    return {
+        name: hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest()
+        for name, leaf in flat.items()
+    }
+
+
+def _schemas(place: Path) -> Iterator[Path]:
+    return place.glob("out/v*/**/*.json")
+
+
+PROGRAMS: dict[str, Program] = {
+    "train": Program(
+        lambda place, material: [
+            f"--gin_file={material}/train.gin",
+            f"--gin.MODEL_DIR='{place}/out'",
+        ],
+        _train,
+        _checkpoint,
+    ),
+    "augment": Program(
+        lambda place, material: [
+            "augment",
+            *("--config", str(ROOT / "configs/augment/eda.py")),
+            *("--data_dir", str(material / "data")),
+            *("--out", str(place / "out")),
+        ],
+        _verb,
+        _files(_schemas),
+    ),
+    "paraphrase": Program(
+        lambda place, material: [
+            *("paraphrase", "--model", "random-tiny", "--sampler", "bottom_k"),
+            *("--num", "3", "--batch_size", "2", "--max_length", "8"),
+            *("--in", str(material / "lines.txt")),
+            *("--out", str(place / "out" / "lines.jsonl")),
+        ],
+        _verb,
+        _files(lambda place: place.glob("out/lines.jsonl")),
+    ),
+    "levels": Program(
+        lambda place, material: [
+            *("levels", "--model", "random-tiny", "--candidates", "8"),
+            *("--max_length", "8", "--keep", "5", "--beta", "-1"),
+            *("--shard_size", "2", "--similarity", str(material / "encoder")),
+            *("--in", str(material / "lines.txt")),
+            *("--out", str(place / "out" / "levels.jsonl")),
+        ],
+        _verb,
+        _files(lambda place: place.glob("out/levels.jsonl")),
+    ),
+    "fewshot": Program(
+        lambda place, material: [
+            *("fewshot", "--config", str(material / "fewshot.py")),
+            *("--data_dir", str(material), "--out", str(place / "out")),
+            *("--encoder", str(material / "encoder")),
+        ],
+        _verb,
+        _files(lambda place: place.glob("out/*.csv")),
+    ),
+}
+
+
+def environment(place: Path, material: Path) -> dict[str, str]:
+    """The variables of a run."""
+    return {
+        "JAXAUG_CACHE_DIR": str(place / "cache"),
+        "JAXAUG_DATA_DIR": str(material / "data"),
+    }
+
+
+def compared(result: dict[str, str], expected: dict[str, str]) -> str:
+    """What differs; empty where nothing does."""
+    names = sorted(
+        n for n in expected.keys() | result.keys() if expected.get(n) != result.get(n)
+    )
+    if not names:
+        return ""
+    return f"{len(names)} of {len(expected)} differ, such as {names[0]}"
