@@ -29,6 +29,12 @@ def broadcast_one_to_all(input_tree: PyTree) -> PyTree:
     return multihost_utils.broadcast_one_to_all(input_tree)
 
 
+class _OtherFailedError(RuntimeError):
+    """The failed process tells more than a traceback of this one would."""
+
+    user_error = True
+
+
 def raise_if_any_failed(error: Exception | None) -> None:
     """Raises on every process if one of them failed; also a barrier.
 
@@ -38,7 +44,7 @@ def raise_if_any_failed(error: Exception | None) -> None:
         done = multihost_utils.process_allgather(np.int32(error is None))
         if error is None and not np.all(done):
             failed = np.flatnonzero(np.asarray(done) == 0).tolist()
-            raise RuntimeError(f"Process {failed} failed; see its log.")
+            raise _OtherFailedError(f"Process {failed} failed; see its log.")
     if error is not None:
         raise error
 

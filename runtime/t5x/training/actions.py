@@ -166,6 +166,8 @@ class EarlyStoppingAction(BaseAction):
 class TerminateOnNanAction(BaseAction):
     """Stops when a metric is NaN or infinite.
 
+    The training loss needs no action: `train` ends where that is not finite.
+
     Args:
         task: name of the task; 'train' for training metrics.
         metric: name of the metric.
