@@ -5,6 +5,7 @@ embeddings; see `llama` and `gpt2`.
 """
 
 import dataclasses
+import numbers
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from flax.linen.partitioning import with_sharding_constraint
 from jaxtyping import Array, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
+from jaxaug.core.errors import UserError
 from jaxaug.models import layers
 
 Tokens = Int[Array, "rows length"]
@@ -42,6 +44,9 @@ class Config:
             larger by 1, which leaves 0 to T5X (see `layers.Embed`).
         bos_token_id: token of the published vocabulary that stands where T5X has id 0,
             before the first token; needs `id_offset` 1.
+
+    Raises:
+        UserError: a size below 1, or a negative number of layers.
     """
 
     vocab_size: int
@@ -59,6 +64,17 @@ class Config:
     dtype: Any = jnp.float32
     id_offset: int = 0
     bos_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        for name in (
+            "vocab_size", "emb_dim", "num_layers", "num_heads", "head_dim", "mlp_dim"
+        ):  # fmt: skip
+            value, least = getattr(self, name), 0 if name == "num_layers" else 1
+            if not isinstance(value, numbers.Integral) or value < least:
+                raise UserError(
+                    f"{type(self).__module__.rsplit('.', 1)[-1]}.Config.{name} = "
+                    f"{value!r}: give a whole number of at least {least}."
+                )
 
 
 class Mode(NamedTuple):

@@ -13,6 +13,7 @@ import torch
 import transformers
 from t5x import models, partitioning
 
+from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, sample, warpers
 from jaxaug.models import gpt2, llama
 from jaxaug.models.weights.keymap import params_from, tensors_from
@@ -411,3 +412,18 @@ def test_prefill_needs_lengths():
         module.apply(
             {"params": params}, tokens, tokens, enable_dropout=False, prefill=True
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "least"),
+    [("num_layers", -1, 0), ("num_layers", 1.5, 0), ("emb_dim", 0, 1)],
+)
+def test_sizes_without_sense(name, value, least):
+    sizes = dict.fromkeys(
+        ("vocab_size", "emb_dim", "num_layers", "num_heads", "head_dim", "mlp_dim"), 8
+    )
+    with pytest.raises(UserError) as caught:
+        gpt2.Config(**{**sizes, name: value})
+    assert str(caught.value) == (
+        f"gpt2.Config.{name} = {value!r}: give a whole number of at least {least}."
+    )
