@@ -274,7 +274,10 @@ def _add_models(verbs: argparse._SubParsersAction) -> None:
         "download named models into the cache",
     )
     fetch.add_argument(
-        "names", nargs="+", metavar="NAME", help="a name of the list, or a hub id"
+        "names",
+        nargs="+",
+        metavar="NAME",
+        help="a name of the list, or hf:OWNER/NAME of the Hugging Face hub",
     )
 
 
@@ -289,7 +292,8 @@ def _add_convert(verbs: argparse._SubParsersAction) -> None:
         "--from",
         dest="source",
         required=True,
-        help="published folder, T5X run or checkpoint, .gguf file, name or hub id",
+        help="published folder, T5X run or checkpoint, .gguf file, name of `jaxaug "
+        "models list`, or hf:OWNER/NAME of the Hugging Face hub",
     )
     parser.add_argument(
         "--to",

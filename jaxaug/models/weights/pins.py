@@ -1,0 +1,125 @@
+"""What a fetched model is: its commit and files, noted at the first download.
+
+`jaxaug_source.json` in the folder of a model has the SHA-256 of each file; they are
+compared whenever the model is loaded by its name. `hub.lock.json` beside the folders
+keeps commit and digests of each hub id, also when a folder is gone: what is fetched again
+is the same, here or wherever the file is copied to.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, write_text
+
+NOTE = "jaxaug_source.json"
+LOCK = "hub.lock.json"
+_LOCK_FIX = "Restore the file, or move it elsewhere to pin what is fetched next."
+
+
+def sha256(path: PathLike) -> str:
+    """Digest of a file, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digests(folder: epath.Path) -> dict[str, str]:
+    """SHA-256 of the files of a model, by their paths in its folder."""
+    paths = (path for path in Path(folder).rglob("*") if path.is_file())
+    names = sorted(path.relative_to(folder).as_posix() for path in paths)
+    # The client of the hub keeps its own notes in a hidden folder.
+    kept = [name for name in names if name != NOTE and not name.startswith(".")]
+    return {name: sha256(folder / name) for name in kept}
+
+
+def note(folder: epath.Path, **values: Any) -> None:
+    """Writes the note of a folder, with the digests of the files in there."""
+    values = {**values, "sha256": values.get("sha256") or digests(folder)}
+    write_text(folder / NOTE, json.dumps(values, indent=2) + "\n")
+
+
+def noted(folder: epath.Path) -> dict[str, Any]:
+    """The note of a folder.
+
+    Raises:
+      UserError: there is none, or it is none.
+    """
+    path = folder / NOTE
+    fix = f"Move {folder} elsewhere and fetch the model again."
+    found = read_json(path, fix)
+    files = found.get("sha256", {}) if isinstance(found, dict) else None
+    if not isinstance(files, dict) or not isinstance(found.get("commit", ""), str):
+        raise UserError(f"{path}: is no note of `jaxaug models fetch`. {fix}")
+    return found
+
+
+def verify(folder: epath.Path, names: Collection[str] | None = None) -> None:
+    """Checks that the files of a fetched model are those that were fetched.
+
+    Args:
+      folder: of the model; one without a note, or with a note of before digests were
+        kept, is taken as it is.
+      names: paths in the folder that matter; None is all.
+
+    Raises:
+      UserError: a file is missing or another one.
+    """
+    if not (folder / NOTE).exists():
+        return
+    for name, expected in noted(folder).get("sha256", {}).items():
+        if names is not None and name not in names:
+            continue
+        found = sha256(folder / name) if (folder / name).is_file() else "missing"
+        if found != expected:
+            raise UserError(
+                f"{folder / name}: sha256 is {found}, but {expected} was fetched: the "
+                f"file was lost or changed. Move {folder} elsewhere and fetch the model "
+                "again; to use changed files, name their folder."
+            )
+
+
+def locked(path: epath.Path, hub_id: str) -> dict[str, Any] | None:
+    """Commit and digests of a hub id in the lock file, if it was fetched before."""
+    if not path.exists():
+        return None
+    found = read_json(path, _LOCK_FIX)
+    entry = found.get(hub_id) if isinstance(found, dict) else "none"
+    if entry is None:
+        return None
+    if (
+        not isinstance(entry, dict)
+        or not isinstance(entry.get("commit"), str)
+        or not isinstance(entry.get("sha256"), dict)
+    ):
+        raise UserError(f"{path}: has no commit and sha256 for {hub_id}. {_LOCK_FIX}")
+    return entry
+
+
+def check_locked(
+    entry: dict[str, Any], path: epath.Path, hub_id: str, found: dict[str, str]
+) -> None:
+    """Checks what was downloaded against the lock file.
+
+    Raises:
+      UserError: a file is another one than at the first download, or missing.
+    """
+    for name, expected in entry["sha256"].items():
+        if found.get(name, "missing") != expected:
+            raise UserError(
+                f"{hub_id}: {name} has sha256 {found.get(name, 'missing')}, but {path} "
+                f"has {expected} from the first download of commit {entry['commit']}. "
+                "The download is damaged, or the hub's files were replaced: try again, "
+                f"or take the entry of {hub_id} out of that file to accept them."
+            )
+
+
+def lock(path: epath.Path, hub_id: str, commit: str, files: dict[str, str]) -> None:
+    """Adds a hub id to the lock file."""
+    entries = read_json(path, _LOCK_FIX) if path.exists() else {}
+    entries = {**entries, hub_id: {"commit": commit, "sha256": files}}
+    write_text(path, json.dumps(entries, indent=2, sort_keys=True) + "\n")
