@@ -3,7 +3,6 @@
 They have the signatures of those in `jaxaug.paraphrase.decoder`.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxaug.models import causal
 from jaxaug.models.text.language import LanguageModel, LineModel
+from jaxaug.paraphrase import programs
 
 # Outputs that are scored side by side; memory grows with their square.
 _CHUNK = 8
@@ -28,7 +28,7 @@ def sources_of(
     return jnp.where(jnp.arange(prompts.shape[1]) < counts, moved, 0)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@programs.of_model(static_argnums=(0, 1, 2))
 def decode(
     model: LanguageModel,
     decode_fn: Callable[..., Any],
@@ -70,7 +70,7 @@ def decode(
     return decodes[..., :max_length]
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@programs.of_model()
 def log_probabilities(
     model: LanguageModel,
     params: Any,

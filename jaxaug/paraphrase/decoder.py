@@ -1,6 +1,5 @@
 """Batches of tokens -> outputs and their log probabilities."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from jaxaug.decode.contract import check_decodes
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
-from jaxaug.paraphrase import causal
+from jaxaug.paraphrase import causal, programs
 
 
 class Output(NamedTuple):
@@ -53,17 +52,16 @@ class Decoder:
           max_length: tokens of an output at most, EOS included.
           seed: of everything that is random.
         """
-        self._model = model
+        self._model = model.bare
         self._params = jax.device_put(model.params)
         self._num = num
         self._max_length = max_length
         self._key = jax.random.PRNGKey(seed)
         self._decode_fn = decode_fn
-        programs: Any = (decode, log_probabilities)
+        functions: Any = (decode, log_probabilities)
         if isinstance(model, LanguageModel):
-            programs = (causal.decode, causal.log_probabilities)
-            self._model = model.bare
-        self._decode, self._log_probabilities = programs
+            functions = (causal.decode, causal.log_probabilities)
+        self._decode, self._log_probabilities = functions
 
     def __call__(
         self, sequences: Sequence[Sequence[int]], batch: Batch
@@ -120,10 +118,10 @@ class Decoder:
         return self._model.decode([token for token in tokens.tolist() if token])
 
 
-# Both programs are compiled once for all decoders of equal settings.
+# Both programs are compiled once for all decoders of a model with equal settings.
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@programs.of_model(static_argnums=(0, 1, 2))
 def decode(
     model: TextModel,
     decode_fn: Callable[..., Any],
@@ -154,7 +152,7 @@ def decode(
     return decodes
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@programs.of_model()
 def log_probabilities(
     model: TextModel,
     params: Any,

@@ -195,7 +195,7 @@ class Paraphraser:
         is_causal = isinstance(model, LanguageModel)
         program: Any = causal.decode if is_causal else decoder.decode
         decodes = program(
-            model.bare if isinstance(model, LanguageModel) else model,
+            model.bare,
             sampler.build(setting.num, setting.options),
             setting.num,
             setting.max_length,

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -219,14 +220,24 @@ def _entailment(encoder: Encoder) -> int:
     return labels.index("entailment")
 
 
-@functools.cache
+# Programs by softmax of each encoder; they go when it goes.
+_CLASSIFIERS: weakref.WeakKeyDictionary[Encoder, dict[bool, Any]]
+_CLASSIFIERS = weakref.WeakKeyDictionary()
+
+
 def _classifier(encoder: Encoder, softmax: bool) -> Any:
+    programs = _CLASSIFIERS.setdefault(encoder, {})
+    if softmax not in programs:
+        takes_segments = hasattr(encoder.config, "num_segments")
+        programs[softmax] = _compiled(encoder.module, takes_segments, softmax)
+    return programs[softmax]
+
+
+def _compiled(module: Any, takes_segments: bool, softmax: bool) -> Any:
     def program(
         params: Any, tokens: Array, segments: Array, mask: Array, numbers: Array
     ) -> Array:
         del numbers
-        module: Any = encoder.module
-        takes_segments = hasattr(encoder.config, "num_segments")
         arguments = (tokens, segments, mask) if takes_segments else (tokens,)
         logits = module.apply({"params": params}, *arguments, method=module.classify)
         return jax.nn.softmax(logits) if softmax else logits

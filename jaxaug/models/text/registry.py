@@ -79,6 +79,11 @@ class TextModel:
             self.module, self.params, *words
         )
 
+    @functools.cached_property
+    def bare(self) -> "TextModel":
+        """The same model without parameters, for compiled programs to hold on to."""
+        return dataclasses.replace(self, params={})
+
     def encode(self, text: str) -> list[int]:
         """Tokens of an input in its prompt, EOS included."""
         text = self.prompt(clean(text, self.lowercase))

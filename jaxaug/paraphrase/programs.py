@@ -1,0 +1,41 @@
+"""Compiled programs that live as long as the model that they are of.
+
+The cache of `jax.jit` holds on to its static arguments for ever, so that a model given
+as one would stay in memory with all its parameters and its compiled programs.
+"""
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+
+def of_model(
+    static_argnums: Sequence[int] = (),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compiles a function of a model, once for each model.
+
+    The function gets `model.bare`, which has no parameters, in place of the model.
+
+    Args:
+      static_argnums: as of `jax.jit`, the model not counted.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        programs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+        @functools.wraps(function)
+        def call(model: Any, *arguments: Any) -> Any:
+            program = programs.get(model)
+            if program is None:
+                # Nothing in it leads to the model, which could never go otherwise.
+                bare = functools.partial(function, model.bare)
+                program = jax.jit(bare, static_argnums=tuple(static_argnums))
+                programs[model] = program
+            return program(*arguments)
+
+        return call
+
+    return decorate

@@ -1,0 +1,86 @@
+"""Compiled programs: shared by the decoders of a model, and gone with it."""
+
+import dataclasses
+import gc
+import weakref
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxaug.core import buckets
+from jaxaug.models.text import language, prompts, registry
+from jaxaug.models.tokenizers import hf
+from jaxaug.models.weights import hf_folder
+from jaxaug.paraphrase import programs, samplers
+from jaxaug.paraphrase.decoder import Decoder
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scaled:
+    """A model with one parameter."""
+
+    size: int
+    params: np.ndarray
+
+    @property
+    def bare(self):
+        return dataclasses.replace(self, params=np.zeros(0))
+
+
+def test_one_program_for_each_model():
+    traced = []
+
+    @programs.of_model(static_argnums=(0,))
+    def times(model, static, params, x):
+        """Docs."""
+        traced.append((model.size, static, model.params.size, x.shape))
+        return jnp.sum(params) * x * static
+
+    assert times.__doc__ == "Docs."
+    one, two = Scaled(1, np.ones(1)), Scaled(2, np.full(1, 2.0))
+    for _ in range(2):
+        assert times(one, 3, one.params, np.ones(2)).tolist() == [3, 3]
+        assert times(two, 3, two.params, np.ones(2)).tolist() == [6, 6]
+    assert times(one, 4, one.params, np.ones(1)).tolist() == [4]
+    # The parameters are an argument, not a part of the program.
+    assert traced == [(1, 3, 0, (2,)), (2, 3, 0, (2,)), (1, 4, 0, (1,))]
+
+
+def encoder_decoder(tiny_lm):
+    return registry.load("random-tiny")
+
+
+def decoder_only(tiny_lm):
+    words = hf.load(tiny_lm, 1)
+    published = hf_folder.load(tiny_lm)
+    config = dataclasses.replace(published.config, id_offset=1)
+    module = published.family.build(config)
+    prompt = prompts.Prompt("Text:", " ", "\nOutput:")
+    return language.LanguageModel("x", module, published.params, words, prompt)
+
+
+@pytest.mark.parametrize("make", [encoder_decoder, decoder_only])
+def test_a_model_goes_with_its_decoder(small_world, tiny_lm, make):
+    model = dataclasses.replace(
+        make(tiny_lm), params=jax.tree.map(np.array, make(tiny_lm).params)
+    )
+    sampler = samplers.find("greedy").build(1, {})
+    decoder = Decoder(model, sampler, num=1, max_length=4, seed=0)
+    tokens = model.encode("a")
+    shared = model.shared if isinstance(model, language.LanguageModel) else 0
+    (batch,) = buckets.plan([len(tokens)], 1, shared)
+    assert len(decoder([tokens], batch)) == 1
+    gone = [
+        weakref.ref(thing)
+        for thing in (
+            model,
+            model.bare,
+            *jax.tree.leaves(model.params),
+            *jax.tree.leaves(decoder._params),
+        )
+    ]
+    del model, decoder
+    gc.collect()
+    assert [ref() is None for ref in gone] == [True] * len(gone)
