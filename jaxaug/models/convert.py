@@ -85,8 +85,8 @@ def convert(
     Raises:
       UserError: an argument or a file is wrong, or the target exists.
     """
-    target = absolute(target)
-    match = _STEP.fullmatch(target.name)
+    out = absolute(target)
+    match = _STEP.fullmatch(out.name)
     form = form or ("t5x" if match else "hf")
     if form not in FORMATS:
         raise UserError(f"--format {form}: use one of {', '.join(FORMATS)}.")
@@ -98,13 +98,13 @@ def convert(
                 f"--like {like}: no such folder, or one without a model. Name a published "
                 "folder with configuration and tokenizer."
             )
-    if target.exists() and (form == "hf" or match):
+    if out.exists() and (form == "hf" or match):
         raise UserError(f"{target} exists. Name another folder, or remove it.")
     with tempfile.TemporaryDirectory() as scratch:
         model, tokenizer, step = load(source, like, scratch)
         if form != "hf":
             return t5x_layout.write(
-                target.parent if match else target,
+                out.parent if match else out,
                 model.family,
                 model.module,
                 model.params,
@@ -113,7 +113,7 @@ def convert(
             )
         named = catalogue.CATALOGUE.get(str(source))
         card = export.Card(
-            name=target.name,
+            name=out.name,
             source=named.source if named else _name_of(source),
             data=data,
             licence=licence or (named.licence if named else None),
@@ -121,9 +121,7 @@ def convert(
             seed=seed,
         )
         keys = model.family.key_map(model.config)
-        return export.write(
-            target, model.params, keys, model.hf_config, card, tokenizer
-        )
+        return export.write(out, model.params, keys, model.hf_config, card, tokenizer)
 
 
 def load(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import flax
+import flax.errors
 import jax
 import numpy as np
 from etils import epath
@@ -16,6 +17,7 @@ from jaxaug.models.text import run_config
 from jaxaug.models.weights import keymap
 
 _CONFIG = "config.gin"
+_MOST_LAYERS = 1000  # To find out the shapes of more takes minutes.
 _FIX = (
     "Name the folder of a T5X training run of an encoder-decoder, or one of its "
     "checkpoints."
@@ -69,11 +71,34 @@ def _check_shapes(
     model: models.EncoderDecoderModel, params: Mapping[str, Any], root: epath.Path
 ) -> None:
     names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
-    expected = jax.eval_shape(
-        lambda: model.get_initial_variables(
-            jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
-        )["params"]
-    )
+    config = getattr(model.module, "config", None)
+    for name in ("num_encoder_layers", "num_decoder_layers", "num_layers"):
+        layers = getattr(config, name, 0)
+        if isinstance(layers, int) and layers > _MOST_LAYERS:
+            raise UserError(
+                f"{root / _CONFIG}: {name} is {layers}, expected {_MOST_LAYERS} at "
+                f"most. {_FIX}"
+            )
+    try:
+        expected = jax.eval_shape(
+            lambda: model.get_initial_variables(
+                jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
+            )["params"]
+        )
+    # What layers raise whose sizes are no numbers or do not fit together.
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        flax.errors.FlaxError,
+    ) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"{root / _CONFIG}: describes a network that cannot be built "
+            f"({type(error).__name__}: {reason}). {_FIX}"
+        ) from error
     wanted, found = (
         {path: tuple(leaf.shape) for path, leaf in _flat(tree).items()}
         for tree in (expected, params)

@@ -279,7 +279,7 @@ class Gguf:
 
     def _tokenizer(self, split: pre_tokenizers.PreTokenizer) -> Tokenizer:
         tokens = self._texts("tokenizer.ggml.tokens")
-        merges = [
+        merges: Any = [
             tuple(pair.split(" ")) for pair in self._texts("tokenizer.ggml.merges")
         ]
         vocabulary = {token: number for number, token in enumerate(tokens)}

@@ -180,6 +180,21 @@ def test_no_checkpoint(run_folder):
         ("MODEL = ", "OTHER = ", "MODEL"),
         ("VOCABULARY = @", "VOCABULARY = @(", "config.gin"),
         (
+            "emb_dim = 8",
+            "emb_dim = 'x'",
+            "describes a network that cannot be built .Ty",
+        ),
+        (
+            "num_heads = 2",
+            "num_heads = [2]",
+            "describes a network that cannot be built",
+        ),
+        (
+            "num_encoder_layers = 1",
+            "num_encoder_layers = 1000000000",
+            "num_encoder_layers is 1000000000, expected 1000 at most.",
+        ),
+        (
             "vocab_size = 32",
             "vocab_size = 64",
             r"kernel of shape \(8, 32\), .* config.gin wants \(8, 64\).*VOCABULARY",
