@@ -1,11 +1,13 @@
 """Scorers against plain torch computations on random tiny models."""
 
 import contextlib
+import gc
 import json
 import os
 import sqlite3
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -235,6 +237,18 @@ def test_wrong_heads(tmp_path):
         pairs.Entailment(encoder.load(tmp_path / "nli"), templates=("x",))
     with pytest.raises(UserError, match="no named model"):
         encoder.load("minilmm")
+
+
+def test_an_encoder_goes_with_its_scorers(tmp_path):
+    bert_folder(tmp_path, "BertForSequenceClassification", id2label=NLI, num_labels=3)
+    model = encoder.load(tmp_path)
+    scorer = pairs.Entailment(model)
+    assert scorer(PAIRS[:1]).shape == (1,)
+    assert len(pairs._CLASSIFIERS[model]) == 1
+    gone = weakref.ref(model)
+    del model, scorer
+    gc.collect()
+    assert gone() is None
 
 
 WRITER = """
