@@ -121,7 +121,7 @@ def test_position_buckets_equal_hf_torch(bidirectional):
 
 
 def test_position_biases_of_all_pairs_equal_those_by_position():
-    module = layers.RelativePositionBiases(num_heads=2)
+    module = layers.RelativePositionBiases(32, 128, num_heads=2, dtype=jnp.float32)
     variables = module.init(jax.random.key(0), 5, 9)
     table = np.asarray(variables["params"]["rel_embedding"])
     for bidirectional in (True, False):

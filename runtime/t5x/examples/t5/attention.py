@@ -6,7 +6,7 @@ the decodes of one input next to each other.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ from jax import lax, random
 from jaxtyping import Array, Float, Int
 
 from t5x.examples.t5.dense import DenseGeneral, Initializer, attention_kernel_init
-from t5x.examples.t5.masks import combine_masks
+from t5x.examples.t5.masks import combine_biases, combine_masks
 
 MASKED = -1e10
 
@@ -31,11 +31,12 @@ def dot_product_attention(
     key: Float[Array, "batch keys heads dim"] | Float[Array, "batch heads dim keys"],
     value: Float[Array, "batch keys heads dim"] | Float[Array, "batch heads dim keys"],
     bias: Float[Array, "#batch #heads queries keys"] | None = None,
-    *,
     dropout_rng: Array | None = None,
     dropout_rate: float = 0.0,
+    deterministic: bool = False,
     dtype: Any = jnp.float32,
     float32_logits: bool = False,
+    *,
     cache_layout: bool = False,
 ) -> Float[Array, "batch queries heads dim"]:
     """Attention of Vaswani et al. (2017), equation 1, without the scale by 1/sqrt(dim).
@@ -48,6 +49,7 @@ def dot_product_attention(
         dropout_rng: key for dropout of the weights, the same for all queries of a head;
             None for no dropout.
         dropout_rate: probability of a zero.
+        deterministic: whether to leave out dropout even if there is a key for it.
         dtype: of the weights.
         float32_logits: whether the logits are float32 whatever the dtype.
         cache_layout: whether keys and values have the length as their last axis.
@@ -60,7 +62,7 @@ def dot_product_attention(
     if bias is not None:
         logits = logits + bias.astype(logits.dtype)
     weights = jax.nn.softmax(logits).astype(dtype)
-    if dropout_rng is not None and dropout_rate > 0.0:
+    if dropout_rng is not None and dropout_rate > 0.0 and not deterministic:
         shape = (*weights.shape[:-2], 1, weights.shape[-1])
         keep = random.bernoulli(dropout_rng, 1.0 - dropout_rate, shape)
         weights = weights * (
@@ -107,6 +109,8 @@ class MultiHeadDotProductAttention(nn.Module):
     float32_logits: bool = False
     joined_kernels: bool = True
 
+    dense_cls: ClassVar[type[DenseGeneral]] = DenseGeneral
+
     @nn.compact
     def __call__(
         self,
@@ -117,6 +121,7 @@ class MultiHeadDotProductAttention(nn.Module):
         *,
         decode: bool = False,
         deterministic: bool = False,
+        prefill: bool | None = None,
         prefill_lengths: Int[Array, " rows"] | None = None,
         cross: bool = False,
     ) -> Float[Array, "rows queries emb"]:
@@ -126,15 +131,33 @@ class MultiHeadDotProductAttention(nn.Module):
             inputs_q: one position a row in a decoding step.
             inputs_kv: the same as `inputs_q` in self-attention.
             mask: 0 hides a key.
-            bias: added to the logits; a function of the query positions if `decode`.
+            bias: added to the logits. If `decode`, the biases of all positions, of which
+                a step takes its own, or a function of the query positions.
             decode: whether to create or use a cache.
             deterministic: whether to leave out dropout.
-            prefill_lengths: number of positions to put into an existing cache.
+            prefill: whether to fill the cache; None means if there are
+                `prefill_lengths`.
+            prefill_lengths: number of positions to put into the cache; if `prefill` comes
+                without them, those that the first query sees.
             cross: whether keys and values come from the encoder.
+
+        Raises:
+            ValueError: `prefill` together with `decode`, or without lengths and mask.
         """
+        if prefill and decode:
+            raise ValueError(
+                "prefill and decode cannot both be true: fill the cache in a call of "
+                "its own, then take the steps with decode=True"
+            )
+        if prefill and prefill_lengths is None:
+            if mask is None:
+                raise ValueError(
+                    "prefill=True needs prefill_lengths, or a mask to count them from"
+                )
+            prefill_lengths = jnp.sum(mask[:, 0, 0, :], axis=-1, dtype=jnp.int32)
         heads = ("joined_kv",) if self.joined_kernels else ("heads", "kv")
         project = functools.partial(
-            DenseGeneral,
+            self.dense_cls,
             features=(self.num_heads, self.head_dim),
             kernel_axes=("embed", *heads),
             dtype=self.dtype,
@@ -173,15 +196,16 @@ class MultiHeadDotProductAttention(nn.Module):
                 mask = combine_masks(mask, seen)
             if callable(bias):
                 bias = bias(positions, length)
-        elif prefill_lengths is not None:
+            elif bias is not None and cache_layout:
+                bias = _bias_at(bias, positions)
+        elif prefill_lengths is not None and prefill is not False:
             self._prefill(key, value, prefill_lengths)
 
         attention_bias = None
         if mask is not None:
             attention_bias = jnp.where(mask > 0, 0.0, MASKED).astype(self.dtype)
-        if bias is not None:
-            assert not callable(bias), "only decoding has positions to ask for biases"
-            attention_bias = bias if attention_bias is None else attention_bias + bias
+        assert not callable(bias), "only decoding has positions to ask for biases"
+        attention_bias = combine_biases(attention_bias, bias)
 
         # Rows that share an encoder output become queries of one row, which reads the
         # shared keys and values once.
@@ -205,7 +229,7 @@ class MultiHeadDotProductAttention(nn.Module):
             float32_logits=self.float32_logits,
             cache_layout=cache_layout,
         ).reshape(shape)
-        return DenseGeneral(
+        return self.dense_cls(
             inputs_q.shape[-1],
             axis=(-2, -1),
             kernel_init=self.kernel_init,
@@ -257,6 +281,12 @@ class MultiHeadDotProductAttention(nn.Module):
             filled = jnp.arange(projected.shape[-1]) < _per_row(lengths)
             self.put_variable("cache", name, jnp.where(filled, projected, 0))
         self.put_variable("cache", "cache_index", lengths.astype(jnp.int32))
+
+
+def _bias_at(
+    bias: Float[Array, "#rows heads queries keys"], positions: Int[Array, "#rows 1"]
+) -> Float[Array, "rows heads 1 keys"]:
+    return jnp.take_along_axis(bias, positions[:, None, :, None], axis=2, mode="clip")
 
 
 def _store(

@@ -8,7 +8,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from flax import linen as nn
@@ -36,34 +36,40 @@ class DenseGeneral(nn.Module):
 
     Attributes:
         features: sizes of the output axes, which replace the contracted ones at the end.
-        kernel_axes: logical names of the kernel's axes. With two names the kernel is
-            stored as [all inputs, all outputs], else with one axis for each contracted
-            and each output axis. Initial values are the same in both forms.
         axis: axes of the input to contract.
         dtype: of the computation.
         kernel_init: initialiser, called with the two-axis shape.
+        kernel_axes: logical names of the kernel's axes. With more than two names the
+            kernel is stored with one axis for each contracted and each output axis, else
+            as [all inputs, all outputs]. Initial values are the same in both forms.
     """
 
     features: int | Sequence[int]
-    kernel_axes: tuple[str, ...]
     axis: int | Sequence[int] = -1
     dtype: Any = jnp.float32
     kernel_init: Initializer = dense_kernel_init
+    kernel_axes: tuple[str, ...] = ()
+
+    def stored_kernel(
+        self, contracted: tuple[int, ...], features: tuple[int, ...]
+    ) -> tuple[Initializer, tuple[int, ...]]:
+        """Initialiser and shape of the kernel parameter for these axis sizes."""
+        joined = (math.prod(contracted), math.prod(features))
+
+        def init(key, shape, dtype):
+            return self.kernel_init(key, joined, dtype).reshape(shape)
+
+        separate = len(self.kernel_axes) > 2
+        return init, contracted + features if separate else joined
 
     @nn.compact
     def __call__(self, inputs: Float[Array, "..."]) -> Float[Array, "..."]:
         features = _as_tuple(self.features)
         axis = tuple(a % inputs.ndim for a in _as_tuple(self.axis))
         contracted = tuple(inputs.shape[a] for a in axis)
-        joined = (math.prod(contracted), math.prod(features))
-
-        def init(key, shape, dtype):
-            return self.kernel_init(key, joined, dtype).reshape(shape)
-
         kernel = param_with_axes(
             "kernel",
-            init,
-            joined if len(self.kernel_axes) == 2 else contracted + features,
+            *self.stored_kernel(contracted, features),
             jnp.float32,
             axes=self.kernel_axes,
         )
@@ -97,24 +103,34 @@ class MlpBlock(nn.Module):
     Attributes:
         intermediate_dim: width of the hidden layer.
         activations: one for each input projection; their outputs are multiplied.
+        kernel_init: initialiser of all kernels.
         intermediate_dropout_rate: dropout on the hidden layer, broadcast over length.
         dtype: of the computation.
     """
 
     intermediate_dim: int = 2048
     activations: Sequence[str | Callable] = ("relu",)
+    kernel_init: Initializer = dense_kernel_init
     intermediate_dropout_rate: float = 0.1
     dtype: Any = jnp.float32
 
+    dense_cls: ClassVar[type[DenseGeneral]] = DenseGeneral
+
     @nn.compact
     def __call__(
-        self, inputs: Float[Array, "batch length emb"], deterministic: bool = False
+        self,
+        inputs: Float[Array, "batch length emb"],
+        decode: bool = False,
+        deterministic: bool = False,
     ) -> Float[Array, "batch length emb"]:
+        """`decode` changes nothing: positions do not see each other here."""
+        del decode
         branches = []
         for i, activation in enumerate(self.activations):
-            project = DenseGeneral(
+            project = self.dense_cls(
                 self.intermediate_dim,
                 dtype=self.dtype,
+                kernel_init=self.kernel_init,
                 kernel_axes=("embed", "mlp"),
                 name="wi" if len(self.activations) == 1 else f"wi_{i}",
             )
@@ -124,8 +140,12 @@ class MlpBlock(nn.Module):
             hidden, deterministic=deterministic
         )
         hidden = with_sharding_constraint(hidden, ("batch", "length", "mlp"))
-        return DenseGeneral(
-            inputs.shape[-1], dtype=self.dtype, kernel_axes=("mlp", "embed"), name="wo"
+        return self.dense_cls(
+            inputs.shape[-1],
+            dtype=self.dtype,
+            kernel_init=self.kernel_init,
+            kernel_axes=("mlp", "embed"),
+            name="wo",
         )(hidden)
 
 
@@ -138,16 +158,21 @@ class Embed(nn.Module):
     Attributes:
         num_embeddings: rows of the table.
         features: width of a row.
+        cast_input_dtype: integer type to which tokens are cast; None casts nothing.
         dtype: of the embedded tokens.
         attend_dtype: of the table in `attend`; None means `dtype`.
         embedding_init: initialiser.
+        one_hot: whether a token that is not in the table embeds to zeros, as it does in a
+            one-hot product; else it takes some row.
     """
 
     num_embeddings: int
     features: int
+    cast_input_dtype: Any = None
     dtype: Any = jnp.float32
     attend_dtype: Any = None
     embedding_init: Initializer = embedding_table_init
+    one_hot: bool = False
 
     def setup(self) -> None:
         self.embedding = param_with_axes(
@@ -158,9 +183,25 @@ class Embed(nn.Module):
             axes=("vocab", "embed"),
         )
 
-    def __call__(self, tokens: Int[Array, "..."]) -> Float[Array, "... features"]:
+    def __call__(self, inputs: Int[Array, "..."]) -> Float[Array, "... features"]:
+        """Rows of the tokens `inputs`.
+
+        Raises:
+            ValueError: the tokens are not integers, and `cast_input_dtype` is not given.
+        """
+        if self.cast_input_dtype is not None:
+            inputs = inputs.astype(self.cast_input_dtype)
+        if not jnp.issubdtype(inputs.dtype, jnp.integer):
+            raise ValueError(
+                "Input type must be an integer or unsigned integer. Tokens came as "
+                f"{inputs.dtype}: cast them, or give Embed cast_input_dtype='int32'."
+            )
         # Rows are cast after the gather, so that a decoding step does not cast the table.
-        return jnp.asarray(self.embedding[tokens], self.dtype)
+        rows = jnp.asarray(self.embedding[inputs], self.dtype)
+        if not self.one_hot:
+            return rows
+        known = (inputs >= 0) & (inputs < self.num_embeddings)
+        return jnp.where(known[..., None], rows, 0)
 
     def attend(
         self, query: Float[Array, "... features"]

@@ -12,6 +12,7 @@ from t5x.examples.t5.dense import (
     activation_function,
 )
 from t5x.examples.t5.masks import (
+    combine_biases,
     combine_masks,
     make_attention_mask,
     make_causal_mask,
@@ -30,6 +31,7 @@ __all__ = [
     "MultiHeadDotProductAttention",
     "RelativePositionBiases",
     "activation_function",
+    "combine_biases",
     "combine_masks",
     "dot_product_attention",
     "make_attention_mask",

@@ -1,4 +1,7 @@
-"""Attention masks: 1 where a query may look at a key, shape [batch, 1, queries, keys]."""
+"""Attention masks: 1 where a query may look at a key, shape [batch, 1, queries, keys].
+
+Sequences of one example, without a batch axis, give masks without one.
+"""
 
 from collections.abc import Callable
 from typing import Any, overload
@@ -10,22 +13,31 @@ Mask = Float[Array, "batch 1 queries keys"]
 
 
 def make_attention_mask(
-    query_input: Shaped[Array, "batch queries"],
-    key_input: Shaped[Array, "batch keys"],
+    query_input: Shaped[Array, "*batch queries"],
+    key_input: Shaped[Array, "*batch keys"],
     pairwise_fn: Callable[[Array, Array], Array] = jnp.multiply,
+    extra_batch_dims: int = 0,
     dtype: Any = jnp.float32,
 ) -> Mask:
-    """Mask of `pairwise_fn(query, key)` over all pairs, with an axis for the heads."""
-    pairs = pairwise_fn(query_input[:, :, None], key_input[:, None, :])
-    return pairs[:, None].astype(dtype)
+    """Mask of `pairwise_fn(query, key)` over all pairs, with an axis for the heads.
+
+    `extra_batch_dims` axes of size 1 come before all others.
+    """
+    pairs = pairwise_fn(query_input[..., :, None], key_input[..., None, :])
+    heads = jnp.expand_dims(pairs, -3)
+    return jnp.expand_dims(heads, range(extra_batch_dims)).astype(dtype)
 
 
 def make_causal_mask(
-    x: Shaped[Array, "batch length"], dtype: Any = jnp.float32
+    x: Shaped[Array, "*batch length"],
+    extra_batch_dims: int = 0,
+    dtype: Any = jnp.float32,
 ) -> Mask:
     """Mask by which each position sees itself and the ones before it."""
     positions = jnp.broadcast_to(jnp.arange(x.shape[-1]), x.shape)
-    return make_attention_mask(positions, positions, jnp.greater_equal, dtype=dtype)
+    return make_attention_mask(
+        positions, positions, jnp.greater_equal, extra_batch_dims, dtype
+    )
 
 
 @overload
@@ -41,11 +53,22 @@ def combine_masks(*masks: Mask | None, dtype: Any = jnp.float32) -> Mask | None:
     return None if combined is None else combined.astype(dtype)
 
 
+def combine_biases(
+    *biases: Float[Array, "#batch #heads queries keys"] | None,
+) -> Float[Array, "batch heads queries keys"] | None:
+    """Sum of the attention biases that are given; None if there are none."""
+    combined = None
+    for bias in biases:
+        if bias is not None:
+            combined = bias if combined is None else combined + bias
+    return combined
+
+
 def make_decoder_mask(
-    decoder_target_tokens: Shaped[Array, "batch length"],
+    decoder_target_tokens: Shaped[Array, "*batch length"],
     dtype: Any,
-    decoder_causal_attention: Shaped[Array, "batch length"] | None = None,
-    decoder_segment_ids: Shaped[Array, "batch length"] | None = None,
+    decoder_causal_attention: Shaped[Array, "*batch length"] | None = None,
+    decoder_segment_ids: Shaped[Array, "*batch length"] | None = None,
 ) -> Mask:
     """Mask for self-attention in a decoder: causal, without padding, within a segment.
 

@@ -14,6 +14,7 @@ from t5x import checks
 from t5x.examples.t5 import layers
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
+from t5x.examples.t5.position_bias import bias_init
 
 Tokens = Int[Array, "batch length"]
 Activations = Float[Array, "batch length emb"]
@@ -121,7 +122,12 @@ def mlp(config: LayerConfig) -> nn.Module:
 
 def position_biases(config: LayerConfig) -> layers.RelativePositionBiases:
     return layers.RelativePositionBiases(
-        num_heads=config.num_heads, dtype=config.dtype, name="relpos_bias"
+        num_buckets=32,
+        max_distance=128,
+        num_heads=config.num_heads,
+        dtype=config.dtype,
+        embedding_init=bias_init,
+        name="relpos_bias",
     )
 
 

@@ -50,18 +50,18 @@ class RelativePositionBiases(nn.Module):
     """Learnt attention bias for each head and bucket of relative positions.
 
     Attributes:
-        num_heads: heads of the attention.
-        num_buckets: rows of the table for a head.
+        num_buckets: entries of the table for a head.
         max_distance: distance from which on positions share a bucket.
+        num_heads: heads of the attention.
         dtype: of the biases.
-        embedding_init: initialiser of the table.
+        embedding_init: initialiser of the table; T5 has `bias_init`.
     """
 
+    num_buckets: int
+    max_distance: int
     num_heads: int
-    num_buckets: int = 32
-    max_distance: int = 128
-    dtype: Any = jnp.float32
-    embedding_init: Initializer = bias_init
+    dtype: Any
+    embedding_init: Initializer = nn.linear.default_embed_init
 
     def setup(self) -> None:
         self.rel_embedding = param_with_axes(
@@ -81,9 +81,46 @@ class RelativePositionBiases(nn.Module):
         return jnp.asarray(self.rel_embedding, self.dtype)[:, buckets]
 
     def __call__(
-        self, qlen: int, klen: int, bidirectional: bool = True
+        self, qlen: int, klen: int, bidirectional: bool = True, decode: bool = False
     ) -> Float[Array, "1 heads {qlen} {klen}"]:
-        """Biases of all positions of two sequences that start at the same place."""
+        """Biases of all positions of two sequences that start at the same place.
+
+        With `decode` they are kept as `cached_bias` in the collection `cache`, and taken
+        from there in later calls.
+
+        Raises:
+            ValueError: `decode` while the parameters are initialised, for biases in both
+                directions, or with a cache of other lengths.
+        """
+        if not decode:
+            return self._all_pairs(qlen, klen, bidirectional)
+        if bidirectional:
+            raise ValueError(
+                "bidirectional RelativePositionBiases are not supported when "
+                "`decode=True`. Keys after a query are not known yet: give "
+                "bidirectional=False."
+            )
+        if self.is_initializing():
+            raise ValueError(
+                "decode-mode cannot be enabled during init. use model.apply to "
+                "initialize the decoding cache. In init it would keep the biases of "
+                "parameters that are replaced later."
+            )
+        if not self.has_variable("cache", "cached_bias"):
+            biases = self._all_pairs(qlen, klen, bidirectional)
+            self.put_variable("cache", "cached_bias", biases)
+        cached = self.get_variable("cache", "cached_bias")
+        expected = (1, self.num_heads, qlen, klen)
+        if cached.shape != expected:
+            raise ValueError(
+                f"The cached relative position attention bias was expected to have shape "
+                f"{expected} but instead has the shape {cached.shape}."
+            )
+        return cached
+
+    def _all_pairs(
+        self, qlen: int, klen: int, bidirectional: bool
+    ) -> Float[Array, "1 heads {qlen} {klen}"]:
         # Rows of the result are shifted copies of one vector. Repeating a vector of
         # period qlen + klen and cutting it one short shifts each row by one, so that
         # neither this nor its gradient handles qlen * klen indices.
