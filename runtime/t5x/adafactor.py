@@ -50,12 +50,12 @@ class _AdafactorHyperParams(flax.struct.PyTreeNode):
     min_dim_size_to_factor: int
     epsilon1: float
     epsilon2: float
-    factor_map: HParamMap | Mapping[str, FactorRule] | None
-    logical_factor_rules: Mapping[str, FactorDim | str] | None
-    weight_decay_rate_lr_exponent: float | None
-    global_norm_clip_threshold: float | None
-    max_parameter_scale: float | None
-    skip_nan_updates: bool
+    factor_map: HParamMap | Mapping[str, FactorRule] | None = None
+    logical_factor_rules: Mapping[str, FactorDim | str] | None = None
+    weight_decay_rate_lr_exponent: float | None = None
+    global_norm_clip_threshold: float | None = None
+    max_parameter_scale: float | None = None
+    skip_nan_updates: bool = False
 
 
 class _AdafactorParamState(flax.struct.PyTreeNode):

@@ -1,11 +1,11 @@
-"""Top-k and top-p masks by binary search over the bits of float32.
+"""Binary search over the 32 bits of numbers, and the top-k and top-p masks found by it.
 
-Both need the largest threshold that still keeps enough. Floats sort like their bit
+Both masks need the largest threshold that still keeps enough. Floats sort like their bit
 patterns (with the order of negative ones reversed), so that threshold is built bit by
 bit from the top in 32 reductions: no sort of the vocabulary, and k and p may be traced.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 _SIGN = np.uint32(0x80000000)
+_LARGEST_FLOAT = np.finfo(np.float32).max
 
 
 def _sortable(x: Float[Array, "..."]) -> UInt32[Array, "..."]:
@@ -22,17 +23,70 @@ def _sortable(x: Float[Array, "..."]) -> UInt32[Array, "..."]:
     return jnp.where(bits >= _SIGN, ~bits, bits | _SIGN)
 
 
+def _float_of(key: UInt32[Array, "..."]) -> Float[Array, "..."]:
+    """The float whose key it is."""
+    bits = jnp.where(key >= _SIGN, key ^ _SIGN, ~key)
+    return lax.bitcast_convert_type(bits, jnp.float32)
+
+
+def _int_of(key: UInt32[Array, "..."]) -> Int[Array, "..."]:
+    return lax.bitcast_convert_type(key ^ _SIGN, jnp.int32)
+
+
 def _largest_key(
-    shape: tuple[int, ...],
+    shape: Sequence[int],
     keeps_enough: Callable[[UInt32[Array, "..."]], Bool[Array, "..."]],
 ) -> UInt32[Array, "..."]:
     """The largest key for which the (monotonically falling) predicate holds, or 0."""
 
     def set_bit(i: Int[Array, ""], key: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
-        candidate = key | (_SIGN >> i.astype(jnp.uint32))
+        # Without jit, the loop counts in Python integers.
+        candidate = key | (_SIGN >> jnp.asarray(i, jnp.uint32))
         return jnp.where(keeps_enough(candidate), candidate, key)
 
-    return lax.fori_loop(0, 32, set_bit, jnp.zeros(shape, jnp.uint32))
+    return lax.fori_loop(0, 32, set_bit, jnp.zeros(tuple(shape), jnp.uint32))
+
+
+def int32_bsearch(
+    batch_shape: Sequence[int], predicate: Callable[[Int[Array, "..."]], Array]
+) -> Int[Array, "..."]:
+    """The largest integers for which `predicate` is false.
+
+    Args:
+        batch_shape: of the searches, which run side by side.
+        predicate: false up to some integer of each search and true beyond it.
+
+    Returns:
+        int32 [batch_shape]; the smallest integer where `predicate` is always true.
+    """
+
+    def is_false(key: UInt32[Array, "..."]) -> Bool[Array, "..."]:
+        return jnp.logical_not(predicate(_int_of(key)))
+
+    return _int_of(_largest_key(batch_shape, is_false))
+
+
+def float32_bsearch(
+    batch_shape: Sequence[int], predicate: Callable[[Float[Array, "..."]], Array]
+) -> Float[Array, "..."]:
+    """The largest finite numbers for which `predicate` is false.
+
+    Args:
+        batch_shape: of the searches, which run side by side.
+        predicate: false up to some number of each search and true beyond it; it sees
+            finite numbers only.
+
+    Returns:
+        float32 [batch_shape]; minus infinity where `predicate` is always true.
+    """
+    lowest, highest = _sortable(jnp.array([-_LARGEST_FLOAT, _LARGEST_FLOAT]))
+
+    def is_false(key: UInt32[Array, "..."]) -> Bool[Array, "..."]:
+        inside = jnp.clip(key, lowest, highest)
+        found = jnp.logical_not(predicate(_float_of(inside)))
+        return (key < lowest) | (found & (key <= highest))
+
+    return _float_of(_largest_key(batch_shape, is_false))
 
 
 def topk_mask(

@@ -21,6 +21,11 @@ from t5x.optim.optimizer_base import (
 
 EMPTY_DICT: FrozenDict = flax.core.freeze({})
 _AXES_SUFFIX = "_axes"
+# A note, since user code compares the texts of these errors.
+_AXES_ADVICE = (
+    "Create the parameters with flax.linen.partitioning.param_with_axes, which names "
+    "their axes."
+)
 
 
 @runtime_checkable
@@ -71,7 +76,10 @@ def _check_axes(axes: Mapping, variables: Mapping) -> None:
     names = flatten(flax_partitioning.get_axis_names(axes))
     missing = set(flatten(variables)) - set(names)
     if missing:
-        raise ValueError(f"Missing axis names for parameters: {sorted(missing)}")
+        listed = ", ".join(map(repr, sorted(missing)))
+        error = ValueError(f"Missing axis names for parameters: {{{listed}}}")
+        error.add_note(_AXES_ADVICE)
+        raise error
 
 
 def _axis_names(axes: Mapping | None, like: Mapping) -> Mapping:
@@ -134,11 +142,12 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
         params, params_axes, mutables, mutables_axes = _split_variables(model_variables)
         if hasattr(optimizer_def, "set_param_axes"):
             if params_axes is None:
-                raise ValueError(
+                error = ValueError(
                     "The optimizer supports params_axes for model-based partitioning, "
-                    "but the model is not emitting them: create its parameters with "
-                    "flax.linen.partitioning.param_with_axes."
+                    "but the model is not emitting them."
                 )
+                error.add_note(_AXES_ADVICE)
+                raise error
             optimizer_def.set_param_axes(_axis_names(params_axes, params))
         return cls(
             optimizer_def.create(params),
@@ -262,9 +271,12 @@ class InferenceState(flax.struct.PyTreeNode):
         return state_dict
 
     def restore_state(self, state_dict: Mapping[str, Any]) -> "InferenceState":
-        """See `TrainState`; optimizer states in `state_dict` are ignored."""
+        """See `TrainState`; optimizer states in `state_dict` are ignored.
+
+        The parameters come frozen, whatever they were.
+        """
         return self.replace(
-            params=as_container(state_dict["target"], self.params),
+            params=flax.core.freeze(state_dict["target"]),
             step=state_dict["state"]["step"],
             flax_mutables=_restored_mutables(state_dict),
         )

@@ -302,8 +302,9 @@ class BaseTransformerModel(BaseModel):
         if rng is not None:
             if filled.get("decode_rng") is not None:
                 raise ValueError(
-                    "an rng came twice, as `rng` and as decoder_params['decode_rng']: "
-                    "give one of them"
+                    f"Got RNG both from the `rng` argument ({rng}) and "
+                    f"`decoder_params['decode_rng']` ({filled['decode_rng']}). Please "
+                    "specify one or the other."
                 )
             filled["decode_rng"] = rng
         filled.setdefault(

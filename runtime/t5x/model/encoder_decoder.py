@@ -195,7 +195,9 @@ class EncoderDecoderModel(BaseTransformerModel):
         )
         # As leaves of the cache they reach the steps through every decode function, and
         # are repeated and reordered with it where the function does so.
-        cache = _merge(variables["cache"], variables.get("cross_cache", {}))
+        cache = variables["cache"]
+        if "cross_cache" in variables:
+            cache = _merge(cache, variables["cross_cache"])
         if not prefill_decoder_prompt:
             return cache, None
         lengths = jnp.sum(decoder_input_tokens != 0, axis=1)

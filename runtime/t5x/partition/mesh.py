@@ -32,6 +32,23 @@ def _refuse_partitions(parts: int, devices: int, what: str) -> NoReturn:
     )
 
 
+def get_coords(device: jax.Device) -> HardwareMesh:
+    """Place of a device: (x, y, z, core) on TPU, else (process, device of the process)."""
+    if hasattr(device, "coords"):
+        return (*device.coords, device.core_on_chip)
+    return (device.process_index, device.id % jax.local_device_count())
+
+
+def bounds_from_last_device(last_device: jax.Device) -> HardwareMesh:
+    """Extent of the hardware whose device of highest coordinates is `last_device`.
+
+    (x, y, z, cores) on TPU, else (processes, devices of a process).
+    """
+    if len(getattr(last_device, "coords", ())) == 3:
+        return tuple(place + 1 for place in get_coords(last_device))
+    return (jax.process_count(), jax.local_device_count())
+
+
 def get_cpu_mesh() -> Mesh:
     """Mesh (processes, devices per process): the model axis stays on one host."""
     devices = sorted(jax.devices("cpu"), key=lambda d: (d.process_index, d.id))

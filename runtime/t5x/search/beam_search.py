@@ -301,6 +301,8 @@ def beam_search(
         Slots that stayed empty hold zeros and a score of -1e7.
     """
     del decode_rng
+    # Callers hand over zeros without a type.
+    inputs = jnp.asarray(inputs, jnp.int32)
     batch = inputs.shape[0]
     length = inputs.shape[1] if max_decode_len is None else max_decode_len
     prefilled = initial_index is not None
@@ -308,7 +310,7 @@ def beam_search(
     if initial_index is not None:
         start = jnp.asarray(initial_index, jnp.int32)
     # Position `length` is the last one written, and it is free unless forced.
-    forced = jnp.pad(inputs, ((0, 0), (0, length + 1))).astype(jnp.int32)
+    forced = jnp.pad(inputs, ((0, 0), (0, length + 1)))
     columns = start[:, None] + jnp.arange(length + 1)
     forced = jnp.take_along_axis(forced, columns, axis=1)
     live_seqs = None

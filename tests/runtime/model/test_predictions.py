@@ -128,6 +128,20 @@ def test_all_decodes_and_defaults():
     assert model.predict_batch({}, BATCH).tolist() == decodes.tolist()
 
 
+class WithoutCache(StandIn):
+    """A module that keeps nothing between steps."""
+
+    def apply(self, variables, *args, **kwargs):
+        result = super().apply(variables, *args, **kwargs)
+        return (result[0], {"cache": None}) if "mutable" in kwargs else result
+
+
+def test_modules_need_no_cache():
+    calls = []
+    stand_in_model(WithoutCache(), calls).predict_batch({}, BATCH)
+    assert calls[0]["cache"] is None
+
+
 PROMPTED = {**BATCH, "decoder_input_tokens": np.array([[0, 3, 1, 0], [0, 4, 5, 1]])}
 
 
@@ -156,13 +170,14 @@ def test_module_may_prefill_prompts():
 
 
 def test_rng_given_twice_is_refused():
-    with pytest.raises(ValueError, match="`rng` and as decoder_params"):
+    with pytest.raises(ValueError) as error:
         t5_model().predict_batch_with_aux(
-            {},
-            BATCH,
-            rng=jax.random.key(0),
-            decoder_params={"decode_rng": jax.random.key(1)},
+            {}, BATCH, rng=8, decoder_params={"decode_rng": 9}
         )
+    assert str(error.value) == (
+        "Got RNG both from the `rng` argument (8) and `decoder_params['decode_rng']` "
+        "(9). Please specify one or the other."
+    )
 
 
 def test_greedy_predictions_equal_full_forward_passes():

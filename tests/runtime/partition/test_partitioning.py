@@ -52,6 +52,16 @@ def run_on_8_devices(code: str) -> str:
     return done.stdout
 
 
+def test_places_of_devices():
+    core = types.SimpleNamespace(coords=(0, 2, 1), core_on_chip=1)
+    assert partitioning.get_coords(core) == (0, 2, 1, 1)
+    assert partitioning.bounds_from_last_device(core) == (1, 3, 2, 2)
+    local = jax.local_device_count()
+    gpu = types.SimpleNamespace(process_index=3, id=2 * local)
+    assert partitioning.get_coords(gpu) == (3, 0)
+    assert partitioning.bounds_from_last_device(gpu) == (1, local)
+
+
 def test_standard_rules_map_the_axes_of_t5():
     rules = axis_rules.standard_logical_axis_rules()
     spec = axis_rules.logical_to_mesh_axes

@@ -197,6 +197,14 @@ def test_hand_computed_scores():
     )
 
 
+def test_inputs_of_another_type_give_integers():
+    table = random_table(3)
+    expected, _ = search(table, jnp.zeros((2, 4), jnp.int32), 2)
+    decodes, _ = search(table, np.zeros((2, 4)), 2)
+    assert decodes.dtype == jnp.int32
+    np.testing.assert_array_equal(decodes, expected)
+
+
 def count_steps(**options):
     """Number of model calls for a model that wants EOS at its third step."""
     calls = []

@@ -53,6 +53,46 @@ def test_exact_examples():
     assert kept(topk_mask(ties, 2, -1e7)) == [True, True, True, False]
 
 
+EXTREMES = np.array([-(2**31), 2**31 - 1, -1, 0, 1, 2**31 - 2, 77], np.int32)
+
+
+def test_search_of_integers():
+    found = jax.jit(lambda: binary_search.int32_bsearch((7,), lambda x: x > EXTREMES))()
+    assert found.dtype == jnp.int32
+    np.testing.assert_array_equal(found, EXTREMES)
+    # Predicates may answer with numbers.
+    always, never = (
+        binary_search.int32_bsearch([2], lambda x, v=v: jnp.full_like(x, v))
+        for v in (1, 0)
+    )
+    assert always.tolist() == [-(2**31)] * 2 and never.tolist() == [2**31 - 1] * 2
+
+
+def test_search_of_floats():
+    largest = np.finfo(np.float32).max
+    wanted = np.array([[-2.5, 0.5, 1e-3], [largest, -largest, 3e4]], np.float32)
+    found = jax.jit(
+        lambda: binary_search.float32_bsearch(wanted.shape, lambda x: x > wanted)
+    )()
+    np.testing.assert_array_equal(found, wanted)
+    always, never = (
+        binary_search.float32_bsearch((1,), lambda x, v=v: jnp.full(x.shape, v))
+        for v in (True, False)
+    )
+    assert always.tolist() == [-np.inf] and never.tolist() == [largest]
+
+
+def test_masks_without_jit():
+    x = jnp.array([[0.5, 2.0, 1.0]])
+    with jax.disable_jit():
+        np.testing.assert_array_equal(
+            binary_search.topk_mask(x, 2, -9.0), [[-9.0, 2.0, 1.0]]
+        )
+        np.testing.assert_array_equal(
+            binary_search.topp_mask(x, 0.5, -9.0), [[-9.0, 2.0, -9.0]]
+        )
+
+
 def test_keeps_the_type_of_the_logits():
     x = jnp.array([[1.0, 3.0, 2.0]], jnp.bfloat16)
     assert binary_search.topk_mask(x, 1, -1e7).dtype == jnp.bfloat16
