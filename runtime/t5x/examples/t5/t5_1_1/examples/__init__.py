@@ -1,0 +1,1 @@
+"""Gin files, found by gin as resources of this package."""
