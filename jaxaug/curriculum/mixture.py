@@ -4,6 +4,7 @@ One of the two modules of jaxaug that may import SeqIO and TensorFlow.
 """
 
 import difflib
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -17,6 +18,11 @@ from jaxaug.curriculum import schedule as schedules
 
 # A name of a task or mixture, or several of them.
 Names = str | Sequence[str]
+
+# Of each mixture registered here, by name: the rates and levels of its tasks, and its
+# schedule in examples of a host.
+_Content = tuple[tuple[tuple[str, float, int], ...], schedules.Schedule]
+_registered_here: dict[str, _Content] = {}
 
 
 def scheduled_sample_fn(
@@ -94,8 +100,8 @@ def level_mixture(
     examples_per_row: Sequence[float] = (),
     num_hosts: int | None = None,
     name: str = "curriculum",
-) -> seqio.Mixture:
-    """A mixture that shows at each step the levels that a schedule gives weight to.
+) -> str:
+    """Registers a mixture that shows at each step the levels that a schedule weighs.
 
     Args:
       levels: for each level from 0 on, the registered tasks or mixtures it consists
@@ -106,11 +112,16 @@ def level_mixture(
         empty without packing. Stages then change at exactly their step; with packing
         at the step that these figures lead to.
       num_hosts: hosts that read shards of the data; None is one for each process.
-      name: of the mixture.
+      name: of the mixture; `<name>_2` and so on if this process has one of that name
+        with other tasks or another schedule.
+
+    Returns:
+      the name that the mixture is registered under, for `DatasetConfig`.
 
     Raises:
       UserError: an unknown name, a task in two levels, numbers of levels that disagree,
-        or a batch that does not divide by the hosts.
+        a batch that does not divide by the hosts, or `name` belongs to another task or
+        mixture.
     """
     if len(levels) != schedule.levels + 1:
         raise UserError(
@@ -137,8 +148,8 @@ def prompt_curriculum(
     num_hosts: int | None = None,
     stage_ends: Sequence[float] = schedules.PROMPT_STAGE_ENDS,
     stage_weights: Sequence[Sequence[float]] = schedules.PROMPT_STAGE_WEIGHTS,
-) -> seqio.Mixture:
-    """A mixture that shows short prompts first, for models without pretraining.
+) -> str:
+    """Registers a mixture that shows short prompts first, for untrained models.
 
     Every task NAME of `mixture` must have companions NAME_short2 and NAME_short5,
     with one or two, and one to five, slots in prompt and target.
@@ -152,6 +163,9 @@ def prompt_curriculum(
       num_hosts: hosts that read shards of the data; None is one for each process.
       stage_ends: shares of the training steps at which each stage but the last ends.
       stage_weights: shares of the levels among the examples of each stage.
+
+    Returns:
+      the name that the mixture is registered under, as by `level_mixture`.
 
     Raises:
       UserError: no task or mixture has that name, or one has no short companions.
@@ -178,23 +192,54 @@ def prompt_curriculum(
 
 def _mixture(
     name: str, levels: Sequence[dict[str, float]], schedule: schedules.Schedule
-) -> seqio.Mixture:
-    """Args: rates of the tasks of each level; a schedule in examples of a host."""
-    level_of: dict[str, int] = {}
-    rates: dict[str, float] = {}
-    for level, members in enumerate(levels):
-        for task, rate in members.items():
-            if task in level_of:
+) -> str:
+    """Registers the mixture, unless that is done, and returns its name.
+
+    Args: name to begin with; rates of the tasks of each level; a schedule in examples
+      of a host.
+    """
+    members: dict[str, tuple[float, int]] = {}
+    for level, rates in enumerate(levels):
+        for task, rate in rates.items():
+            if task in members:
                 raise UserError(
-                    f"curriculum: task {task!r} is in levels {level_of[task]} and "
+                    f"curriculum: task {task!r} is in levels {members[task][1]} and "
                     f"{level}; a mixture holds a task once"
                 )
-            level_of[task], rates[task] = level, rate
-    # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
-    order = [level_of[task] for task in sorted(level_of)]
-    return seqio.Mixture(
-        name, list(rates.items()), sample_fn=scheduled_sample_fn(schedule, order)
-    )
+            members[task] = rate, level
+    content = tuple((task, *member) for task, member in members.items()), schedule
+    free = _name_for(name, content)
+    if free not in _registered_here:
+        # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
+        order = [members[task][1] for task in sorted(members)]
+        seqio.MixtureRegistry.add(
+            free,
+            [(task, rate) for task, (rate, _) in members.items()],
+            sample_fn=scheduled_sample_fn(schedule, order),
+        )
+        _registered_here[free] = content
+    return free
+
+
+def _name_for(name: str, content: _Content) -> str:
+    """The name of this very mixture, or one that is free."""
+    for number in itertools.count(1):
+        candidate = name if number == 1 else f"{name}_{number}"
+        if candidate in _registered_here:
+            if _registered_here[candidate] == content:
+                return candidate
+        elif candidate in _known():
+            raise UserError(
+                f"curriculum: {candidate!r} is the name of another task or mixture; "
+                "give level_mixture another `name`"
+            )
+        else:
+            return candidate
+    raise AssertionError("names do not run out")
+
+
+def _known() -> set[str]:
+    return {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
 
 
 def _tasks_of(names: Names) -> dict[str, float]:
@@ -210,7 +255,7 @@ def _tasks_of(names: Names) -> dict[str, float]:
 
 
 def _registered(name: str) -> seqio.Task | seqio.Mixture:
-    known = sorted({*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()})
+    known = sorted(_known())
     if name in known:
         return seqio.get_mixture_or_task(name)
     near = difflib.get_close_matches(name, known, n=3)

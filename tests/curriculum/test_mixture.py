@@ -90,7 +90,7 @@ def level_tasks() -> list[str]:
 
 
 def batches(
-    source: seqio.Mixture, *, rows: int, length: int = 2, shard: int = 0, hosts: int = 1
+    source: str, *, rows: int, length: int = 2, shard: int = 0, hosts: int = 1
 ) -> tf.data.Dataset:
     """Batches as T5X makes them; packed where rows are longer than an example."""
     return seqio.get_dataset(
@@ -166,6 +166,28 @@ def test_stages_change_at_their_step_when_rows_are_packed(level_tasks):
         assert set(batch[:, 0]) == {step // 4}
 
 
+def test_a_mixture_goes_by_its_name(level_tasks):
+    def made(steps: int, rates: int = 3) -> str:
+        stages = schedule.gradual(steps, levels=rates - 1)
+        return mixture.level_mixture(level_tasks[:rates], stages, 4, name="cur_named")
+
+    assert made(7) == "cur_named"
+    assert made(7) == "cur_named"  # the same one once more
+    assert made(8) == "cur_named_2"
+    assert made(7, rates=2) == "cur_named_3"
+    assert made(8) == "cur_named_2"
+    found = seqio.get_mixture_or_task("cur_named_3")
+    assert [task.name for task in found.tasks] == level_tasks[:2]
+    with pytest.raises(UserError) as error:
+        mixture.level_mixture(
+            level_tasks, schedule.gradual(1, levels=2), 4, name="cur_level1"
+        )
+    assert str(error.value) == (
+        "curriculum: 'cur_level1' is the name of another task or mixture; give "
+        "level_mixture another `name`"
+    )
+
+
 def test_wrong_levels_are_refused(level_tasks):
     stages = schedule.gradual(1, levels=2)
     with pytest.raises(
@@ -206,7 +228,9 @@ def test_prompt_curriculum_takes_the_companions_of_each_task():
         stage_ends=(0.25, 0.5),
         stage_weights=((1, 0, 0), (0, 1, 0), (0, 0, 1)),
     )
-    stream = found.get_dataset(split="train", seed=0).take(300)
+    assert found == "cur_mix_prompt_curriculum"
+    registered = seqio.get_mixture_or_task(found)
+    stream = registered.get_dataset(split="train", seed=0).take(300)
     drawn = np.asarray([item["inputs"][0] for item in stream.as_numpy_iterator()])
     assert (drawn[:75] < 10).all()
     assert ((drawn[75:150] > 10) & (drawn[75:150] < 20)).all()

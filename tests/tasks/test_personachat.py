@@ -223,7 +223,8 @@ def test_a_cyclic_curriculum_shows_each_level_in_its_turn():
         batch_size=4,
         num_hosts=1,
     )
-    stream = curriculum.get_dataset(LENGTHS, "train", num_epochs=None, seed=3)
+    found_by_name = seqio.get_mixture_or_task(curriculum)
+    stream = found_by_name.get_dataset(LENGTHS, "train", num_epochs=None, seed=3)
     decode = tasks.vocabulary.default_vocabulary().decode
     found = []
     for one in stream.take(240).as_numpy_iterator():
