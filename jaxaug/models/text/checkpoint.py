@@ -13,7 +13,7 @@ from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
-from jaxaug.models.text import run_config
+from jaxaug.models.text import orbax_layout, run_config
 from jaxaug.models.weights import keymap
 
 _CONFIG = "config.gin"
@@ -55,16 +55,24 @@ def load(folder: epath.PathLike) -> Run:
     if step is None:
         raise UserError(f"{root}: holds no complete checkpoint. {_FIX}")
     model = _model(root / _CONFIG)
-    try:
-        state = checkpoints.load_t5x_checkpoint(root, step)
-    except ValueError as error:
-        if not getattr(error, "user_error", False):
-            raise
-        raise UserError(f"{error} {_FIX}") from error
-    _check_shapes(model, state["target"], root)
-    for name, array in _flat(state["target"]).items():
+    params = _parameters(root, step)
+    _check_shapes(model, params, root)
+    for name, array in _flat(params).items():
         keymap.check_finite(np.asarray(array), name, str(root))
-    return Run(model, state["target"], step)
+    return Run(model, params, step)
+
+
+def _parameters(root: epath.Path, step: int) -> Mapping[str, Any]:
+    try:
+        return checkpoints.load_t5x_checkpoint(root, step)["target"]
+    except ValueError as error:
+        if getattr(error, "user_error", False):
+            raise UserError(f"{error} {_FIX}") from error
+        # Upstream T5X knows its older layout only.
+        folder = epath.Path(checkpoints.get_checkpoint_dir(root, step))
+        if not orbax_layout.holds(folder):
+            raise
+        return orbax_layout.parameters(folder)
 
 
 def _check_shapes(
