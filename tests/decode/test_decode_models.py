@@ -16,7 +16,8 @@ from jaxaug.decode import beam, diverse, warpers
 from jaxaug.decode.sample import sample
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 
-CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "decode"
+ROOT = pathlib.Path(__file__).parents[2]
+CONFIGS = ROOT / "configs" / "decode"
 GREEDY = {"warpers": (warpers.top_k(1),)}
 LM_BATCH = {
     # Inputs [9, 4, 6, 1] and [7, 1]; room for four and five tokens more.
@@ -135,3 +136,26 @@ def test_gin_files_make_the_decode_function(name):
     expected = decode(*arguments, num_decodes=3, source=source, **options)
     np.testing.assert_array_equal(tokens, expected[0])
     np.testing.assert_allclose(scores, expected[1], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.gin")))
+def test_a_shipped_model_takes_the_decoder(name):
+    bindings = ["DROPOUT_RATE = 0.0", "VOCABULARY = None", "OPTIMIZER = None"]
+    files = [ROOT / "configs/models/t5_source.gin", CONFIGS / f"{name}.gin"]
+    gin.clear_config()
+    try:
+        gin.parse_config(
+            [
+                "from __gin__ import dynamic_registration",
+                "include 't5x/examples/t5/t5_1_1/tiny.gin'",
+                *(f"include '{path}'" for path in files),
+                *bindings,
+            ]
+        )
+        model = gin.query_parameter("%MODEL").scoped_configurable_fn()
+        assert type(model) is SourceEncoderDecoderModel
+        assert model.decode_fn.__module__.startswith("jaxaug.decode.")
+        assert model.module.config.emb_dim == 8
+        assert model._z_loss == 1e-4
+    finally:
+        gin.clear_config()
