@@ -108,3 +108,26 @@ def test_headers_are_lab_book_pages(name):
         r"(?m)^ Score:    .*\d|^ Duration, score: not run yet",
     ):
         assert re.search(pattern, text), f"{name}: no line like {pattern!r}"
+
+
+LOGGERS = re.compile(r"logger_cls = \[(.*?)\]", re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for folder in ("configs", "runtime/t5x")
+        for path in sorted((ROOT / folder).rglob("*.gin"))
+        if "logger_cls" in path.read_text(encoding="utf-8")
+    ],
+    ids=lambda path: path.stem,
+)
+def test_evaluation_is_logged(path):
+    text = path.read_text(encoding="utf-8")
+    # The plain class, which evaluate() takes by default, knows nothing of the loggers.
+    assert "inference_evaluator_cls = @seqio.Evaluator\n" in text
+    (loggers,) = LOGGERS.findall(text)
+    names = re.findall(r"@\w+\.(\w+)", loggers)
+    # Of the two, only the first one creates the folder that both write to.
+    assert names.index("TensorBoardLogger") < names.index("JSONLogger")

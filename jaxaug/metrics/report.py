@@ -221,7 +221,9 @@ def report_files(run: PathLike) -> dict[str, epath.Path]:
     """Family ("d3st", "t5dst") -> its newest report below a model folder."""
     folder = epath.Path(run)
     newest: dict[str, tuple[int, epath.Path]] = {}
-    for place in (folder / "inference_eval", folder):
+    # The second one is where configs/runs/robustness.gin writes.
+    places = (folder / "inference_eval", folder / "eval" / "inference_eval", folder)
+    for place in places:
         if not (place / REPORT_FOLDER).is_dir():
             continue
         for path in (place / REPORT_FOLDER).glob("*.json"):

@@ -115,6 +115,15 @@ def test_the_command_reads_the_newest_step_of_each_run(tmp_path, capsys):
     assert sorted(path.name for path in out.parent.iterdir()) == ["all.csv", "all.png"]
 
 
+def test_reports_of_a_later_evaluation_count_too(tmp_path):
+    run = model_folder(tmp_path / "run", s4=robustness(0.5))
+    model_folder(run / "eval", s3=robustness())
+    (first,) = report.read_runs(run)
+    model_folder(run / "eval", s5=robustness())
+    (second,) = report.read_runs(run)
+    assert (first.figures["jga_orig"], second.figures["jga_orig"]) == (0.4, 0.8)
+
+
 def test_runs_without_a_report(tmp_path, capsys):
     assert main(["report", str(tmp_path / "none")]) == 1
     assert "none does not exist. Name a model folder" in capsys.readouterr().err
