@@ -116,6 +116,7 @@ class EarlyStoppingAction(BaseAction):
         self._rtol = rtol
         self._compare_to = compare_to
         self._history: list[tuple[int, float]] = []
+        self._restored = False
 
     def get_state(self) -> list:
         """The values seen, so that a stopped run goes on where it was."""
@@ -124,6 +125,7 @@ class EarlyStoppingAction(BaseAction):
     def set_state(self, state: Sequence) -> None:
         """Takes over what `get_state` returned."""
         self._history = [(int(step), float(value)) for step, value in state]
+        self._restored = True
 
     def _improves(self, current: float, reference: float) -> bool:
         delta = self._atol + self._rtol * abs(reference)
@@ -138,8 +140,11 @@ class EarlyStoppingAction(BaseAction):
         if value is None:
             return False
         step = _step_of(train_state, default=len(self._history))
-        # An evaluation that is repeated after a restart replaces the first one.
-        self._history = [e for e in self._history if e[0] < step] + [(step, value)]
+        if self._restored:
+            # An evaluation that is repeated after a restart replaces the first one.
+            self._history = [e for e in self._history if e[0] < step]
+            self._restored = False
+        self._history.append((step, value))
         values = [v for _, v in self._history]
         if self._compare_to == "previous":
             window = values[-self._patience :]

@@ -429,6 +429,12 @@ def test_early_stopping_against_the_best_value():
     assert stops(action, values) == [False, False, False, False, True, False]
 
 
+def test_early_stopping_counts_calls_of_one_state():
+    action = trainer.EarlyStoppingAction(("task", "metric"), mode="min", patience=3)
+    metrics = {"task": {"metric": clu.values.Scalar(0.5)}}
+    assert [action.run(Step(6), metrics) for _ in range(3)] == [False, False, True]
+
+
 def test_early_stopping_goes_on_after_a_restart():
     def make():
         return trainer.EarlyStoppingAction(("task", "metric"), mode="max", patience=3)
