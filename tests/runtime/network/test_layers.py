@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen as nn
+from t5x import models
 from t5x.examples.decoder_only import layers as decoder_only_layers
 from t5x.examples.scalable_t5 import layers as scalable_layers
 from t5x.examples.t5 import layers
@@ -216,3 +217,93 @@ def test_biases_are_cached_while_decoding():
             module.apply({**variables, **cache}, *lengths, bidirectional, decode=True)
     with pytest.raises(ValueError, match="decode-mode cannot be enabled during init"):
         module.init(KEY, LENGTH, LENGTH, False, decode=True)
+
+
+# A model of a user's own network, written as published ones are.
+
+
+class Stack(nn.Module):
+    """One layer that makes its biases for all positions, also while decoding."""
+
+    @nn.compact
+    def __call__(
+        self,
+        decoder_input_tokens,
+        decoder_target_tokens,
+        decoder_segment_ids=None,
+        decoder_positions=None,
+        decoder_causal_attention=None,
+        *,
+        enable_dropout=True,
+        decode=False,
+        max_decode_length=None,
+        prefill=None,
+        prefill_lengths=None,
+    ):
+        length = decoder_input_tokens.shape[-1]
+        if decode and max_decode_length:
+            length = max_decode_length
+        bias = decoder_only_layers.RelativePositionBiases(
+            num_buckets=8, max_distance=16, num_heads=2, dtype=jnp.float32
+        )(length, length, False, decode=decode)
+        mask = None
+        if not decode:
+            mask = decoder_only_layers.make_decoder_mask(
+                decoder_target_tokens=decoder_target_tokens,
+                dtype=jnp.float32,
+                decoder_causal_attention=decoder_causal_attention,
+            )
+        x = decoder_only_layers.Embed(
+            20, 8, cast_input_dtype=jnp.int32, one_hot=True, name="tokens"
+        )(decoder_input_tokens)
+        x = x + decoder_only_layers.MultiHeadDotProductAttention(2, 4)(
+            x,
+            x,
+            mask,
+            bias,
+            deterministic=True,
+            decode=decode,
+            prefill=prefill,
+            prefill_lengths=prefill_lengths,
+        )
+        return decoder_only_layers.DenseGeneral(20, kernel_axes=("embed", "vocab"))(x)
+
+
+class Ends:
+    """A vocabulary whose EOS no network here gives."""
+
+    eos_id = 19
+
+
+def test_a_network_of_a_user_decodes_what_it_scores_best():
+    model = models.DecoderOnlyModel(Stack(), Ends(), None)
+    prompt = np.array([[0, 9, 4, 6, 0, 0, 0], [0, 7, 0, 0, 0, 0, 0]], np.int32)
+    lengths = [3, 1]
+    batch = {
+        "decoder_input_tokens": prompt,
+        "decoder_causal_attention": (np.arange(7) <= np.array([[3], [1]])).astype(int),
+    }
+    params = model.get_initial_variables(KEY, {"decoder_input_tokens": (2, 7)})[
+        "params"
+    ]
+    rng = np.random.default_rng(7)
+    params = jax.tree.map(
+        lambda x: 0.3 * rng.standard_normal(x.shape).astype(np.float32), params
+    )
+    found = jax.jit(model.predict_batch)(params, batch)
+
+    @jax.jit
+    def logits(tokens):
+        # Column j sees the BOS in front and the tokens up to j.
+        return model.module.apply({"params": params}, tokens, jnp.ones_like(tokens))
+
+    expected = np.zeros((2, 7), int)
+    for row, length in enumerate(lengths):
+        tokens = prompt[row : row + 1].copy()
+        for column in range(length, 7):
+            best = int(jnp.argmax(logits(tokens)[0, column]))
+            expected[row, column - length] = best
+            if column < 6:
+                tokens[0, column + 1] = best
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(expected)) > 5

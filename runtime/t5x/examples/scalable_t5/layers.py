@@ -5,7 +5,7 @@ and its initialiser is told which is which, so that a scan may add an axis for t
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from flax import linen as nn
 from jaxtyping import Array
@@ -48,13 +48,14 @@ __all__ = [
 NdInitializer = Callable[[Array, tuple[int, ...], Any, Any, Any], Array]
 
 
-def nd_dense_init(scale: float, mode: str, distribution: str) -> NdInitializer:
+def nd_dense_init(
+    scale: float,
+    mode: Literal["fan_in", "fan_out", "fan_avg"],
+    distribution: Literal["normal", "truncated_normal", "uniform"],
+) -> NdInitializer:
     """Variance scaling (He et al. 2015) of kernels with several input or output axes.
 
-    Args:
-        scale: factor of the variance.
-        mode: "fan_in", "fan_out" or "fan_avg".
-        distribution: "normal", "truncated_normal" or "uniform".
+    `scale` is the factor of the variance, in units of 1 / fan.
     """
 
     def init(

@@ -197,7 +197,7 @@ class Embed(nn.Module):
                 f"{inputs.dtype}: cast them, or give Embed cast_input_dtype='int32'."
             )
         # Rows are cast after the gather, so that a decoding step does not cast the table.
-        rows = jnp.asarray(self.embedding[inputs], self.dtype)
+        rows = jnp.asarray(jnp.asarray(self.embedding)[inputs], self.dtype)
         if not self.one_hot:
             return rows
         known = (inputs >= 0) & (inputs < self.num_embeddings)

@@ -109,7 +109,7 @@ class RelativePositionBiases(nn.Module):
         if not self.has_variable("cache", "cached_bias"):
             biases = self._all_pairs(qlen, klen, bidirectional)
             self.put_variable("cache", "cached_bias", biases)
-        cached = self.get_variable("cache", "cached_bias")
+        cached: Array = self.get_variable("cache", "cached_bias")
         expected = (1, self.num_heads, qlen, klen)
         if cached.shape != expected:
             raise ValueError(
