@@ -3,6 +3,7 @@
 Archives that a server packs on request (those of GitHub) have no lasting checksum,
 but their contents do: git's tree id, a SHA-1 over names and contents of a folder.
 Such archives are verified by the tree ids of a pinned commit, others by SHA-256.
+(pooch knows neither tree ids nor how to continue a download.)
 """
 
 import argparse

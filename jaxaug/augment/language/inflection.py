@@ -1,4 +1,8 @@
-"""English word forms: the base of a word, and another base in the same form."""
+"""English word forms: the base of a word, and another base in the same form.
+
+By hand: lemminflect 0.2.3 makes "availabler" and "beautifulest" of 189 of the lexicon's
+307 adjectives.
+"""
 
 import functools
 from collections.abc import Iterator
