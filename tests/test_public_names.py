@@ -1,6 +1,7 @@
 """Each public package of jaxaug says what it is and what to take from it."""
 
 import importlib
+import importlib.util
 import subprocess
 import sys
 from types import ModuleType
@@ -27,7 +28,10 @@ def test_names_are_there(name: str):
     package = importlib.import_module(f"jaxaug.{name}")
     assert package.__all__
     for public in package.__all__:
-        assert getattr(package, public) is not None
+        found = getattr(package, public)
+        # `from jaxaug.x import y` gives the module y wherever there is one.
+        is_module = importlib.util.find_spec(f"jaxaug.{name}.{public}") is not None
+        assert isinstance(found, ModuleType) == is_module
     # More than a headline: where to start.
     assert len((package.__doc__ or "").strip().splitlines()) > 2
 

@@ -13,7 +13,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "digests": ["code_digest", "digest_of", "file_digest"],
         "errors": ["UserError"],
         "files": ["read_json", "read_text", "write_bytes", "write_text"],
-        "publishing": ["new_folder", "publish", "replacing"],
+        "cached": ["publish", "published_file"],
+        "publishing": ["new_folder", "replacing"],
         "shards": ["Shards", "Stage"],
     },
 )

@@ -14,6 +14,5 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "text.registry": ["TextModel", "load"],
         "text.language": ["LanguageModel"],
         "tokenizers.hf": ["Tokenizer"],
-        "convert": ["convert"],
     },
 )
