@@ -25,7 +25,7 @@ from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels
 from jaxaug.curriculum.difficulty import BETA, LEVELS, kept
-from jaxaug.models.named import identity
+from jaxaug.models.named import identities
 from jaxaug.models.text import prompts
 from jaxaug.paraphrase import candidates, generation, version
 from jaxaug.paraphrase.run import read_lines
@@ -194,7 +194,7 @@ def scorer_identity(name: str) -> str:
     """What stands for an encoder; raises `UserError` if it is not on this machine."""
     from jaxaug.models.scorers import encoder
 
-    return identity.of_folder(encoder.folder_of(name))
+    return identities.of_folder(encoder.folder_of(name))
 
 
 def _check_same(out: PathLike, note: epath.Path, made_of: dict[str, Any]) -> None:

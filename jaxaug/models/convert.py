@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
-from flax import traverse_util
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
@@ -22,7 +21,7 @@ from jaxaug.feed import vocabulary
 from jaxaug.models import t5_weights
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import checkpoint
-from jaxaug.models.weights import export, families, hf_folder, t5x_layout
+from jaxaug.models.weights import export, families, hf_folder, keymap, t5x_layout
 
 FORMATS = ("hf", "t5x", "t5x_legacy")
 _STEP = re.compile(r"checkpoint_(\d+)")
@@ -224,17 +223,10 @@ def _check_shapes(
     params: Mapping[str, Any], family: families.Family, config: Any, source: epath.Path
 ) -> None:
     wanted = family.variables(family.build(config))["params"]
-    found, expected = (
-        {
-            path: tuple(leaf.shape)
-            for path, leaf in traverse_util.flatten_dict(tree, sep="/").items()
-        }
-        for tree in (params, wanted)
-    )
-    for path in sorted(found.keys() | expected.keys()):
-        if found.get(path) != expected.get(path):
-            raise UserError(
-                f"{source}: its network wants {path} of shape {expected.get(path)}, the "
-                f"checkpoint beside it has {found.get(path)}. Name the published model "
-                "that it started from with --like."
-            )
+    if differs := keymap.shape_difference(params, wanted):
+        path, found, expected = differs
+        raise UserError(
+            f"{source}: its network wants {path} of shape {expected}, the checkpoint "
+            f"beside it has {found}. Name the published model that it started from with "
+            "--like."
+        )

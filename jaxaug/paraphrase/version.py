@@ -3,11 +3,11 @@
 from jaxaug import decode
 from jaxaug.core import buckets
 from jaxaug.core.digests import code_digest
-from jaxaug.models.named import identity
+from jaxaug.models.named import identities
 from jaxaug.paraphrase import causal, decoder, samplers
 
 
 def of_outputs() -> str:
     """Digest of the code that decides what a model and a sampler write."""
     own = (decode, samplers, decoder, causal, buckets)
-    return code_digest(*own, *identity.network_code())
+    return code_digest(*own, *identities.network_code())

@@ -18,7 +18,6 @@ from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import read_schema
-from jaxaug.models.named import identity
 
 FIELDS = {
     "scheme": "fake",
@@ -344,7 +343,7 @@ def test_metrics_are_those_of_the_weights_of_their_models(tmp_path, monkeypatch)
     before = found("a")
     (tmp_path / "a" / "model.safetensors").write_text("another")
     assert found("a")[0] != before[0]
-    monkeypatch.setattr(identity, "of_code", lambda *modules: "other")
+    monkeypatch.setattr(measures, "code_digest", lambda *modules: "other")
     assert found("b")[0]["similarity"] == [before[0]["similarity"][0], "other"]
     own = {"mine": {"path": "own_metrics:far", "model": "m"}, "bleu": {}}
     assert measures.identities(own) == {"mine": [], "bleu": []}

@@ -178,11 +178,11 @@ def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
         found[name] = []
         for model in models(options.get("path", name), options):
             # Models bring JAX with them.
-            from jaxaug.models.named import identity
+            from jaxaug.models.named import identities
             from jaxaug.models.scorers import encoder
 
-            code = code_digest(*identity.network_code())
-            found[name] += [identity.of_folder(encoder.folder_of(model)), code]
+            code = code_digest(*identities.network_code())
+            found[name] += [identities.of_folder(encoder.folder_of(model)), code]
     return found
 
 

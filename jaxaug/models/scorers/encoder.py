@@ -14,8 +14,7 @@ from jaxtyping import Array, Float, Int
 from jaxaug.core.buckets import plan
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
-from jaxaug.models.named import catalogue
-from jaxaug.models.named import identity as identities
+from jaxaug.models.named import catalogue, identities
 from jaxaug.models.tokenizers import hf as tokenizers
 from jaxaug.models.weights import hf_folder, pins
 

@@ -34,7 +34,7 @@ class CausalPerplexity:
         """
         Args:
           model: its prompt is not used.
-          identity: of the model, as of `jaxaug.models.named.identity.of_folder`.
+          identity: of the model, as of `jaxaug.models.named.identities.of_folder`.
           store: of perplexities computed before.
           batch_size: texts that are computed together at most.
         """

@@ -15,7 +15,7 @@ from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.progress import progress
-from jaxaug.models.named import identity as identities
+from jaxaug.models.named import identities
 
 Texts = tuple[str, ...]
 

@@ -57,7 +57,7 @@ def load(folder: epath.PathLike) -> Run:
     model = _model(root / _CONFIG)
     params = _parameters(root, step)
     _check_shapes(model, params, root)
-    for name, array in _flat(params).items():
+    for name, array in keymap.flat(params).items():
         keymap.check_finite(np.asarray(array), name, str(root))
     return Run(model, params, step)
 
@@ -107,22 +107,13 @@ def _check_shapes(
             f"{root / _CONFIG}: describes a network that cannot be built "
             f"({type(error).__name__}: {reason}). {_FIX}"
         ) from error
-    wanted, found = (
-        {path: tuple(leaf.shape) for path, leaf in _flat(tree).items()}
-        for tree in (expected, params)
-    )
-    for path in sorted(wanted.keys() | found.keys()):
-        if wanted.get(path) != found.get(path):
-            raise UserError(
-                f"{root}: the checkpoint has {path} of shape {found.get(path)}, the model "
-                f"of its {_CONFIG} wants {wanted.get(path)}. If they differ in the "
-                "vocabulary, set $JAXAUG_VOCABULARY or $JAXAUG_DATA_DIR as they were in "
-                "training."
-            )
-
-
-def _flat(tree: Any) -> dict[str, Any]:
-    return flax.traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
+    if differs := keymap.shape_difference(params, expected):
+        path, found, wanted = differs
+        raise UserError(
+            f"{root}: the checkpoint has {path} of shape {found}, the model of its "
+            f"{_CONFIG} wants {wanted}. If they differ in the vocabulary, set "
+            "$JAXAUG_VOCABULARY or $JAXAUG_DATA_DIR as they were in training."
+        )
 
 
 def _model(path: epath.Path) -> models.EncoderDecoderModel:

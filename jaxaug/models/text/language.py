@@ -22,7 +22,7 @@ from t5x import models
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
-from jaxaug.models.named import identity as identities
+from jaxaug.models.named import identities
 from jaxaug.models.text import prompts
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder

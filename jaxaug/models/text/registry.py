@@ -29,8 +29,7 @@ from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import clean
 from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
-from jaxaug.models.named import catalogue
-from jaxaug.models.named import identity as identities
+from jaxaug.models.named import catalogue, identities
 from jaxaug.models.text import checkpoint, language
 from jaxaug.models.tokenizers import hf, marian
 from jaxaug.models.weights import hf_folder, pins

@@ -20,11 +20,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import flax
 import numpy as np
 from flax import traverse_util
 
 from jaxaug.core.errors import UserError
 
+Shape = tuple[int, ...]
 Transform = Callable[[np.ndarray], np.ndarray]
 
 _LISTED = 12
@@ -322,3 +324,25 @@ def _leaf(
             "configuration: use the config.json that was published with it."
         )
     return np.ascontiguousarray(leaf, dtype=dtype)
+
+
+def flat(tree: Any) -> dict[str, Any]:
+    """Nested parameters by path, such as `decoder/norm/scale`."""
+    return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
+
+
+def shape_difference(
+    found: Any, expected: Any
+) -> tuple[str, Shape | None, Shape | None] | None:
+    """The first path at which two nested parameters differ, with both shapes.
+
+    A shape is None where there is no such parameter; the result is None where all agree.
+    """
+    have, want = (
+        {path: tuple(leaf.shape) for path, leaf in flat(tree).items()}
+        for tree in (found, expected)
+    )
+    for path in sorted(have.keys() | want.keys()):
+        if have.get(path) != want.get(path):
+            return path, have.get(path), want.get(path)
+    return None

@@ -14,7 +14,7 @@ from etils import epath
 from flax import serialization
 
 from t5x import digests
-from t5x.checkpoint import folders as paths
+from t5x.checkpoint import folders
 from t5x.checkpoint.data_position import DatasetCheckpoint
 from t5x.checkpoint.importer import CheckpointTranslator
 from t5x.checkpoint.legacy_writer import LegacyWriter
@@ -95,26 +95,26 @@ class Checkpointer:
 
     def all_steps(self) -> Sequence[int]:
         """Steps of the complete checkpoints, ascending."""
-        return paths.all_steps(self.checkpoints_dir)
+        return folders.all_steps(self.checkpoints_dir)
 
     def all_dataset_checkpoint_steps(self) -> Sequence[int]:
         """Steps of the checkpoints that hold a data iterator, ascending."""
-        return paths.all_dataset_checkpoint_steps(self.checkpoints_dir)
+        return folders.all_dataset_checkpoint_steps(self.checkpoints_dir)
 
     def latest_step(self) -> int | None:
         """Newest step, or None."""
-        return paths.latest_step(self.checkpoints_dir)
+        return folders.latest_step(self.checkpoints_dir)
 
     def _remove_old_checkpoints(self) -> None:
         steps = self.all_steps()
         for step in self.retention.steps_to_remove(steps, self.checkpoints_dir):
-            paths.remove_checkpoint_dir(self._step_dir(step))
+            folders.remove_checkpoint_dir(self._step_dir(step))
         with_data = self.all_dataset_checkpoint_steps()
         for step in self.retention.dataset_steps_to_remove(with_data):
-            paths.remove_dataset_files(self._step_dir(step))
+            folders.remove_dataset_files(self._step_dir(step))
 
     def _step_dir(self, step: int) -> str:
-        return paths.get_checkpoint_dir(self.checkpoints_dir, step)
+        return folders.get_checkpoint_dir(self.checkpoints_dir, step)
 
     def save(
         self,
@@ -136,7 +136,7 @@ class Checkpointer:
         """
         step = int(get_local_data(train_state.step))
         final = self._step_dir(step)
-        if paths.layout_of(final) is not None:
+        if folders.layout_of(final) is not None:
             logging.info("Not saving step %d: %s exists.", step, final)
             return
         stamp = int(broadcast_one_to_all(np.int32(time.time())))
@@ -175,8 +175,8 @@ class Checkpointer:
     def _prepare(self, folder: str) -> None:
         root = epath.Path(self.checkpoints_dir)
         root.mkdir(parents=True, exist_ok=True)
-        paths.remove_stale_temporaries(root)
-        paths.set_aside_incomplete(root)
+        folders.remove_stale_temporaries(root)
+        folders.set_aside_incomplete(root)
         epath.Path(folder).mkdir(parents=True, exist_ok=True)
 
     def _write_state(
@@ -196,8 +196,8 @@ class Checkpointer:
         contents = {"version": VERSION, "optimizer": tree}
         data = serialization.msgpack_serialize(contents)
         # The msgpack file comes last: on gs:// it is what makes the folder valid.
-        digests.write(folder, to_come={paths.LEGACY_FILE: data})
-        target = epath.Path(folder) / paths.LEGACY_FILE
+        digests.write(folder, to_come={folders.LEGACY_FILE: data})
+        target = epath.Path(folder) / folders.LEGACY_FILE
         with target.open("wb") as f:
             f.write(data)
             f.flush()

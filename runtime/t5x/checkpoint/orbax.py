@@ -14,7 +14,7 @@ from absl import logging
 from etils import epath
 
 from t5x import digests
-from t5x.checkpoint import folders as paths
+from t5x.checkpoint import folders
 from t5x.checkpoint.data_position import DatasetCheckpoint
 from t5x.checkpoint.importer import CheckpointTranslator
 from t5x.checkpoint.lazy_array import LazyArray
@@ -88,7 +88,7 @@ class _RetentionPolicy:
         return [bool(k) for k in broadcast_one_to_all(keep)]
 
     def _pinned(self, step: int) -> bool:
-        return paths.is_pinned(paths.get_checkpoint_dir(self._directory, step))
+        return folders.is_pinned(folders.get_checkpoint_dir(self._directory, step))
 
 
 @gin.configurable(module="t5x.checkpoints")
@@ -165,7 +165,7 @@ class OrbaxCheckpointManagerInterface:
     def all_steps(self) -> Sequence[int]:
         """Steps saved so far, ascending, including one that is being committed."""
         if self._manager is None:
-            return paths.all_steps(self._directory)
+            return folders.all_steps(self._directory)
         return sorted(self._manager.all_steps())
 
     def latest_step(self) -> int | None:
@@ -214,7 +214,7 @@ class OrbaxCheckpointManagerInterface:
             # A manager whose background save failed raises again at every call.
             self._manager = None
             if jax.process_index() == 0:
-                prefix = paths.get_checkpoint_prefix()
+                prefix = folders.get_checkpoint_prefix()
                 for path in self._directory.glob(f"{prefix}_*orbax-checkpoint-tmp*"):
                     remove_tree(path)
 
@@ -226,11 +226,11 @@ class OrbaxCheckpointManagerInterface:
             quieten_orbax()
             if jax.process_index() == 0:
                 self._directory.mkdir(parents=True, exist_ok=True)
-                paths.remove_stale_temporaries(self._directory)
-                paths.set_aside_incomplete(self._directory)
+                folders.remove_stale_temporaries(self._directory)
+                folders.set_aside_incomplete(self._directory)
             sync_global_devices("orbax_manager:directory")
             options = ocp.CheckpointManagerOptions(
-                step_prefix=paths.get_checkpoint_prefix(),
+                step_prefix=folders.get_checkpoint_prefix(),
                 preservation_policy=_RetentionPolicy(
                     self.retention, os.fspath(self._directory)
                 ),
@@ -244,8 +244,8 @@ class OrbaxCheckpointManagerInterface:
                 self._directory,
                 options=options,
                 item_handlers={
-                    paths.STATE: ocp.PyTreeCheckpointHandler(use_ocdbt=True),
-                    paths.DATASET: DatasetHandler(),
+                    folders.STATE: ocp.PyTreeCheckpointHandler(use_ocdbt=True),
+                    folders.DATASET: DatasetHandler(),
                 },
             )
         return self._manager
@@ -253,7 +253,7 @@ class OrbaxCheckpointManagerInterface:
     def _write_digests(self) -> None:
         """Runs on the first process when all is written, before the commit."""
         assert self._saving is not None
-        final = epath.Path(paths.get_checkpoint_dir(self._directory, self._saving))
+        final = epath.Path(folders.get_checkpoint_dir(self._directory, self._saving))
         unfinished = self._directory.glob(f"{final.name}.orbax-checkpoint-tmp*")
         # Object stores have no rename: there orbax writes in place.
         digests.write(next(iter(unfinished), final))
@@ -261,9 +261,11 @@ class OrbaxCheckpointManagerInterface:
     def _remove_old_dataset_files(self) -> None:
         if not self.retention.keep_dataset or jax.process_index() != 0:
             return
-        with_data = paths.all_dataset_checkpoint_steps(self._directory)
+        with_data = folders.all_dataset_checkpoint_steps(self._directory)
         for step in self.retention.dataset_steps_to_remove(with_data):
-            paths.remove_dataset_files(paths.get_checkpoint_dir(self._directory, step))
+            folders.remove_dataset_files(
+                folders.get_checkpoint_dir(self._directory, step)
+            )
 
     def save(
         self,
@@ -307,8 +309,8 @@ class OrbaxCheckpointManagerInterface:
                 step,
                 args=ocp.args.Composite(
                     **{
-                        paths.STATE: ocp.args.PyTreeSave(tree, save_args=save_args),
-                        paths.DATASET: DatasetArgs(self._dataset),
+                        folders.STATE: ocp.args.PyTreeSave(tree, save_args=save_args),
+                        folders.DATASET: DatasetArgs(self._dataset),
                     }
                 ),
                 force=True,
@@ -346,7 +348,7 @@ class OrbaxCheckpointManagerInterface:
             step = self.latest_step() if step is None else step
             if step is None:
                 raise UserError(f"No checkpoints found in {self._directory}.")
-            path = paths.get_checkpoint_dir(self._directory, step)
+            path = folders.get_checkpoint_dir(self._directory, step)
         return restore_train_state(
             path,
             self._train_state,

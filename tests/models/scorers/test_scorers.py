@@ -286,7 +286,7 @@ def test_scores_of_other_code_are_computed_again(kept, monkeypatch):
         )
 
     assert score(1.0) == score(2.0) == 1.0
-    monkeypatch.setattr(store.identities, "of_code", lambda *modules: "other")
+    monkeypatch.setattr(store, "code_digest", lambda *modules: "other")
     assert score(2.0) == 2.0
 
 
