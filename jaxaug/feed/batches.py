@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from etils import epath
 from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.files import PathLike, read_json, shown, write_text
 
 _BLOCK = 1024
 _EOS = 1
 _ORDER = 2  # Part of a saved position: raise it when the same seed gives another order.
+_MOST = 2**62  # Examples that can be counted; nobody reads so many.
 _EXAMPLES, _CHOICES = 0, 1  # Second number of a seed: what is drawn with it.
 
 
@@ -168,29 +168,36 @@ class TokenBatches:
         """Continues where the iterator that wrote `path` stood.
 
         Raises:
-          UserError: the file is missing or comes from other data, another seed,
-            batch size, length or number of hosts.
+          UserError: the file is missing or damaged, or comes from other data, another
+            seed, batch size, length or number of hosts.
         """
-        source = epath.Path(f"{path}.json")
-        try:
-            state = json.loads(source.read_text())
-            drawn, stream = [int(n) for n in state["drawn"]], state["stream"]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        source, fix = (
+            f"{path}.json",
+            "Start the data anew by not restoring the dataset.",
+        )
+        state = read_json(source, fix)
+        state = state if isinstance(state, dict) else {}
+        drawn, stream = state.get("drawn"), state.get("stream")
+        if not isinstance(drawn, list) or not isinstance(stream, dict):
             raise UserError(
-                f"{source}: is no saved position of a token iterator ({error}). Start "
-                "the data anew by not restoring the dataset."
-            ) from None
-        if stream != self._stream():
-            raise UserError(
-                f"{source}: was saved with {stream}, this run reads "
-                f"{self._stream()}. Use the same settings, or do not restore the "
-                "dataset."
+                f"{source}: is no saved position of a token iterator. {fix}"
             )
-        if len(drawn) != len(self._caches) or min(drawn) < 0:
+        ours = self._stream()
+        for name in sorted({*ours, *stream}):
+            if name not in ours or stream.get(name) != ours[name]:
+                raise UserError(
+                    f"{source}: was saved with {shown(name)} {shown(stream.get(name))}, "
+                    f"this run has {shown(ours.get(name))}. Use the same settings, or do "
+                    "not restore the dataset."
+                )
+        if (
+            len(drawn) != len(self._caches)
+            or not all(type(count) is int and count >= 0 for count in drawn)
+            or sum(drawn) > _MOST
+        ):
             raise UserError(
-                f"{source}: is no saved position of a token iterator: {drawn} are no "
-                f"numbers of examples of {len(self._caches)} caches. Start the data "
-                "anew by not restoring the dataset."
+                f"{source}: is no saved position of a token iterator: {shown(drawn)} "
+                f"are no numbers of examples of {len(self._caches)} caches. {fix}"
             )
         self._drawn, self._peeked = drawn, None
 

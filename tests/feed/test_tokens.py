@@ -1,7 +1,7 @@
 """Tokenised caches: exact tokens, batches, resume, and no TensorFlow on the way."""
 
 import itertools
-import re
+import json
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -272,23 +272,48 @@ def test_saved_position_goes_on_exactly(tmp_path):
     assert seen(other, 300) == expected
     other.reset()
     assert seen(other, 3) == seen(batches(), 3)
-    with pytest.raises(UserError, match="position.json: was saved with .*'seed': 4"):
+    with pytest.raises(
+        UserError, match="position.json: was saved with 'seed' 4, this run has 5. Use"
+    ):
         batches(seed=5).restore(tmp_path / "position")
-    with pytest.raises(UserError, match="nowhere.json: is no saved position"):
+    with pytest.raises(UserError, match="nowhere.json: no such file. Start the data"):
         batches().restore(tmp_path / "nowhere")
+
+
+def test_damaged_positions_are_refused(tmp_path):
+    stream = TokenBatches([toy("a", 11), toy("b", 7, start=100)], LENGTHS, 4, seed=4)
+    stream.save(tmp_path / "position")
     file = tmp_path / "position.json"
-    saved = file.read_text()
+    saved = json.loads(file.read_text())
+
+    def refused(content):
+        file.write_text(content if isinstance(content, str) else json.dumps(content))
+        with pytest.raises(UserError) as error:
+            stream.restore(tmp_path / "position")
+        return str(error.value)
+
     # A position of the time when every host had an order of its own.
-    file.write_text(saved.replace('"order": 2, ', ""))
-    with pytest.raises(UserError, match="position.json: was saved with"):
-        batches().restore(tmp_path / "position")
-    for drawn in ("[4]", "[4, -4]"):
-        file.write_text(re.sub(r"\[.*?\]", drawn, saved, count=1))
-        with pytest.raises(UserError, match="are no numbers of examples of 2 caches"):
-            batches().restore(tmp_path / "position")
-    file.write_text("[" * 100_000)
-    with pytest.raises(UserError, match="position.json: is no saved position"):
-        batches().restore(tmp_path / "position")
+    older = {k: v for k, v in saved["stream"].items() if k != "order"}
+    assert "'order' None, this run has 2." in refused(saved | {"stream": older})
+    newer = saved["stream"] | {"x" * 1000: 1}
+    message = refused(saved | {"stream": newer})
+    assert f"was saved with 'x{'x' * 75}... 1, this run has None." in message
+    other = saved["stream"] | {"seed": "x" * 1000}
+    assert len(refused(saved | {"stream": other})) < 500
+    fix = "Start the data anew by not restoring the dataset."
+    # What is not exact as a 64-bit number cannot be gone on from.
+    for drawn in ([4], [4, -4], [4, True], [4, "4"], [4, 1.5], [4, 2**63]):
+        assert refused(saved | {"drawn": drawn}) == (
+            f"{file}: is no saved position of a token iterator: {drawn} are no numbers "
+            f"of examples of 2 caches. {fix}"
+        )
+    endless = json.dumps(saved).replace("[0, 0]", "[0, 1e999]", 1)
+    assert ": [0, inf] are no numbers of examples of 2" in refused(endless)
+    nothing = f"{file}: is no saved position of a token iterator. {fix}"
+    for content in ([], {}, saved | {"drawn": 1}, saved | {"stream": []}):
+        assert refused(content) == nothing
+    assert "position.json: invalid JSON: nested too deeply." in refused("[" * 100_000)
+    assert seen(stream, 1)
 
 
 def test_fewer_examples_than_hosts():
