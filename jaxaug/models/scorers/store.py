@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from absl import logging
 from etils import epath
 from jaxtyping import Float
 
@@ -20,7 +21,8 @@ from jaxaug.models.named import identities
 Texts = tuple[str, ...]
 
 _FILE = "scores.sqlite"
-_VERSION = 1  # Of the table and its keys; 0 had no version and no code in the keys.
+# Of the table and its keys; 0 had no version and no code in the keys, 1 no digests.
+_VERSION = 2
 # Rows of one statement; SQLite allows 999 variables in its older builds.
 _ROWS = 500
 # Texts that are computed before they are kept: what a stop may lose.
@@ -51,29 +53,47 @@ class Store:
             )
 
     def get(self, keys: Iterable[bytes]) -> dict[bytes, Float[np.ndarray, " width"]]:
-        """The vectors of those keys that there are."""
+        """The vectors of those keys that there are.
+
+        A row that is not what was written counts as none, which a warning says.
+        """
         wanted = list(keys)
         found: dict[bytes, np.ndarray] = {}
+        damaged = 0
         with self._open() as connection:
             for start in range(0, len(wanted), _ROWS):
                 part = wanted[start : start + _ROWS]
                 marks = ",".join("?" * len(part))
-                query = f"SELECT key, vector FROM scores WHERE key IN ({marks})"
-                for key, vector in connection.execute(query, part):
-                    found[key] = np.frombuffer(vector, "<f4")
+                query = f"SELECT * FROM scores WHERE key IN ({marks})"
+                for key, vector, digest in connection.execute(query, part):
+                    # Bytes may have become a number, or nothing.
+                    if isinstance(vector, bytes) and _digest(key, vector) == digest:
+                        found[key] = np.frombuffer(vector, "<f4")
+                    else:
+                        damaged += 1
+        if damaged:
+            logging.warning(
+                "%s: %d scores are not what was written and are computed again.",
+                self.path,
+                damaged,
+            )
         return found
 
     def put(self, vectors: Mapping[bytes, Float[np.ndarray, " width"]]) -> None:
         """Keeps vectors, all of them or, if the program is stopped, none."""
-        rows = [(k, np.asarray(v, "<f4").tobytes()) for k, v in vectors.items()]
+        data = {k: np.asarray(v, "<f4").tobytes() for k, v in vectors.items()}
+        rows = [(key, vector, _digest(key, vector)) for key, vector in data.items()]
         with self._open() as connection:
-            connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
+            connection.executemany(
+                "INSERT OR REPLACE INTO scores VALUES (?, ?, ?)", rows
+            )
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         epath.Path(self.path).parent.mkdir(parents=True, exist_ok=True)
         try:
             connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS)
+            connection.text_factory = bytes  # Text is nothing but damage here.
             # `closing` closes, the connection itself ends the transaction.
             with contextlib.closing(connection), connection:
                 self._prepare(connection)
@@ -107,11 +127,16 @@ class Store:
         if version < _VERSION:
             connection.execute("DROP TABLE IF EXISTS scores")
             connection.execute(
-                "CREATE TABLE scores "
-                "(key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+                "CREATE TABLE scores (key BLOB PRIMARY KEY, vector BLOB NOT NULL, "
+                "digest BLOB NOT NULL) WITHOUT ROWID"
             )
             connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.commit()
+
+
+def _digest(key: bytes, vector: bytes) -> bytes:
+    """What tells a row from one that a disk or a copy has changed."""
+    return hashlib.blake2b(key + vector, digest_size=8).digest()
 
 
 def key_of(identity: str, texts: Texts) -> bytes:

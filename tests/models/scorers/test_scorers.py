@@ -291,18 +291,21 @@ def test_scores_of_other_code_are_computed_again(kept, monkeypatch):
 
 
 def test_versions_of_the_store(tmp_path):
-    """One without a version is emptied: its keys did not say by which code."""
+    """Older ones are emptied: keys did not say by which code, rows had no digest."""
     path = tmp_path / "s.sqlite"
     key = store.key_of("x", ("a",))
-    with contextlib.closing(sqlite3.connect(path)) as old, old:
-        old.execute("CREATE TABLE scores (key BLOB PRIMARY KEY, vector BLOB NOT NULL)")
-        old.execute("INSERT INTO scores VALUES (?, ?)", (key, b"0000"))
-    assert store.Store(path).get([key]) == {}
+    for version in (0, 1):
+        with contextlib.closing(sqlite3.connect(path)) as old, old:
+            old.execute("DROP TABLE IF EXISTS scores")
+            old.execute("CREATE TABLE scores (key BLOB PRIMARY KEY, vector BLOB)")
+            old.execute("INSERT INTO scores VALUES (?, ?)", (key, b"0000"))
+            old.execute(f"PRAGMA user_version = {version}")
+        assert store.Store(path).get([key]) == {}
     store.Store(path).put({key: np.float32([2])})
     assert store.Store(path).get([key])[key].tolist() == [2]
     with contextlib.closing(sqlite3.connect(path)) as newer, newer:
         newer.execute("PRAGMA user_version = 9")
-    with pytest.raises(UserError, match="is of version 9, this program knows up to 1"):
+    with pytest.raises(UserError, match="is of version 9, this program knows up to 2"):
         store.Store(path).get([key])
 
 
@@ -320,6 +323,32 @@ def test_damaged_store(tmp_path):
     )
     with pytest.raises(UserError, match="a local file"):
         store.Store("gs://bucket/s.sqlite")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "vector = x'0000803f00008041'",  # [1, 16]: one bit of the second.
+        "vector = x'0000803f'",
+        "vector = 5",
+        "vector = CAST(x'ff00803f00008040' AS TEXT)",
+        "digest = x'00'",
+        "key = x'02'",
+    ],
+)
+def test_a_changed_row_is_computed_again(tmp_path, caplog, change):
+    kept = store.Store(tmp_path / "s.sqlite")
+    kept.put({b"\1": np.float32([1, 4]), b"\3": np.float32([5, 6])})
+    with contextlib.closing(sqlite3.connect(kept.path)) as other, other:
+        other.execute(f"UPDATE scores SET {change} WHERE key = x'01'")
+    found = kept.get([b"\1", b"\2", b"\3"])
+    assert {key: row.tolist() for key, row in found.items()} == {b"\3": [5, 6]}
+    assert caplog.messages == [
+        f"{kept.path}: 1 scores are not what was written and are computed again."
+    ]
+    kept.put({b"\1": np.float32([1, 4]), b"\2": np.float32([2])})
+    assert [len(row) for row in kept.get([b"\1", b"\2", b"\3"]).values()] == [2, 1, 2]
+    assert len(caplog.messages) == 1
 
 
 @pytest.mark.slow
