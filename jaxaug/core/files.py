@@ -193,7 +193,7 @@ def read_json(path: PathLike, fix: str) -> Any:
             f"{sys.get_int_max_str_digits()} digits. {fix}"
         ) from None
     if "\\ud" in text or "\\uD" in text:
-        _check_pairs(value, f"{path}: invalid JSON", fix)
+        check_pairs(value, f"{path}: invalid JSON", fix)
     return value
 
 
@@ -210,8 +210,16 @@ def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _check_pairs(value: Any, where: str, fix: str) -> None:
-    """Raises `UserError` for half of a surrogate pair, which no file can hold."""
+def check_pairs(value: Any, where: str, fix: str) -> None:
+    """Raises `UserError` for a JSON value with half of a surrogate pair in a string.
+
+    JSON can write it as an escape, but no file in UTF-8 and no tokenizer takes it.
+
+    Args:
+      value: to be checked.
+      where: begins the message.
+      fix: ends it.
+    """
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text, shown, write_text
+from jaxaug.core.files import PathLike, check_pairs, read_text, shown, write_text
 from jaxaug.curriculum.difficulty import LEVELS, difficulty
 
 _LEVELS_FIX = "Write it again with `jaxaug levels`."
@@ -120,7 +120,7 @@ def read(path: PathLike) -> list[Levelled]:
 def _parsed(where: str, line: str) -> Levelled:
     try:
         record = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         record = None
     record = record if isinstance(record, dict) else {}
     text, levels = record.get("text"), record.get("levels")
@@ -134,6 +134,7 @@ def _parsed(where: str, line: str) -> Levelled:
             f"{where}: expected an object with a text and lists of texts as levels, "
             f"got {shown(line)}. {_LEVELS_FIX}"
         )
+    check_pairs([text, levels], where, _LEVELS_FIX)
     return Levelled(text, ((text,), *map(tuple, levels)))
 
 
@@ -195,7 +196,7 @@ def released_persona(path: PathLike, levels: int = LEVELS) -> list[Levelled]:
             trait = str(record["trait"])
             truncated = bool(record.get("truncated"))
             pairs = [] if truncated else _scored_texts(record["paraphrases"])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise UserError(
                 f"{path}: line {number}: expected an object with a trait and its "
                 f"paraphrases, each with a text and a score. {_RELEASED_FIX}"

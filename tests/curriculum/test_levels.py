@@ -43,6 +43,12 @@ def test_what_is_written_is_read(tmp_path):
         (["{"], "line 1: expected an object with a text and lists"),
         (['{"text": "a"}'], "line 1: expected an object"),
         (['{"text": "a", "levels": [["b"], [1]]}'], "line 1: expected an object"),
+        (["[" * 100_000], r"line 1: expected an object .*, got '\[+\.\.\.\. Write"),
+        (['{"text": %s}' % ("1" * 5000)], "line 1: expected an object"),
+        (
+            ['{"text": "a", "levels": [["\\ud800"]]}'],
+            r"line 1: a string holds \\ud800, half of a surrogate pair. Write it again",
+        ),
         (['{"text": "a", "levels": []}'] * 2, "line 2: 'a' comes twice"),
         (
             ['{"text": "a", "levels": [[]]}', '{"text": "b", "levels": []}'],
@@ -133,6 +139,10 @@ def test_a_damaged_line_of_persona_is_refused(tmp_path):
     bad = {"trait": "a", "paraphrases": [{"text": "b", "score": None}]}
     path.write_text(json.dumps(good) + "\n")
     assert levels.released_persona(path, 1) == [levels.Levelled("a", (("a",), ("b",)))]
-    path.write_text(json.dumps(good) + "\n" + json.dumps(bad) + "\n")
-    with pytest.raises(UserError, match=r"p.jsonl: line 2: expected an object with a"):
-        levels.released_persona(path)
+    huge = json.dumps(bad).replace("null", "1" + "0" * 400)
+    for line in (json.dumps(bad), huge, "[" * 100_000):
+        path.write_text(json.dumps(good) + "\n" + line + "\n")
+        with pytest.raises(
+            UserError, match=r"p.jsonl: line 2: expected an object with a"
+        ):
+            levels.released_persona(path)
