@@ -51,10 +51,13 @@ def _of_file(path: epath.Path) -> tuple[int, str] | None:
     if not path.exists():
         return None
     size = checksum = 0
-    with path.open("rb") as f:
-        while piece := f.read(_CHUNK_BYTES):
-            size += len(piece)
-            checksum = zlib.crc32(piece, checksum)
+    try:
+        with path.open("rb") as f:
+            while piece := f.read(_CHUNK_BYTES):
+                size += len(piece)
+                checksum = zlib.crc32(piece, checksum)
+    except IsADirectoryError:
+        return None
     return size, f"{checksum:08x}"
 
 
@@ -126,13 +129,21 @@ def read(root: epath.PathLike) -> Digests | None:
         }
         whole = contents["list"] == _checksum_of_list(files)
         algorithm = contents["algorithm"]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (
+        ArithmeticError,
+        AttributeError,
+        IsADirectoryError,
+        KeyError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ):
         whole = False
     if not whole:
         raise _damaged(root, [f"{FILE} is not what was written"])
     if algorithm != _ALGORITHM:
         raise UserError(
-            f"{path} uses {algorithm!r}, this program knows {_ALGORITHM!r}: restore "
+            f"{path} uses {algorithm!r:.80}, this program knows {_ALGORITHM!r}: restore "
             "with the version that wrote the checkpoint, or delete the file to restore "
             "without a check."
         )

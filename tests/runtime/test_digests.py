@@ -85,14 +85,34 @@ def test_short_and_lost_files(saved):
         checkpoints.load_t5x_checkpoint(str(saved))
 
 
-@pytest.mark.parametrize("damage", ["flip", "empty", "list", "text"])
+def test_a_folder_in_the_place_of_a_file(saved):
+    name = next(n for n in files_of(saved) if not digests.is_data_position(n))
+    (saved / name).unlink()
+    (saved / name).mkdir()
+    with pytest.raises(UserError, match=re.escape(f"is damaged: {name} is missing.")):
+        digests.verify(saved, lambda name: True)
+
+
+@pytest.mark.parametrize(
+    "damage", ["flip", "empty", "list", "text", "folder", "deep", "endless"]
+)
 def test_a_damaged_list(saved, damage):
     path = saved / "digests.json"
     if damage == "flip":
         text = path.read_text()
         path.write_text(re.sub('"[0-9a-f]{8}"', '"01234567"', text, count=1))
+    elif damage == "folder":
+        path.unlink()
+        path.mkdir()
     else:
-        path.write_text({"empty": "", "list": "[]", "text": '{"files": "x"}'}[damage])
+        texts = {
+            "empty": "",
+            "list": "[]",
+            "text": '{"files": "x"}',
+            "deep": "[" * 100_000,
+            "endless": '{"files": {"checkpoint": [1e999, "0"]}}',
+        }
+        path.write_text(texts[damage])
     with pytest.raises(
         UserError, match="is damaged: digests.json is not what was written"
     ):
@@ -104,6 +124,9 @@ def test_an_unknown_algorithm(saved):
     path.write_text(path.read_text().replace("crc32", "crc64"))
     with pytest.raises(UserError, match="uses 'crc64', this program knows 'crc32'"):
         checkpoints.load_t5x_checkpoint(str(saved))
+    path.write_text(path.read_text().replace("crc64", "x" * 100_000))
+    with pytest.raises(UserError, match=f"uses '{'x' * 79}, this program knows"):
+        digests.read(saved)
 
 
 def test_checkpoints_without_a_list_are_restored(kit, saved, partitioner, caplog):
