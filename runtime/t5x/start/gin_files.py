@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import io
 import os
+import tokenize
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -46,7 +47,10 @@ def _decoded(path: str, data: bytes) -> str:
 
 @contextlib.contextmanager
 def checked() -> Iterator[None]:
-    """While active, gin refuses files that are empty, no text, or include themselves."""
+    """While active, gin refuses files that are empty, no text, or include themselves.
+
+    Brackets that stay open and wrong indentation are named with the file they are in.
+    """
     being_read: list[str] = []
 
     @contextlib.contextmanager
@@ -63,6 +67,15 @@ def checked() -> Iterator[None]:
         being_read.append(real)
         try:
             yield _Text(text, path)
+        # Python's tokenizer does not know the name of the file.
+        except IndentationError as error:
+            raise UserError(
+                f"{path}: line {error.lineno}: {error.msg}: correct the indentation."
+            ) from error
+        except tokenize.TokenError as error:
+            raise UserError(
+                f"{path}: a bracket or string is not closed ({error.args[0]})."
+            ) from error
         finally:
             being_read.pop()
 

@@ -17,6 +17,7 @@ from t5x import checks
 
 _MODULE = re.compile(r"<module '([\w.]+)'")
 _CLASS = re.compile(r"<class '([\w.]+)'")
+_LONGEST_LINE = 600
 _LOCATION = re.compile(r'In file "([^"]+)", line (\d+)')
 
 
@@ -24,13 +25,26 @@ def explain(error: BaseException) -> str | None:
     """A message for the user where an error is due to the configuration, else None.
 
     Errors that arise while gin imports a module of the user are left alone: those need
-    their traceback.
+    their traceback. Long lines are shortened: gin quotes values whole.
     """
+    message = _explained(error)
+    if message is None:
+        return None
+    return "\n".join(map(_shortened, message.splitlines()))
+
+
+def _shortened(line: str) -> str:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    return f"{line[: _LONGEST_LINE - 205]} ... {line[-200:]}"
+
+
+def _explained(error: BaseException) -> str | None:
     text = str(error)
     if isinstance(error, ModuleNotFoundError):
         return _unknown_module(error)
     if isinstance(error, tokenize.TokenError):
-        return f"a bracket or string is not closed in one of the gin files: {text}"
+        return f"a bracket or string is not closed in a binding: {text}"
     if unset := _unset_macro(text):
         return unset
     if not isinstance(

@@ -109,6 +109,41 @@ def test_mistakes_in_a_binding(tmp_path):
         parse(tmp_path, text, "utils.DatasetConfig.module = @utils.DatasetConfg()")
 
 
+def test_brackets_and_indentation_name_their_file(tmp_path):
+    inner, outer = tmp_path / "inner.gin", tmp_path / "outer.gin"
+    outer.write_text(f"Y = 1\ninclude '{inner}'\n")
+    for text, message in (
+        ("X = (1", "a bracket or string is not closed (EOF in multi-line statement)."),
+        (
+            "a.b:\n    x = 1\n  y = 2\n",
+            (
+                "line 3: unindent does not match any outer indentation level: correct "
+                "the indentation."
+            ),
+        ),
+    ):
+        inner.write_text(text)
+        for path in (inner, outer):
+            with pytest.raises(UserError) as caught:
+                gin_utils.parse_gin_flags(["."], [str(path)], [])
+            first, *where = str(caught.value).splitlines()
+            assert first == f"gin configuration: {inner}: {message}"
+            assert bool(where) == (path == outer)
+    with pytest.raises(UserError, match="string is not closed in a binding: "):
+        gin_utils.parse_gin_flags(["."], [], ["X = (1"])
+
+
+def test_what_is_long_is_shortened(tmp_path):
+    number = "9" * 5000
+    with pytest.raises(UserError) as caught:
+        parse(tmp_path, f"from t5x {number}\n")
+    first, *rest = str(caught.value).splitlines()
+    begin = "gin configuration: Expected 'import'.  Got NUMBER = 9999"
+    assert first.startswith(begin) and first.endswith("9999. (run.gin, line 1)")
+    assert len(first) == 600 + len("gin configuration: ")
+    assert rest == ['Strings need quotes of their own: --gin.NAME=\\"text\\".']
+
+
 def test_a_file_that_is_not_there():
     with pytest.raises(UserError, match="Unable to open file: nowhere.gin"):
         gin_utils.parse_gin_flags(["."], ["nowhere.gin"], [])
