@@ -43,6 +43,12 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def shortened(message: object) -> str:
+    """What an error says, without the middle if it quotes a long text."""
+    text = str(message)
+    return text if len(text) <= 600 else f"{text[:400]} ... {text[-195:]}"
+
+
 def is_remote(path: PathLike) -> bool:
     """Whether a path names a storage, as gs:// does."""
     return _SCHEME.match(os.fspath(path)) is not None

@@ -94,6 +94,9 @@ def test_json_that_is_not_refused(tmp_path):
 def test_values_in_messages():
     assert files.shown({"a": 1}) == "{'a': 1}"
     assert files.shown("x" * 100) == "'" + "x" * 76 + "..."
+    assert files.shortened("x" * 600) == "x" * 600
+    long = files.shortened("a" * 500 + "b" * 500)
+    assert long == "a" * 400 + " ... " + "b" * 195
     value: list = []
     for _ in range(100_000):
         value = [value]

@@ -12,6 +12,7 @@ from etils import epath
 from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import shortened
 from jaxaug.core.paths import absolute
 from jaxaug.models.text import orbax_layout, run_config
 from jaxaug.models.weights import keymap
@@ -102,7 +103,7 @@ def _check_shapes(
         ValueError,
         flax.errors.FlaxError,
     ) as error:
-        reason = str(error).partition("\n")[0]
+        reason = shortened(str(error).partition("\n")[0])
         raise UserError(
             f"{root / _CONFIG}: describes a network that cannot be built "
             f"({type(error).__name__}: {reason}). {_FIX}"

@@ -21,7 +21,7 @@ from etils import epath
 from gin import config_parser
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.files import PathLike, read_text, shortened
 
 TRUSTED_VARIABLE = "JAXAUG_TRUSTED_MODULES"
 _CAUSAL = ("Config", "DecoderWrapper")
@@ -165,9 +165,9 @@ class _Reader:
         except (SyntaxError, tokenize.TokenError) as error:
             where = getattr(error.args[1], "line_num", None) if error.args[1:] else None
             line = f": line {where}" if where else ""
-            raise UserError(f"{path}{line}: {error.args[0]}") from error
+            raise UserError(f"{path}{line}: {shortened(error.args[0])}") from error
         except (RecursionError, TypeError, ValueError) as error:
-            raise UserError(f"{path}: is no gin file ({error}).") from error
+            raise UserError(f"{path}: is no gin file ({shortened(error)}).") from error
         self._parsing.pop()
 
     def _included(self, path: epath.Path, name: str) -> epath.Path:
@@ -246,8 +246,6 @@ class _Reader:
             return functools.partial(function, **given) if given else function
         try:
             return function(**given)
-        except UserError:
-            raise
         except (
             AttributeError,
             LookupError,
@@ -257,7 +255,8 @@ class _Reader:
             ValueError,
         ) as error:
             raise UserError(
-                f"{self._path}: {reference.written}() cannot be built: {error}"
+                f"{self._path}: {reference.written}() cannot be built: "
+                f"{shortened(error)}"
             ) from error
 
     def _known(self, reference: _Reference) -> Any:

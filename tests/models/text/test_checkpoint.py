@@ -222,7 +222,12 @@ def test_no_checkpoint(run_folder):
         (
             "emb_dim = 8",
             "emb_dim = 'x'",
-            "describes a network that cannot be built .Ty",
+            "T5Config.emb_dim = 'x': give a whole number of at least 1. Name the folder",
+        ),
+        (
+            "vocab_size = 32",
+            "vocab_size = {1: 2}",
+            "describes a network that cannot be built .TypeError: .* Name the folder",
         ),
         (
             "num_heads = 2",

@@ -26,7 +26,7 @@ network.Transformer.config = @network.T5Config()
 network.T5Config:
   vocab_size = 32
   emb_dim = 16
-  num_encoder_layers = -1
+  num_encoder_layers = 3
   mlp_activations = ('gelu', 'linear')
 small/network.T5Config:
   emb_dim = %SIZE
@@ -57,7 +57,7 @@ def test_builds_what_gin_builds(tmp_path):
     assert type(model) is type(expected) is models.EncoderDecoderModel
     assert model.module == expected.module
     assert model.module.config.emb_dim == 8
-    assert model.module.config.num_encoder_layers == -1
+    assert model.module.config.num_encoder_layers == 3
     assert model.module.config.mlp_activations == ("gelu", "linear")
     assert model.input_vocabulary == seqio.PassThroughVocabulary(30)
     assert model._z_loss == 0.5
@@ -182,6 +182,31 @@ def test_mistakes(tmp_path, text, message):
     with pytest.raises(UserError, match=message) as error:
         build(tmp_path, text)
     assert str(tmp_path / "config.gin") in str(error.value)
+
+
+def test_what_a_vocabulary_says_comes_with_the_configuration(tmp_path):
+    text = (
+        "from jaxaug.feed import vocabulary\nMODEL = @vocabulary.TokenVocabulary()\n"
+        f"vocabulary.TokenVocabulary.path = '{tmp_path}/%s'\n"
+    )
+    where = f"{tmp_path}/config.gin: vocabulary.TokenVocabulary() cannot be built: "
+    with pytest.raises(UserError) as error:
+        build(tmp_path, text % "no.model")
+    assert str(error.value) == (
+        f"{where}{tmp_path}/no.model: no such file, expected a model. Name one with "
+        "$JAXAUG_VOCABULARY, such as the one of the pretrained T5."
+    )
+    with pytest.raises(UserError) as error:
+        build(tmp_path, text % ("x" * 5000))
+    assert str(error.value).startswith(f"{where}[Errno 36] File name too long: ")
+    assert len(str(error.value)) == len(where) + 600
+
+
+def test_long_values_are_not_quoted_whole(tmp_path):
+    for text in (f"from t5x {'9' * 5000}\n", f"MODEL = {{[{'9' * 4000}]: 2}}\n"):
+        with pytest.raises(UserError) as error:
+            build(tmp_path, text)
+        assert len(str(error.value)) < 1000
 
 
 def test_what_convert_writes_is_known():
