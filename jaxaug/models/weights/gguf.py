@@ -283,6 +283,13 @@ class Gguf:
             tuple(pair.split(" ")) for pair in self._texts("tokenizer.ggml.merges")
         ]
         vocabulary = {token: number for number, token in enumerate(tokens)}
+        for number, token in enumerate(tokens):
+            # A vocabulary of `tokenizers` would keep the last of them alone.
+            if vocabulary[token] != number:
+                raise UserError(
+                    f"{self.path}: tokens {number} and {vocabulary[token]} are both "
+                    f"{shown(token)}. {_FIX}"
+                )
         tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
         tokenizer.pre_tokenizer = split
         tokenizer.decoder = decoders.ByteLevel()

@@ -286,6 +286,19 @@ def test_merges_that_are_none(tmp_path: Path):
         _ = ours.Gguf(tmp_path / "m.gguf").tokenizer
 
 
+def test_tokens_of_one_text(tmp_path: Path):
+    """Else ids come out that the vocabulary does not count."""
+    tokens = TOKENS + byte_tokens() + [merge.replace(" ", "") for merge in MERGES]
+    tokens[100] = tokens[50]
+    write(tmp_path / "m.gguf", change=lambda w: w.add_token_list(tokens))
+    with pytest.raises(UserError) as error:
+        _ = ours.Gguf(tmp_path / "m.gguf").tokenizer
+    assert str(error.value) == (
+        f"{tmp_path}/m.gguf: tokens 50 and 100 are both {tokens[50]!r}. Get the file "
+        "again; a download may have stopped half-way."
+    )
+
+
 def header(fields: bytes, num_fields: int, num_tensors: int = 0) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, num_tensors, num_fields) + fields
 
