@@ -5,6 +5,7 @@ import math
 import pickle
 import re
 import shutil
+import struct
 import zipfile
 
 import ml_dtypes
@@ -398,6 +399,16 @@ def test_pickles_that_want_memory_or_time(tmp_path):
             torch_file.Tensors(path)
     write_torch_file(path, b"\x80\x02}.", zipfile.ZIP_DEFLATED)
     with pytest.raises(UserError, match="data.pkl is compressed, which PyTorch never"):
+        torch_file.Tensors(path)
+    # The directory at the end says that data.pkl has 2 GiB.
+    write_torch_file(path, b"\x80\x02}.")
+    whole = path.read_bytes()
+    entry = whole.index(b"PK\1\2")
+    sizes = struct.pack("<II", 2**31, 2**31)
+    path.write_bytes(whole[: entry + 20] + sizes + whole[entry + 28 :])
+    with pytest.raises(
+        UserError, match=r"data.pkl has 2147483648 bytes, more than the"
+    ):
         torch_file.Tensors(path)
 
 
