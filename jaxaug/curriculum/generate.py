@@ -19,9 +19,10 @@ from etils import epath
 from jaxtyping import Bool, Float
 
 from jaxaug.core import cache_folder, typed
-from jaxaug.core.digests import code_digest, digest_of
+from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_text
+from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels
 from jaxaug.curriculum.difficulty import BETA, LEVELS, kept
@@ -140,7 +141,7 @@ def write(
 
     The candidates are kept in shards in the cache folder: a run that is stopped loses
     one shard at most, and another one that differs in what follows them uses them
-    again. `<out>.json` notes what the file was made of.
+    again. `<out>.json` notes what the file was made of, and its digest.
 
     Args:
       input_path: text file with one text a line; a text that comes again is left out.
@@ -153,7 +154,7 @@ def write(
 
     Raises:
       UserError: an argument, the input or a model is wrong, or `out` was made of
-        something else.
+        something else or changed since.
     """
     texts = list(dict.fromkeys(read_lines(input_path)))
     made_of = _made_of(options, texts)
@@ -170,8 +171,11 @@ def write(
         load_scorers(options),
         Shards(cache_folder.cache_dir() / _FOLDER, shard_size),
     )
-    write_text(note, json.dumps(made_of, indent=2) + "\n")
-    levels.write(out, found)
+    # The note comes first: nobody could tell what a file without one was made of.
+    with replacing(out) as written:
+        levels.write(written, found)
+        noted = made_of | {"digest": file_digest(written)}
+        write_text(note, json.dumps(noted, indent=2) + "\n")
     return f"{out}: {summary}"
 
 
@@ -199,16 +203,16 @@ def scorer_identity(name: str) -> str:
 
 def _check_same(out: PathLike, note: epath.Path, made_of: dict[str, Any]) -> None:
     fix = f"Remove {out}, or name another --out."
-    noted = read_json(note, fix)
+    found = read_json(note, fix)
+    noted = found if isinstance(found, dict) else {}
     for name, value in made_of.items():
-        if name in _NAMES:
-            continue
-        if not isinstance(noted, dict) or noted.get(name) != value:
-            before = noted.get(name) if isinstance(noted, dict) else None
+        if name not in _NAMES and noted.get(name) != value:
             raise UserError(
-                f"{out}: was made with {name} {json.dumps(before)}, this run has "
-                f"{json.dumps(value)}. {fix}"
+                f"{out}: was made with {name} {json.dumps(noted.get(name))}, this run "
+                f"has {json.dumps(value)}. {fix}"
             )
+    if noted.get("digest") != file_digest(out):
+        raise UserError(f"{out}: has changed since it was written. {fix}")
 
 
 def _check_note(out: PathLike, note: epath.Path) -> None:

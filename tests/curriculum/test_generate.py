@@ -177,6 +177,23 @@ def test_the_command_writes_a_file_once(tmp_path, tiny_lm, monkeypatch, capsys):
     assert out.stat().st_mtime_ns == before
     assert run(tmp_path, model, "--beta=0.5", "--levels=2") == 1
     assert "was made with beta 0.0, this run has 0.5. Remove" in capsys.readouterr().err
+    whole = out.read_bytes()
+    for place in (0, len(whole) // 2, len(whole) - 1):
+        flipped = bytes([whole[place] ^ 1])
+        out.write_bytes(whole[:place] + flipped + whole[place + 1 :])
+        assert run(tmp_path, model, "--beta=0", "--levels=2") == 1
+        assert capsys.readouterr().err == (
+            f"jaxaug: error: {out}: has changed since it was written. Remove {out}, or name "
+            "another --out.\n"
+        )
+    out.write_bytes(whole)
+    assert run(tmp_path, model, "--beta=0", "--levels=2") == 0
+    out.unlink()
+    assert run(tmp_path, model, "--beta=0", "--levels=2") == 0
+    assert out.read_bytes() == whole
+    assert sorted(path.name for path in out.parent.iterdir()) == [
+        "levels.jsonl", "levels.jsonl.json",
+    ]  # fmt: skip
 
 
 def test_a_note_of_something_else_is_not_overwritten(tmp_path, tiny_lm, capsys):
