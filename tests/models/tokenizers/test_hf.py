@@ -73,7 +73,7 @@ def test_errors(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("tokenizer.json", b"\xff\xfe{", "line 1: byte 0xff at offset 0 is not UTF-8."),
+        ("tokenizer.json", b"{\xff", "line 1: byte 0xff at offset 1 is not UTF-8."),
         ("tokenizer.json", None, "is a folder, expected a file."),
         ("tokenizer.json", b"[]", "is no tokenizer.json ("),
         ("tokenizer_config.json", b"[]", "holds no JSON object."),
@@ -86,6 +86,16 @@ def test_errors(tmp_path, monkeypatch):
             "special_tokens_map.json",
             b'{"pad_token": {"content": 3}}',
             "pad_token is {'content': 3}, expected a text, or an object with content.",
+        ),
+        (
+            "tokenizer_config.json",
+            rb'{"bos_token": "\ud800"}',
+            r"invalid JSON: a string holds \ud800, half of a surrogate pair.",
+        ),
+        (
+            "tokenizer_config.json",
+            b'{"model_max_length": 1%s}' % (b"0" * 5000),
+            "invalid JSON: an integer has more than 4300 digits.",
         ),
         ("config.json", b"true", "holds no JSON object."),
         (
