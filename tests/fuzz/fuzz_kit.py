@@ -19,13 +19,12 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import pytest
 from mutators import Mutator, damage
 
 FILES = int(os.environ.get("JAXAUG_FUZZ_FILES", "200"))
@@ -55,15 +54,6 @@ class Reader:
     mutators: Sequence[Mutator]
     check: Callable[[Any, Any, Path], None] | None = None
     seconds: float = 5.0
-
-
-def marked(readers: Iterable[str], unmended: Collection[str]) -> list[Any]:
-    """The names as parameters of a test; it may fail on those that are not mended."""
-    may_fail = pytest.mark.xfail(reason="a known defect of the reader", strict=False)
-    return [
-        pytest.param(name, marks=[may_fail] if name in unmended else [])
-        for name in readers
-    ]
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz_kit import Reader, marked
+from fuzz_kit import Reader
 from mutators import BYTES, JSON, LINES, change_line, json_mutator
 
 from jaxaug.core import files
@@ -36,7 +36,7 @@ def read_schema(path, material):
 
 
 def is_json_of_file(found, expected, path):
-    assert found == json.loads(path.read_bytes().decode("utf-8"))
+    assert found == json.loads(path.read_bytes().decode("utf-8-sig"))
 
 
 def is_schema_of_file(found, expected, path):
@@ -68,7 +68,7 @@ def is_schema_of_file(found, expected, path):
         }
         for service in found.services
     ]
-    given = json.loads(path.read_text("utf-8"))
+    given = json.loads(path.read_text("utf-8-sig"))
     assert equal_where_given(plain, given), "the records differ from the file"
     assert plain
     assert_distinct([item["service_name"] for item in plain])
@@ -123,7 +123,7 @@ def are_dialogues_of_file(found, expected, path):
         }
         for dialogue in found
     ]
-    given = json.loads(path.read_text("utf-8"))
+    given = json.loads(path.read_text("utf-8-sig"))
     assert equal_where_given(plain, given), "the records differ from the file"
     assert_distinct([item["dialogue_id"] for item in plain])
     for item in plain:
@@ -170,7 +170,7 @@ def are_scores(found, expected, path):
         for value in group.values():
             assert value == "NaN" or (math.isfinite(value) and 0 <= value <= 1)
     if report != expected[0]:
-        given = json.loads((path / "dialogues.json").read_text("utf-8"))
+        given = json.loads((path / "dialogues.json").read_text("utf-8-sig"))
         good = path.parents[1] / next(
             p for p in path.parents[1].iterdir() if p.name.startswith("good")
         )
@@ -250,7 +250,7 @@ def make_levels(folder, material):
 
 
 def are_levels_of_file(found, expected, path):
-    lines = path.read_bytes().decode().split("\n")
+    lines = path.read_bytes().decode("utf-8-sig").split("\n")
     given = [json.loads(line) for line in lines if line]
     assert_distinct([item.text for item in found])
     assert len({len(item.levels) for item in found}) == 1
@@ -281,7 +281,7 @@ def read_position(path, material):
     return {name: array.tolist() for name, array in next(stream).items()}, [
         # The numbers of examples drawn, which a digit may change to another good one.
         count
-        for count in json.loads(path.read_text())["drawn"]
+        for count in json.loads(path.read_text("utf-8-sig"))["drawn"]
     ]
 
 
@@ -336,14 +336,7 @@ READERS = {
 }
 
 
-# Readers with known defects; empty once they are mended.
-UNMENDED = {
-    "json", "schema", "dialogues", "predictions", "record cache", "token cache",
-    "position in batches", "scores",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", marked(READERS, UNMENDED))
+@pytest.mark.parametrize("name", READERS)
 def test_damaged_files(fuzzer, sgd_tree, name):
     report = fuzzer.run(name, sgd_tree)
     assert not report.defects, report.text()

@@ -8,7 +8,7 @@ import gin
 import jax
 import numpy as np
 import pytest
-from fuzz_kit import Reader, marked
+from fuzz_kit import Reader
 from mutators import BYTES, LINES
 from t5x import checkpoints, gin_utils
 from t5x.partitioning import PjitPartitioner
@@ -146,13 +146,7 @@ READERS = {
 }
 
 
-# Readers with known defects; empty once they are mended.
-UNMENDED = {
-    "gin", "orbax checkpoint", "legacy checkpoint", "checkpoint without a model",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", marked(READERS, UNMENDED))
+@pytest.mark.parametrize("name", READERS)
 def test_damaged_files(fuzzer, tmp_path, name):
     report = fuzzer.run(name, tmp_path)
     assert not report.defects, report.text()

@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from flax import traverse_util
-from fuzz_kit import Reader, marked
+from fuzz_kit import Reader
 from mutators import (
     BYTES,
     JSON,
@@ -332,14 +332,7 @@ READERS = {
 }
 
 
-# Readers with known defects; empty once they are mended.
-UNMENDED = {
-    "safetensors", "pytorch_model.bin", "gguf", "published model", "model folder",
-    "tokenizer",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", marked(READERS, UNMENDED))
+@pytest.mark.parametrize("name", READERS)
 def test_damaged_files(fuzzer, tiny_lm, name):
     report = fuzzer.run(name, Path(tiny_lm))
     assert not report.defects, report.text()
