@@ -52,8 +52,11 @@ def parse_gin_flags(
     std_logging.getLogger().addFilter(_is_worth_showing)
     for path in gin_search_paths:
         gin.add_config_file_search_path(path)
+    texts: dict[str, str] = {}
     try:
-        with gin_files_lib.checked():
+        for binding in gin_bindings:
+            gin_files_lib.check_numbers(f"--gin.{binding:.80}", binding)
+        with gin_files_lib.checked() as texts:
             gin.parse_config_files_and_bindings(
                 list(gin_files or []),
                 list(gin_bindings),
@@ -64,7 +67,7 @@ def parse_gin_flags(
         if getattr(error, "user_error", False):
             message: str | None = str(error)
         else:
-            message = gin_hints.explain(error)
+            message = gin_hints.explain(error, texts)
         if message is None:
             raise
         raise UserError(f"gin configuration: {message}") from error

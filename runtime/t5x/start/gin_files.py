@@ -1,11 +1,13 @@
 """How gin files are read: UTF-8 text with something in it, and no circles."""
 
+import cmath
 import codecs
 import contextlib
 import io
 import os
+import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TextIO
 
 import gin
@@ -45,13 +47,57 @@ def _decoded(path: str, data: bytes) -> str:
     return text
 
 
+def check_numbers(where: str, text: str) -> None:
+    """Raises `UserError` for a number beyond all, such as 1e999.
+
+    gin would write `inf` into the config.gin of a run, which it cannot read, or leave
+    the line out.
+
+    Args:
+      where: begins the message.
+      text: of a gin file, or a binding.
+    """
+    # What is no gin at all is refused by gin itself.
+    with contextlib.suppress(tokenize.TokenError, SyntaxError):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NUMBER and _is_infinite(token.string):
+                raise UserError(
+                    f"{where}, line {token.start[0]}: {token.string:.80} is not finite: "
+                    "give a number below 1.8e308."
+                )
+
+
+def _is_infinite(number: str) -> bool:
+    if not set(number.lower()) & set(".ej") or number[:2] in ("0x", "0X"):
+        return False
+    return cmath.isinf(complex(number))
+
+
+def first_use(texts: Mapping[str, str], macro: str) -> str | None:
+    """Where the first of some files refers to a macro; None if none does.
+
+    Args:
+      texts: by path.
+    """
+    for path, text in texts.items():
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.search(rf"%{re.escape(macro)}\b", line):
+                return f"{path}, line {number}"
+    return None
+
+
 @contextlib.contextmanager
-def checked() -> Iterator[None]:
+def checked() -> Iterator[dict[str, str]]:
     """While active, gin refuses files that are empty, no text, or include themselves.
 
-    Brackets that stay open and wrong indentation are named with the file they are in.
+    Brackets that stay open, wrong indentation and infinite numbers are named with the
+    file they are in.
+
+    Yields:
+      The texts of the files that are read, by path; it grows.
     """
     being_read: list[str] = []
+    texts: dict[str, str] = {}
 
     @contextlib.contextmanager
     def read(path: str) -> Iterator[TextIO]:
@@ -64,6 +110,8 @@ def checked() -> Iterator[None]:
             )
         with open(path, "rb") as file:
             text = _decoded(path, file.read())
+        check_numbers(path, text)
+        texts[path] = text
         being_read.append(real)
         try:
             yield _Text(text, path)
@@ -83,6 +131,6 @@ def checked() -> Iterator[None]:
     kept = readers[0]
     readers[0] = (read, os.path.isfile)
     try:
-        yield
+        yield texts
     finally:
         readers[0] = kept

@@ -8,12 +8,13 @@ import re
 import sys
 import tokenize
 import traceback
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import gin
 
 from t5x import checks
+from t5x.start import gin_files
 
 _MODULE = re.compile(r"<module '([\w.]+)'")
 _CLASS = re.compile(r"<class '([\w.]+)'")
@@ -21,13 +22,17 @@ _LONGEST_LINE = 600
 _LOCATION = re.compile(r'In file "([^"]+)", line (\d+)')
 
 
-def explain(error: BaseException) -> str | None:
+def explain(error: BaseException, texts: Mapping[str, str] | None = None) -> str | None:
     """A message for the user where an error is due to the configuration, else None.
 
     Errors that arise while gin imports a module of the user are left alone: those need
     their traceback. Long lines are shortened: gin quotes values whole.
+
+    Args:
+      error: of gin.
+      texts: gin files that were read, by path.
     """
-    message = _explained(error)
+    message = _explained(error, texts or {})
     if message is None:
         return None
     return "\n".join(map(_shortened, message.splitlines()))
@@ -39,13 +44,13 @@ def _shortened(line: str) -> str:
     return f"{line[: _LONGEST_LINE - 205]} ... {line[-200:]}"
 
 
-def _explained(error: BaseException) -> str | None:
+def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
     text = str(error)
     if isinstance(error, ModuleNotFoundError):
         return _unknown_module(error)
     if isinstance(error, tokenize.TokenError):
         return f"a bracket or string is not closed in a binding: {text}"
-    if unset := _unset_macro(text):
+    if unset := _unset_macro(text, texts):
         return unset
     if not isinstance(
         error, (ValueError, SyntaxError, NameError, AttributeError, TypeError, OSError)
@@ -241,14 +246,16 @@ def _required_macro(text: str) -> str | None:
     return f"\n{other} is set and nothing refers to it: did you mean {name!r}?"
 
 
-def _unset_macro(text: str) -> str | None:
+def _unset_macro(text: str, texts: Mapping[str, str]) -> str | None:
     found = re.search(r"No bindings specified for '(\w+)/gin.macro'", text)
     if not found:
         return None
     name = found.group(1)
+    place = gin_files.first_use(texts, name)
     return (
-        f"The macro %{name} is used but not set{nearest(name, set_macros())} Set it in a "
-        f"gin file or with --gin.{name}=VALUE."
+        f"The macro %{name} is used{f' in {place},' if place else ''} but not set"
+        f"{nearest(name, set_macros())} Set it in a gin file or with "
+        f"--gin.{name}=VALUE."
     )
 
 

@@ -83,8 +83,8 @@ def test_search_paths_are_tried_in_order(tmp_path):
         (
             "utils.DatasetConfig.split = %SPLT\nSPLIT = 'train'",
             (
-                "The macro %SPLT is used but not set; did you mean 'SPLIT'? Set it in a "
-                "gin file or with --gin.SPLT=VALUE."
+                "run.gin, line 3, but not set; did you mean 'SPLIT'? Set it in a gin "
+                "file or with --gin.SPLT=VALUE."
             ),
         ),
         ("STEPS = %gin.REQUIRED", "Give --gin.STEPS=VALUE or set STEPS in a gin file"),
@@ -131,6 +131,35 @@ def test_brackets_and_indentation_name_their_file(tmp_path):
             assert bool(where) == (path == outer)
     with pytest.raises(UserError, match="string is not closed in a binding: "):
         gin_utils.parse_gin_flags(["."], [], ["X = (1"])
+
+
+def test_a_macro_without_a_value_is_named_with_its_place(tmp_path):
+    inner, outer = tmp_path / "inner.gin", tmp_path / "outer.gin"
+    outer.write_text(f"SPLTS = 1\ninclude '{inner}'\n")
+    inner.write_text(HEAD + "\nutils.DatasetConfig.split = %SPLT\n")
+    with pytest.raises(UserError) as caught:
+        gin_utils.parse_gin_flags(["."], [str(outer)], [])
+    assert str(caught.value) == (
+        f"gin configuration: The macro %SPLT is used in {inner}, line 4, but not set; "
+        "did you mean 'SPLTS'? Set it in a gin file or with --gin.SPLT=VALUE."
+    )
+    inner.write_text(HEAD)
+    with pytest.raises(UserError, match="The macro %NONE is used but not set"):
+        gin_utils.parse_gin_flags(
+            ["."], [str(inner)], ["utils.DatasetConfig.split = %NONE"]
+        )
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "[1, {'a': 1.0e400}]"])
+def test_numbers_that_are_not_finite(tmp_path, number):
+    """gin would store them as `inf`, which it cannot read, or not at all."""
+    with pytest.raises(UserError, match=r"run.gin, line 3: 1\S+ is not finite: give a"):
+        parse(tmp_path, f"{HEAD}X = {number}\n")
+    with pytest.raises(
+        UserError, match=r"--gin.X = \S+.*, line 1: 1\S+ is not finite:"
+    ):
+        parse(tmp_path, HEAD, f"X = {number}")
+    parse(tmp_path, "A = 1.7e308\nB = '1e999'  # 1e999\nC = 0x1e9\nD = 1_0.5\n")
 
 
 def test_what_is_long_is_shortened(tmp_path):
