@@ -124,7 +124,7 @@ def _read(path: epath.Path, count: int) -> list[Json] | None:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except ValueError:
+    except (ValueError, RecursionError):
         logging.warning("%s is damaged and is computed again", path)
         return None
     return found if isinstance(found, list) and len(found) == count else None

@@ -225,7 +225,7 @@ class OutputFile:
             index, decode = record["line"] - 1, record["index"] + 0
             if not isinstance(record["output"], str):
                 raise TypeError(record["output"])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise UserError(
                 f"{where}: is no record of `jaxaug paraphrase`. {fix}"
             ) from None

@@ -60,7 +60,10 @@ def test_a_crash_loses_one_shard(tmp_path):
     assert work.seen[6:] == [4, 5, 6, 7, 8, 9]
 
 
-@pytest.mark.parametrize("content", ["", "[1", "[1, 2]", '{"a": 1}', "null"])
+@pytest.mark.parametrize(
+    "content",
+    ["", "[1", "[1, 2]", '{"a": 1}', "null", pytest.param("[" * 10**5, id="deep")],
+)
 def test_a_damaged_shard_is_computed_again(tmp_path, content):
     work, store = Work(), Shards(tmp_path, 16)
     store.run(Stage("s", 1, work), ITEMS)

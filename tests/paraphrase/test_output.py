@@ -145,6 +145,7 @@ def test_another_run_is_refused(tmp_path, whole, changes, message, name):
         b"hello",
         b"[]",
         b"7",
+        pytest.param(b"[" * 10**5, id="deep"),
         b'{"line": "1"}',
         b'{"line": 1}',
         json.dumps({"line": 1, "input": INPUTS[0], "index": 0, **SETTINGS}).encode(),

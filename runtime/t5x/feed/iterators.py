@@ -281,7 +281,13 @@ def _read_pending(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
         try:
             noted = json.loads(note_path.read_text())
             expected = int(noted["batches"]), (int(noted["bytes"]), noted["crc32"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (
+            ArithmeticError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise _bad_pending(note_path, "cannot be read", noted) from error
     if not path.exists():
         if noted and expected[0]:

@@ -154,7 +154,7 @@ def _read(file: Any) -> dict[str, Any]:
     file.seek(0)
     try:
         found = json.loads(file.read())
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

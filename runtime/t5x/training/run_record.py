@@ -34,7 +34,7 @@ class RunRecord:
                 self._values = json.loads(self._path.read_text())
                 if not isinstance(self._values, dict):
                     raise TypeError("it holds no JSON object")
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise UserError(
                     f"{self._path} is damaged ({error}); delete it to go on from the "
                     "newest checkpoint."

@@ -107,6 +107,10 @@ def test_a_damaged_note_of_pending_batches(numbers, saved):
     note.write_text('{"batches": 2}')
     with pytest.raises(UserError, match=f"^{note} cannot be read. It held 2 batches"):
         prepare(numbers()).restore(saved)
+    for content in ("[" * 100_000, '{"batches": 1e999}', "[]", "{"):
+        note.write_text(content)
+        with pytest.raises(UserError, match=f"^{note} cannot be read. It held "):
+            prepare(numbers()).restore(saved)
 
 
 def test_pending_batches_without_a_note(numbers, saved):

@@ -89,6 +89,14 @@ def left_by_another_host(folder):
     (folder / "train.lock").write_text(json.dumps(note))
 
 
+def test_a_damaged_lock_names_nobody(tmp_path):
+    for content in ("", "{", "[]", "[" * 100_000):
+        (tmp_path / "train.lock").write_text(content)
+        with run_lock.only_run_in(str(tmp_path)):
+            held = json.loads((tmp_path / "train.lock").read_text())
+            assert held["pid"] == os.getpid()
+
+
 def test_another_host_is_judged_by_its_signs_of_life(tmp_path, monkeypatch, capfd):
     left_by_another_host(tmp_path)
     monkeypatch.setattr(run_lock, "_PATIENCE", 0.05)

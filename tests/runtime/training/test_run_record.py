@@ -15,7 +15,10 @@ def test_what_is_noted_is_found_again(tmp_path):
     assert not RunRecord(str(tmp_path)).found
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "[1]", "7", "null", '"seed"'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "[1]", "7", "null", '"seed"', pytest.param("[" * 10**5, id="deep")],
+)
 def test_a_damaged_note_is_refused(tmp_path, content):
     (tmp_path / FILE_NAME).write_text(content)
     match = r"unfinished_run.json is damaged \(.*\); delete it to go on from the newest"
