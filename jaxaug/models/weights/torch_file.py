@@ -119,9 +119,10 @@ def _read(file: zipfile.ZipFile, name: str) -> bytes:
     if info.compress_type != zipfile.ZIP_STORED:
         # A few bytes could become more than fits into memory.
         raise ValueError(f"{name} is compressed, which PyTorch never does")
-    if info.file_size > os.path.getsize(file.filename or ""):
+    size = max(info.file_size, info.compress_size)
+    if size > os.path.getsize(file.filename or ""):
         # Room for as much would be made before the first byte is read.
-        raise ValueError(f"{name} has {info.file_size} bytes, more than the file")
+        raise ValueError(f"{name} has {size} bytes, more than the file")
     return file.read(name)
 
 

@@ -404,12 +404,12 @@ def test_pickles_that_want_memory_or_time(tmp_path):
     write_torch_file(path, b"\x80\x02}.")
     whole = path.read_bytes()
     entry = whole.index(b"PK\1\2")
-    sizes = struct.pack("<II", 2**31, 2**31)
-    path.write_bytes(whole[: entry + 20] + sizes + whole[entry + 28 :])
-    with pytest.raises(
-        UserError, match=r"data.pkl has 2147483648 bytes, more than the"
-    ):
-        torch_file.Tensors(path)
+    for place in (entry + 20, entry + 24):  # As it is stored, and when it is unpacked.
+        path.write_bytes(whole[:place] + struct.pack("<I", 2**31) + whole[place + 4 :])
+        with pytest.raises(
+            UserError, match=r"data.pkl has 2147483648 bytes, more than the"
+        ):
+            torch_file.Tensors(path)
 
 
 @pytest.mark.parametrize("file", ["../1.bin", "/1.bin", "..", "", 3, ["1.bin"]])
