@@ -6,6 +6,7 @@ from t5x.checkpoint.importer import (
     TensorFlowSource,
     load_tf_ckpt,
     restore_from_t5_checkpoint,
+    t5_importer,
 )
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "TensorFlowSource",
     "load_tf_ckpt",
     "restore_from_t5_checkpoint",
+    "t5_importer",
 ]

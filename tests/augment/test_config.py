@@ -188,9 +188,8 @@ def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, opti
 
 def test_the_code_of_a_scheme_is_that_of_what_it_uses(monkeypatch):
     found = [m.__name__ for m in registry._modules_of(contextual)]
-    assert {
-        "jaxaug.augment." + n for n in ("contextual", "eda", "lexicon", "words")
-    } == {*found}
+    names = "schemes.contextual", "schemes.eda", "language.lexicon", "language.words"
+    assert {f"jaxaug.augment.{name}" for name in names} == {*found}
     monkeypatch.setattr(generation, "identity", lambda name: name)
     fields = {"scheme": "qcpg", "options": {"kind": "captions"}}
     (job,) = registry.jobs(configs.of(fields, "here.py"))

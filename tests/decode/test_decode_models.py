@@ -112,7 +112,10 @@ GIN = {
     "greedy": (sample, {**GREEDY, "rescale_log_probs": False}),
     "sampling": (sample, {"seed": 0}),
     "top_k_top_p": (sample, {"warpers": warpers.FALLBACK, "seed": 0}),
-    "bottom_k": (sample, {"warpers": (warpers.bottom_k(),), "seed": 0}),
+    "bottom_k": (
+        sample,
+        {"warpers": (warpers.min_length(1, EOS), warpers.bottom_k()), "seed": 0},
+    ),
     "beam": (beam.search, {}),
     "diverse_beam": (diverse.decode, {}),
 }

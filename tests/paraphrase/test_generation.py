@@ -160,10 +160,9 @@ def test_weights_that_are_no_numbers_name_the_step(tiny_lm, tmp_path, monkeypatc
         "prompt": str(tmp_path / "prompt"),
     }
     (setting,) = grid([block(**fields)])
-    broken = jax.tree.map(
-        lambda x: np.full_like(x, np.nan), generation._on_device(setting.model)
-    )
-    monkeypatch.setattr(generation, "_on_device", lambda name: broken)
+    model = generation._model(setting.model)
+    broken = jax.tree.map(lambda x: np.full_like(x, np.nan), model.params)
+    monkeypatch.setattr(generation, "_on_device", lambda model: broken)
     with pytest.raises(
         UserError, match=r"^decoding step 0 \(counted from 0\) of row 0"
     ):

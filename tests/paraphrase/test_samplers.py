@@ -225,7 +225,7 @@ def test_wrong_options(sampler, texts, message):
             "sampling",
             1,
             {"temperature": float("inf")},
-            r"temperature\(inf\): must be a finite number",
+            "option temperature=inf: expected a number such as 1.0",
         ),
         ("bottom_k", 1, {"min_length": -1}, r"min_length\(n=-1\): must be at least 1"),
         ("top_k_top_p", 1, {"p": 1.5}, r"top_p\(1.5\): the mass must lie in"),

@@ -122,8 +122,8 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
 
 
 def _modules_of(module: ModuleType) -> list[ModuleType]:
-    """A module, and those of its package from which it has something."""
-    package = f"{module.__package__}."
+    """A module, and those of augmentation from which it has something."""
+    package = "jaxaug.augment."
     found = {module.__name__: module}
     for value in vars(module).values():
         other = inspect.getmodule(value)

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, PartitionSpec
 from t5x import checks
 from t5x.distributed import place
 from t5x.errors import UserError
+from t5x.optim.optimizer_base import as_container
 from t5x.partition.mesh import HardwareMesh, LocalChunker, LocalChunkInfo
 from t5x.partition.partitioned_fn import map_prefix, to_shardings
 
@@ -212,10 +213,20 @@ class BasePartitioner(metaclass=abc.ABCMeta):
 
     def get_logical_axes(self, train_state: Any) -> Any:
         """`train_state` with AxisNames or None in place of arrays."""
-        return train_state.restore_state(
+        axes = train_state.restore_state(
             jax.tree.map(lambda _: None, train_state.state_dict())
         )
+        return with_containers_of(train_state, axes)
 
     @abc.abstractmethod
     def get_mesh_axes(self, train_state: Any) -> Any:
         """`train_state` with PartitionSpec or None in place of arrays."""
+
+
+def with_containers_of(like: Any, state: Any) -> Any:
+    """A train state whose parameters are frozen or not as those of another one are.
+
+    States freeze what they restore, while shardings have to be the same pytree as the
+    arrays.
+    """
+    return state.replace_params(as_container(state.params, like.params))

@@ -22,6 +22,7 @@ from t5x.partition.base_partitioner import (
     DataLayout,
     PartitionedCallable,
     PyTree,
+    with_containers_of,
 )
 from t5x.partition.mesh import (
     HardwareMesh,
@@ -212,4 +213,5 @@ class PjitPartitioner(BasePjitPartitioner):
             return drop_indivisible_axes(name, shape, spec, self.mesh.shape)
 
         specs = {name: to_spec(name, axes) for name, axes in flat.items()}
-        return logical.restore_state(traverse_util.unflatten_dict(specs, sep="/"))
+        axes = logical.restore_state(traverse_util.unflatten_dict(specs, sep="/"))
+        return with_containers_of(train_state, axes)

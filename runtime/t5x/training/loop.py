@@ -303,6 +303,8 @@ class TrainLoop:
         )
 
     def _explain(self, found: str) -> str:
+        # The last one may still be on its way to the disk.
+        self._wait_for_saves()
         newest = last_checkpoint(self.model_dir)
         good = (
             f"The last good checkpoint is {newest}."

@@ -114,7 +114,7 @@ def test_greedy_translation_is_that_of_torch(folder, theirs):
         ((output,),) = decoded([tokens], batch)
         generated = oracle.generate(
             **theirs(text, return_tensors="pt"), max_new_tokens=8, do_sample=False,
-            num_beams=1, forced_eos_token_id=None,
+            num_beams=1,
         )  # fmt: skip
         assert output.text == theirs.decode(generated[0], skip_special_tokens=True)
         texts.add(output.text)

@@ -110,7 +110,7 @@ def test_a_macro_is_as_harmless_as_what_refers_to_it():
 def test_a_damaged_file_is_a_warning(tmp_path, monkeypatch, capfd):
     (tmp_path / "config.gin").write_text("A = = 3")
     monkeypatch.setattr(
-        config_changes.gin_utils, "get_gin_config_str", lambda: "A = 1\n"
+        config_changes.gin_config, "get_gin_config_str", lambda: "A = 1\n"
     )
     config_changes.report(str(tmp_path), 5)
     err = capfd.readouterr().err
