@@ -33,7 +33,8 @@ def commands(name):
     """The commands in a file's header that read it, as (program, flag, ...)."""
     text = header(name).replace("=MODEL.gin", f"={MODEL}")
     if name.startswith("configs/decode/"):
-        text = text.replace("--gin", f"python -m t5x.train --gin_file={DECODES} --gin")
+        base = f"python -m t5x.train --gin_file={DECODES} --gin"
+        text = text.replace("--gin", base, 1)
     found = [
         (program, *shlex.split(flags))
         for program, flags in re.findall(r"python -m (t5x\.\w+) (.*)", text)
