@@ -108,7 +108,8 @@ def _computed(stage: Stage, block: Sequence[Json]) -> list[Json]:
 
 def _write(path: epath.Path, results: list[Json]) -> None:
     try:
-        write_text(path, json.dumps(results, ensure_ascii=False))
+        content = {"digest": digest_of(results), "results": results}
+        write_text(path, json.dumps(content, ensure_ascii=False))
     except OSError as error:
         raise UserError(
             f"{path}: cannot be written ({os.strerror(error.errno or 0)}). What was "
@@ -119,12 +120,16 @@ def _write(path: epath.Path, results: list[Json]) -> None:
 
 
 def _read(path: epath.Path, count: int) -> list[Json] | None:
-    """The results in a shard; None if there is none, or it is damaged."""
+    """The results in a shard; None if there is none, or it is not what was written."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        results = content["results"]
+        whole = content["digest"] == digest_of(results) and len(results) == count
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, LookupError, TypeError):
+        whole = False
+    if not whole:
         logging.warning("%s is damaged and is computed again", path)
         return None
-    return found if isinstance(found, list) and len(found) == count else None
+    return results

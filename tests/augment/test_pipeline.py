@@ -517,6 +517,12 @@ def test_explain_errors(sgd_tree, fake, tmp_path, capsys):
 
     assert "'train/0/slot/9' is no id" in said("train/0/slot/9", "--out", str(out))
     assert "augment.json" in said("train/0/slot/1", "--out", str(tmp_path))
+    path = out / "candidates.jsonl"
+    sound = path.read_text()
+    for broken in ("{", "[" * 10**5, sound.split("\n")[0].replace('"count"', '"c"')):
+        path.write_text(f"{broken}\n{sound}")
+        message = said("train/0/slot/1", "--out", str(out))
+        assert f"{path}: line 1: is damaged: " in message
     fields = {"select": "order", "tree": {}}
     go(sgd_tree, tmp_path / "order", **fields)
     assert "has no trees" in said("train/0/slot/1", "--out", str(tmp_path / "order"))

@@ -21,7 +21,7 @@ from jaxaug.augment.descriptions import Description
 from jaxaug.augment.result import Judged, Result
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, read_text, write_text
+from jaxaug.core.files import PathLike, read_json, read_text, shown, write_text
 from jaxaug.core.suggestion import suggestion
 from jaxaug.paraphrase.candidates import Candidate
 
@@ -30,6 +30,12 @@ BESIDE = "beside"
 """Folder of the runs that the report stands beside."""
 
 _FIX = "Name the folder that `jaxaug augment --out` wrote."
+# What `_records` writes, by type: for each line, and where there is a candidate.
+_FIELDS = {
+    "id": str, "kind": str, "service": str, "name": str, "source": str,
+    "protected": list,
+}  # fmt: skip
+_CANDIDATE = {"count": int, "settings": list, "metrics": dict, "dropped": list}
 
 
 def write_candidates(out: PathLike, results: Iterable[Result]) -> epath.Path:
@@ -84,8 +90,8 @@ def read_candidates(out: PathLike, key: str) -> tuple[Description, list[Judged]]
     ids: dict[str, None] = {}
     found: list[dict[str, Any]] = []
     # Not splitlines, which also splits at characters that belong to a text.
-    for line in read_text(path, _FIX).split("\n")[:-1]:
-        record = json.loads(line)
+    for number, line in enumerate(read_text(path, _FIX).split("\n")[:-1], 1):
+        record = _record(line, f"{path}: line {number}")
         ids[record["id"]] = None
         if record["id"] == key:
             found.append(record)
@@ -105,6 +111,20 @@ def read_candidates(out: PathLike, key: str) -> tuple[Description, list[Judged]]
         for r in found
         if r["candidate"] is not None
     ]
+
+
+def _record(line: str, where: str) -> dict[str, Any]:
+    """A line of `candidates.jsonl`, with every field that is read from it."""
+    try:
+        record = json.loads(line)
+        wanted = dict(_FIELDS)
+        if record["candidate"] is not None:
+            wanted |= {"candidate": str} | _CANDIDATE
+        if {name: type(record[name]) for name in wanted} != wanted:
+            raise TypeError("a field of another type")
+    except (ValueError, RecursionError, LookupError, TypeError):
+        raise UserError(f"{where}: is damaged: {shown(line)}. {_FIX}") from None
+    return record
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,8 +26,19 @@ def get_gin_config_str(show_provenance: bool = False) -> str:
 
     Args:
         show_provenance: say where each binding comes from.
+
+    Raises:
+        UserError: the installed gin cannot say that; 0.5.0 does not.
     """
-    return gin.config_str(show_provenance=True) if show_provenance else gin.config_str()
+    if not show_provenance:
+        return gin.config_str()
+    try:
+        return gin.config_str(show_provenance=True)
+    except TypeError:
+        raise UserError(
+            "get_gin_config_str.show_provenance = True: the installed gin-config keeps no "
+            "provenance. Set it to False, or install a version that does."
+        ) from None
 
 
 def parse_gin_flags(

@@ -295,6 +295,11 @@ def test_configurables():
     assert gin_utils.string_split_fn("a,b,c", ",", maxsplit=1, index=-1) == "b,c"
 
 
+def test_provenance_that_gin_does_not_keep():
+    with pytest.raises(UserError, match="show_provenance = True: the installed gin"):
+        gin_utils.get_gin_config_str(show_provenance=True)
+
+
 def test_summary_of_the_configuration(tmp_path):
     parse(tmp_path, HEAD + "utils.DatasetConfig.split = 'train'\n")
     written = {}
