@@ -138,8 +138,9 @@ def run(main: Callable[[Sequence[str]], Any]) -> None:
 
     Mistakes of the user (errors with the attribute `user_error`), errors in the gin
     configuration and of the operating system (missing file, full disk) are printed as
-    one message, exit status 1. A run stopped by SIGTERM ends with status 0. Everything
-    else is a defect and keeps its traceback.
+    one message, exit status 1. A run stopped by SIGTERM ends with status 0, or with that
+    of $T5X_STOPPED_STATUS, which tells who starts runs again that this one is not done.
+    Everything else is a defect and keeps its traceback.
     """
     ended: list[int] = []
 
@@ -165,8 +166,8 @@ def run(main: Callable[[Sequence[str]], Any]) -> None:
             return main(argv)
         except PreemptionError as error:
             announce(gin_hints.message_of(error))
-            ended.append(0)
-            sys.exit(0)
+            ended.append(_stopped_status())
+            sys.exit(ended[0])
         except Exception as error:
             message = user_message(error)
             if message is None:
@@ -176,6 +177,14 @@ def run(main: Callable[[Sequence[str]], Any]) -> None:
             _fail(message)
 
     app.run(guarded, flags_parser=parse)
+
+
+def _stopped_status() -> int:
+    text = os.environ.get("T5X_STOPPED_STATUS", "0")
+    if not text.isascii() or not text.isdigit() or int(text) > 255:
+        announce(f"warning: T5X_STOPPED_STATUS={text} is no exit status (0 to 255).")
+        return 0
+    return int(text)
 
 
 def user_message(error: BaseException) -> str | None:

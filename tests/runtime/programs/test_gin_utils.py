@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from t5x import gin_utils
 from t5x.errors import UserError
-from t5x.start import gin_hints
+from t5x.start import gin_config, gin_hints
+from t5x.trainer import PreemptionError
 
 
 @pytest.fixture(autouse=True)
@@ -337,6 +338,35 @@ def main(argv):
 
 gin_utils.run(main)
 """
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "message"),
+    [
+        ("75", 75, "Stopped.\n"),
+        (
+            "256",
+            0,
+            "Stopped.\nwarning: T5X_STOPPED_STATUS=256 is no exit status (0 to 255).\n",
+        ),
+    ],
+)
+def test_who_starts_runs_again_chooses_the_status_of_a_stop(
+    monkeypatch, capfd, given, status, message
+):
+    def stop(argv):
+        raise PreemptionError("Stopped.")
+
+    def at_once(main, flags_parser):
+        main([])
+
+    monkeypatch.setenv("T5X_STOPPED_STATUS", given)
+    monkeypatch.setattr(gin_config.app, "run", at_once)
+    monkeypatch.setattr(gin_config.atexit, "register", lambda function: None)
+    with pytest.raises(SystemExit) as left:
+        gin_config.run(stop)
+    assert left.value.code == status
+    assert capfd.readouterr().err == message
 
 
 @pytest.mark.parametrize(
