@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from jaxaug.core.errors import UserError
+from jaxaug.launch import arguments as launch
 
 _SPLITS = ("train", "dev", "test")
 
@@ -337,6 +338,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_models(verbs)
     _add_convert(verbs)
     _add_augment(verbs)
+    launch.add(verbs)
     report = _verb(
         verbs, "report", "jaxaug.metrics.report:run", "tabulate finished runs"
     )

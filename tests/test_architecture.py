@@ -27,7 +27,7 @@ FLOORS = {
         "paraphrase",
         "augment",
         "curriculum",
-        "train",
+        "train launch",
         "doctor cli",
     ),
     "jaxaug.models": (

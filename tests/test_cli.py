@@ -25,6 +25,10 @@ _VERBS = [
     ("models", "fetch"),
     ("convert",),
     ("augment", "explain"),
+    ("launch", "local"),
+    ("launch", "slurm"),
+    ("launch", "tpu_pod"),
+    ("launch", "k8s"),
     ("report",),
 ]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")

@@ -1,0 +1,147 @@
+"""The arguments of `jaxaug launch`; importing this is cheap."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+ACTIONS = ("up", "create", "sync", "run", "watch", "logs", "stop")
+_PREFIX = "--gin."
+
+
+class _Parser(argparse.ArgumentParser):
+    """Leaves `--gin.NAME=VALUE` to the program that is launched."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str], namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        ours = [word for word in args if not word.startswith(_PREFIX)]
+        found, unknown = super().parse_known_args(ours, namespace)
+        found.gin = [word for word in args if word.startswith(_PREFIX)]
+        return found, unknown
+
+
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb to those of the command line."""
+    parser = verbs.add_parser(
+        "launch", help="run a T5X program on TPU pods, GPU clusters or this machine"
+    )
+    kinds = parser.add_subparsers(metavar="KIND", required=True, parser_class=_Parser)
+    for kind, text, arguments in (
+        ("local", "several processes on this machine", _local),
+        ("slurm", "GPU nodes through sbatch", _slurm),
+        ("tpu_pod", "a TPU of Google Cloud as a queued resource", _tpu_pod),
+        ("k8s", "a JobSet on GKE: a TPU slice or GPU nodes", _k8s),
+    ):
+        _add_kind(kinds, kind, text, arguments)
+
+
+def _add_kind(
+    kinds: argparse._SubParsersAction,
+    kind: str,
+    text: str,
+    arguments: Callable[[Any], None],
+) -> None:
+    parser = kinds.add_parser(
+        kind,
+        help=text,
+        description=f"{text}. --gin.NAME=VALUE is handed to the program.",
+    )
+    parser.set_defaults(target="jaxaug.launch.run:run", kind=kind)
+    arguments(parser)
+    parser.add_argument(
+        "--program", choices=("train", "eval", "infer"), default="train"
+    )
+    parser.add_argument(
+        "--gin_file", action="append", default=[], help="may be repeated"
+    )
+    parser.add_argument(
+        "--dry-run",
+        "--dry_run",
+        action="store_true",
+        dest="dry_run",
+        help="print what would run, as a script, and stop",
+    )
+
+
+def _name(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--name", default="jaxaug", help="of the run")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the program's environment, such as JAXAUG_DATA_DIR=gs://B/sgd; may be "
+        "repeated",
+    )
+
+
+def _port(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--port", type=int, default=8476, help="where the processes meet"
+    )
+
+
+def _local(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--devices", type=int, help="CPU devices of each process (default: as found)"
+    )
+    parser.add_argument(
+        "--logs", default="launch_logs", help="folder for processes 1, 2, ..."
+    )
+    _port(parser)
+
+
+def _slurm(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--gpus", type=int, default=8, help="of each node")
+    parser.add_argument("--cpus", type=int, help="of each node")
+    parser.add_argument("--time", default="24:00:00", help="D-HH:MM:SS or HH:MM:SS")
+    parser.add_argument("--partition")
+    parser.add_argument("--account")
+    _port(parser)
+
+
+def _tpu_pod(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=ACTIONS,
+        default="up",
+        help="up (the default) is create, sync, run and watch",
+    )
+    _name(parser)
+    parser.add_argument("--project", required=True, help="of Google Cloud")
+    parser.add_argument("--zone", required=True, help="such as us-east5-b")
+    parser.add_argument("--type", required=True, help="such as v5litepod-16")
+    parser.add_argument(
+        "--spot", action="store_true", help="cheaper, and may be taken away at any time"
+    )
+
+
+def _k8s(parser: argparse.ArgumentParser) -> None:
+    _name(parser)
+    machines = parser.add_mutually_exclusive_group(required=True)
+    machines.add_argument("--type", help="TPU slice, such as v5litepod-16")
+    machines.add_argument(
+        "--accelerator", help="GPU of the nodes, such as nvidia-h100-80gb"
+    )
+    parser.add_argument("--nodes", type=int, help="with --accelerator (default: 1)")
+    parser.add_argument(
+        "--gpus", type=int, help="of each node, with --accelerator (default: 8)"
+    )
+    parser.add_argument(
+        "--image", required=True, help="built from launch/docker and pushed"
+    )
+    parser.add_argument("--namespace", default="default")
+    parser.add_argument(
+        "--service_account", default="default", help="that may use the bucket"
+    )
+    parser.add_argument(
+        "--restarts", type=int, default=10, help="after failures, at most"
+    )
+    parser.add_argument(
+        "--spot", action="store_true", help="cheaper, and may be taken away at any time"
+    )
+    _port(parser)

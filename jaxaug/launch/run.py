@@ -1,0 +1,238 @@
+"""`jaxaug launch KIND`: what each kind hands to bash, sbatch or kubectl."""
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import suggestion
+from jaxaug.launch import program, templates, tpus
+from jaxaug.launch.templates import Launch
+
+_TOOLS = {
+    "bash": "install bash 4.3 or newer",
+    "sbatch": "run this on a login node of the Slurm cluster",
+    "gcloud": "install the Google Cloud CLI (https://cloud.google.com/sdk/docs/install) "
+    "and run `gcloud auth login`",
+    "kubectl": "install kubectl (https://kubernetes.io/docs/tasks/tools) and run "
+    "`gcloud container clusters get-credentials CLUSTER`",
+}
+# Exit status of a run that SIGTERM stopped, where somebody starts it again.
+_STOPPED = "75"
+_GPUS = {
+    "nvidia-tesla-t4", "nvidia-l4", "nvidia-tesla-a100", "nvidia-a100-80gb",
+    "nvidia-h100-80gb", "nvidia-h100-mega-80gb", "nvidia-h200-141gb", "nvidia-b200",
+}  # fmt: skip
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_TIME = re.compile(r"(\d+-)?\d{1,2}:\d{2}:\d{2}")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug launch --help`."""
+    launch, tool = _KINDS[arguments.kind](arguments)
+    if arguments.dry_run:
+        print(launch.shown(), end="")
+        return 0
+    if shutil.which(tool) is None:
+        raise UserError(
+            f"{tool} is not on PATH: {_TOOLS[tool]}, or add --dry-run to see what would "
+            "run."
+        )
+    sys.stdout.flush()
+    if launch.by_argument:
+        # The script takes the place of this process, and gets its signals.
+        os.execvp(launch.command[0], [*launch.command, launch.text])
+    return subprocess.run(
+        launch.command, input=launch.text, text=True, check=False
+    ).returncode
+
+
+def _script(*parts: str) -> Launch:
+    return Launch(("bash", "-c"), "".join(parts), by_argument=True)
+
+
+def _local(arguments: argparse.Namespace) -> tuple[Launch, str]:
+    variables = {
+        "JAXAUG_ROOT": str(templates.root()),
+        "JAXAUG_PYTHON": sys.executable,
+        "JAXAUG_JOIN": f"127.0.0.1:{_port(arguments)}",
+        "JAXAUG_PROCESS_COUNT": str(
+            program.at_least("processes", arguments.processes, most=256)
+        ),
+        "JAXAUG_LOGS": arguments.logs,
+    }
+    if arguments.devices is not None:
+        devices = program.at_least("devices", arguments.devices, most=1024)
+        variables["JAXAUG_DEVICES"] = str(devices)
+    words = program.words(arguments, here=True)
+    head = templates.head(variables, words)
+    return _script(head, templates.body("local/run.sh")), "bash"
+
+
+def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
+    if not _TIME.fullmatch(arguments.time):
+        raise UserError(
+            f"--time {arguments.time}: give D-HH:MM:SS or HH:MM:SS, such as 24:00:00."
+        )
+    options = {
+        "job-name": _name(arguments),
+        "nodes": program.at_least("nodes", arguments.nodes),
+        "ntasks-per-node": 1,
+        "gpus-per-node": program.at_least("gpus", arguments.gpus, most=16),
+        "cpus-per-task": arguments.cpus and program.at_least("cpus", arguments.cpus),
+        "time": arguments.time,
+        "partition": arguments.partition,
+        "account": arguments.account,
+        "output": f"{arguments.name}-%j.log",
+        "open-mode": "append",
+        "signal": "B:USR1@300",
+    }
+    directives = "".join(
+        f"#SBATCH --{name}={shlex.quote(str(value))}\n"
+        for name, value in options.items()
+        if value is not None
+    )
+    root = str(templates.root())
+    variables = {
+        "JAXAUG_ROOT": root,
+        "JAXAUG_PORT": str(_port(arguments)),
+        **dict(program.environment(arguments.env)),
+    }
+    text = (
+        f"#!/usr/bin/env bash\n{directives}#SBATCH --requeue\n"
+        f"#SBATCH --chdir={shlex.quote(root)}\n"
+        + templates.head(variables, program.words(arguments))
+        + templates.body("slurm/job.sh")
+    )
+    return Launch(("sbatch",), text), "sbatch"
+
+
+def _tpu_pod(arguments: argparse.Namespace) -> tuple[Launch, str]:
+    tpu = tpus.parse(arguments.type)
+    action = arguments.action
+    exports = "".join(
+        f"export {name}={shlex.quote(value)}; "
+        for name, value in program.environment(arguments.env)
+    )
+    variables = {
+        "CLOUDSDK_CORE_PROJECT": arguments.project,
+        "CLOUDSDK_COMPUTE_ZONE": arguments.zone,
+        "JAXAUG_ROOT": str(templates.root()),
+        "JAXAUG_NAME": _name(arguments),
+        "JAXAUG_TYPE": arguments.type,
+        "JAXAUG_VERSION": tpu.image,
+        "JAXAUG_SPOT": str(int(arguments.spot)),
+        "JAXAUG_REMOTE_ENV": exports,
+    }
+    words = []
+    if action in ("up", "run", "watch"):
+        words = program.words(arguments)
+        program.require_remote_output(arguments)
+    head = templates.head(variables, words)
+    if action not in ("up", "watch"):
+        return _script(head, templates.body(f"tpu_pod/{action}.sh")), "gcloud"
+    functions = [
+        templates.function(name, f"tpu_pod/{name}.sh")
+        for name in ("create", "sync", "run")
+    ]
+    first = 'set -e\ncreate\nsync\nrun "$@"\n' if action == "up" else ""
+    watch = templates.body("tpu_pod/watch.sh")
+    return _script(head, *functions, first, watch), "gcloud"
+
+
+def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
+    spot = {"key": "cloud.google.com/gke-spot", "value": "true"}
+    environment = dict(program.environment(arguments.env))
+    environment["T5X_STOPPED_STATUS"] = _STOPPED
+    if arguments.type:
+        given = next((n for n in ("nodes", "gpus") if getattr(arguments, n)), None)
+        if given:
+            raise UserError(
+                f"--{given} is for GPUs: the name of a TPU, {arguments.type}, says how "
+                "many hosts and chips there are."
+            )
+        tpu = tpus.parse(arguments.type)
+        hosts, chips, key = tpu.hosts, tpu.chips, "google.com/tpu"
+        selector = {
+            "cloud.google.com/gke-tpu-accelerator": tpu.gke,
+            "cloud.google.com/gke-tpu-topology": tpu.topology,
+        }
+        environment["JAXAUG_JOIN"] = "auto"
+    else:
+        if arguments.accelerator not in _GPUS:
+            raise UserError(
+                f"--accelerator {arguments.accelerator}: GKE has no such GPU; "
+                f"{suggestion(arguments.accelerator, _GPUS)}"
+            )
+        hosts = program.at_least("nodes", _or(arguments.nodes, 1))
+        chips = program.at_least("gpus", _or(arguments.gpus, 8), most=16)
+        key = "nvidia.com/gpu"
+        selector = {"cloud.google.com/gke-accelerator": arguments.accelerator}
+        name = arguments.name
+        # The host names that JobSet gives: set, job, its number, pod; then the service.
+        first = f"{name}-workers-0-0.{name}"
+        environment["JAXAUG_JOIN"] = f"{first}:{_port(arguments)}"
+        environment["JAXAUG_PROCESS_COUNT"] = str(hosts)
+    tolerations = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
+    if arguments.spot:
+        selector[spot["key"]] = spot["value"]
+        tolerations.append({**spot, "operator": "Equal", "effect": "NoSchedule"})
+    variables: list[dict[str, Any]] = [
+        {"name": name, "value": value} for name, value in environment.items()
+    ]
+    if not arguments.type:
+        index = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+        source = {"fieldRef": {"fieldPath": index}}
+        variables.append({"name": "JAXAUG_PROCESS_INDEX", "valueFrom": source})
+    program.require_remote_output(arguments)
+    values = {
+        "name": _name(arguments),
+        "namespace": arguments.namespace,
+        "restarts": program.at_least("restarts", arguments.restarts, least=0),
+        "hosts": hosts,
+        "service_account": arguments.service_account,
+        "selector": selector,
+        "tolerations": tolerations,
+        "image": arguments.image,
+        # In an argument of a pod $(NAME) is a variable.
+        "program": [w.replace("$", "$$") for w in program.words(arguments)],
+        "environment": variables,
+        "chips": chips,
+    }
+    # JSON is YAML, and quotes what would be something else there.
+    filled = {name: json.dumps(value) for name, value in values.items()}
+    template = "k8s/tpu.yaml" if arguments.type else "k8s/gpu.yaml"
+    text = templates.manifest(template, filled)
+    return Launch(("kubectl", "apply", "--filename", "-"), text), "kubectl"
+
+
+def _name(arguments: argparse.Namespace) -> str:
+    if not _NAME.fullmatch(arguments.name):
+        raise UserError(
+            f"--name {arguments.name}: give at most 40 small letters, digits and hyphens, "
+            "beginning with a letter and not ending with a hyphen."
+        )
+    return arguments.name
+
+
+def _port(arguments: argparse.Namespace) -> int:
+    return program.at_least("port", arguments.port, 1024, 65535)
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+_KINDS: dict[str, Callable[[argparse.Namespace], tuple[Launch, str]]] = {
+    "local": _local,
+    "slurm": _slurm,
+    "tpu_pod": _tpu_pod,
+    "k8s": _k8s,
+}

@@ -1,0 +1,14 @@
+# CPU: trials, data work, evaluation. From the root of the checkout:
+#   docker build --file launch/docker/cpu.Dockerfile --tag IMAGE .
+FROM python:3.11-slim
+
+WORKDIR /jaxaug
+# The libraries first: a change of ours does not install them again.
+COPY pyproject.toml constraints.txt README.md ./
+COPY runtime/pyproject.toml runtime/README.md runtime/
+COPY runtime/t5x/__init__.py runtime/t5x/
+COPY jaxaug/__init__.py jaxaug/
+COPY tasks/__init__.py tasks/
+RUN pip install --no-cache-dir --constraint constraints.txt -e ./runtime -e '.'
+COPY . .
+ENTRYPOINT ["launch/entry.sh"]

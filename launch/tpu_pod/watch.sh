@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Waits for the run. A TPU that was taken away is asked for again, and the same command
+# goes on from the last checkpoint in the run's folder.
+set -euo pipefail
+
+lost=0
+stopped=0
+while true; do
+  state=LOST
+  if ! ((lost)); then
+    state=$(gcloud compute tpus queued-resources describe "$JAXAUG_NAME" \
+      --format='value(state.state)')
+  fi
+  case $state in
+    FAILED | SUSPENDING | SUSPENDED | LOST)
+      echo "$JAXAUG_NAME: $state; asking for another one" >&2
+      # In the background, for only there `set -e` and `||` go together.
+      {
+        gcloud compute tpus queued-resources delete "$JAXAUG_NAME" --force --quiet || true
+        create
+        sync
+        run "$@"
+      } &
+      lost=0
+      stopped=0
+      wait "$!" || lost=1
+      ;;
+    ACTIVE)
+      # An unreachable worker is asked again: it may be about to be taken away.
+      status=$(gcloud compute tpus tpu-vm ssh "$JAXAUG_NAME" --worker=0 \
+        --command='cat run.status 2>/dev/null || echo running' || echo unknown)
+      case $status in
+        running | unknown) ;;
+        0)
+          echo "$JAXAUG_NAME: the run is finished. The TPU costs money until it is" \
+            "stopped." >&2
+          exit 0
+          ;;
+        75)
+          # SIGTERM: the TPU is about to go; if it stays, the run goes on there.
+          stopped=$((stopped + 1))
+          if ((stopped == 5)); then
+            stopped=0
+            run "$@" &
+            wait "$!" || true
+          fi
+          ;;
+        *)
+          echo "$JAXAUG_NAME: the run failed with status $status" >&2
+          exit 1
+          ;;
+      esac
+      ;;
+  esac
+  sleep 60
+done

