@@ -1,0 +1,330 @@
+"""The scripts of launch/, with stand-ins for the tools that they call."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jaxaug.launch import templates
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = [
+    "t5x.train",
+    "--gin_file=a.gin",
+    '--gin.MODEL_DIR="gs://b/a run"',
+    "--gin.L={'inputs': 8}",
+]
+SHOW = """
+import json, os, sys
+names = ("JAX_PLATFORMS", "XLA_FLAGS", "TF_CPP_MIN_LOG_LEVEL", "JAXAUG_DATA_DIR")
+names += ("T5X_STOPPED_STATUS",)
+given = {n: os.environ[n] for n in names if n in os.environ}
+print(json.dumps([sys.argv[1:], given]), flush=True)
+"""
+
+
+@pytest.fixture
+def tools(tmp_path):
+    """`tools(name, script)` puts a stand-in on PATH; the folder is in `tools.folder`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+
+    def add(name, script):
+        (folder / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
+        (folder / name).chmod(0o755)
+
+    add.folder = folder
+    # Stands for the interpreter.
+    (tmp_path / "show.py").write_text(SHOW)
+    add("python-shows", f'exec {sys.executable} {tmp_path}/show.py "$@"')
+    return add
+
+
+def environment(tools, **more):
+    path = f"{tools.folder}{os.pathsep}{os.environ['PATH']}"
+    home = str(tools.folder.parent)
+    return {"PATH": path, "HOME": home, "JAXAUG_PYTHON": "python-shows", **more}
+
+
+def entry(tools, *words, **variables):
+    return subprocess.run(
+        [ROOT / "launch/entry.sh", *words],
+        env=environment(tools, **variables),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_one_process_gets_no_flags(tools):
+    words, given = json.loads(entry(tools, *PROGRAM).stdout)
+    assert words == ["-m", *PROGRAM]
+    assert given == {"TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "flags"),
+    [
+        ({"JAXAUG_JOIN": "auto"}, ["--multiprocess_gpu"]),
+        (
+            {
+                "JAXAUG_JOIN": "host:1",
+                "JAXAUG_PROCESS_COUNT": "4",
+                "JAXAUG_PROCESS_INDEX": "3",
+            },
+            [
+                "--multiprocess_gpu",
+                "--coordinator_address=host:1",
+                "--process_count=4",
+                "--process_index=3",
+            ],
+        ),
+    ],
+)
+def test_processes_that_join(tools, variables, flags):
+    words, _ = json.loads(entry(tools, "t5x.eval", **variables).stdout)
+    assert words == ["-m", "t5x.eval", *flags]
+
+
+def test_devices_of_a_trial(tools):
+    _, given = json.loads(
+        entry(tools, "t5x.eval", JAXAUG_DEVICES="2", XLA_FLAGS="--a").stdout
+    )
+    assert given["JAX_PLATFORMS"] == "cpu"
+    assert given["XLA_FLAGS"] == "--a --xla_force_host_platform_device_count=2"
+
+
+def test_what_entry_misses(tools):
+    done = entry(tools)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "entry.sh: name a program, such as t5x.train, and its flags\n",
+    )
+    done = entry(tools, "t5x.train", JAXAUG_JOIN="host:1")
+    assert done.returncode == 1
+    assert "JAXAUG_PROCESS_COUNT: how many processes run" in done.stderr
+
+
+def local(tools, script, count=3):
+    """A local run whose program is `script`, in which $INDEX is the process's number."""
+    tools(
+        "python-shows", f'INDEX=$JAXAUG_PROCESS_INDEX\necho "$$" >pid_$INDEX\n{script}'
+    )
+    variables = {
+        "JAXAUG_ROOT": str(ROOT),
+        "JAXAUG_JOIN": "127.0.0.1:1",
+        "JAXAUG_PROCESS_COUNT": str(count),
+        "JAXAUG_LOGS": "logs",
+    }
+    text = templates.head(variables, PROGRAM) + templates.body("local/run.sh")
+    return subprocess.Popen(
+        ["bash", "-c", text],
+        env=environment(tools),
+        cwd=tools.folder.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_local_processes_that_end_well(tools):
+    run = local(tools, 'echo "here $INDEX $*"')
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    flags = "--multiprocess_gpu --coordinator_address=127.0.0.1:1 --process_count=3"
+    text = f"-m {' '.join(PROGRAM)} {flags}"
+    assert out == f"here 0 {text} --process_index=0\n"
+    log = (tools.folder.parent / "logs/process_2.log").read_text()
+    assert log == f"here 2 {text} --process_index=2\n"
+
+
+def test_when_one_fails_the_others_are_stopped(tools):
+    run = local(tools, "if ((INDEX == 1)); then echo bad; exit 3; fi; exec sleep 50")
+    _, err = run.communicate(timeout=30)
+    assert run.returncode == 1
+    assert err.splitlines() == [
+        "process 0 of 3 ended with status 143",
+        "process 1 of 3 ended with status 3",
+        "bad",
+        "process 2 of 3 ended with status 143",
+    ]
+
+
+def test_sigterm_reaches_all_and_is_waited_for(tools):
+    run = local(tools, "trap 'sleep 0.2; echo saved; exit 0' TERM; sleep 30 & wait")
+    folder = tools.folder.parent
+    deadline = time.time() + 20
+    while len(list(folder.glob("pid_*"))) < 3:
+        assert time.time() < deadline
+        time.sleep(0.02)
+    time.sleep(0.2)
+    run.send_signal(signal.SIGTERM)
+    out, err = run.communicate(timeout=40)
+    assert (run.returncode, out) == (0, "saved\n"), err
+    for index in (1, 2):
+        assert (folder / f"logs/process_{index}.log").read_text() == "saved\n"
+
+
+def slurm(tools, srun):
+    tools("scontrol", '[[ $1 == show ]] && printf "n7\\nn8\\n" || echo "scontrol $*"')
+    tools("srun", srun)
+    variables = {"JAXAUG_ROOT": str(ROOT), "JAXAUG_PORT": "9"}
+    text = templates.head(variables, PROGRAM) + templates.body("slurm/job.sh")
+    return subprocess.Popen(
+        ["bash", "-c", text],
+        env=environment(
+            tools, SLURM_JOB_ID="12", SLURM_JOB_NODELIST="n[7-8]", SLURM_NNODES="2"
+        ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tools.folder.parent,
+    )
+
+
+def test_slurm_joins_the_nodes(tools):
+    run = slurm(tools, 'shift; SLURM_PROCID=1 exec "$@"')
+    out, err = run.communicate(timeout=30)
+    assert run.returncode == 0, err
+    words, _ = json.loads(out)
+    assert words == [
+        *("-m", *PROGRAM, "--multiprocess_gpu", "--coordinator_address=n7:9"),
+        *("--process_count=2", "--process_index=1"),
+    ]
+
+
+def test_slurm_queues_a_job_again_that_runs_out_of_time(tools):
+    run = slurm(tools, "trap 'echo saved; exit 0' TERM; touch up; sleep 30 & wait")
+    deadline = time.time() + 20
+    while not (tools.folder.parent / "up").exists():
+        assert time.time() < deadline
+        time.sleep(0.02)
+    run.send_signal(signal.SIGUSR1)
+    out, err = run.communicate(timeout=40)
+    assert (run.returncode, out) == (0, "saved\nscontrol requeue 12\n"), err
+
+
+def test_slurm_queues_no_failure_again(tools):
+    run = slurm(tools, "exit 4")
+    assert run.communicate(timeout=30) == ("", "")
+    assert run.returncode == 4
+
+
+# Writes down its calls. `describe` answers with the next line of the file states; a
+# command for worker 0 that asks for the status with the next one of statuses.
+GCLOUD = r"""
+next() { head -n 1 "$HOME/$1"; sed -i 1d "$HOME/$1"; }
+echo "$*" | head -n 1 | cut -d ' ' -f 3- >>"$HOME/calls"
+case "$*" in
+  *queued-resources\ describe*) next states ;;
+  *run.status\ 2*) next statuses ;;
+esac
+"""
+
+
+def tpu_pod(tools, states, statuses=()):
+    """Runs `tpu_pod up --spot`: (status, standard error, calls of gcloud)."""
+    home = tools.folder.parent
+    (home / "states").write_text("".join(f"{s}\n" for s in states))
+    (home / "statuses").write_text("".join(f"{s}\n" for s in statuses))
+    tools("gcloud", GCLOUD)
+    for tool in ("sleep", "git", "tar"):
+        tools(tool, "cat </dev/null")
+    shown = (Path(__file__).parent / "golden/tpu_pod_up.txt").read_text()
+    done = subprocess.run(
+        ["bash"],
+        input=shown,
+        env=environment(tools),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    calls = (home / "calls").read_text().splitlines()
+    names = [call.removeprefix("tpus ").split(" --worker")[0] for call in calls]
+    return done.returncode, done.stderr.splitlines(), names
+
+
+CREATE = (
+    "queued-resources create d3st --node-id=d3st --accelerator-type=v5litepod-16 "
+    "--runtime-version=v2-alpha-tpuv5-lite --spot"
+)
+DESCRIBE = "queued-resources describe d3st --format=value(state.state)"
+SSH = "tpu-vm ssh d3st"
+
+
+def test_a_pod_from_nothing_to_the_end(tools):
+    status, err, calls = tpu_pod(
+        tools, ["WAITING_FOR_RESOURCES", "ACTIVE", "ACTIVE", "ACTIVE"], ["running", 0]
+    )
+    assert status == 0
+    assert err == [
+        "d3st: WAITING_FOR_RESOURCES",
+        "d3st: the run is finished. The TPU costs money until it is stopped.",
+    ]
+    assert calls[:3] == [CREATE, DESCRIBE, DESCRIBE]
+    assert calls[3].endswith("/jaxaug.tgz d3st:jaxaug.tgz")
+    # Installs, starts, and then looks twice.
+    assert calls[4:] == [SSH, SSH, DESCRIBE, SSH, DESCRIBE, SSH]
+
+
+def test_a_pod_that_is_taken_away_is_asked_for_again(tools):
+    states = ["ACTIVE", "ACTIVE", "SUSPENDED", "FAILED", "ACTIVE", "ACTIVE"]
+    status, err, calls = tpu_pod(tools, states, [75, 0])
+    assert status == 0, err
+    assert err == [
+        "d3st: SUSPENDED; asking for another one",
+        "d3st: FAILED before it was ready",
+        "d3st: LOST; asking for another one",
+        "d3st: the run is finished. The TPU costs money until it is stopped.",
+    ]
+    assert calls.count(CREATE) == 3
+    assert calls.count("queued-resources delete d3st --force --quiet") == 2
+
+
+def test_a_run_that_fails_is_not_started_again(tools):
+    status, err, calls = tpu_pod(tools, ["ACTIVE", "ACTIVE"], [1])
+    assert (status, err) == (1, ["d3st: the run failed with status 1"])
+    assert calls.count(CREATE) == 1
+
+
+def test_workers_get_the_words_and_the_environment(tools):
+    """The command of `run.sh` is run here in place of the workers."""
+    home = tools.folder.parent
+    (home / "jaxaug").symlink_to(ROOT)
+    tools("gcloud", 'for word; do :; done; exec bash -c "${word#--command=}"')
+    shown = (Path(__file__).parent / "golden/tpu_pod_run.txt").read_text()
+    subprocess.run(["bash"], input=shown, env=environment(tools), text=True, check=True)
+    deadline = time.time() + 20
+    while not (home / "run.status").exists():
+        assert time.time() < deadline
+        time.sleep(0.02)
+    words, given = json.loads((home / "run.log").read_text())
+    assert words == [
+        *("-m", "t5x.train", "--gin_file=configs/d3st_aug.gin"),
+        *("--gin_file=configs/scale/base.gin", '--gin.MODEL_DIR="gs://bucket/a run"'),
+        *("--gin.TASK_FEATURE_LENGTHS={'inputs': 512, 'targets': 64}",),
+        "--multiprocess_gpu",
+    ]
+    assert given["JAXAUG_DATA_DIR"] == "gs://bucket/sgd"
+    assert given["T5X_STOPPED_STATUS"] == "75"
+    time.sleep(0.1)
+    assert (home / "run.status").read_text() == "0\n"
+
+
+def test_texts_for_standard_input_are_handed_over(tools, capfd, monkeypatch):
+    from jaxaug import cli
+
+    tools("sbatch", "cat; exit 5")
+    monkeypatch.setenv("PATH", environment(tools)["PATH"])
+    words = ["launch", "slurm", "--gin_file=configs/d3st.gin"]
+    assert cli.main([*words, "--dry-run"]) == 0
+    shown = capfd.readouterr().out
+    assert cli.main(words) == 5
+    text = capfd.readouterr().out
+    assert shown == f"sbatch <<'END_OF_LAUNCH'\n{text}END_OF_LAUNCH\n"
