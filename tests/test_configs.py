@@ -83,7 +83,15 @@ def test_experiments_have_a_folder_of_their_own(outputs, name):
 def test_scales_change_the_experiment_under_them(outputs, name):
     (job,) = commands(name)
     text = outputs[job]
-    assert f"t5_1_1_{Path(name).stem}/checkpoint_1000000" in text
+    size, _, converted = Path(name).stem.partition("_")
+    if converted:
+        folder = f"models/t5-v1_1-{size}"
+        assert f"INITIAL_CHECKPOINT_PATH = '{folder}/checkpoint_0'" in text
+        assert f"VOCABULARY_FILE = '{folder}/spiece.model'" in text
+        assert "default_vocabulary.path = %VOCABULARY_FILE" in text
+        assert "INITIAL_STEP = 0" in text
+    else:
+        assert f"t5_1_1_{size}/checkpoint_1000000" in text
     assert "'inputs': 1024, 'targets': 256" in text
 
 
