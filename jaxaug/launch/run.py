@@ -103,6 +103,7 @@ def _slurm(arguments: argparse.Namespace) -> tuple[Launch, str]:
     variables = {
         "JAXAUG_ROOT": root,
         "JAXAUG_PORT": str(_port(arguments)),
+        "JAX_LOCAL_DEVICE_IDS": _all_devices(arguments.gpus),
         **dict(program.environment(arguments.env)),
     }
     text = (
@@ -180,6 +181,7 @@ def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
         first = f"{name}-workers-0-0.{name}"
         environment["JAXAUG_JOIN"] = f"{first}:{_port(arguments)}"
         environment["JAXAUG_PROCESS_COUNT"] = str(hosts)
+        environment["JAX_LOCAL_DEVICE_IDS"] = _all_devices(chips)
     tolerations = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
     if arguments.spot:
         selector[spot["key"]] = spot["value"]
@@ -224,6 +226,11 @@ def _name(arguments: argparse.Namespace) -> str:
 
 def _port(arguments: argparse.Namespace) -> int:
     return program.at_least("port", arguments.port, 1024, 65535)
+
+
+def _all_devices(count: int) -> str:
+    """For JAX, which takes one GPU only where it finds itself in a Slurm job."""
+    return ",".join(map(str, range(count)))
 
 
 def _or(value: int | None, default: int) -> int:

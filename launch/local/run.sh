@@ -13,7 +13,8 @@ trap stop INT TERM
 
 mkdir -p "$JAXAUG_LOGS"
 for ((i = 0; i < JAXAUG_PROCESS_COUNT; i++)); do
-  export JAXAUG_PROCESS_INDEX=$i
+  # A GPU for each, where there are any; a CPU does not mind.
+  export JAXAUG_PROCESS_INDEX=$i JAX_LOCAL_DEVICE_IDS=$i
   if ((i == 0)); then
     "$JAXAUG_ROOT/launch/entry.sh" "$@" &
   else

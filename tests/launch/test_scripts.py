@@ -156,7 +156,9 @@ def test_when_one_fails_the_others_are_stopped(tools):
 
 
 def test_sigterm_reaches_all_and_is_waited_for(tools):
-    run = local(tools, "trap 'sleep 0.2; echo saved; exit 0' TERM; sleep 30 & wait")
+    run = local(
+        tools, "trap 'kill $!; sleep 0.2; echo saved; exit 0' TERM; sleep 30 & wait"
+    )
     folder = tools.folder.parent
     deadline = time.time() + 20
     while len(list(folder.glob("pid_*"))) < 3:
@@ -199,7 +201,9 @@ def test_slurm_joins_the_nodes(tools):
 
 
 def test_slurm_queues_a_job_again_that_runs_out_of_time(tools):
-    run = slurm(tools, "trap 'echo saved; exit 0' TERM; touch up; sleep 30 & wait")
+    run = slurm(
+        tools, "trap 'kill $!; echo saved; exit 0' TERM; sleep 30 & touch up; wait"
+    )
     deadline = time.time() + 20
     while not (tools.folder.parent / "up").exists():
         assert time.time() < deadline
