@@ -45,12 +45,12 @@ CASES = {
     "tpu_pod_logs": ["tpu_pod", "logs", *TPU],
     "tpu_pod_stop": ["tpu_pod", "stop", *TPU],
     "k8s_tpu": [
-        *("k8s", "--type=v6e-32", "--image=pkg.dev/p/jaxaug:tpu", "--spot"),
+        *("k8s", "--type=v6e-32", "--image=example/jaxaug:tpu", "--spot"),
         *(*DATA, *RUN),
     ],
     "k8s_gpu": [
         *("k8s", "--accelerator=nvidia-h100-80gb", "--nodes=2", "--name=d3st"),
-        *("--image=pkg.dev/p/jaxaug:cuda", "--namespace=ml", "--restarts=3", *RUN),
+        *("--image=example/jaxaug:cuda", "--namespace=ml", "--restarts=3", *RUN),
     ],
 }
 SHELLCHECK = next(
