@@ -5,14 +5,18 @@
 set -euo pipefail
 
 pids=()
+stopped=
+# Once only: a second signal would break into what the first one has begun.
 stop() {
-  trap '' INT TERM
+  [[ -z $stopped ]] || return 0
+  stopped=1
   kill -TERM "${pids[@]}" 2>/dev/null || true
 }
 trap stop INT TERM
 
 mkdir -p "$JAXAUG_LOGS"
 for ((i = 0; i < JAXAUG_PROCESS_COUNT; i++)); do
+  [[ -z $stopped ]] || break
   # A GPU for each, where there are any; a CPU does not mind.
   export JAXAUG_PROCESS_INDEX=$i JAX_LOCAL_DEVICE_IDS=$i
   if ((i == 0)); then
