@@ -25,8 +25,8 @@ The faults:
 Survived means: the run after the fault gives the same result, or (damage and output)
 it refuses the damaged file in a message, and gives the same result once the file or
 folder that the message names is removed. Lost means: another result, or the run after
-the fault fails, or of two at once neither ends well. A traceback, in the disturbed run or after it, is counted as unclear,
-and as lost where it is the end. Programs are forked from one process that has imported
+the fault fails, or of two at once neither ends well. A traceback, in the disturbed run
+or after it, is counted as unclear, and as lost where it is the end. Programs are forked from one process that has imported
 the libraries and started no thread, so a run costs no start of an interpreter.
 """
 

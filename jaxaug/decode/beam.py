@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import contract, keys
-from jaxaug.decode.beam_loop import Propose, Search, most_probable
+from jaxaug.decode.beam_loop import Search
+from jaxaug.decode.beam_state import Propose, most_probable
 from jaxaug.decode.candidates import Select
 from jaxaug.decode.sample import TokensToLogits
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam
-from jaxaug.decode.beam_loop import Continuations, Proposal, take, unfinished_first
+from jaxaug.decode.beam_state import Continuations, Proposal, take, unfinished_first
 from jaxaug.decode.sample import TokensToLogits
 
 

@@ -31,11 +31,16 @@ BESIDE = "beside"
 
 _FIX = "Name the folder that `jaxaug augment --out` wrote."
 # What `_records` writes, by type: for each line, and where there is a candidate.
-_FIELDS = {
+_FIELDS: dict[str, type] = {
     "id": str, "kind": str, "service": str, "name": str, "source": str,
     "protected": list,
 }  # fmt: skip
-_CANDIDATE = {"count": int, "settings": list, "metrics": dict, "dropped": list}
+_CANDIDATE: dict[str, type] = {
+    "count": int,
+    "settings": list,
+    "metrics": dict,
+    "dropped": list,
+}
 
 
 def write_candidates(out: PathLike, results: Iterable[Result]) -> epath.Path:
@@ -117,7 +122,7 @@ def _record(line: str, where: str) -> dict[str, Any]:
     """A line of `candidates.jsonl`, with every field that is read from it."""
     try:
         record = json.loads(line)
-        wanted = dict(_FIELDS)
+        wanted: dict[str, type] = dict(_FIELDS)
         if record["candidate"] is not None:
             wanted |= {"candidate": str} | _CANDIDATE
         if {name: type(record[name]) for name in wanted} != wanted:

@@ -1,0 +1,127 @@
+"""What a beam search carries from step to step, and what its plugs see and give.
+
+Shapes as in `jaxaug.decode.beam_loop`.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+Tree = TypeVar("Tree")
+
+
+class Continuations(flax.struct.PyTreeNode):
+    """All that could follow the live beams.
+
+    Attributes:
+        next_log_probs: [batch, k, vocab] of the next token.
+        scores: [batch, k] of the beams; see `Proposal`.
+        log_probs: [batch, k] of the beams.
+        sequences: [batch, k, length] tokens generated so far, zero-padded.
+        lengths: [batch, k] number of them.
+        eos_id: static.
+    """
+
+    next_log_probs: Float[Array, "batch k vocab"]
+    scores: Float[Array, "batch k"]
+    log_probs: Float[Array, "batch k"]
+    sequences: Int[Array, "batch k length"]
+    lengths: Int[Array, "batch k"]
+    eos_id: int = flax.struct.field(pytree_node=False)
+
+
+class Proposal(NamedTuple):
+    """The candidates of a step: m / groups of each group, the best first.
+
+    Attributes:
+        scores: [batch, m] what beams are ranked by: log probabilities, less penalties.
+        log_probs: [batch, m] of the candidates' tokens.
+        tokens: [batch, m] the new token.
+        parents: [batch, m] the beam that it continues.
+    """
+
+    scores: Float[Array, "batch m"]
+    log_probs: Float[Array, "batch m"]
+    tokens: Int[Array, "batch m"]
+    parents: Int[Array, "batch m"]
+
+
+Propose = Callable[[Continuations], Proposal]
+
+
+def most_probable(continuations: Continuations, m: int) -> Proposal:
+    """The m continuations of highest total log probability."""
+    total = continuations.log_probs[..., None] + continuations.next_log_probs
+    batch, beams, vocab = total.shape
+    values, flat = lax.top_k(total.reshape(batch, beams * vocab), m)
+    return Proposal(values, values, flat % vocab, flat // vocab)
+
+
+def unfinished_first(finished: Bool[Array, "batch m"], k: int) -> Int[Array, "batch k"]:
+    """The first k candidates that are not finished."""
+    return jnp.argsort(finished, axis=1, stable=True)[:, :k].astype(jnp.int32)
+
+
+def take(tree: Tree, indices: Int[Array, "batch n"]) -> Tree:
+    """Picks along axis 1 of every leaf [batch, m, ...]."""
+
+    def pick(x: Array) -> Array:
+        places = indices.reshape(indices.shape + (1,) * (x.ndim - 2))
+        return jnp.take_along_axis(x, places, axis=1)
+
+    return jax.tree.map(pick, tree)
+
+
+class Beams(flax.struct.PyTreeNode):
+    """Beams or candidates, n a row.
+
+    Attributes:
+        tokens: [batch, n, length + 1]; column 0 is BOS or the last token in the cache.
+        scores: [batch, n] see `Proposal`.
+        log_probs: [batch, n].
+        lengths: [batch, n] number of generated tokens.
+        finished: [batch, n] whether the last of them is EOS.
+    """
+
+    tokens: Int[Array, "batch n length_1"]
+    scores: Float[Array, "batch n"]
+    log_probs: Float[Array, "batch n"]
+    lengths: Int[Array, "batch n"]
+    finished: Bool[Array, "batch n"]
+
+
+class Pool(flax.struct.PyTreeNode):
+    """Finished hypotheses; a slot with an impossible score is empty.
+
+    Attributes:
+        tokens: [batch, k, length + 1].
+        scores: [batch, k] what they are ranked by, over the length penalty.
+        results: [batch, k] log probability over the length penalty.
+    """
+
+    tokens: Int[Array, "batch k length_1"]
+    scores: Float[Array, "batch k"]
+    results: Float[Array, "batch k"]
+
+
+class BeamState(flax.struct.PyTreeNode):
+    """State of the loop.
+
+    Attributes:
+        index: scalar, number of steps done and column of the tokens to feed.
+        live: the k beams of each row.
+        pool: finished hypotheses, or None if they stay among the beams.
+        done: [batch] whether the row's result is final.
+        cache: nested mapping of arrays that lead with [batch, k].
+    """
+
+    index: Int[Array, ""]
+    live: Beams
+    pool: Pool | None
+    done: Bool[Array, " batch"]
+    cache: Any
