@@ -229,4 +229,5 @@ def with_containers_of(like: Any, state: Any) -> Any:
     States freeze what they restore, while shardings have to be the same pytree as the
     arrays.
     """
-    return state.replace_params(as_container(state.params, like.params))
+    params = as_container(state.params, like.params)
+    return state if type(params) is type(state.params) else state.replace_params(params)
