@@ -1,31 +1,36 @@
 """Partitioning: the page of names under which gin files and user code find it."""
 
-from t5x.partition.pjit_partitioner import (
+from jax.sharding import Mesh, PartitionSpec
+
+from t5x.distributed import host_local_array_to_global_array
+from t5x.partition.axis_rules import (
     AxisNames,
+    LogicalAxisRules,
+    standard_logical_axis_rules,
+)
+from t5x.partition.base_partitioner import (
     BasePartitioner,
-    BasePjitPartitioner,
     CompiledPartitionedCallable,
     DataLayout,
+    PartitionedCallable,
+)
+from t5x.partition.mesh import (
     HardwareMesh,
     LocalChunker,
     LocalChunkInfo,
-    LogicalAxisRules,
-    Mesh,
-    PartitionedCallable,
-    PartitionSpec,
-    PjitPartitioner,
-    PjittedFnWithContext,
     bounds_from_last_device,
     default_mesh,
     get_coords,
     get_cpu_mesh,
     get_gpu_mesh,
     get_mesh,
+)
+from t5x.partition.partitioned_fn import (
+    PjittedFnWithContext,
     global_mesh_defined,
-    host_local_array_to_global_array,
-    standard_logical_axis_rules,
     with_sharding_constraint,
 )
+from t5x.partition.pjit_partitioner import BasePjitPartitioner, PjitPartitioner
 
 __all__ = [
     "AxisNames",

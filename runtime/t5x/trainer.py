@@ -1,25 +1,29 @@
 """The trainer: the page of names under which gin files and user code find it."""
 
-from t5x.training.trainer import (
+from t5x.logs.metrics_writer import MetricsManager
+from t5x.training.actions import (
     ActionMapType,
     ActionMode,
     BaseAction,
-    BaseTrainer,
-    BaseTrainerConstructor,
     EarlyStoppingAction,
-    LearningRateCallable,
-    MetricsManager,
+    TerminateOnNanAction,
+)
+from t5x.training.learning_rate import LearningRateCallable
+from t5x.training.step import (
     PartitionedEvalCallable,
     PartitionedTrainCallable,
-    PreemptionError,
-    TerminateOnNanAction,
-    Trainer,
     WeightMetricsComputer,
     accumulate_grads_microbatched,
     apply_grads,
     eval_step,
     merge_metrics,
     train_with_lr,
+)
+from t5x.training.trainer import (
+    BaseTrainer,
+    BaseTrainerConstructor,
+    PreemptionError,
+    Trainer,
 )
 
 __all__ = [

@@ -36,9 +36,9 @@ HOST_LOST = (
             ),
         ),
         (
-            ("slurm", "--gin_file=/tmp/a.gin"),
+            ("slurm", "--gin_file=/elsewhere/a.gin"),
             (
-                "--gin_file /tmp/a.gin: the other machines have only the checkout; give a "
+                "--gin_file /elsewhere/a.gin: the other machines have only the checkout; give a "
                 f"path inside it, relative to {ROOT}, or a gs:// address."
             ),
         ),

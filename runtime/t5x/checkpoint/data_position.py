@@ -10,7 +10,7 @@ from etils import epath
 
 from t5x import digests
 from t5x.checkpoint.folders import DATASET, dataset_files
-from t5x.partition.pjit_partitioner import BasePartitioner
+from t5x.partition.base_partitioner import BasePartitioner
 
 _STATEFUL_ERRORS = ("FailedPreconditionError", "UnimplementedError")
 

@@ -34,7 +34,7 @@ from t5x.distributed import (
     sync_global_devices,
 )
 from t5x.errors import UserError
-from t5x.partition.pjit_partitioner import BasePartitioner
+from t5x.partition.base_partitioner import BasePartitioner
 
 VERSION = 3
 

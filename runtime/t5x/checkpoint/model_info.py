@@ -11,7 +11,7 @@ from flax import traverse_util
 from jax.sharding import PartitionSpec
 
 from t5x.checkpoint.state_dict import flatten
-from t5x.partition.pjit_partitioner import BasePartitioner
+from t5x.partition.base_partitioner import BasePartitioner
 
 
 def _lines(train_state: Any, partitioner: BasePartitioner) -> Iterator[str]:

@@ -9,7 +9,7 @@ from t5x.checkpoint.legacy_manager import is_tensorflow
 from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
-from t5x.partition.pjit_partitioner import BasePartitioner
+from t5x.partition.base_partitioner import BasePartitioner
 
 
 def restore(

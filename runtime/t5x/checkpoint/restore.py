@@ -23,7 +23,7 @@ from t5x.checkpoint.state_dict import (
     unflatten,
 )
 from t5x.errors import UserError
-from t5x.partition.pjit_partitioner import BasePartitioner
+from t5x.partition.base_partitioner import BasePartitioner
 
 PyTree = Any
 

@@ -14,7 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from t5x.checkpoint.sources import CheckpointSource, StoredArray
 from t5x.distributed import place
 from t5x.errors import UserError
-from t5x.partition.pjit_partitioner import BasePartitioner
+from t5x.partition.base_partitioner import BasePartitioner
 
 PyTree = Any
 # fn(state_dict, parameter_infos) -> (state_dict, parameter_infos)

@@ -16,7 +16,7 @@ from t5x.checkpoint.model_info import log_model_info
 from t5x.checkpoint.orbax_setup import create_orbax_checkpoint_manager, restore
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
-from t5x.partition.pjit_partitioner import BasePartitioner
+from t5x.partition.base_partitioner import BasePartitioner
 
 __all__ = [
     "InitFnCallable",

@@ -6,11 +6,9 @@ from typing import Any
 
 import jax
 from flax import traverse_util
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh
 
-from t5x.distributed import host_local_array_to_global_array
 from t5x.partition.axis_rules import (
-    AxisNames,
     LogicalAxisRules,
     drop_indivisible_axes,
     logical_to_mesh_axes,
@@ -19,55 +17,18 @@ from t5x.partition.axis_rules import (
 from t5x.partition.base_partitioner import (
     BasePartitioner,
     CompiledPartitionedCallable,
-    DataLayout,
-    PartitionedCallable,
     PyTree,
     with_containers_of,
 )
 from t5x.partition.mesh import (
     HardwareMesh,
     LocalChunker,
-    LocalChunkInfo,
-    bounds_from_last_device,
     default_mesh,
-    get_coords,
-    get_cpu_mesh,
-    get_gpu_mesh,
-    get_mesh,
 )
 from t5x.partition.partitioned_fn import (
     PjittedFnWithContext,
-    global_mesh_defined,
     to_shardings,
-    with_sharding_constraint,
 )
-
-__all__ = [
-    "AxisNames",
-    "BasePartitioner",
-    "BasePjitPartitioner",
-    "CompiledPartitionedCallable",
-    "DataLayout",
-    "HardwareMesh",
-    "LocalChunkInfo",
-    "LocalChunker",
-    "LogicalAxisRules",
-    "Mesh",
-    "PartitionSpec",
-    "PartitionedCallable",
-    "PjitPartitioner",
-    "PjittedFnWithContext",
-    "bounds_from_last_device",
-    "default_mesh",
-    "get_coords",
-    "get_cpu_mesh",
-    "get_gpu_mesh",
-    "get_mesh",
-    "global_mesh_defined",
-    "host_local_array_to_global_array",
-    "standard_logical_axis_rules",
-    "with_sharding_constraint",
-]
 
 
 class BasePjitPartitioner(BasePartitioner):

@@ -9,12 +9,13 @@ import flax
 import jax
 import jax.numpy as jnp
 from flax import traverse_util
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from t5x import losses
 from t5x import metrics as metrics_lib
 from t5x.errors import UserError
-from t5x.partition import pjit_partitioner
+from t5x.partition.partitioned_fn import with_sharding_constraint
 from t5x.training import nonfinite
 
 PyTree = Any
@@ -130,7 +131,7 @@ def accumulate_grads_microbatched(
         UserError: the batch does not divide into that many parts.
     """
     if data_partition_spec is None:
-        data_partition_spec = pjit_partitioner.PartitionSpec("data")
+        data_partition_spec = PartitionSpec("data")
     mutables = train_state.flax_mutables or None
 
     def metrics_and_grads(part: Batch, rng: PRNGKeyArray, mutables: Any) -> Any:
@@ -157,7 +158,7 @@ def accumulate_grads_microbatched(
 
     def one_part(number: Any, rng: PRNGKeyArray, mutables: Any) -> Any:
         part = {
-            name: pjit_partitioner.with_sharding_constraint(
+            name: with_sharding_constraint(
                 jax.lax.dynamic_slice_in_dim(value, number * rows, rows),
                 data_partition_spec,
             )

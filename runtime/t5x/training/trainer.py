@@ -26,13 +26,6 @@ from t5x.errors import UserError
 from t5x.feed.iterators import shard_batch
 from t5x.logs.metrics_writer import SKIPPED_STEPS, MetricsManager, to_host
 from t5x.logs.progress import Progress, announce
-from t5x.training.actions import (
-    ActionMapType,
-    ActionMode,
-    BaseAction,
-    EarlyStoppingAction,
-    TerminateOnNanAction,
-)
 from t5x.training.learning_rate import LearningRateCallable
 from t5x.training.nonfinite import LOSS, Watch, Window
 from t5x.training.step import (
@@ -41,34 +34,10 @@ from t5x.training.step import (
     PartitionedEvalCallable,
     PartitionedTrainCallable,
     WeightMetricsComputer,
-    accumulate_grads_microbatched,
-    apply_grads,
     eval_step,
     merge_metrics,
     train_with_lr,
 )
-
-__all__ = [
-    "ActionMapType",
-    "ActionMode",
-    "BaseAction",
-    "BaseTrainer",
-    "BaseTrainerConstructor",
-    "EarlyStoppingAction",
-    "LearningRateCallable",
-    "MetricsManager",
-    "PartitionedEvalCallable",
-    "PartitionedTrainCallable",
-    "PreemptionError",
-    "TerminateOnNanAction",
-    "Trainer",
-    "WeightMetricsComputer",
-    "accumulate_grads_microbatched",
-    "apply_grads",
-    "eval_step",
-    "merge_metrics",
-    "train_with_lr",
-]
 
 
 class PreemptionError(Exception):
