@@ -4,7 +4,7 @@
 
 Both start from the same files (references and damaged predictions), both end with
 the same report, which is checked. The other scorer is the one that the tests use as
-oracle (`tests/metrics/oracle.py`: json, loops and thefuzz). A second pair of figures
+oracle (`tests/metrics/oracle.py`: json, loops and rapidfuzz). A second pair of figures
 leaves out the reading of files.
 """
 
