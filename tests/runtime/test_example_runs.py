@@ -90,7 +90,7 @@ def test_table_is_complete():
 def test_training(name):
     parse(f"examples/t5/t5_1_1/examples/{name}")
     assert (
-        bound("network.T5Config.emb_dim"),
+        bound("t5.network.T5Config.emb_dim"),
         gin.query_parameter("%MIXTURE_OR_TASK_NAME"),
         bound("train.total_steps"),
         bound("train/utils.DatasetConfig.batch_size"),
