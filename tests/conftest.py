@@ -1,9 +1,16 @@
 """Fixtures for all tests: real data where it is there, and a small SGD folder."""
 
+import atexit
 import copy
 import json
 import os
-from collections.abc import Callable
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +19,23 @@ import pytest
 # To compile the small programs of tests costs more than to run them. Programs that
 # tests start inherit this.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+
+def _share_compiled_programs() -> None:
+    """One compilation cache for all workers, and for the programs that tests start.
+
+    The first process to load this file makes the folder; workers inherit its name.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    folder = tempfile.mkdtemp(prefix="jax_cache_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
+
+
+_share_compiled_programs()
 
 
 def _take_own_cores() -> None:
@@ -30,6 +54,25 @@ def _take_own_cores() -> None:
 
 
 _take_own_cores()
+
+
+@pytest.fixture(scope="session")
+def python() -> Iterator[str]:
+    """A command that acts as `sys.executable`, with the libraries imported already."""
+    program = Path(__file__).parent / "support" / "warm_python.py"
+    with tempfile.TemporaryDirectory() as folder:  # A socket's path has a short limit.
+        line, command = Path(folder, "line"), Path(folder, "python")
+        call = shlex.join([sys.executable, "-IS", str(program), str(line)])
+        command.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
+        command.chmod(0o755)
+        with subprocess.Popen(
+            [sys.executable, str(program), str(line)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        ) as server:
+            while not line.exists() and server.poll() is None:
+                time.sleep(0.01)
+            yield str(command)
 
 
 @pytest.fixture(scope="session")

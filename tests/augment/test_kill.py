@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,14 +34,14 @@ print(run.augment(config.of(fields, "here"), data_dir, out))
 
 
 @pytest.mark.parametrize("kill_at", [5])
-def test_killed(sgd_tree, tmp_path, kill_at):
+def test_killed(python, sgd_tree, tmp_path, kill_at):
     seen, out = tmp_path / "seen.txt", tmp_path / "out"
 
     def go(cache: str, out: Path, kill_at: int = -1) -> subprocess.CompletedProcess:
         environment = os.environ | {"JAXAUG_CACHE_DIR": str(tmp_path / cache)}
         arguments = [str(sgd_tree), str(out), str(seen), str(kill_at)]
         return subprocess.run(
-            [sys.executable, "-c", PROGRAM, *arguments],
+            [python, "-c", PROGRAM, *arguments],
             capture_output=True, text=True, env=environment, check=False,
         )  # fmt: skip
 

@@ -5,7 +5,6 @@ import os
 import random
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,9 @@ PROGRAM = Path(__file__).with_name("restart_program.py")
 STEPS, ROWS, PER_LEVEL, LEVELS = 24, 4, 4, 3
 
 
-def start(folder: Path, count: int, pack: str, stops: dict[int, str]) -> None:
+def start(
+    python: str, folder: Path, count: int, pack: str, stops: dict[int, str]
+) -> None:
     """Runs the program, in several processes, to its end or to SIGTERM."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -23,7 +24,7 @@ def start(folder: Path, count: int, pack: str, stops: dict[int, str]) -> None:
     common = (str(count), str(port), str(folder), pack, json.dumps(stops))
     workers = [
         subprocess.Popen(
-            [sys.executable, PROGRAM, str(rank), *common],
+            [python, PROGRAM, str(rank), *common],
             env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
             stderr=subprocess.PIPE,
             text=True,
@@ -47,11 +48,13 @@ def notes(folder: Path, name: str, rank: int) -> list[tuple[int, list]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "pack"), [(1, "pack"), (2, "alone")])
-def test_five_interruptions_change_no_example_and_no_level(tmp_path, count, pack):
+def test_five_interruptions_change_no_example_and_no_level(
+    python, tmp_path, count, pack
+):
     points = sorted(random.Random(count).sample(range(1, STEPS - 6), 5))
     kinds = ("kill", "kill", "kill", "kill", "terminate")
-    start(tmp_path, count, pack, dict(zip(points, kinds, strict=True)))
-    start(tmp_path, count, pack, {})
+    start(python, tmp_path, count, pack, dict(zip(points, kinds, strict=True)))
+    start(python, tmp_path, count, pack, {})
 
     of_process = []
     for rank in range(count):

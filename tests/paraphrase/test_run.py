@@ -343,10 +343,10 @@ def test_minisgd_tells_how_to_train_it(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_killed_and_started_again(tmp_path):
+def test_killed_and_started_again(python, tmp_path):
     """SIGKILL in the middle of a run of the program, then the same command."""
     (tmp_path / "lines.txt").write_text("".join(f"find hotel {i}\n" for i in range(60)))
-    command = [sys.executable, "-m", "jaxaug.cli", "paraphrase"]
+    command = [python, "-m", "jaxaug.cli", "paraphrase"]
     command += ["--model", "random-tiny", "--sampler", "top_k_top_p", "--num", "2"]
     command += ["--max_length", "8"]
     command += ["--batch_size", "1", "--in", str(tmp_path / "lines.txt"), "--out"]

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +46,7 @@ utils.SaveCheckpointConfig.checkpointer_cls = @checkpoints.Checkpointer
 
 
 @pytest.mark.slow
-def test_a_run_starts_from_a_converted_folder(tmp_path):
+def test_a_run_starts_from_a_converted_folder(python, tmp_path):
     data, folder = tmp_path / "data", tmp_path / "t5"
     minisgd.write(data, train_dialogues=2, dev_dialogues=1, test_dialogues=1)
     words = vocabulary.train_words(data, tmp_path)
@@ -72,7 +71,7 @@ def test_a_run_starts_from_a_converted_folder(tmp_path):
 
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "t5x.train", "--gin_file=configs/d3st.gin"),
+            *(python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"),
             "--gin_file=configs/scale/small_hf.gin",
             f"--gin_file={tmp_path}/tiny.gin",
             f"--gin.MODEL_DIR='{tmp_path}/run'",

@@ -1,7 +1,6 @@
 """The plot at the start of a run, and the gin files of curricula."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -40,21 +39,27 @@ def test_the_plot_is_written_when_a_run_starts(tmp_path):
     assert calls == [(str(tmp_path / "run"), writer, 7)]
 
 
-def dry_run(*names: str) -> str:
-    files = [f"--gin_file=configs/{name}.gin" for name in names]
-    done = subprocess.run(
-        [sys.executable, "-m", "t5x.train", "--dry_run", *files],
-        cwd=ROOT,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done.stdout
+@pytest.fixture
+def dry_run(python):
+    """Prints what the files of these names would run."""
+
+    def run(*names: str) -> str:
+        files = [f"--gin_file=configs/{name}.gin" for name in names]
+        done = subprocess.run(
+            [python, "-m", "t5x.train", "--dry_run", *files],
+            cwd=ROOT,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr[-4000:]
+        return done.stdout
+
+    return run
 
 
 @pytest.mark.slow
-def test_a_dry_run_prints_the_plot():
+def test_a_dry_run_prints_the_plot(dry_run):
     out = dry_run("d3st_cyclic")
     assert "curriculum: 14 stages, 12,000 steps\nlevel      5 |    " in out
     row = next(line for line in out.splitlines() if line.startswith("level      0"))
@@ -64,7 +69,7 @@ def test_a_dry_run_prints_the_plot():
 
 
 @pytest.mark.slow
-def test_other_schedules_and_scales_stack_on_it():
+def test_other_schedules_and_scales_stack_on_it(dry_run):
     out = dry_run("d3st_cyclic", "curriculum/two_stage")
     assert "curriculum: 4 stages, 12,000 steps" in out
     out = dry_run("d3st_cyclic", "scale/small", "curriculum/whole_prompts")

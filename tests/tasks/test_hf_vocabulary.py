@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -117,21 +116,27 @@ def test_vocabularies_of_other_files_differ(tiny_lm, tmp_path):
     assert found[1] == seqio.SentencePieceVocabulary(model) != found[0]
 
 
-def train(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "t5x.train", "--gin_file=configs/d3st.gin"]
-    return subprocess.run(
-        [*command, *arguments],
-        cwd=ROOT,
-        env=os.environ | environment,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def train(python):
+    """Runs `python -m t5x.train --gin_file=configs/d3st.gin ...` to its end."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
+        command = [python, "-m", "t5x.train", "--gin_file=configs/d3st.gin"]
+        return subprocess.run(
+            [*command, *arguments],
+            cwd=ROOT,
+            env=os.environ | environment,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+
+    return run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["smollm2", "gpt2"])
-def test_model_files_resolve(name):
+def test_model_files_resolve(train, name):
     """On top of an experiment, with the fine-tuning run between them."""
     done = train(
         "--gin_file=configs/runs/finetune_sgd.gin",
@@ -181,7 +186,7 @@ utils.SaveCheckpointConfig.checkpointer_cls = @checkpoints.Checkpointer
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "family"), [("smollm2", "llama"), ("gpt2", "gpt2")])
-def test_training(name, family, tiny_lm, tmp_path):
+def test_training(python, train, name, family, tiny_lm, tmp_path):
     """A few steps of D3ST on MiniSGD; SmolLM2's file from a converted checkpoint."""
     world = minisgd.write(
         tmp_path / "data", train_dialogues=5, dev_dialogues=2, test_dialogues=2
@@ -190,7 +195,7 @@ def test_training(name, family, tiny_lm, tmp_path):
     text = SIZES.format(family=family, tokenizer=tiny_lm, run=tmp_path / "run")
     files = [f"configs/models/{name}.gin", str(small)]
     if name == "smollm2":
-        convert = [sys.executable, "-m", "jaxaug.cli", "convert", "--from"]
+        convert = [python, "-m", "jaxaug.cli", "convert", "--from"]
         subprocess.run([*convert, str(tiny_lm), "--to", str(start)], check=True)
         text += FROM_CHECKPOINT.format(start=start)
         files = ["configs/runs/finetune_sgd.gin", *files]

@@ -1,7 +1,6 @@
 """Persona-Chat tasks: names, exact tokens, what is cut, mixtures, metrics."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -327,7 +326,7 @@ TINY = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TINY))
-def test_trains_and_evaluates(name, tmp_path, tiny_lm):
+def test_trains_and_evaluates(python, name, tmp_path, tiny_lm):
     prefix = "personachat_turns_" if name == "dialogpt" else "personachat_"
     names = [f"{prefix}{n}" for n in ("self_original", "pcc_level1", "pcc_level2")]
     bindings = [
@@ -347,7 +346,7 @@ def test_trains_and_evaluates(name, tmp_path, tiny_lm):
         bindings.append(f"TOKENIZER = '{tiny_lm}'")
     done = subprocess.run(
         [
-            sys.executable,
+            python,
             "-m",
             "t5x.train",
             f"--gin_file=configs/personachat_{name}.gin",

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import subprocess
-import sys
 
 import pytest
 
@@ -209,11 +208,11 @@ evaluator.close()
 
 
 @pytest.mark.slow
-def test_as_a_logger_of_seqio(world, tmp_path):
+def test_as_a_logger_of_seqio(python, world, tmp_path):
     """Through seqio.Evaluator with the registered tasks, beside the JSON logger."""
     (tmp_path / "log").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", EVALUATION, str(tmp_path / "log")],
+        [python, "-c", EVALUATION, str(tmp_path / "log")],
         env=os.environ | {"JAXAUG_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,
         text=True,

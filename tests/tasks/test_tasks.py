@@ -1,7 +1,6 @@
 """Registration, preprocessing, metrics, and the stream of a whole mixture."""
 
 import subprocess
-import sys
 
 import pytest
 
@@ -242,7 +241,7 @@ def test_a_mixture_goes_on_exactly_after_a_stop(tasks, tmp_path):
         )
 
 
-def test_registration_reads_no_dialogue(tasks, tmp_path, sgd_tree, monkeypatch):
+def test_registration_reads_no_dialogue(python, tasks, tmp_path, sgd_tree, monkeypatch):
     for path in sgd_tree.glob("*/dialogues_*.json"):
         path.write_text("not read")
     monkeypatch.setenv("JAXAUG_VARIANTS_DIR", str(_folder(tmp_path / "mine", sgd_tree)))
@@ -255,7 +254,7 @@ def test_registration_reads_no_dialogue(tasks, tmp_path, sgd_tree, monkeypatch):
     monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [python, "-c", program],
         capture_output=True,
         check=False,
         text=True,

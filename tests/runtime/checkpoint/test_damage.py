@@ -3,7 +3,6 @@
 import errno
 import os
 import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -180,10 +179,10 @@ FILE_LIMIT = """
 
 
 @pytest.mark.slow
-def test_write_refused_by_the_system(kit, tmp_path, layout):
+def test_write_refused_by_the_system(python, kit, tmp_path, layout):
     """A limit on file sizes stands in for a full disk; writes really fail."""
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(FILE_LIMIT), layout, str(tmp_path)],
+        [python, "-c", textwrap.dedent(FILE_LIMIT), layout, str(tmp_path)],
         check=False,
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
         capture_output=True,

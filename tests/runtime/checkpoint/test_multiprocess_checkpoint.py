@@ -4,7 +4,6 @@ import os
 import pathlib
 import socket
 import subprocess
-import sys
 import textwrap
 
 import numpy as np
@@ -135,7 +134,7 @@ WORKER = """
 """
 
 
-def run_pair(folder):
+def run_pair(python, folder):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -146,7 +145,7 @@ def run_pair(folder):
     }
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(WORKER), str(i), str(port), folder],
+            [python, "-c", textwrap.dedent(WORKER), str(i), str(port), folder],
             env=env,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -165,8 +164,8 @@ def run_pair(folder):
 
 
 @pytest.mark.slow
-def test_two_processes_save_and_restore(tmp_path):
-    outputs = run_pair(str(tmp_path))
+def test_two_processes_save_and_restore(python, tmp_path):
+    outputs = run_pair(python, str(tmp_path))
     assert "done 0" in outputs[0]
     assert "done 1" in outputs[1]
     assert "orbax/checkpoint_9 is damaged: state/" in outputs[0] + outputs[1]

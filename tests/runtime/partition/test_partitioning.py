@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 import textwrap
 import types
 from typing import Any
@@ -34,22 +33,28 @@ class State(struct.PyTreeNode):
         return self.replace(params=self.axes)
 
 
-def run_on_8_devices(code: str) -> str:
-    env = {
-        **os.environ,
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
-        "JAX_PLATFORMS": "cpu",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        check=False,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+@pytest.fixture
+def run_on_8_devices(python):
+    """Runs code where there are 8 devices and gives what it prints."""
+
+    def run(code: str) -> str:
+        env = {
+            **os.environ,
+            "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+            "JAX_PLATFORMS": "cpu",
+        }
+        done = subprocess.run(
+            [python, "-c", textwrap.dedent(code)],
+            check=False,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout
+
+    return run
 
 
 def test_places_of_devices():
@@ -216,7 +221,7 @@ def test_indivisible_dimension_is_replicated_and_reported(monkeypatch):
     assert kept == P("model", None)
 
 
-def test_mesh_shapes_and_values_on_8_devices():
+def test_mesh_shapes_and_values_on_8_devices(run_on_8_devices):
     out = run_on_8_devices(
         """
         import jax, numpy as np

@@ -31,15 +31,6 @@ def tiny_model() -> TinyModel:
     return TinyModel()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def compilation_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Compiles the same program once a session: tests start many equal runs."""
-    folder = tmp_path_factory.mktemp("jax_cache")
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
 @pytest.fixture
 def run_train(tiny_model: TinyModel) -> Callable[..., Any]:
     """Calls `train` on `Numbers`: 8 steps, a checkpoint every 4, no evaluation."""
@@ -112,14 +103,21 @@ def here() -> Path:
 
 
 @pytest.fixture(scope="session")
-def start_program() -> Callable[..., subprocess.Popen]:
-    """Starts `python -m t5x.<name> <flags>` in a folder."""
+def start_program(python: str) -> Callable[..., subprocess.Popen]:
+    """Starts `python -m t5x.<name> <flags>` in a folder.
+
+    `fresh`: in an interpreter that has imported nothing.
+    """
 
     def start(
-        name: str, *flags: str, cwd: Path, env: Mapping[str, str] | None = None
+        name: str,
+        *flags: str,
+        cwd: Path,
+        env: Mapping[str, str] | None = None,
+        fresh: bool = False,
     ) -> subprocess.Popen:
         return subprocess.Popen(
-            [sys.executable, "-m", f"t5x.{name}", *flags],
+            [sys.executable if fresh else python, "-m", f"t5x.{name}", *flags],
             cwd=cwd,
             env=program_env(cwd, env),
             stdout=subprocess.PIPE,

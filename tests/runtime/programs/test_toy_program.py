@@ -76,7 +76,9 @@ def cache(folder):
 def start(folder, here, start_program):
     """Starts a run of the toy model in `folder/<model_dir>`."""
 
-    def start(model_dir, *more, devices=1, files=("toy_train.gin",), env=None):
+    def start(
+        model_dir, *more, devices=1, files=("toy_train.gin",), env=None, fresh=False
+    ):
         return start_program(
             "train",
             f"--gin_search_paths={here},.",
@@ -89,6 +91,7 @@ def start(folder, here, start_program):
                 "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
                 **(env or {}),
             },
+            fresh=fresh,
         )
 
     return start
@@ -164,6 +167,7 @@ def test_a_t5_trains_where_tensorflow_and_seqio_are_absent(folder, start):
             "--gin.fixed/utils.create_learning_rate_scheduler.factors='constant'",
             "--gin.fixed/utils.create_learning_rate_scheduler.base_learning_rate=0.1",
             files=("toy_train.gin", "t5.gin"),
+            fresh=True,
             env={
                 "PYTHONPATH": str(folder / "absent"),
                 # Most of the time goes into compiling.
@@ -224,7 +228,14 @@ def test_two_processes_train_as_one(straight, folder, start):
     assert checkpoints.all_steps(folder / "two") == [4, 8, 9]
 
 
-IMPATIENT = "from t5x import peers\npeers.INTERVAL, peers.PATIENCE = 1.0, 15.0\n"
+# Each process notes its id.
+IMPATIENT = """
+import os, pathlib, sys
+from t5x import peers
+peers.INTERVAL, peers.PATIENCE = 1.0, 15.0
+(index,) = (word[-1] for word in sys.argv if word.startswith("--process_index="))
+pathlib.Path(f"pid_{index}").write_text(str(os.getpid()))
+"""
 
 
 @pytest.mark.parametrize("killed", [0, 1])
@@ -257,7 +268,7 @@ def test_the_survivor_of_a_killed_process_names_it(folder, start, killed):
     assert survivor.returncode == 1, err
     assert err.endswith(
         f"error: Lost process {killed} of 2 (host {socket.gethostname()}, pid "
-        f"{both[killed].pid}): it has ended or hangs, and process {1 - killed} cannot go "
+        f"{(folder / f'pid_{killed}').read_text()}): it has ended or hangs, and process {1 - killed} cannot go "
         f"on without it. The last checkpoint is {folder}/{name}/checkpoint_4: run the "
         "same command again on all processes to go on from it.\n"
     ), err

@@ -1,0 +1,197 @@
+"""An interpreter for the programs of tests that has imported the libraries already.
+
+    python warm_python.py SOCKET        serves, until its standard input ends
+    python -IS warm_python.py SOCKET ARGUMENTS...
+
+The second form acts as `python ARGUMENTS...` for `-m NAME`, `-c CODE` and a script: it
+hands its arguments, folder, environment and streams to the server, which forks, and it
+ends as the fork ends. JAX, TensorFlow, SeqIO and T5X take 6 s of CPU to import, which
+is most of what a small program costs. A signal that ends the caller ends the fork.
+
+Variables that TensorFlow reads while it is imported, or that keep modules from being
+found, come too late here: a program that needs them is started with `sys.executable`.
+"""
+
+import array
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import warnings
+
+STREAMS = 3
+
+
+def call(path: str, arguments: list[str]) -> int:
+    """Has the server run the arguments, and gives the exit status."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.connect(path)
+    request = {"argv": arguments, "cwd": os.getcwd(), "env": dict(os.environ)}
+    data = json.dumps(request).encode()
+    streams = array.array("i", range(STREAMS))
+    line.sendmsg(
+        [len(data).to_bytes(8, "big")],
+        [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)],
+    )
+    line.sendall(data)
+    pid = int.from_bytes(_exactly(line, 8), "big")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.kill(pid, number))
+    status = int.from_bytes(_exactly(line, 8), "big", signed=True)
+    if status < 0:  # As the program ended: by a signal.
+        if -status != signal.SIGKILL:
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    return status
+
+
+def _exactly(line: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        part = line.recv(count - len(data))
+        if not part:
+            raise EOFError("the other side has gone")
+        data += part
+    return data
+
+
+class Server:
+    """Forks a program for each call."""
+
+    def __init__(self, path: str):
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.bind(path)
+        self._socket.listen(64)
+        self._running: dict[int, socket.socket] = {}  # By process id.
+
+    def serve(self) -> list[str] | None:
+        """The arguments of a program, in its fork; None in the server, at the end."""
+        import select
+
+        wake, waker = os.pipe()
+        for end in (wake, waker):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(waker)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while True:
+            lines = {line: pid for pid, line in self._running.items()}
+            ready, _, _ = select.select([0, wake, self._socket, *lines], [], [])
+            if wake in ready:
+                os.read(wake, 4096)
+            # The end of a caller comes before the call of the next one.
+            for line in lines.keys() & set(ready):
+                os.kill(lines[line], signal.SIGKILL)
+            self._reap(sure={lines[line] for line in lines.keys() & set(ready)})
+            if self._socket in ready:
+                program = self._fork()
+                if program is not None:
+                    signal.set_wakeup_fd(-1)
+                    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                    os.close(wake)
+                    os.close(waker)
+                    return program
+            if 0 in ready and not os.read(0, 1):
+                for pid in self._running:
+                    os.kill(pid, signal.SIGKILL)
+                return None
+
+    def _reap(self, sure: set[int]) -> None:
+        for pid, line in list(self._running.items()):
+            found, status = os.waitpid(pid, 0 if pid in sure else os.WNOHANG)
+            if found:
+                del self._running[pid]
+                code = os.waitstatus_to_exitcode(status)
+                with line, contextlib.suppress(OSError):  # The caller was killed.
+                    line.sendall(code.to_bytes(8, "big", signed=True))
+
+    def _fork(self) -> list[str] | None:
+        line, _ = self._socket.accept()
+        room = socket.CMSG_SPACE(STREAMS * array.array("i").itemsize)
+        head, extra, _, _ = line.recvmsg(8, room)
+        streams = array.array("i")
+        streams.frombytes(extra[0][2][: STREAMS * streams.itemsize])
+        request = json.loads(_exactly(line, int.from_bytes(head, "big")))
+        with warnings.catch_warnings(action="ignore"):  # JAX warns of its own threads.
+            pid = os.fork()
+        if pid:
+            for stream in streams:
+                os.close(stream)
+            line.sendall(pid.to_bytes(8, "big"))
+            self._running[pid] = line
+            return None
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        for other in (line, self._socket, *self._running.values()):
+            other.close()
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        return request["argv"]
+
+
+def become(arguments: list[str]) -> None:
+    """Runs a program as the interpreter would."""
+    import runpy
+    import types
+
+    import jax
+
+    for name, value in jax.config.values.items():
+        text = os.environ.get(name.upper())
+        if text is not None:
+            jax.config.update(name, _like(value, text))
+    paths = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    # The folder of this script stands first.
+    sys.path[:1] = paths
+    how, *rest = arguments
+    if how == "-c":
+        sys.path.insert(0, "")
+        code, *sys.argv[1:] = rest
+        sys.argv[0] = "-c"
+        sys.modules["__main__"] = program = types.ModuleType("__main__")
+        exec(compile(code, "<string>", "exec"), program.__dict__)  # noqa: S102
+    elif how == "-m":
+        sys.path.insert(0, os.getcwd())
+        sys.argv[:] = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(how)))
+        sys.argv[:] = arguments
+        runpy.run_path(how, run_name="__main__")
+
+
+def _like(value: object, text: str) -> object:
+    """What JAX makes of the text of a variable, for a setting that holds `value`."""
+    if isinstance(value, bool):
+        return text.lower() in ("y", "yes", "t", "true", "on", "1")
+    return type(value)(text) if isinstance(value, int | float) else text
+
+
+def prepare() -> None:
+    """Imports what programs import; nothing of it may start a thread that works."""
+    import gc
+    import importlib
+
+    for name in ("flax.linen", "optax", "orbax.checkpoint", "tensorflow", "seqio"):
+        importlib.import_module(name)
+    for name in ("t5x.main", "t5x.training.loop", "t5x.models", "jaxaug.cli"):
+        importlib.import_module(name)
+    gc.freeze()  # Pages of what is never collected stay shared.
+
+
+def main() -> None:
+    path, *arguments = sys.argv[1:]
+    if arguments:
+        sys.exit(call(path, arguments))
+    server = Server(path)
+    prepare()
+    program = server.serve()
+    if program is not None:
+        become(program)
+
+
+if __name__ == "__main__":
+    main()
