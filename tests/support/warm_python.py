@@ -175,9 +175,12 @@ def prepare() -> None:
     import gc
     import importlib
 
-    for name in ("flax.linen", "optax", "orbax.checkpoint", "tensorflow", "seqio"):
-        importlib.import_module(name)
-    for name in ("t5x.main", "t5x.training.loop", "t5x.models", "jaxaug.cli"):
+    libraries = "flax.linen optax orbax.checkpoint tensorflow tensorflow_text seqio"
+    libraries += " tokenizers safetensors sacrebleu rouge_score.rouge_scorer rapidfuzz"
+    ours = "t5x.main t5x.training.loop t5x.models t5x.utils t5x.trainer t5x.gin_utils"
+    ours += " t5x.examples.t5.network jaxaug.cli jaxaug.paraphrase.run jaxaug.metrics"
+    ours += " jaxaug.models.convert jaxaug.feed.recipes jaxaug.data.minisgd"
+    for name in f"{libraries} {ours}".split():
         importlib.import_module(name)
     gc.freeze()  # Pages of what is never collected stay shared.
 

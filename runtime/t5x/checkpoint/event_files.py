@@ -9,6 +9,11 @@ from absl import logging
 from etils import epath
 from jax import numpy as jnp
 
+from t5x.logs.without_torch import without_torch
+
+with without_torch():
+    from tensorboardX.proto import event_pb2
+
 # DataType numbers of tensor.proto for which a scalar summary is written.
 _DTYPES = {
     1: np.dtype(np.float32),
@@ -56,9 +61,6 @@ def read_scalars(directory: epath.PathLike) -> dict[str, dict[int, float]]:
       tag -> step -> value; where a step was written twice, the later file or
       record wins.
     """
-    # Where torch is installed, tensorboardX imports it, which takes two seconds.
-    from tensorboardX.proto import event_pb2
-
     scalars: dict[str, dict[int, float]] = {}
     for path in sorted(epath.Path(directory).glob("*tfevents*")):
         for record in _records(path):

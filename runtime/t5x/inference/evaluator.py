@@ -13,6 +13,7 @@ from t5x.feed.data_config import DatasetConfig
 from t5x.feed.vocabularies import verify_matching_vocabs
 from t5x.inference.runner import get_infer_fn
 from t5x.logs.metrics_writer import to_host, write_values
+from t5x.logs.tensorboard_writer import TensorBoardWriter
 
 
 class EvaluatorConstructor(Protocol):
@@ -172,9 +173,6 @@ class TensorBoardLogger:
         targets: Any = None,
     ) -> None:
         """Writes the metrics of one task."""
-        # tensorboardX imports PyTorch where that is installed: two seconds.
-        from t5x.logs.tensorboard_writer import TensorBoardWriter
-
         del dataset, inferences, targets
         if task_name not in self._writers:
             folder = os.path.join(self.output_dir, task_name)

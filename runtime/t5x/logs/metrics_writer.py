@@ -15,6 +15,7 @@ import numpy as np
 from absl import logging
 
 from t5x import metrics as metrics_lib
+from t5x.logs.tensorboard_writer import TensorBoardWriter
 
 # Number of steps that had no effect, where a trainer counts them.
 SKIPPED_STEPS = "nonfinite_steps"
@@ -94,9 +95,6 @@ class MetricsManager:
         """The writer of the first process; override to write elsewhere."""
         if not summary_dir:
             return NullWriter()
-        # tensorboardX imports PyTorch where that is installed: two seconds.
-        from t5x.logs.tensorboard_writer import TensorBoardWriter
-
         return TensorBoardWriter(os.path.join(summary_dir, name))
 
     @property

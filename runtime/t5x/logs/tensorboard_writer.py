@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 from etils import epath
-from tensorboardX import summary as summary_lib
-from tensorboardX.event_file_writer import EventsWriter
-from tensorboardX.proto.event_pb2 import Event
-from tensorboardX.proto.summary_pb2 import Summary, SummaryMetadata
-from tensorboardX.proto.tensor_pb2 import TensorProto
-from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
-from tensorboardX.record_writer import directory_check, register_writer_factory
+
+from t5x.logs.without_torch import without_torch
+
+with without_torch():
+    from tensorboardX import summary as summary_lib
+    from tensorboardX.event_file_writer import EventsWriter
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.proto.summary_pb2 import Summary, SummaryMetadata
+    from tensorboardX.proto.tensor_pb2 import TensorProto
+    from tensorboardX.proto.tensor_shape_pb2 import TensorShapeProto
+    from tensorboardX.record_writer import directory_check, register_writer_factory
 
 _FLUSH_SECONDS = 10
 # On an object store each flush writes the file anew.
