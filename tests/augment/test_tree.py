@@ -18,10 +18,44 @@ def item(text, count=1, j=0.0, e=1.0, s=0.5):
     return Item(text, count, dict(zip(LEVELS, (j, e, s), strict=True)))
 
 
-# An example in the shape of Figure 1 of Coca et al. (2023): a first level of Jaccard
-# distances, one of entailment, one of string similarity, and a J = 0 subtree that gives
-# the syntactic paraphrase. Texts and values are ours. The source is "Name of the
-# city where the bus departs".
+# The part of Figure 1 of Coca et al. (2023) that their text names: under J = 66 the node
+# E = 0.77 comes first, being the greatest, and under it the leaf S = 77, being the least.
+# The other values and the texts are ours.
+FIGURE_1 = [
+    item("a", 1, j=0.656, e=0.774, s=0.766),
+    item("b", 1, j=0.664, e=0.766, s=0.83),
+    item("c", 9, j=0.66, e=0.71, s=0.41),
+    item("d", 9, j=0.66, e=0.68, s=0.35),
+    item("e", 1, j=0.74, e=0.52, s=0.61),
+    item("f", 1, j=0.0, e=0.98, s=0.91),
+    item("g", 1, j=0.0, e=0.98, s=0.88),
+    item("h", 1, j=0.0, e=0.31, s=0.12),
+]
+
+
+def test_figure_1():
+    found = tree.build(FIGURE_1, tree.PEGASUS_BART)
+    top = list(found.at(1))
+    assert [node.value for node in top] == [0.74, 0.66, 0.0]
+    middle = top[1]
+    assert [node.value for node in middle.children] == [0.77, 0.71, 0.68]
+    assert [leaf.value for leaf in middle.children[0].children] == [0.77, 0.83]
+    assert next(middle.leaves()).items[0].text == "a"
+
+
+def test_readings_of_the_syntactic_paraphrase():
+    def chosen(**fields):
+        return [i.text for i in tree.rank(FIGURE_1, Spec(**fields), 5).selected]
+
+    # The words of the source, rightly said (greatest E), with the least similar string.
+    assert chosen() == ["g", "e", "a", "f", "b"]
+    assert chosen(syntactic="string_similarity") == ["h", "e", "a", "g", "b"]
+    assert chosen(syntactic=None) == ["e", "a", "g", "b", "f"]
+
+
+# A first level of Jaccard distances, one of entailment, one of string similarity, and a
+# J = 0 subtree that gives the syntactic paraphrase. Texts and values are ours. The source
+# is "Name of the city where the bus departs".
 FIGURE = [
     item("Name of the city the bus departs from", 9, j=0.0, e=0.97, s=0.82),
     item("City name where the bus departs", 4, j=0.0, e=0.98, s=0.74),
@@ -36,8 +70,11 @@ FIGURE = [
 ]
 
 
-def test_example_in_the_shape_of_figure_1():
-    ranking = tree.rank(FIGURE, tree.PEGASUS_BART, 5)
+COARSE = Spec(decimals=1, syntactic="string_similarity")
+
+
+def test_one_decimal_makes_wide_leaves():
+    ranking = tree.rank(FIGURE, COARSE, 5)
     assert [one.text for one in ranking.selected] == [
         # The words of the source, and the least similar string.
         "The bus departs from a city; its name",
@@ -51,7 +88,7 @@ def test_example_in_the_shape_of_figure_1():
         # that occur five times the seed decides.
         "Where the bus sets out",
     ]
-    fifth = {tree.rank(FIGURE, Spec(), 5, seed).selected[4].text for seed in range(9)}
+    fifth = {tree.rank(FIGURE, COARSE, 5, seed).selected[4].text for seed in range(9)}
     assert fifth == {"Where the bus sets out", "Where the bus sets off"}
     assert [(i.text, c) for i, c in ranking.dropped] == [
         ("Starting point of the coach", ("jaccard <= 0.75",))
@@ -120,7 +157,12 @@ def naive(items, spec, k, seed):
     above = spec.levels[: spec.levels.index(spec.diversity) + 1]
     below = spec.levels[len(above) :]
     same = [one for one in left if value(one, spec.diversity) == 0]
-    if spec.syntactic and same:
+    if spec.syntactic == "decisions" and same:
+        path = walk(same, above)
+        top = [tuple(value(one, v) for v in above) for one in same]
+        first = tuple(value(path, v) for v in above)
+        take(walk([i for i, t in zip(same, top, strict=True) if t == first], below))
+    elif spec.syntactic and same:
         least = min(value(one, spec.syntactic) for one in same)
         take(walk([i for i in same if value(i, spec.syntactic) == least], spec.levels))
     paths = {tuple(value(one, level) for level in above) for one in left}
@@ -152,7 +194,7 @@ SPECS = st.builds(
     constraints=st.sampled_from([(), ("jaccard <= 0.75",), ("jaccard <= 0.1",)]),
     decimals=st.one_of(st.integers(0, 2), st.tuples(*[st.integers(0, 2)] * 3)),
     diversity=st.sampled_from(LEVELS),
-    syntactic=st.sampled_from([None, "string_similarity"]),
+    syntactic=st.sampled_from([None, "decisions", "string_similarity"]),
 )
 
 

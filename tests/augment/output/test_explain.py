@@ -14,6 +14,7 @@ from jaxaug.core.errors import UserError
 SPEC = Spec(
     levels=("jaccard", "similarity"),
     decisions=("max", "max"),
+    decimals=1,
     syntactic=None,
 )
 TITLE = "train/0/slot/2: Cost of the ticket in $ or $$"
