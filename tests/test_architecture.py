@@ -43,8 +43,9 @@ FLOORS = {
     "jaxaug.augment": (
         "descriptions",
         "language tree",
+        "judge",
         "config result",
-        "judge schemes naming",
+        "schemes naming",
         "pipeline output",
         "run",
     ),

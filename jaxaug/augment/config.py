@@ -9,6 +9,7 @@ from typing import Any
 
 import ml_collections
 
+from jaxaug.augment.judge.filters import CHECKS
 from jaxaug.augment.tree import Spec
 from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
@@ -18,6 +19,7 @@ from jaxaug.data import folders
 
 SELECTIONS = ("tree", "order")
 GIVEN = "given"
+_TEXTS = ("splits", "filters", "slot_filters", "checks", "sensitive")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Config:
       filters: codes of `jaxaug.augment.judge.filters.FILTERS`.
       slot_filters: further ones for slots alone: a service or an intent may well say
         that somebody does something.
+      checks: of `jaxaug.augment.judge.filters.CHECKS`: what the paper does not have.
+      tidy: whether outputs take the first letter's case and the final mark of their
+        description, which the paper's do not.
       commands: whether paraphrases of services and intents that tell to do something
         must do so too; see `jaxaug.augment.judge.small_models.keeps_command`.
       apart_by: a metric of `metrics`, greater is nearer: paraphrases of a slot that it
@@ -63,6 +68,8 @@ class Config:
     seed: int = 0
     filters: tuple[str, ...] = ()
     slot_filters: tuple[str, ...] = ()
+    checks: tuple[str, ...] = CHECKS
+    tidy: bool = True
     commands: bool = False
     apart_by: str = ""
     sensitive: tuple[str, ...] = ()
@@ -88,6 +95,9 @@ class Config:
         for split in self.splits:
             if split not in folders.SPLITS:
                 raise UserError(f"splits: {suggestion(split, folders.SPLITS)}")
+        for check in self.checks:
+            if check not in CHECKS:
+                raise UserError(f"checks: {suggestion(check, CHECKS)}")
         if not self.splits or len(set(self.splits)) != len(self.splits):
             raise UserError(f"splits={self.splits}: name one or more, each once.")
         for name, options in {**self.metrics, **self.report}.items():
@@ -175,11 +185,11 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any], where: str) -> Con
             raise UserError(f"{where}: no field {name!r}; {suggestion(name, known)}")
     if "scheme" not in fields:
         raise UserError(f"{where}: the field 'scheme' is missing. Name a scheme.")
-    for name in ("splits", "filters", "slot_filters", "sensitive"):
+    for name in _TEXTS:
         if isinstance(fields.get(name, ()), str):
             raise UserError(f"{where}: {name} is a text; write a tuple of texts.")
     typed.check(fields, Config, where)
-    for name in ("splits", "filters", "slot_filters", "sensitive"):
+    for name in _TEXTS:
         if name in fields:
             fields[name] = tuple(fields[name])
     try:

@@ -27,7 +27,7 @@ from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.paraphrase import candidates
 from jaxaug.paraphrase.candidates import Candidate
 
-EMPTY, COPY, NO_COMMAND = "empty", "copy", "no_command"
+EMPTY, NO_COMMAND = "empty", "no_command"
 ANOTHER = "nearer_to_another"
 SELDOM, CONSTRAINT = "seldom", "constraint"
 """Reasons of the pipeline itself; constraints follow a colon."""
@@ -119,7 +119,10 @@ def generate(
         )
         for text, given in zip(sources, shards.run(stage, sources), strict=True):
             outputs[text].append((job.label, given))
-    return {text: candidates.merged(text, given) for text, given in outputs.items()}
+    return {
+        text: candidates.merged(text, given, config.tidy)
+        for text, given in outputs.items()
+    }
 
 
 def judge(
@@ -135,6 +138,7 @@ def judge(
             "filters": [
                 list(config.filters),
                 list(config.slot_filters),
+                list(config.checks),
                 config.commands,
             ],
             "sensitive": list(config.sensitive),
@@ -235,13 +239,13 @@ def apart(
 def reasons(
     config: Config, source: Source, written: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Why each candidate is dropped: empty, a copy, no command, codes of filters."""
+    """Why each candidate is dropped: empty, no command, codes of filters and checks."""
     if config.is_given:
         return [()] * len(written)
     names = (*config.filters, *(config.slot_filters if source.is_slot else ()))
     rest = [text for text in written if text]
     found = filters.reasons(
-        source.text, rest, names=names,
+        source.text, rest, names=names, checks=config.checks,
         sensitive=config.sensitive, protected=source.protected,
     )  # fmt: skip
     if config.commands and not source.is_slot:
@@ -251,12 +255,7 @@ def reasons(
             for codes, keeps in zip(found, kept, strict=True)
         ]
     codes = iter(found)
-    return [
-        (COPY,) * (text.casefold() == source.text.casefold()) + tuple(next(codes))
-        if text
-        else (EMPTY,)
-        for text in written
-    ]
+    return [next(codes) if text else (EMPTY,) for text in written]
 
 
 def select(

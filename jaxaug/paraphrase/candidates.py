@@ -27,21 +27,23 @@ class Candidate:
 
 
 def merged(
-    source: str, outputs: Iterable[tuple[str, Sequence[str]]]
+    source: str, outputs: Iterable[tuple[str, Sequence[str]]], tidy: bool = True
 ) -> list[Candidate]:
     """The distinct outputs of one text, the most common first; of equals the earlier.
 
-    Outputs are tidied, and are the same if they differ in case alone.
+    Outputs are the same if they differ in case alone.
 
     Args:
       source: the text.
       outputs: label of a setting and what it gave.
+      tidy: whether outputs are brought into the form of the text, see `tidied`. The
+        paper does not; without it only blanks are made single.
     """
     spellings: dict[str, dict[str, int]] = {}
     labels: dict[str, dict[str, None]] = {}
     for label, texts in outputs:
         for text in texts:
-            text = tidied(source, text)
+            text = tidied(source, text) if tidy else " ".join(text.split())
             forms = spellings.setdefault(text.casefold(), {})
             forms[text] = forms.get(text, 0) + 1
             labels.setdefault(text.casefold(), {})[label] = None

@@ -100,6 +100,24 @@ def files_of(out):
     return {p: p.stat().st_mtime_ns for p in out.rglob("*") if p.is_file()}
 
 
+def test_checks_and_tidying_can_be_switched_off(sgd_tree, fake, tmp_path):
+    fake.endings = ["", "now."]
+    go(sgd_tree, tmp_path / "ours")
+    go(sgd_tree, tmp_path / "plain", checks=(), tidy=False)
+    found = {}
+    for name in ("ours", "plain"):
+        found[name] = {
+            line["candidate"]: line["dropped"] for line in lines(tmp_path / name)
+        }
+    source = lines(tmp_path / "ours")[0]["source"]
+    assert found["ours"][source] == ["copy"] and f"{source} now" in found["ours"]
+    assert found["plain"][source] == [] and f"{source} now." in found["plain"]
+    with pytest.raises(
+        UserError, match="checks: known: added_number, changed_negation"
+    ):
+        go(sgd_tree, tmp_path / "x", checks=("copies of it",))
+
+
 def test_what_is_nearer_to_another_slot_is_dropped(sgd_tree, fake, edit_json, tmp_path):
     """Of two slots that differ in one word, a candidate may say the other's."""
 

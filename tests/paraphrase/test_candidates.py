@@ -40,3 +40,13 @@ def test_merged_counts_and_keeps_where_they_came_from():
 def test_nothing_gives_nothing():
     assert merged("City", []) == []
     assert merged("City", [("a", [])]) == []
+
+
+def test_outputs_may_be_left_as_they_are():
+    outputs = [("a", ["the  name.", "The name."]), ("b", ["the name"])]
+    found = merged("Name", outputs, tidy=False)
+    assert found == [
+        Candidate("the name.", 2, ("a",)),
+        Candidate("the name", 1, ("b",)),
+    ]
+    assert merged("Name", outputs) == [Candidate("The name", 3, ("a", "b"))]

@@ -1,10 +1,10 @@
 """Why a candidate is dropped: the heuristic filters of schema paraphrases.
 
 The twelve heuristics of Coca et al. (2023), table 4, each a predicate of its own. Their
-names are the paper's; the rules and the examples are ours, since no program of theirs
-is published. All are relative: what the source has itself, its paraphrases may have
-too, so that filters made for slots ("City of departure") leave the paraphrases of
-intents ("Find a hotel") alone.
+names are the paper's; the rules are ours, made so that each drops the example that the
+table gives for it, since no program of theirs is published. All are relative: what the
+source has itself, its paraphrases may have too, so that filters made for slots ("City of
+departure") leave the paraphrases of intents ("Find a hotel") alone.
 """
 
 import itertools
@@ -23,14 +23,17 @@ from jaxaug.core.suggestion import suggestion
 Predicate = Callable[[Document, Document], bool]
 """(source, candidate) -> whether to drop the candidate."""
 
-SENSITIVE, LOST, ADDED_NUMBER = "sensitive_word", "lost_value", "added_number"
+SENSITIVE = "sensitive_word"
+COPY, LOST, ADDED_NUMBER = "copy", "lost_value", "added_number"
 NEGATION = "changed_negation"
-"""Codes of what is checked whatever the filters: see `reasons`."""
+CHECKS = (COPY, LOST, ADDED_NUMBER, NEGATION)
+"""What the paper does not have; each may be left out, see `reasons`."""
 
 _ADVICE = re.compile(
     r"\b(should|must|ought|shall|have to|has to|need to|needs to|had better|"
     r"make sure|be sure|recommend\w*|advis\w+|suggest\w*|consider|remember to|"
     r"(good|great|bad|best) (idea|way|thing) to|important to|necessary to|"
+    r"(is|are) (necessary|essential|advisable)|"
     r"try to|please|do not|don't|never)\b",
     re.IGNORECASE,
 )
@@ -59,6 +62,7 @@ _NAMES = frozenset(
 )  # fmt: skip
 _QUESTION_TAGS = frozenset({"WDT", "WP", "WP$", "WRB"})
 _SENTENCE_END = frozenset({".", "!", "?"})
+_ARTICLES = frozenset({"a", "an", "the"})
 # Of words of similar bigrams, 0 to 100.
 _SIMILAR = 80.0
 _NUMBERS = (
@@ -72,27 +76,30 @@ def reasons(
     candidates: Sequence[str],
     *,
     names: Sequence[str] | None = None,
+    checks: Sequence[str] = CHECKS,
     sensitive: Sequence[str] = (),
     protected: Sequence[str] = (),
 ) -> list[tuple[str, ...]]:
     """Why each candidate is dropped: codes, none if it is kept.
 
-    Whatever the filters: `sensitive_word` for a word of the list that the source does
-    not have; `lost_value` where a number or placeholder of the source, or a protected
-    text, is missing; `added_number` where there is a number that the source lacks;
-    `changed_negation` where one of the two denies something and the other does not.
-    Letter case does not count, and numbers up to twelve may be words.
+    Beside the filters: `sensitive_word` for a word of the list that the source does
+    not have, and the checks `copy` for the source itself; `lost_value` where a number
+    or placeholder of the source, or a protected text, is missing; `added_number` where
+    there is a number that the source lacks; `changed_negation` where one of the two
+    denies something and the other does not. Letter case does not count, and numbers up
+    to twelve may be words.
 
     Args:
       source: the text that was paraphrased.
       candidates: its paraphrases.
       names: filters to use, keys of `FILTERS`; None is all twelve.
+      checks: of `CHECKS`, those to do.
       sensitive: words or phrases that no candidate may hold.
       protected: texts that each candidate must hold, such as values of the slot.
 
     Returns:
-      For each candidate the codes that apply, in the order of `names`, then the four
-      above.
+      For each candidate the codes that apply: `copy`, those of `names` in their order,
+      then the others in the order above.
 
     Raises:
       UserError: an unknown name, or spaCy or its model is not installed where filters
@@ -102,19 +109,27 @@ def reasons(
     for name in names:
         if name not in FILTERS:
             raise UserError(f"{name!r} is no filter; {suggestion(name, FILTERS)}")
-    found = [_always(source, text, sensitive, protected) for text in candidates]
-    if not names:
-        return found
-    original, *documents = nlp.analyse([source, *candidates])
+    found = []
+    for text in candidates:
+        codes = _beside_the_filters(source, text, sensitive, protected)
+        found.append([code for code in codes if code in (SENSITIVE, *checks)])
+    judged = [[] for _ in candidates]
+    if names:
+        original, *documents = nlp.analyse([source, *candidates])
+        judged = [
+            [name for name in names if FILTERS[name](original, document)]
+            for document in documents
+        ]
+    same = source.casefold() if COPY in checks else None
     return [
-        tuple(name for name in names if FILTERS[name](original, document)) + codes
-        for document, codes in zip(documents, found, strict=True)
+        ((COPY,) if text.casefold() == same else ()) + (*filtered, *codes)
+        for text, filtered, codes in zip(candidates, judged, found, strict=True)
     ]
 
 
-def _always(
+def _beside_the_filters(
     source: str, candidate: str, sensitive: Sequence[str], protected: Sequence[str]
-) -> tuple[str, ...]:
+) -> list[str]:
     codes = []
     if any(_holds(candidate, w) and not _holds(source, w) for w in sensitive if w):
         codes.append(SENSITIVE)
@@ -126,7 +141,7 @@ def _always(
         codes.append(ADDED_NUMBER)
     if bool(_NEGATION.search(candidate)) != bool(_NEGATION.search(source)):
         codes.append(NEGATION)
-    return tuple(codes)
+    return codes
 
 
 def _holds(text: str, part: str) -> bool:
@@ -245,13 +260,19 @@ def _sentences(document: Document) -> int:
 
 
 def repeated_ngram(source: Document, candidate: Document) -> bool:
-    """The same three words twice: "Name of the hotel or name of the inn"."""
+    """The same words twice: "Name of the hotel or name of the inn".
+
+    Three words, or two of which one says something: "The dentist is the dentist".
+    """
     return bool(_repeated(candidate) - _repeated(source))
 
 
 def _repeated(document: Document) -> set[tuple[str, ...]]:
     words = [word.text.lower() for word in document.words]
-    grams = list(zip(words, words[1:], words[2:], strict=False))
+    grams: list[tuple[str, ...]] = list(zip(words, words[1:], words[2:], strict=False))
+    grams += [
+        pair for pair in itertools.pairwise(words) if not STOP_WORDS.issuperset(pair)
+    ]
     return {gram for gram in grams if grams.count(gram) > 1}
 
 
@@ -259,7 +280,9 @@ def similar_bigrams(source: Document, candidate: Document) -> bool:
     """Two pairs of words that are alike: "Hotel name or the names of hotels".
 
     Pairs of lemmas that are no stop words, next to one another but for stop words;
-    alike are those of at least 80 in 100 by edit distance, in either order.
+    alike are those of at least 80 in 100 by edit distance, in either order. Or a pair
+    of one stop word and another word that comes twice but for articles: "type of event
+    ... title of the event".
     """
     return _has_similar(candidate) and not _has_similar(source)
 
@@ -269,7 +292,9 @@ def _has_similar(document: Document) -> bool:
     words = [word for word in document.words if word.text.lower() not in STOP_WORDS]
     lemmas = [word.lemma.lower() for word in words]
     bigrams = list(itertools.pairwise(lemmas))
-    return any(
+    said = [w.lemma.lower() for w in document.words if w.text.lower() not in _ARTICLES]
+    half = [p for p in itertools.pairwise(said) if len(STOP_WORDS & {*p}) == 1]
+    return len(half) > len(set(half)) or any(
         _alike(first, second) or _alike(first, second[::-1])
         for place, first in enumerate(bigrams)
         for second in bigrams[place + 2 :]  # Without those that share a word.
@@ -352,13 +377,12 @@ def _is_question(document: Document) -> bool:
 
 
 def alphanumeric(source: Document, candidate: Document) -> bool:
-    """A word of letters and digits that the source lacks: "Name of the h0tel"."""
-    return bool(_mixed(candidate) - _mixed(source))
+    """A word with a digit that the source lacks: "Name of the h0tel", "400 baths"."""
+    return bool(_with_digits(candidate) - _with_digits(source))
 
 
-def _mixed(document: Document) -> set[str]:
-    words = re.findall(r"\w+", document.text.lower())
-    return {w for w in words if re.search(r"\d", w) and re.search(r"[^\W\d_]", w)}
+def _with_digits(document: Document) -> set[str]:
+    return {w for w in re.findall(r"\w+", document.text.lower()) if re.search(r"\d", w)}
 
 
 FILTERS: Mapping[str, Predicate] = {

@@ -77,13 +77,60 @@ def test_there_are_the_twelve_of_the_paper():
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_each_filter_drops_its_example_and_keeps_its_neighbour(code):
     source, dropped, kept = EXAMPLES[code]
-    assert filters.reasons(source, [dropped, kept, source], names=[code]) == [
-        (code,),
-        (),
-        (),
-    ]
+    found = filters.reasons(source, [dropped, kept, source], names=[code])
+    assert found == [(code,), (), ("copy",)]
     # What a source has itself, its paraphrases may have too.
-    assert filters.reasons(dropped, [dropped], names=[code]) == [()]
+    assert filters.reasons(dropped, [dropped], names=[code]) == [("copy",)]
+
+
+# The examples of table 4, with descriptions of SGD that may have led to them.
+OF_THE_PAPER = [
+    (
+        "advice",
+        "Date for the appointment",
+        "An appointment is necessary for your hair.",
+    ),
+    (
+        "action",
+        "The number of flights to the airport",
+        "They commemorate the number of flights to the airport.",
+    ),
+    ("named_entity", "Address of the dentist", "Enter the doctor's Leningrad address."),
+    ("rare_word", "Address of the dentist", "The address is ofadvisory."),
+    (
+        "several_sentences",
+        "Address of the dentist",
+        "The address is the dentist's box. Guidelines for hiring a dentist.",
+    ),
+    (
+        "repeated_ngram",
+        "Address of the dentist",
+        "The dentist is Address of the dentist.",
+    ),
+    (
+        "similar_bigrams",
+        "Type of the event",
+        "The type of event is stated in the title of the event.",
+    ),
+    (
+        "repeated_word",
+        "Average review rating for the hotel",
+        "Average review rating for a hotel hotel.",
+    ),
+    ("past_tense", "Address of the dentist", "It was the dentist's address."),
+    (
+        "passive",
+        "Address of the dentist",
+        "The address was given by abrasives from the dentist.",
+    ),
+    ("question", "Balance of the account", "Is there a balance of the account?"),
+    ("alphanumeric", "Number of baths in the apartment", "400 baths in an apartment."),
+]
+
+
+@pytest.mark.parametrize("code, source, candidate", OF_THE_PAPER)
+def test_examples_of_the_paper(code, source, candidate):
+    assert filters.reasons(source, [candidate], names=[code], checks=()) == [(code,)]
 
 
 MORE = [
@@ -187,3 +234,15 @@ def test_sensitive_words_are_whole_words():
 def test_an_unknown_filter_is_named():
     with pytest.raises(UserError, match=r"'pasive' is no filter; .*passive"):
         filters.reasons("a", ["b"], names=["pasive"])
+
+
+@pytest.mark.parametrize("check", filters.CHECKS)
+def test_each_check_can_be_left_out(check):
+    source = "Hotel of 4 stars"
+    texts = ["hotel of 4 stars", "Hotel of stars", "4 stars, 2 beds", "No 4 stars"]
+    found = dict(zip(filters.CHECKS, texts, strict=True))
+    for name, text in found.items():
+        assert filters.reasons(source, [text], names=()) == [(name,)]
+        rest = [one for one in filters.CHECKS if one != check]
+        expected = () if name == check else (name,)
+        assert filters.reasons(source, [text], names=(), checks=rest) == [expected]
