@@ -15,13 +15,13 @@ from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
-from t5x.feed import iterators, vocabularies
+from t5x.feed import vocabularies
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference.evaluator import EvaluatorConstructor
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Progress, announce
 from t5x.start import config_changes, program
-from t5x.training import loop, run_lock, run_record, setup
+from t5x.training import loop, resume, run_lock, run_record, setup
 from t5x.training.actions import BaseAction
 from t5x.training.loop import TRAIN_METRIC_KEY, run_actions
 from t5x.training.preemption import PreemptionGuard
@@ -62,6 +62,7 @@ def train(
     verify_matching_vocabs_fn: Callable[..., None]
     | None = vocabularies.verify_matching_vocabs,
     gc_period: int = 0,
+    data_shards: int | None = None,
 ) -> tuple[int, Any]:
     """Trains a model; evaluates and saves it on the way and at the end.
 
@@ -98,6 +99,10 @@ def train(
         use_orbax: write orbax checkpoints, not the legacy layout.
         verify_matching_vocabs_fn: raises where data and model do not fit, or None.
         gc_period: steps between garbage collections; 0 leaves them to Python.
+        data_shards: in how many shards the training data is read; default: one for
+            each process that feeds other rows. A run keeps the number it began with,
+            also on other processes; with one number runs on any processes see the same
+            batches.
 
     Returns:
         (last step, last train state).
@@ -116,6 +121,8 @@ def train(
     relative_steps = checks.whole_number(
         "train.relative_steps (TRAIN_STEPS_RELATIVE)", relative_steps or 0, least=0
     )
+    if data_shards is not None:
+        checks.whole_number("train.data_shards", data_shards, least=1)
     model_dir = paths.absolute(model_dir)
     epath.Path(model_dir).mkdir(parents=True, exist_ok=True)
     action_map = setup.parse_actions(actions, concurrent_metrics)
@@ -137,16 +144,16 @@ def train(
         # ---- Data ----
         verify(train_dataset_cfg)
         layout = partitioner.get_data_layout(train_dataset_cfg.batch_size)
-        train_iter = iterators.prepare_train_iter(
-            get_dataset_fn(
-                setup.with_seed(train_dataset_cfg, record),
-                layout.shard_id,
-                layout.num_shards,
-                feature_converter_cls,
-            ),
-            checkpoint_cfg=checkpoint_cfg,
-            partitioner=partitioner,
-            data_layout=layout,
+        found = resume.find_checkpoint(checkpoint_cfg, model_dir)
+        train_iter = setup.open_train_data(
+            train_dataset_cfg,
+            layout,
+            get_dataset_fn,
+            feature_converter_cls,
+            partitioner,
+            record,
+            data_shards,
+            found,
         )
         stack.callback(train_iter.close)
         train_eval_datasets: Mapping[str, Any] = {}
@@ -173,10 +180,12 @@ def train(
             input_types={n: spec.dtype for n, spec in train_iter.element_spec.items()},
             partitioner=partitioner,
         )
-        train_state, manager, source = setup.restore_or_init(
+        source = found.path
+        train_state, manager = resume.restore_or_init(
             initializer,
             partitioner,
-            checkpoint_cfg,
+            save_cfg,
+            found,
             model_dir,
             train_iter,
             init_rng,
@@ -196,8 +205,8 @@ def train(
         )
 
         # ---- Schedule ----
-        resumed = setup.is_in(source, model_dir)
-        first_step = setup.first_step_of(record, step, resumed)
+        resumed = resume.is_in(source, model_dir)
+        first_step = resume.first_step_of(record, step, resumed)
         if relative_steps:
             total_steps = first_step + relative_steps
         if total_steps < step:

@@ -22,7 +22,7 @@ import jax
 import seqio
 import tensorflow as tf
 from t5x import partitioning, train, trainer, utils
-from t5x.feed import datasets, iterators
+from t5x.feed import datasets, pending
 from t5x.training import learning_rate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "programs"))
@@ -60,7 +60,7 @@ class Recording(trainer.Trainer):
     def _noted(self, batches: Iterator, start: int) -> Iterator:
         pause = 0.0
         for step, batch in enumerate(batches, start):
-            rows = iterators._local_rows(batch["encoder_input_tokens"])
+            rows = pending.local_rows(batch["encoder_input_tokens"])
             with self._notes.open("a") as file:
                 file.write(json.dumps([step, rows.tolist()]) + "\n")
             stop = self._stops.pop(step, "")

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 from typing import Any
 
 import jax
@@ -9,9 +10,12 @@ from absl import logging
 from etils import epath
 
 from t5x import digests
-from t5x.checkpoint.folders import DATASET, dataset_files
+from t5x.checkpoint.folders import dataset_files
+from t5x.distributed import raise_if_any_failed
+from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
 
+_NAME = re.compile(r"train_ds-\d+-of-(?P<shards>\d+)")
 _STATEFUL_ERRORS = ("FailedPreconditionError", "UnimplementedError")
 
 
@@ -22,8 +26,28 @@ def _is_stateful_source(error: Exception) -> bool:
     )
 
 
+def position_name(shard: int, shards: int) -> str:
+    """First part of the names of the files that hold the position in one shard."""
+    return f"train_ds-{shard:03}-of-{shards:03}"
+
+
+def saved_shards(root: epath.PathLike) -> int | None:
+    """In how many shards the data was read whose position a checkpoint holds.
+
+    None if it holds none.
+    """
+    matches = (_NAME.match(path.name) for path in dataset_files(root))
+    counts = {int(match["shards"]) for match in matches if match}
+    return max(counts) if counts else None
+
+
 class DatasetCheckpoint:
-    """Saves and restores one data iterator, file `train_ds-<shard>-of-<shards>`."""
+    """Saves and restores one data iterator, files `train_ds-<shard>-of-<shards>*`.
+
+    An iterator that has `shards` and `positions` (`feed.iterators.PrefetchIterator`) is
+    saved shard by shard, each by the first process that reads it, and restored by all
+    processes that do. Of another iterator a process saves and restores its own.
+    """
 
     def __init__(self, iterator: Any, partitioner: BasePartitioner):
         """Wraps `iterator`.
@@ -34,9 +58,18 @@ class DatasetCheckpoint:
           partitioner: gives the data shard of this process.
         """
         layout = partitioner.get_data_layout()
-        self.name = f"train_ds-{layout.shard_id:03}-of-{layout.num_shards:03}"
-        self._iterator = iterator
-        self._writes = iterator is not None and layout.is_first_host_in_replica_set
+        shards = getattr(iterator, "shards", None)
+        if shards is None:
+            name = position_name(layout.shard_id, layout.num_shards)
+            self._parts = {} if iterator is None else {name: iterator}
+            writes = layout.is_first_host_in_replica_set
+            self._written = set(self._parts) if writes else set()
+            self.count = layout.num_shards
+        else:
+            self.count = shards.count
+            named = {i: position_name(i, self.count) for i in iterator.positions}
+            self._parts = {named[i]: p for i, p in iterator.positions.items()}
+            self._written = {named[i] for i in named if shards.writes(i)}
 
     def _process_folder(self, folder: epath.Path) -> epath.Path:
         if jax.process_count() == 1:
@@ -49,21 +82,22 @@ class DatasetCheckpoint:
         An iterator whose source cannot be saved (a Python generator) is reported
         once and left out from then on.
         """
-        if not self._writes:
+        if not self._written:
             return
         target = epath.Path(folder)
         if per_process:
             target = self._process_folder(target)
             target.mkdir(parents=True, exist_ok=True)
-        prefix = os.fspath(target / self.name)
         try:
-            _save_iterator(self._iterator, prefix)
+            for name in sorted(self._written):
+                _save_iterator(self._parts[name], os.fspath(target / name))
         except Exception as e:
             if not _is_stateful_source(e):
                 raise
-            self._writes = False
-            for left_over in target.glob(f"{self.name}*"):
-                left_over.unlink()
+            for name in self._written:
+                for left_over in target.glob(f"{name}*"):
+                    left_over.unlink()
+            self._written = set()
             logging.warning(
                 "The training data iterator cannot be saved (%s), so a restarted run "
                 "begins the data from its first batch. Cache the source to files, or "
@@ -80,25 +114,57 @@ class DatasetCheckpoint:
         Raises:
           UserError: the position has changed since it was saved, or a part is lost.
         """
-        if self._iterator is None:
+        if not self._parts:
             return False
         root = epath.Path(root)
-        digests.verify(root, lambda name: name.rpartition("/")[2].startswith(self.name))
-        places = (self._process_folder(root / DATASET), root / DATASET, root)
-        for folder in places:
-            if any(folder.glob(f"{self.name}*")):
-                _restore_iterator(self._iterator, os.fspath(folder / self.name))
-                return True
-        others = sorted({p.name for p in dataset_files(root)})
-        reason = f"it has {others} for another number of hosts" if others else "none"
+        names = tuple(self._parts)
+        digests.verify(root, lambda n: n.rpartition("/")[2].startswith(names))
+        error, complete = None, False
+        try:
+            complete = self._restore_parts(root)
+        except Exception as e:  # noqa: BLE001 - raised below
+            # The other processes would wait for this one for ever.
+            error = e
+        raise_if_any_failed(error)
+        return complete
+
+    def _restore_parts(self, root: epath.Path) -> bool:
+        found = {path.name: path for path in self._preferred(dataset_files(root))}
+        folders = {
+            name: next((p.parent for n, p in found.items() if n.startswith(name)), None)
+            for name in self._parts
+        }
+        if missing := sorted(name for name, folder in folders.items() if not folder):
+            self._explain_missing(root, missing)
+            return False
+        for name, folder in folders.items():
+            assert folder is not None
+            _restore_iterator(self._parts[name], os.fspath(folder / name))
+        return True
+
+    def _preferred(self, paths: list[epath.Path]) -> list[epath.Path]:
+        """The files; those that this process wrote come last."""
+        mine = f"process_{jax.process_index()}-of-{jax.process_count()}"
+        return sorted(paths, key=lambda path: path.parent.name == mine)
+
+    def _explain_missing(self, root: epath.Path, missing: list[str]) -> None:
+        """Warns that the data starts again, unless only a part of it is lost."""
+        shards = saved_shards(root)
+        if shards == self.count:
+            raise UserError(
+                f"{root} holds the position in some of the {shards} shards of the "
+                f"training data, but not {missing}: copy the checkpoint whole, or begin "
+                "the data anew with SaveCheckpointConfig.save_dataset = False."
+            )
         logging.warning(
             "No data iterator state %s in %s (%s): the training data starts from its "
             "first batch.",
-            self.name,
+            missing[0],
             root,
-            reason,
+            f"it has that of {shards} shards, this run reads {self.count}"
+            if shards
+            else "none",
         )
-        return False
 
 
 def _save_iterator(iterator: Any, prefix: str) -> None:

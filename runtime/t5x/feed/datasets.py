@@ -71,6 +71,18 @@ def fresh_seed() -> int:
     return int(seed)
 
 
+def require_same_seed(cfg: DatasetConfig) -> None:
+    """Raises AssertionError where the seed differs between processes.
+
+    Not a part of `get_dataset`: a process may open more shards than another, and all
+    have to call this equally often.
+    """
+    distributed.multihost_assert_equal(
+        np.array(cfg.seed),
+        f"DatasetConfig.seed of {cfg.name!r} differs between processes.",
+    )
+
+
 def get_dataset(
     cfg: DatasetConfig,
     shard_id: int,
@@ -112,11 +124,6 @@ def get_dataset_inner(
     import seqio
 
     source = task_or_mixture(cfg)
-    if seed is not None and jax.process_count() > 1:
-        distributed.multihost_assert_equal(
-            np.array(seed),
-            f"DatasetConfig.seed of {cfg.name!r} differs between processes.",
-        )
     splits = getattr(source, "splits", None)
     if splits and cfg.split not in splits:
         raise UserError(
@@ -163,6 +170,8 @@ def get_training_eval_datasets(
     import seqio
 
     del deterministic, model_dir, start_step
+    if cfg.seed is not None:
+        require_same_seed(cfg)
     rows = per_shard_batch_size(cfg, num_shards)
     source = task_or_mixture(cfg)
     tasks = {}

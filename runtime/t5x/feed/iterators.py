@@ -6,14 +6,10 @@ resumed also has `save(path)` and `restore(path)`.
 """
 
 import collections
-import io
-import json
 import os
 import sys
 import threading
-import zipfile
-import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent import futures
 from typing import Any
 
@@ -22,8 +18,8 @@ import numpy as np
 from clu.data import dataset_iterator as clu_iterators
 from etils import epath
 
-from t5x import digests
 from t5x.errors import UserError
+from t5x.feed.shards import DataShards, JoinedIterator, method
 
 Batch = Mapping[str, Any]
 
@@ -86,11 +82,11 @@ class ShardedDatasetIterator(clu_iterators.DatasetIterator):
 
     def save(self, filename: str | os.PathLike) -> None:
         """Writes the position under the given path prefix."""
-        _method(self._iterator, "save")(epath.Path(filename))
+        method(self._iterator, "save")(epath.Path(filename))
 
     def restore(self, filename: str | os.PathLike) -> None:
         """Goes to the position written under the given path prefix."""
-        _method(self._iterator, "restore")(epath.Path(filename))
+        method(self._iterator, "restore")(epath.Path(filename))
 
     @property
     def iterator(self) -> Any:
@@ -102,14 +98,30 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     """Reads a few batches ahead in a thread, and resumes exactly nevertheless.
 
     `save` writes the position of the wrapped iterator together with the batches that
-    were read but not used yet (`<prefix>.pending.npz`, and their number and checksum in
-    `<prefix>.pending.json`), and `restore` yields those first: no batch is lost, none
-    comes twice. The thread starts with the first `peek`, `peek_async` or `next`, hence
-    after a restore.
+    were read but not used yet (see `pending`), and `restore` yields those first: no
+    batch is lost, none comes twice. The thread starts with the first `peek`,
+    `peek_async` or `next`, hence after a restore.
     """
 
-    def __init__(self, iterator: Any, depth: int = 2):
-        self._iterator = iterator
+    def __init__(
+        self,
+        iterator: Any,
+        depth: int = 2,
+        partitioner: Any = None,
+        shards: DataShards | None = None,
+    ):
+        """Prepares to read.
+
+        Args:
+            iterator: an iterator of batches; with `shards` a mapping of such iterators,
+                one for each shard that this process reads.
+            depth: how many batches to read ahead.
+            partitioner: where to put the batches; None leaves them on the host.
+            shards: the shards of the training data.
+        """
+        parts = {0: iterator} if shards is None else iterator
+        self._iterator = JoinedIterator(parts, shards, most=depth)
+        self._partitioner = partitioner
         self._depth = depth
         self._ready: collections.deque[Batch] = collections.deque()
         self._error: BaseException | None = None
@@ -138,7 +150,7 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
             # would otherwise miss the batch in hand.
             with self._source:
                 try:
-                    batch = next(self._iterator)
+                    batch = shard_batch(next(self._iterator), self._partitioner)
                 except Exception as error:  # noqa: BLE001 - raised in the reader
                     with self._changed:
                         self._error = error
@@ -192,8 +204,19 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
 
     @property
     def iterator(self) -> Any:
-        """The innermost iterator."""
-        return getattr(self._iterator, "iterator", self._iterator)
+        """The innermost iterator (of the first shard that is read)."""
+        wrapped = next(iter(self._iterator.parts.values())).wrapped
+        return getattr(wrapped, "iterator", wrapped)
+
+    @property
+    def shards(self) -> DataShards | None:
+        """The shards of the data and which of them this process reads."""
+        return self._iterator.shards
+
+    @property
+    def positions(self) -> dict[int, "ShardPosition"]:
+        """Of each shard that is read: what to save and restore."""
+        return {index: ShardPosition(self, index) for index in self._iterator.parts}
 
     def reset(self) -> None:
         """Starts again from the first batch."""
@@ -212,15 +235,14 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     def save(self, filename: str | os.PathLike) -> None:
         """Writes the position under the given path prefix.
 
+        Of several shards each has a prefix of its own, `<filename>.shard<index>`.
+
         Raises:
             Exception: the source cannot be saved (a Python generator); the type is
                 the source's own.
         """
-        with self._source:
-            with self._changed:
-                pending = list(self._ready)
-            self._iterator.save(filename)
-        _write_pending(filename, pending)
+        for prefix, position in self._prefixes(filename):
+            position.save(prefix)
 
     def restore(self, filename: str | os.PathLike) -> None:
         """Goes to the position written under the given path prefix.
@@ -228,100 +250,40 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
         Raises:
             UserError: batches that were read ahead are lost or damaged.
         """
-        with self._source, self._changed:
-            if self._thread is not None:
+        for prefix, position in self._prefixes(filename):
+            position.restore(prefix)
+
+    def _prefixes(
+        self, filename: str | os.PathLike
+    ) -> list[tuple[str, "ShardPosition"]]:
+        if self.shards is None or self.shards.count == 1:
+            return [(os.fspath(filename), self.positions[0])]
+        return [
+            (f"{os.fspath(filename)}.shard{index:03}", position)
+            for index, position in self.positions.items()
+        ]
+
+
+class ShardPosition:
+    """The position in one shard of what a `PrefetchIterator` reads."""
+
+    def __init__(self, iterator: PrefetchIterator, index: int):
+        self._owner = iterator
+        self._part = iterator._iterator.parts[index]
+
+    def save(self, filename: str | os.PathLike) -> None:
+        """See `PrefetchIterator.save`."""
+        with self._owner._source:
+            with self._owner._changed:
+                ahead = len(self._owner._ready)
+            self._part.save(epath.Path(filename), ahead)
+
+    def restore(self, filename: str | os.PathLike) -> None:
+        """See `PrefetchIterator.restore`."""
+        with self._owner._source:
+            if self._owner._thread is not None:
                 raise RuntimeError("restore() after the first batch was read")
-            pending = _read_pending(filename)
-            self._iterator.restore(filename)
-            partitioner = getattr(self._iterator, "_partitioner", None)
-            self._ready.extend(shard_batch(batch, partitioner) for batch in pending)
-
-
-def _pending_paths(filename: str | os.PathLike) -> tuple[epath.Path, epath.Path]:
-    """(the batches, the note of how many they are)"""
-    prefix = f"{os.fspath(filename)}.pending"
-    return epath.Path(f"{prefix}.npz"), epath.Path(f"{prefix}.json")
-
-
-def _write_pending(filename: str | os.PathLike, batches: list[Batch]) -> None:
-    arrays: dict[str, Any] = {
-        f"{i}/{name}": _local_rows(value)
-        for i, batch in enumerate(batches)
-        for name, value in batch.items()
-    }
-    # Bytes first: numpy seeks in what it writes, which files on gs:// cannot.
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    data = buffer.getvalue()
-    size, checksum = digests.of_bytes(data)
-    note = {"batches": len(batches), "bytes": size, "crc32": checksum}
-    path, note_path = _pending_paths(filename)
-    for target, content in ((path, data), (note_path, json.dumps(note).encode())):
-        temporary = epath.Path(f"{os.fspath(target)}.tmp")
-        temporary.write_bytes(content)
-        temporary.replace(target)
-
-
-def _local_rows(value: Any) -> np.ndarray:
-    """The rows of this process of a global array, in order."""
-    if not isinstance(value, jax.Array) or value.is_fully_addressable:
-        return np.asarray(value)
-    rows = {
-        (shard.index[0].start or 0): np.asarray(shard.data)
-        for shard in value.addressable_shards
-    }
-    return np.concatenate([rows[start] for start in sorted(rows)])
-
-
-def _read_pending(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
-    """The batches of `_write_pending`; none where other programs wrote the position."""
-    path, note_path = _pending_paths(filename)
-    noted: Mapping[str, Any] = {}
-    if note_path.exists():
-        try:
-            noted = json.loads(note_path.read_text())
-            expected = int(noted["batches"]), (int(noted["bytes"]), noted["crc32"])
-        except (
-            ArithmeticError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise _bad_pending(note_path, "cannot be read", noted) from error
-    if not path.exists():
-        if noted and expected[0]:
-            raise _bad_pending(path, "is missing", noted)
-        return []
-    data = path.read_bytes()
-    if noted and digests.of_bytes(data) != expected[1]:
-        what = f"has changed since it was saved ({len(data):,} bytes)"
-        raise _bad_pending(path, what, noted)
-    batches: dict[int, dict[str, np.ndarray]] = {}
-    try:
-        with np.load(io.BytesIO(data)) as arrays:
-            for key in arrays.files:
-                number, name = key.split("/", 1)
-                batches.setdefault(int(number), {})[name] = arrays[key]
-    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError) as error:
-        raise _bad_pending(path, f"cannot be read ({error})", noted) from error
-    return [batches[number] for number in sorted(batches)]
-
-
-def _bad_pending(path: epath.Path, what: str, noted: Any) -> UserError:
-    count = noted.get("batches") if isinstance(noted, Mapping) else None
-    batches = "the batches" if count is None else f"{count} batches"
-    return UserError(
-        f"{path} {what}. It held {batches} that were read ahead but not trained on yet: "
-        "without them training would leave them out. Restore another step, or move "
-        "this checkpoint away so that the run continues from an earlier one."
-    )
-
-
-def _method(iterator: Any, name: str) -> Any:
-    if not hasattr(iterator, name):
-        raise NotImplementedError(f"{type(iterator).__name__} has no {name}(path)")
-    return getattr(iterator, name)
+            self._part.restore(epath.Path(filename))
 
 
 def prepare_train_iter(
@@ -342,17 +304,35 @@ def prepare_train_iter(
         ValueError: another type.
     """
     del checkpoint_cfg, data_layout
+    return PrefetchIterator(_readable(train_iter), partitioner=partitioner)
+
+
+def prepare_shards(
+    open_shard: Callable[[int], Any], shards: DataShards, partitioner: Any
+) -> PrefetchIterator:
+    """As `prepare_train_iter`, for all shards that this process reads.
+
+    Args:
+        open_shard: index of a shard -> what `get_dataset_fn` returns for it.
+        shards: the shards of the run.
+        partitioner: where batches go.
+    """
+    parts = {index: _readable(open_shard(index)) for index in shards.mine}
+    return PrefetchIterator(parts, partitioner=partitioner, shards=shards)
+
+
+def _readable(train_iter: Any) -> Any:
     if is_tf_dataset(train_iter):
-        train_iter = clu_iterators.TfDatasetIterator(
+        return clu_iterators.TfDatasetIterator(
             _with_few_threads(train_iter), checkpoint=True
         )
-    elif not (hasattr(train_iter, "__next__") and hasattr(train_iter, "element_spec")):
-        raise UserError(
-            f"get_dataset_fn returned unsupported type {type(train_iter)}; return a "
-            "tf.data.Dataset, a clu DatasetIterator, or an iterator of dicts of numpy "
-            "arrays with an `element_spec`."
-        )
-    return PrefetchIterator(ShardedDatasetIterator(train_iter, partitioner))
+    if hasattr(train_iter, "__next__") and hasattr(train_iter, "element_spec"):
+        return train_iter
+    raise UserError(
+        f"get_dataset_fn returned unsupported type {type(train_iter)}; return a "
+        "tf.data.Dataset, a clu DatasetIterator, or an iterator of dicts of numpy "
+        "arrays with an `element_spec`."
+    )
 
 
 def _with_few_threads(dataset: Any) -> Any:

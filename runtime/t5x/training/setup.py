@@ -1,8 +1,6 @@
 """The stages of a training run before its loop."""
 
 import dataclasses
-import functools
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,23 +10,19 @@ import jax
 from absl import logging
 from etils import epath
 
-from t5x import checkpoints as checkpoints_lib
-from t5x import state_utils, variables
-from t5x.checkpoint import state_init
-from t5x.checkpoint.folders import tf_checkpoint_paths
+from t5x import variables
 from t5x.checkpoint.settings import (
-    CheckpointConfig,
-    RestoreCheckpointConfig,
     SaveCheckpointConfig,
 )
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import iterators, registered
 from t5x.feed.data_config import DatasetConfig
+from t5x.feed.shards import DataShards, number_of_shards
 from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
 from t5x.logs.progress import announce
-from t5x.paths import with_absolute_path
-from t5x.training import run_record
+from t5x.partition.base_partitioner import DataLayout
+from t5x.training import resume, run_record
 from t5x.training.actions import ActionMode, BaseAction
 from t5x.training.trainer import BaseTrainer
 
@@ -87,25 +81,10 @@ def make_rngs(
     return init_rng, trainer_rng
 
 
-def is_in(path: str | None, folder: str) -> bool:
-    """Whether a checkpoint lies directly in a folder."""
-    return path is not None and os.path.normpath(
-        os.path.dirname(os.path.normpath(path))
-    ) == os.path.normpath(folder)
-
-
-def first_step_of(record: run_record.RunRecord, step: int, resumed: bool) -> int:
-    """Step at which the run began; notes the beginning of a new run."""
-    first_step = record.get("first_step") if resumed else None
-    if first_step is None or first_step > step:
-        first_step = step
-        record.update(first_step=step, evaluated_step=None, actions={}, stop=False)
-    return first_step
-
-
 def with_seed(cfg: DatasetConfig, record: run_record.RunRecord) -> DatasetConfig:
     """Fixes the seed of the data for the whole run, over restarts."""
     if cfg.seed is not None:
+        datasets_lib.require_same_seed(cfg)
         return cfg
     seed = record.get("data_seed") or datasets_lib.fresh_seed()
     record.update(data_seed=seed)
@@ -134,101 +113,56 @@ def _is_registered(cfg: DatasetConfig) -> bool:
     return True
 
 
-def _resuming_fns(
-    restore_cfg: RestoreCheckpointConfig | None, model_dir: str
-) -> list[Callable[..., Any]]:
-    """What happens to a checkpoint of the run itself before it is taken over."""
-    fns: list[Callable[..., Any]] = [
-        functools.partial(fn, is_resuming=True)
-        for fn in (restore_cfg.state_transformation_fns if restore_cfg else ())
-    ]
-    # TensorFlow's layout admits no functions, and is read strictly anyway.
-    if not tf_checkpoint_paths(model_dir):
-        fns.append(functools.partial(_refuse_surplus, model_dir))
-    return fns
-
-
-def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
-    """Returns `stored`, unless it has parameters that the model lacks.
-
-    A run that goes on with a part of its model would do so without a word.
-    """
-    known = state_utils.flatten_state_dict(target)
-    surplus = sorted(
-        name
-        for name, value in state_utils.flatten_state_dict(stored).items()
-        if name.startswith("target/") and name not in known and value is not None
-    )
-    if surplus:
-        shown = ", ".join(surplus[:5]) + (", ..." if len(surplus) > 5 else "")
-        raise UserError(
-            f"The newest checkpoint in {model_dir} has parameters that the model lacks "
-            f"({len(surplus)}): {shown}. Continue with the model that wrote it, or "
-            "train this one in another MODEL_DIR (RestoreCheckpointConfig.path takes "
-            "over the parameters that both have)."
-        )
-    return stored
-
-
-def restore_or_init(
-    initializer: Any,
+def open_train_data(
+    cfg: DatasetConfig,
+    layout: DataLayout,
+    get_dataset_fn: Callable[..., Any],
+    feature_converter_cls: Any,
     partitioner: Any,
-    checkpoint_cfg: CheckpointConfig,
-    model_dir: str,
-    train_iter: Any,
-    init_rng: jax.Array,
-    use_orbax: bool,
-) -> tuple[Any, Any, str | None]:
-    """(train state, checkpoint manager or None, path restored from or None)."""
-    save_cfg, restore_cfg = checkpoint_cfg.save, checkpoint_cfg.restore
-    candidates = [
-        RestoreCheckpointConfig(
-            path=model_dir,
-            mode="latest",
-            dtype=save_cfg.dtype if save_cfg else "float32",
-            checkpointer_cls=save_cfg.checkpointer_cls
-            if save_cfg
-            else checkpoints_lib.Checkpointer,
-            checkpoint_manager_cls=save_cfg.checkpoint_manager_cls
-            if save_cfg
-            else checkpoints_lib.OrbaxCheckpointManagerInterface,
-            restore_dataset=bool(save_cfg and save_cfg.save_dataset),
-            state_transformation_fns=_resuming_fns(restore_cfg, model_dir),
+    record: run_record.RunRecord,
+    asked: int | None,
+    found: resume.Found,
+) -> iterators.PrefetchIterator:
+    """The training data of this process, in the shards with which the run began.
+
+    Args:
+        cfg: what to read.
+        layout: the rows of this process.
+        get_dataset_fn, feature_converter_cls: see `datasets.GetDatasetCallable`.
+        partitioner: where batches go.
+        record: note of the run.
+        asked: number of shards in the configuration, or None.
+        found: the checkpoint that the run begins with.
+
+    Raises:
+        UserError: the batch does not divide by the number of shards.
+    """
+    cfg = with_seed(cfg, record)
+    count = number_of_shards(
+        asked,
+        found.data_shards,
+        record.get("data_shards"),
+        layout.batch_size,
+        layout.num_shards,
+    )
+    record.update(data_shards=count)
+    if count != layout.num_shards:
+        logging.info(
+            "The training data is read in %d shards by %d parts of the processes.",
+            count,
+            layout.num_shards,
         )
-    ]
-    if restore_cfg is not None:
-        if restore_cfg.mode == "all":
-            raise UserError(
-                "Restore checkpoint mode 'all' is not supported in training; use "
-                "'specific' or 'latest'."
-            )
-        if isinstance(restore_cfg.path, (str, os.PathLike)):
-            candidates.append(with_absolute_path(restore_cfg))
-        elif restore_cfg.path:
-            raise UserError(
-                "Restore checkpoint config may only have a single path in training, got "
-                f"{list(restore_cfg.path)}."
-            )
-    valid_cfg, paths = state_init.get_first_valid_restore_config_and_paths(candidates)
-    if len(paths) > 1:
-        raise UserError(f"Multiple restore paths not permitted in training: {paths}")
-    train_state, manager = None, None
-    wants_saves = save_cfg and (save_cfg.period or save_cfg.checkpoint_steps)
-    if valid_cfg is not None or wants_saves:
-        train_state, manager = state_init.create_checkpoint_manager_and_restore(
-            initializer,
-            partitioner,
-            valid_cfg,
-            paths[0] if paths else None,
-            init_rng,
-            save_checkpoint_cfg=save_cfg,
-            model_dir=model_dir,
-            ds_iter=train_iter,
-            use_orbax=use_orbax,
-        )
-    if train_state is None:
-        return initializer.from_scratch(init_rng), manager, None
-    return train_state, manager, os.fspath(paths[0]) if paths else None
+    return iterators.prepare_shards(
+        lambda shard: get_dataset_fn(cfg, shard, count, feature_converter_cls),
+        DataShards(
+            count=count,
+            batch_size=layout.batch_size,
+            part=layout.shard_id,
+            parts=layout.num_shards,
+            saves=layout.is_first_host_in_replica_set,
+        ),
+        partitioner,
+    )
 
 
 def make_evaluator(

@@ -1,0 +1,169 @@
+"""What a run begins with: a checkpoint of its own, another one, or nothing."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from t5x import checkpoints as checkpoints_lib
+from t5x import state_utils
+from t5x.checkpoint import data_position, folders, state_init
+from t5x.checkpoint.settings import (
+    CheckpointConfig,
+    RestoreCheckpointConfig,
+    SaveCheckpointConfig,
+)
+from t5x.errors import UserError
+from t5x.paths import with_absolute_path
+from t5x.training import run_record
+
+
+def is_in(path: str | None, folder: str) -> bool:
+    """Whether a checkpoint lies directly in a folder."""
+    return path is not None and os.path.normpath(
+        os.path.dirname(os.path.normpath(path))
+    ) == os.path.normpath(folder)
+
+
+def first_step_of(record: run_record.RunRecord, step: int, resumed: bool) -> int:
+    """Step at which the run began; notes the beginning of a new run."""
+    first_step = record.get("first_step") if resumed else None
+    if first_step is None or first_step > step:
+        first_step = step
+        record.update(first_step=step, evaluated_step=None, actions={}, stop=False)
+    return first_step
+
+
+def _resuming_fns(
+    restore_cfg: RestoreCheckpointConfig | None, model_dir: str
+) -> list[Callable[..., Any]]:
+    """What happens to a checkpoint of the run itself before it is taken over."""
+    fns: list[Callable[..., Any]] = [
+        functools.partial(fn, is_resuming=True)
+        for fn in (restore_cfg.state_transformation_fns if restore_cfg else ())
+    ]
+    # TensorFlow's layout admits no functions, and is read strictly anyway.
+    if not folders.tf_checkpoint_paths(model_dir):
+        fns.append(functools.partial(_refuse_surplus, model_dir))
+    return fns
+
+
+def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
+    """Returns `stored`, unless it has parameters that the model lacks.
+
+    A run that goes on with a part of its model would do so without a word.
+    """
+    known = state_utils.flatten_state_dict(target)
+    surplus = sorted(
+        name
+        for name, value in state_utils.flatten_state_dict(stored).items()
+        if name.startswith("target/") and name not in known and value is not None
+    )
+    if surplus:
+        shown = ", ".join(surplus[:5]) + (", ..." if len(surplus) > 5 else "")
+        raise UserError(
+            f"The newest checkpoint in {model_dir} has parameters that the model lacks "
+            f"({len(surplus)}): {shown}. Continue with the model that wrote it, or "
+            "train this one in another MODEL_DIR (RestoreCheckpointConfig.path takes "
+            "over the parameters that both have)."
+        )
+    return stored
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What a run begins with, before anything of it is read.
+
+    Attributes:
+        settings: how to restore it; None where there is nothing to restore.
+        path: the checkpoint.
+    """
+
+    settings: RestoreCheckpointConfig | None
+    path: str | None
+
+    @property
+    def data_shards(self) -> int | None:
+        """Shards of the data position that is taken over, if one is."""
+        if self.path is None or self.settings is None:
+            return None
+        if not self.settings.restore_dataset:
+            return None
+        where = folders.locate(self.path)
+        if where.layout == "tensorflow":
+            return None
+        return data_position.saved_shards(where.root)
+
+
+def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
+    """The newest checkpoint of the run itself, or that which the config names.
+
+    Raises:
+        UserError: the config names several.
+    """
+    save_cfg, restore_cfg = checkpoint_cfg.save, checkpoint_cfg.restore
+    candidates = [
+        RestoreCheckpointConfig(
+            path=model_dir,
+            mode="latest",
+            dtype=save_cfg.dtype if save_cfg else "float32",
+            checkpointer_cls=save_cfg.checkpointer_cls
+            if save_cfg
+            else checkpoints_lib.Checkpointer,
+            checkpoint_manager_cls=save_cfg.checkpoint_manager_cls
+            if save_cfg
+            else checkpoints_lib.OrbaxCheckpointManagerInterface,
+            restore_dataset=bool(save_cfg and save_cfg.save_dataset),
+            state_transformation_fns=_resuming_fns(restore_cfg, model_dir),
+        )
+    ]
+    if restore_cfg is not None:
+        if restore_cfg.mode == "all":
+            raise UserError(
+                "Restore checkpoint mode 'all' is not supported in training; use "
+                "'specific' or 'latest'."
+            )
+        if isinstance(restore_cfg.path, (str, os.PathLike)):
+            candidates.append(with_absolute_path(restore_cfg))
+        elif restore_cfg.path:
+            raise UserError(
+                "Restore checkpoint config may only have a single path in training, got "
+                f"{list(restore_cfg.path)}."
+            )
+    valid_cfg, paths = state_init.get_first_valid_restore_config_and_paths(candidates)
+    if len(paths) > 1:
+        raise UserError(f"Multiple restore paths not permitted in training: {paths}")
+    return Found(valid_cfg, os.fspath(paths[0]) if paths else None)
+
+
+def restore_or_init(
+    initializer: Any,
+    partitioner: Any,
+    save_cfg: SaveCheckpointConfig | None,
+    found: Found,
+    model_dir: str,
+    train_iter: Any,
+    init_rng: jax.Array,
+    use_orbax: bool,
+) -> tuple[Any, Any]:
+    """(train state, checkpoint manager or None)."""
+    train_state, manager = None, None
+    wants_saves = save_cfg and (save_cfg.period or save_cfg.checkpoint_steps)
+    if found.settings is not None or wants_saves:
+        train_state, manager = state_init.create_checkpoint_manager_and_restore(
+            initializer,
+            partitioner,
+            found.settings,
+            found.path,
+            init_rng,
+            save_checkpoint_cfg=save_cfg,
+            model_dir=model_dir,
+            ds_iter=train_iter,
+            use_orbax=use_orbax,
+        )
+    if train_state is None:
+        train_state = initializer.from_scratch(init_rng)
+    return train_state, manager
