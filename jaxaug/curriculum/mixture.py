@@ -3,12 +3,14 @@
 One of the two modules of jaxaug that may import SeqIO and TensorFlow.
 """
 
+import copy
+import dataclasses
 import difflib
+import inspect
 import itertools
 import math
 from collections.abc import Sequence
 
-import jax
 import numpy as np
 import seqio
 import tensorflow as tf
@@ -19,9 +21,9 @@ from jaxaug.curriculum import schedule as schedules
 # A name of a task or mixture, or several of them.
 Names = str | Sequence[str]
 
-# Of each mixture registered here, by name: the rates and levels of its tasks, and its
-# schedule in examples of a host.
-_Content = tuple[tuple[tuple[str, float, int], ...], schedules.Schedule]
+# Of each mixture registered here, by name: the rates and levels of its tasks, and how
+# its schedule counts the examples of a shard.
+_Content = tuple[tuple[tuple[str, float, int], ...], "_InSteps | _InShares"]
 _registered_here: dict[str, _Content] = {}
 
 
@@ -36,7 +38,7 @@ def scheduled_sample_fn(
     the right example.
 
     Args:
-      schedule: counted in the examples that one host draws; SeqIO mixes before it
+      schedule: counted in the examples of one shard; SeqIO mixes before it
         packs, so in unpacked examples (see `schedule.in_examples`).
       levels: the level of each task of the mixture, in the order of `Mixture.tasks`
         (sorted by name).
@@ -111,7 +113,8 @@ def level_mixture(
       examples_per_row: for each level, how many examples packing puts into a row;
         empty without packing. Stages then change at exactly their step; with packing
         at the step that these figures lead to.
-      num_hosts: hosts that read shards of the data; None is one for each process.
+      num_hosts: in how many shards the data is read; None is as many as whoever reads
+        the mixture asks for.
       name: of the mixture; `<name>_2` and so on if this process has one of that name
         with other tasks or another schedule.
 
@@ -128,16 +131,35 @@ def level_mixture(
             f"curriculum: {len(levels)} levels of tasks, the schedule weighs "
             f"{schedule.levels + 1} ({', '.join(schedule.names)}); give as many"
         )
-    num_hosts = num_hosts or jax.process_count()
-    if batch_size % num_hosts:
-        raise UserError(
-            f"curriculum: batch_size {batch_size} does not divide by {num_hosts} hosts"
-        )
-    counted = schedules.in_examples(
-        schedule, batch_size // num_hosts, examples_per_row or [1.0] * len(levels)
+    counted = _InSteps(
+        schedule,
+        batch_size,
+        tuple(examples_per_row) or (1.0,) * len(levels),
+        num_hosts,
     )
+    counted.in_examples(num_hosts or 1)  # Wrong figures are told here.
     members = [_tasks_of(names) for names in levels]
     return _mixture(name, members, counted)
+
+
+@dataclasses.dataclass(frozen=True)
+class _InSteps:
+    """A schedule in steps of training, and what a step takes from a shard."""
+
+    schedule: schedules.Schedule
+    batch_size: int
+    examples_per_row: tuple[float, ...]
+    num_hosts: int | None
+
+    def in_examples(self, shards: int) -> schedules.Schedule:
+        """The schedule in examples of one shard of so many."""
+        if self.batch_size % shards:
+            raise UserError(
+                f"curriculum: batch_size {self.batch_size} does not divide by {shards} "
+                "hosts"
+            )
+        rows = self.batch_size // shards
+        return schedules.in_examples(self.schedule, rows, self.examples_per_row)
 
 
 def prompt_curriculum(
@@ -160,7 +182,8 @@ def prompt_curriculum(
       batch_size: rows of the global batch.
       examples_per_row: how many examples of each level (short2, short5, whole
         schema) packing puts into a row: 1 without packing.
-      num_hosts: hosts that read shards of the data; None is one for each process.
+      num_hosts: in how many shards the data is read; None is as many as whoever reads
+        the mixture asks for.
       stage_ends: shares of the training steps at which each stage but the last ends.
       stage_weights: shares of the levels among the examples of each stage.
 
@@ -175,28 +198,78 @@ def prompt_curriculum(
         {_registered(task + suffix).name: rate for task, rate in source.items()}
         for suffix in ("_short2", "_short5", "")
     ]
-    rows = round(total_steps * batch_size / (num_hosts or jax.process_count()))
-    ends = [*(round(end * rows) for end in stage_ends), rows]
-    counted = schedules.in_examples(
-        schedules.staged(ends, stage_weights), 1, examples_per_row
+    counted = _InShares(
+        total_steps * batch_size,
+        tuple(stage_ends),
+        tuple(tuple(weights) for weights in stage_weights),
+        tuple(examples_per_row),
+        num_hosts,
     )
-    # In thousandths of the run: the recorded runs can be repeated to the bit.
-    total = counted.ends[-1]
-    ends = [
-        math.ceil(math.ceil(1000 * end / total) * total / 1000)
-        for end in counted.ends[:-1]
-    ]
-    schedule = schedules.staged([*ends, total], counted.weights)
-    return _mixture(f"{mixture}_prompt_curriculum", levels, schedule)
+    counted.in_examples(num_hosts or 1)
+    return _mixture(f"{mixture}_prompt_curriculum", levels, counted)
+
+
+@dataclasses.dataclass(frozen=True)
+class _InShares:
+    """Stages that end at shares of all rows of a run."""
+
+    rows: int
+    stage_ends: tuple[float, ...]
+    stage_weights: tuple[tuple[float, ...], ...]
+    examples_per_row: tuple[float, ...]
+    num_hosts: int | None
+
+    def in_examples(self, shards: int) -> schedules.Schedule:
+        """The schedule in examples of one shard of so many."""
+        rows = round(self.rows / shards)
+        ends = [*(round(end * rows) for end in self.stage_ends), rows]
+        counted = schedules.in_examples(
+            schedules.staged(ends, self.stage_weights), 1, self.examples_per_row
+        )
+        # In thousandths of the run: the recorded runs can be repeated to the bit.
+        total = counted.ends[-1]
+        ends = [
+            math.ceil(math.ceil(1000 * end / total) * total / 1000)
+            for end in counted.ends[:-1]
+        ]
+        return schedules.staged([*ends, total], counted.weights)
+
+
+class _ScheduledMixture(seqio.Mixture):
+    """A mixture whose rates move with the examples of the shard that is read.
+
+    SeqIO tells a `sample_fn` nothing of shards, hence a class.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Sequence[tuple[str, float]],
+        counted: _InSteps | _InShares,
+        levels: Sequence[int],
+    ):
+        self._counted, self._levels = counted, levels
+        super().__init__(name, members, sample_fn=self._sample_of(1))
+
+    def _sample_of(self, shards: int) -> seqio.dataset_providers.SampleFn:
+        shards = self._counted.num_hosts or shards
+        return scheduled_sample_fn(self._counted.in_examples(shards), self._levels)
+
+    def get_dataset(self, *args, **kwargs) -> tf.data.Dataset:
+        """See `seqio.Mixture.get_dataset`."""
+        call = inspect.signature(seqio.Mixture.get_dataset).bind(self, *args, **kwargs)
+        info = call.arguments.get("shard_info")
+        shard = copy.copy(self)
+        shard._sample_fn = self._sample_of(info.num_shards if info else 1)
+        return super(_ScheduledMixture, shard).get_dataset(*args, **kwargs)
 
 
 def _mixture(
-    name: str, levels: Sequence[dict[str, float]], schedule: schedules.Schedule
+    name: str, levels: Sequence[dict[str, float]], counted: _InSteps | _InShares
 ) -> str:
     """Registers the mixture, unless that is done, and returns its name.
 
-    Args: name to begin with; rates of the tasks of each level; a schedule in examples
-      of a host.
+    Args: name to begin with; rates of the tasks of each level; the schedule.
     """
     members: dict[str, tuple[float, int]] = {}
     for level, rates in enumerate(levels):
@@ -207,15 +280,14 @@ def _mixture(
                     f"{level}; a mixture holds a task once"
                 )
             members[task] = rate, level
-    content = tuple((task, *member) for task, member in members.items()), schedule
+    content = tuple((task, *member) for task, member in members.items()), counted
     free = _name_for(name, content)
     if free not in _registered_here:
         # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
         order = [members[task][1] for task in sorted(members)]
-        seqio.MixtureRegistry.add(
-            free,
-            [(task, rate) for task, (rate, _) in members.items()],
-            sample_fn=scheduled_sample_fn(schedule, order),
+        rates = [(task, rate) for task, (rate, _) in members.items()]
+        seqio.MixtureRegistry.add_provider(
+            free, _ScheduledMixture(free, rates, counted, order)
         )
         _registered_here[free] = content
     return free

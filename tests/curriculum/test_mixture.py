@@ -115,10 +115,13 @@ def tokens(dataset: tf.data.Dataset, count: int) -> list[np.ndarray]:
     return found
 
 
-def test_stages_change_at_their_step_on_every_host(level_tasks):
+@pytest.mark.parametrize("told", [True, False])
+def test_stages_change_at_their_step_on_every_host(level_tasks, told):
     hosts = 2
     stages = schedule.cyclic(3, levels=2, original_fraction=0.0)
-    drawn = mixture.level_mixture(level_tasks, stages, batch_size=8, num_hosts=hosts)
+    drawn = mixture.level_mixture(
+        level_tasks, stages, batch_size=8, num_hosts=hosts if told else None
+    )
     for shard in range(hosts):
         data = batches(drawn, rows=8 // hosts, shard=shard, hosts=hosts)
         for step, batch in enumerate(tokens(data, stages.steps)):
