@@ -61,6 +61,29 @@ def _add_data(verbs: argparse._SubParsersAction) -> None:
     _split(variants)
     variants.add_argument("--variant", required=True, help="v1..v5")
     variants.add_argument("--out", required=True, help="folder to write")
+    cache = _verb(
+        group,
+        "cache",
+        "jaxaug.feed.offline:run",
+        "write tokenised tasks as `seqio_cache_tasks` does, without Apache Beam; read "
+        "them with --gin.USE_CACHED_TASKS=True --seqio_additional_cache_dirs=DIR",
+    )
+    _data_dir(cache)
+    for kind in ("task", "mixture"):
+        text = f"registered {kind}s, such as d3st_{'sgd' if kind == 'task' else 'eval'}"
+        cache.add_argument(
+            f"--{kind}", nargs="+", default=[], metavar="NAME", help=text
+        )
+    cache.add_argument(
+        "--module",
+        nargs="+",
+        default=["tasks"],
+        help="modules that register them (default: tasks)",
+    )
+    cache.add_argument(
+        "--vocabulary", help="as $JAXAUG_VOCABULARY, which is the default"
+    )
+    cache.add_argument("--out", required=True, help="folder to write, local or gs://")
 
 
 def _add_format(verbs: argparse._SubParsersAction) -> None:

@@ -1,15 +1,17 @@
 """Registration of the dialogue state tracking tasks and mixtures."""
 
 import functools
-from collections.abc import Mapping
+from typing import Any
 
 import seqio
 import tensorflow as tf
+from absl import logging
 
 from jaxaug.core.files import PathLike
 from jaxaug.feed import recipes, tokens
 from jaxaug.feed.source import RecordSource
 from tasks import metrics, preprocessors, vocabulary
+from tasks.cached_task import CachedTask
 
 _POSTPROCESS = {
     "d3st": metrics.d3st_postprocess,
@@ -17,22 +19,28 @@ _POSTPROCESS = {
 }
 
 
-class DialogueTask(seqio.Task):
-    """A task that logs how many inputs it truncates when a stream is made."""
+class DialogueTask(CachedTask):
+    """A task over record caches; hosts read disjoint shards of them."""
 
-    def get_dataset(  # type: ignore[override]
-        self,
-        sequence_length: Mapping[str, int] | None = None,
-        split: str = "train",
-        **kwargs,
-    ) -> tf.data.Dataset:
-        """See `seqio.Task.get_dataset`."""
-        limit = (sequence_length or {}).get("inputs")
+    def report(
+        self, split: str, sequence_length: tuple[tuple[str, int], ...], use_cached: bool
+    ) -> None:
+        """Logs how many inputs lose their left end."""
+        limit = dict(sequence_length).get("inputs")
         if limit is not None:
-            _report(self, split, limit)
-        # A cache in memory would be written into every checkpoint of the iterator.
-        kwargs["try_in_mem_cache"] = False
-        return super().get_dataset(sequence_length, split, **kwargs)
+            (_report_cached if use_cached else _report)(self, split, limit)
+
+    def _get_cached_source(self, split: str, *arguments: Any) -> seqio.DataSource:
+        found = super()._get_cached_source(split, *arguments)
+        source, plain = self.source, found.get_dataset
+        assert isinstance(source, RecordSource)
+
+        def get_dataset(*, seed: int | None = None, **options: Any) -> tf.data.Dataset:
+            # The order without the cache; and the tasks of a mixture stay apart.
+            return plain(seed=source.shuffle_seed(options["split"], seed), **options)
+
+        found.get_dataset = get_dataset  # type: ignore[method-assign]
+        return found
 
 
 @functools.cache
@@ -45,6 +53,22 @@ def _report(task: DialogueTask, split: str, limit: int) -> None:
         source.cache(split), words.file, encode=words.encode_batch
     )
     tokens.report_truncation(f"{task.name} {split}", lengths, limit)
+
+
+@functools.cache
+def _report_cached(task: DialogueTask, split: str, limit: int) -> None:
+    """From the figures that a cache keeps: the longest input, not how many are long."""
+    longest = task.get_cached_stats(split)["inputs_max_tokens"] + 1
+    logging.log(
+        logging.WARNING if longest > limit else logging.INFO,
+        "%s %s: %s truncated on the left to %d tokens (longest: %d; from the cache %s)",
+        task.name,
+        split,
+        "some inputs are" if longest > limit else "no input is",
+        limit,
+        longest,
+        task.cache_dir,
+    )
 
 
 def register(data_dir: PathLike | None = None) -> None:
@@ -66,6 +90,7 @@ def register(data_dir: PathLike | None = None) -> None:
             output_features=features,
             preprocessors=[
                 seqio.preprocessors.tokenize,
+                seqio.CacheDatasetPlaceholder(),
                 preprocessors.truncate_inputs_left,
                 seqio.preprocessors.append_eos_after_trim,
             ],

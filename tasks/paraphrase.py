@@ -28,6 +28,7 @@ from jaxaug.data import folders
 from jaxaug.data.schema import Schema, read_schema
 from jaxaug.feed import recipes
 from tasks import vocabulary
+from tasks.cached_task import CachedTask
 
 PARAPHRASES_VARIABLE = "JAXAUG_PARAPHRASES"
 _VALIDATION_SHARE = 20  # one input in so many
@@ -70,7 +71,7 @@ def _add(
     name: str, splits: Sequence[str], pairs_of_split: Callable[[str], Pairs]
 ) -> None:
     words = vocabulary.default_vocabulary()
-    seqio.TaskRegistry.add(
+    task = CachedTask(
         f"paraphrase_{name}",
         source=seqio.FunctionDataSource(
             functools.partial(_dataset, pairs_of_split), splits=splits
@@ -81,9 +82,11 @@ def _add(
         },
         preprocessors=[
             seqio.preprocessors.tokenize,
+            seqio.CacheDatasetPlaceholder(),
             seqio.preprocessors.append_eos,
         ],
     )
+    seqio.TaskRegistry.add_provider(task.name, task)
 
 
 def _files_of_variable() -> list[epath.Path]:

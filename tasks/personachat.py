@@ -31,6 +31,7 @@ from jaxaug.data import personachat
 from jaxaug.formats import persona
 from jaxaug.metrics import text as scores_of_text
 from tasks import vocabulary
+from tasks.cached_task import CachedTask
 
 ORIGINAL_FRACTION = 0.2
 _PREFIXES = {"personachat_": "marked", "personachat_turns_": "turns"}
@@ -73,45 +74,32 @@ def register() -> None:
             seqio.MixtureRegistry.add(f"{prefix}{mixture}", rates)
 
 
-class PersonaTask(seqio.Task):
-    """A task that logs what its lengths cut off when a stream is made."""
+class PersonaTask(CachedTask):
+    """A task whose examples keep their persona where the history is too long."""
 
-    def get_dataset(  # type: ignore[override]
-        self,
-        sequence_length: Mapping[str, int] | None = None,
-        split: str = "train",
-        **kwargs,
-    ) -> tf.data.Dataset:
-        """See `seqio.Task.get_dataset`."""
-        if sequence_length:
-            _report(self, split, tuple(sorted(sequence_length.items())))
-        # A cache in memory would be written into every checkpoint of the iterator.
-        kwargs["try_in_mem_cache"] = False
-        return super().get_dataset(sequence_length, split, **kwargs)
+    def report(
+        self, split: str, sequence_length: tuple[tuple[str, int], ...], use_cached: bool
+    ) -> None:
+        """Logs how many utterances and ends of responses are lost."""
+        _report(self, split, sequence_length, use_cached)
 
 
 @functools.cache
 def _report(
-    task: PersonaTask, split: str, sequence_length: tuple[tuple[str, int], ...]
+    task: PersonaTask,
+    split: str,
+    sequence_length: tuple[tuple[str, int], ...],
+    use_cached: bool,
 ) -> None:
     """Once a process: the same split may be opened for each evaluation."""
-    source = task.source.get_dataset(split, shuffle=False).take(_SAMPLE)
-    words = task.output_features["inputs"].vocabulary
-
-    def tokens(example: Mapping[str, bytes], *fields: str) -> int:
-        """With the end of sequence that every line is given, the last one too."""
-        lines = [line for name in fields for line in example[name].decode().split("\n")]
-        joints = len(fields) - 1  # between fields there is none
-        return sum(len(words.encode(line)) + 1 for line in lines) - joints
-
     limits = dict(sequence_length)
     cut = dict.fromkeys(limits, 0)
     total = 0
-    for example in source.as_numpy_iterator():
+    for example in task.first_examples(split, _SAMPLE, use_cached):
         total += 1
         lengths = {
-            "inputs": tokens(example, "persona", "history"),
-            "targets": tokens(example, "targets"),
+            "inputs": len(example["persona"]) + len(example["history"]) + 1,
+            "targets": len(example["targets"]) + 1,
         }
         for name, limit in limits.items():
             cut[name] += lengths[name] > limit
@@ -142,7 +130,12 @@ def _add(
             "inputs": seqio.Feature(words, add_eos=True),
             "targets": seqio.Feature(words, add_eos=True),
         },
-        preprocessors=[encode, seqio.preprocessors.append_eos_after_trim],
+        preprocessors=[
+            encode,
+            seqio.CacheDatasetPlaceholder(),
+            fit,
+            seqio.preprocessors.append_eos_after_trim,
+        ],
         postprocess_fn=postprocess,
         metric_fns=[responses, likelihoods],
     )
@@ -201,19 +194,13 @@ def _dataset(
 
 
 def encode(
-    dataset: tf.data.Dataset,
-    output_features: Mapping[str, seqio.Feature],
-    sequence_length: Mapping[str, int] | None = None,
+    dataset: tf.data.Dataset, output_features: Mapping[str, seqio.Feature]
 ) -> tf.data.Dataset:
-    """Text to ids; an input that is too long loses its oldest utterances first.
+    """Text to ids; a line break becomes the end of sequence.
 
-    The persona stays whole unless it alone takes more than half of the room; then it
-    keeps its beginning. A line break becomes the end of sequence. The texts are kept
-    as `inputs_pretokenized` and `targets_pretokenized`.
+    The texts are kept as `inputs_pretokenized` and `targets_pretokenized`.
     """
     words = output_features["inputs"].vocabulary
-    limit = (sequence_length or {}).get("inputs")
-    room = None if limit is None else limit - int(output_features["inputs"].add_eos)
 
     def ids(text: tf.Tensor) -> tf.Tensor:
         lines = words.encode_tf(tf.strings.split(text, "\n"))
@@ -221,13 +208,9 @@ def encode(
         return tf.cast(tf.concat([lines, ends], axis=1).flat_values[:-1], tf.int32)
 
     def convert(example: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
-        first, rest = ids(example["persona"]), ids(example["history"])
-        if room is not None:
-            kept = tf.maximum(room - tf.size(rest), room // 2)
-            first = first[: tf.maximum(kept, 0)]
-            rest = rest[tf.maximum(tf.size(rest) - room + tf.size(first), 0) :]
         return {
-            "inputs": tf.concat([first, rest], axis=0),
+            "persona": ids(example["persona"]),
+            "history": ids(example["history"]),
             "targets": ids(example["targets"]),
             "inputs_pretokenized": example["inputs"],
             "targets_pretokenized": example["targets"],
@@ -236,6 +219,31 @@ def encode(
         }
 
     return dataset.map(convert, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def fit(
+    dataset: tf.data.Dataset,
+    output_features: Mapping[str, seqio.Feature],
+    sequence_length: Mapping[str, int] | None = None,
+) -> tf.data.Dataset:
+    """Persona and history to inputs; what is too long loses its oldest utterances first.
+
+    The persona stays whole unless it alone takes more than half of the room; then it
+    keeps its beginning.
+    """
+    limit = (sequence_length or {}).get("inputs")
+    room = None if limit is None else limit - int(output_features["inputs"].add_eos)
+
+    def join(example: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
+        others = dict(example)
+        first, rest = others.pop("persona"), others.pop("history")
+        if room is not None:
+            kept = tf.maximum(room - tf.size(rest), room // 2)
+            first = first[: tf.maximum(kept, 0)]
+            rest = rest[tf.maximum(tf.size(rest) - room + tf.size(first), 0) :]
+        return {"inputs": tf.concat([first, rest], axis=0), **others}
+
+    return dataset.map(join, num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def postprocess(

@@ -1,0 +1,31 @@
+"""`jaxaug data cache`: hands over to `tasks.offline`, which has SeqIO.
+
+The tasks take their data folder and their vocabulary from variables, at the time when
+they are imported; what the command line says of them is put there first.
+"""
+
+import argparse
+import importlib
+import os
+
+from jaxaug.core.errors import UserError
+from jaxaug.data import folders
+from jaxaug.feed import vocabulary
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Handler of `jaxaug data cache`.
+
+    Raises:
+      UserError: neither a task nor a mixture is named.
+    """
+    if not arguments.task and not arguments.mixture:
+        raise UserError(
+            "nothing to cache: name tasks (--task) or mixtures (--mixture)."
+        )
+    if arguments.data_dir is not None:
+        found = folders.resolve_data_dir(arguments.data_dir)
+        os.environ[folders.DATA_DIR_VARIABLE] = str(found)
+    if arguments.vocabulary is not None:
+        os.environ[vocabulary.VOCABULARY_VARIABLE] = arguments.vocabulary
+    return importlib.import_module("tasks.offline").run(arguments)
