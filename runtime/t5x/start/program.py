@@ -15,7 +15,7 @@ from t5x import peers
 from t5x.errors import UserError
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
-from t5x.start import gin_config
+from t5x.start import gin_config, machine
 
 FLAGS = flags.FLAGS
 
@@ -56,6 +56,7 @@ def define_flags() -> None:
     flags.DEFINE_integer(
         "initialization_timeout", None, "Seconds to wait for the other processes."
     )
+    machine.define_flags()
     jax.config.config_with_absl()
     # TensorFlow greets every start with pages of notes on its build.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -79,6 +80,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         # What a user should see is announced; --verbosity=0 shows the libraries' notes.
         # (The flag's value does not tell, since absl itself sets it.)
         logging.set_verbosity(logging.WARNING)
+    settings = machine.from_flags()
     _join_processes()
     # Registered under __main__, so that short names (`train.model_dir`) work as well as
     # `import __main__ as train_script`.
@@ -94,6 +96,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         _print_summary(configured)
         announce("dry run: the configuration is valid; nothing was run.")
         return
+    announce(settings)
     _set_up_data_side()
     configured()
     jax.effects_barrier()

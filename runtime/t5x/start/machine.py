@@ -1,0 +1,201 @@
+"""Settings of the machine that make steps and starts faster; flags turn each off.
+
+They were chosen by measurement, see `benchmarks/NOTES.md`:
+
+- glibc hands the buffers of a step back to the system and faults them in again with the
+  next step. One arena, no trimming and no memory of its own for large blocks keep them.
+- XLA's YNN fusions on the CPU cost small models more than they save.
+- Programs that were compiled once are kept on disk, so that a run that goes on, or
+  another of the same shape, compiles nothing.
+"""
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Sequence
+
+import jax
+import jaxlib
+from absl import flags
+
+from t5x.errors import UserError
+
+# Numbers of settings in glibc's malloc.h.
+_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
+_YNN_OFF = "--xla_cpu_experimental_ynn_fusion_type="
+# XLA ends a process that names a flag which it does not know.
+_YNN_KNOWN = ((0, 10), (0, 11))
+_CACHE_VARIABLE = "JAX_COMPILATION_CACHE_DIR"
+_CACHE_BYTES = 4 << 30
+_CACHE_SECONDS = 0.2
+_NONE = "none"
+
+
+def define_flags() -> None:
+    """Defines the flags that `set_up` reads."""
+    flags.DEFINE_bool(
+        "keep_memory",
+        True,
+        "Keep freed memory for the next step instead of giving it back to the system "
+        "(Linux with glibc, computing on the CPU).",
+    )
+    flags.DEFINE_bool(
+        "ynn_fusions", False, "Leave XLA's YNN fusions on (computing on the CPU)."
+    )
+    flags.DEFINE_string(
+        "compilation_cache",
+        None,
+        f"Folder of compiled programs, or {_NONE!r}. Default: ${_CACHE_VARIABLE}, else "
+        "a folder in the user's cache.",
+    )
+
+
+def set_up(
+    keep_memory: bool = True,
+    ynn_fusions: bool = False,
+    compilation_cache: str | None = None,
+) -> str:
+    """Sets up this process; call it before anything touches a device.
+
+    What does not fit the machine is left out: allocator and fusions where there is an
+    accelerator, the allocator where the C library is another.
+
+    Args:
+        keep_memory: do not give freed memory back to the system.
+        ynn_fusions: leave XLA's YNN fusions on.
+        compilation_cache: folder of compiled programs, or 'none'; None is
+            `$JAX_COMPILATION_CACHE_DIR`, else a folder in the user's cache.
+
+    Returns:
+        what was set, in one line.
+
+    Raises:
+        UserError: the cache that was named cannot be made.
+    """
+    done = []
+    on_cpu = not _has_accelerator()
+    if keep_memory and on_cpu and keep_freed_memory():
+        done.append("keeps freed memory (--nokeep_memory)")
+    if not ynn_fusions and on_cpu and _turn_ynn_off():
+        done.append("XLA without YNN fusions (--ynn_fusions)")
+    if folder := use_compilation_cache(compilation_cache):
+        done.append(f"compiled programs in {folder} (--compilation_cache={_NONE})")
+    return "machine: " + ("; ".join(done) or "nothing set")
+
+
+def from_flags() -> str:
+    """`set_up` with the values of the flags."""
+    values = flags.FLAGS
+    return set_up(values.keep_memory, values.ynn_fusions, values.compilation_cache)
+
+
+def keep_freed_memory() -> bool:
+    """Lets glibc keep what is freed; returns whether that worked.
+
+    Raises the memory of the process to the highest that it ever needed.
+    """
+    if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+        return False
+    if any(name.startswith("MALLOC_") for name in os.environ):
+        return False  # Whoever starts the program has settings of their own.
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    wanted: Sequence[tuple[int, int]] = (
+        (_ARENA_MAX, 1),
+        (_TRIM_THRESHOLD, -1),  # As an unsigned number the largest there is.
+        (_MMAP_MAX, 0),
+    )
+    results = [mallopt(setting, value) for setting, value in wanted]
+    return results == [1] * len(wanted)
+
+
+def _turn_ynn_off() -> bool:
+    given = os.environ.get("XLA_FLAGS", "")
+    version = tuple(map(int, jaxlib.__version__.split(".")[:2]))
+    if not _YNN_KNOWN[0] <= version < _YNN_KNOWN[1]:
+        return False
+    if _YNN_OFF.rstrip("=") in given:
+        return False
+    os.environ["XLA_FLAGS"] = f"{given} {_YNN_OFF}".strip()
+    return True
+
+
+def _has_accelerator() -> bool:
+    """Whether JAX would compute on something other than the CPU; starts no backend."""
+    platforms = jax.config.jax_platforms or ""
+    if platforms:
+        return platforms.split(",")[0] != "cpu"
+    return any(
+        importlib.util.find_spec(name) is not None for name in ("jax_plugins", "libtpu")
+    )
+
+
+def use_compilation_cache(folder: str | None) -> str | None:
+    """Keeps compiled programs on disk.
+
+    Args:
+        folder: where, or 'none'; None is what the user has set for JAX, else a folder
+            in the user's cache, one for each kind of CPU, bounded to 4 GiB.
+
+    Returns:
+        the folder; None for no cache.
+
+    Raises:
+        UserError: the folder that was named cannot be made.
+    """
+    if folder == _NONE:
+        jax.config.update("jax_enable_compilation_cache", False)
+        return None
+    if folder is None and (known := jax.config.jax_compilation_cache_dir):
+        return known
+    path = folder or os.path.join(_user_cache(), "t5x", "compiled", _kind_of_cpu())
+    if "://" not in path:
+        path = os.path.abspath(os.path.expanduser(path))
+        try:
+            os.makedirs(path, exist_ok=True)
+            with open(os.path.join(path, f".written-{os.getpid()}"), "w") as file:
+                pass
+            os.unlink(file.name)
+        except OSError as error:
+            if folder is None:
+                return None  # A home that cannot be written is no reason to stop.
+            raise UserError(
+                f"--compilation_cache={folder}: {error.strerror}. Name a folder that "
+                f"can be written, or {_NONE!r}."
+            ) from error
+    jax.config.update("jax_compilation_cache_dir", path)
+    _unless_set("jax_persistent_cache_min_compile_time_secs", _CACHE_SECONDS)
+    if folder is None and importlib.util.find_spec("filelock") is not None:
+        # The bound comes with a lock, for which JAX needs that package.
+        _unless_set("jax_compilation_cache_max_size", _CACHE_BYTES)
+    return path
+
+
+def _unless_set(name: str, value: float) -> None:
+    if name.upper() not in os.environ:
+        jax.config.update(name, value)
+
+
+def _user_cache() -> str:
+    return os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+
+
+def _kind_of_cpu() -> str:
+    """Names this kind of CPU: a program compiled for another may not run here."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            lines = [
+                line
+                for line in file
+                if line.startswith(("flags", "Features", "model name"))
+            ]
+        described = "".join(sorted(set(lines)))
+    except OSError:
+        described = platform.processor()
+    digest = hashlib.blake2b(described.encode(), digest_size=4).hexdigest()
+    return f"{platform.machine() or 'cpu'}-{digest}"
