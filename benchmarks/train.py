@@ -1,0 +1,142 @@
+"""Train steps of the runtime as ratios to HF torch: speed, utilisation, memory, start.
+
+    python benchmarks/train.py --shape small --batch 4 --lengths 512 128
+
+Both sides train the same shape on the same random batch without padding (forward,
+backward, Adafactor with factored moments; no dropout), each in a process of its own on
+the same device. Rounds of steps alternate and the ratio is the median over the rounds,
+so that what else the machine does meets both. Ours is the step of `t5x.trainer.Trainer`
+with its metrics. The utilisation is the operations that the step's matrix products need
+over those a second of a large matrix product in the same run, the faster one of the two
+libraries; --peak gives the operations a second of a data sheet instead. Start-up is from
+the start of the process to the end of the first step, compilation included.
+"""
+
+import argparse
+import ast
+import multiprocessing
+import statistics
+import time
+from typing import Any
+
+import train_shapes
+import train_sides
+
+
+class Side:
+    """A process that trains, and what it says."""
+
+    def __init__(self, name: str, setting: train_sides.Setting):
+        spawn = multiprocessing.get_context("spawn")
+        self._pipe, pipe = spawn.Pipe()
+        start = time.perf_counter()
+        self._process = spawn.Process(
+            target=train_sides.serve, args=(name, setting, pipe), daemon=True
+        )
+        self._process.start()
+        # Else a process that fails would be waited for.
+        pipe.close()
+        self.facts = self._pipe.recv()
+        self.start_up = time.perf_counter() - start
+        self.seconds: list[float] = []
+
+    def ask(self, word: Any) -> Any:
+        self._pipe.send(word)
+        return self._pipe.recv()
+
+    def run(self, steps: int) -> None:
+        self.seconds.append(self.ask(("step", steps)))
+
+    def end(self) -> None:
+        self._pipe.send("end")
+        self._process.join()
+
+
+def report(
+    sides: dict[str, Side], setting: train_sides.Setting, peak: float | None
+) -> None:
+    """Prints a line for each side, and the ratios."""
+    shape = train_shapes.SHAPES[setting.shape]
+    flops = train_shapes.step_flops(shape, setting.rows, *setting.lengths)
+    batch = train_shapes.random_batch(shape, setting.rows, *setting.lengths)
+    tokens, positions = train_shapes.real_tokens(batch)
+    source = "given"
+    if peak is None:
+        peak, source = max(s.ask("peak") for s in sides.values()), "of a matrix product"
+    print(
+        f"{setting.shape}, {setting.rows} rows of {setting.lengths}, {setting.dtype}, "
+        f"{flops / 1e9:.0f} GFLOP a step, {peak / 1e9:.0f} GFLOP/s {source}, "
+        f"non-padding {tokens / positions:.2f}"
+    )
+    for name, side in sides.items():
+        seconds = statistics.median(side.seconds)
+        compiling = side.facts.get("compile", side.facts["first_step"] - seconds)
+        print(
+            f"{name:9} {1 / seconds:7.3f} steps/s {tokens / seconds:8.0f} tokens/s  "
+            f"utilisation {100 * flops / seconds / peak:5.1f}%  "
+            f"memory {side.ask('memory') / 2**30:5.2f} GiB  "
+            f"compile {compiling:5.1f} s  start-up {side.start_up:5.1f} s"
+        )
+    if len(sides) == 2:
+        ours, theirs = sides.values()
+        pairs = zip(ours.seconds, theirs.seconds, strict=True)
+        ratios = sorted(b / a for a, b in pairs)
+        memory = theirs.ask("memory") / ours.ask("memory")
+        print(
+            f"ratio     {statistics.median(ratios):.2f}x steps/s (rounds "
+            f"{ratios[0]:.2f} to {ratios[-1]:.2f}), {memory:.2f}x less memory",
+            flush=True,
+        )
+
+
+def options(pairs: list[str]) -> dict[str, Any]:
+    """Fields of a config from `name=value`; values are Python's, or else strings."""
+    fields = {}
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        try:
+            fields[name] = ast.literal_eval(value)
+        except (SyntaxError, ValueError):
+            fields[name] = value
+    return fields
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--shape", nargs="+", choices=train_shapes.SHAPES, default=["small"]
+    )
+    parser.add_argument("--steps", type=int, default=2, help="steps of a round")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=4, help="rows")
+    parser.add_argument(
+        "--lengths", type=int, nargs=2, default=(512, 128), help="inputs, targets"
+    )
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--peak", type=float, help="operations a second of the device")
+    parser.add_argument(
+        "--side", choices=train_sides.SIDES, nargs="+", default=list(train_sides.SIDES)
+    )
+    parser.add_argument(
+        "--set", nargs="+", default=[], help="name=value fields of our network's config"
+    )
+    arguments = parser.parse_args()
+    for shape in arguments.shape:
+        setting = train_sides.Setting(
+            shape,
+            arguments.batch,
+            tuple(arguments.lengths),
+            arguments.dtype,
+            options(arguments.set),
+        )
+        sides = {name: Side(name, setting) for name in arguments.side}
+        for _ in range(arguments.rounds):
+            for side in sides.values():
+                side.run(arguments.steps)
+        report(sides, setting, arguments.peak)
+        for side in sides.values():
+            side.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""The two sides of benchmarks/train.py, each in a process of its own.
+
+A side builds its network when it starts, and then answers the words that the
+parent sends: the seconds of some steps, or its memory. While one runs, the other waits.
+"""
+
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import train_shapes
+
+STEP = Callable[[], Any]
+LEARNING_RATE = 1e-3
+
+
+class Setting(NamedTuple):
+    """What both sides train.
+
+    Attributes:
+        shape: key of `train_shapes.SHAPES`.
+        rows: of a batch.
+        lengths: of inputs and targets.
+        dtype: "float32" or "bfloat16", of the products; parameters are float32.
+        model_options: further fields of our network's config.
+    """
+
+    shape: str
+    rows: int
+    lengths: tuple[int, int]
+    dtype: str
+    model_options: dict[str, Any]
+
+
+def runtime_model(setting: Setting) -> Any:
+    """The T5X model of a setting."""
+    from t5x import adafactor, models
+    from t5x.examples.t5 import network
+
+    class Words:
+        eos_id, vocab_size = 1, train_shapes.SHAPES[setting.shape].vocab
+
+    shape = train_shapes.SHAPES[setting.shape]
+    optimizer = adafactor.Adafactor(
+        LEARNING_RATE,
+        logical_factor_rules=adafactor.standard_logical_factor_rules(),
+    )
+    sizes = {
+        "vocab_size": shape.vocab,
+        "emb_dim": shape.emb,
+        "num_heads": shape.heads,
+        "head_dim": shape.head_dim,
+        "mlp_dim": shape.mlp,
+        "dtype": setting.dtype,
+        "dropout_rate": 0.0,
+        **setting.model_options,
+    }
+    if shape.family == "llama":
+        from jaxaug.models import llama
+
+        config = llama.Config(
+            **sizes,
+            num_layers=shape.layers,
+            num_kv_heads=shape.kv_heads,
+            tie_embeddings=shape.tied,
+        )
+        return models.DecoderOnlyModel(llama.DecoderWrapper(config), Words(), optimizer)
+    t5_config = network.T5Config(
+        **sizes,
+        num_encoder_layers=shape.layers,
+        num_decoder_layers=shape.layers,
+        mlp_activations=("gelu", "linear"),
+        logits_via_embedding=shape.tied,
+    )
+    return models.EncoderDecoderModel(
+        network.Transformer(t5_config), Words(), Words(), optimizer
+    )
+
+
+def runtime_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
+    """A step of `t5x.trainer.Trainer`, a matrix product, and figures of the start."""
+    import jax
+    import jax.numpy as jnp
+    from t5x import partitioning, trainer, utils
+
+    shape = train_shapes.SHAPES[setting.shape]
+    batch = train_shapes.random_batch(shape, setting.rows, *setting.lengths)
+    model = runtime_model(setting)
+    partitioner = partitioning.PjitPartitioner(num_partitions=1)
+    initializer = utils.TrainStateInitializer(
+        optimizer_def=model.optimizer_def,
+        init_fn=model.get_initial_variables,
+        input_shapes={name: array.shape for name, array in batch.items()},
+        partitioner=partitioner,
+    )
+    rng = jax.random.PRNGKey(0)
+    work = trainer.Trainer(
+        model=model,
+        train_state=initializer.from_scratch(rng),
+        partitioner=partitioner,
+        eval_names=[],
+        summary_dir=None,
+        train_state_axes=initializer.train_state_axes,
+        rng=rng,
+        learning_rate_fn=lambda step: jnp.float32(LEARNING_RATE),
+        num_microbatches=None,
+    )
+    batch = {name: jnp.asarray(array) for name, array in batch.items()}
+    start = time.perf_counter()
+    work.compile_train(batch)
+    compile_seconds = time.perf_counter() - start
+
+    def step() -> Any:
+        work.train(iter([batch]), 1).result()
+        return jax.block_until_ready(work.train_state)
+
+    size = 2048 if jax.default_backend() == "cpu" else 8192
+    square = jnp.ones((size, size), setting.dtype)
+    product = jax.jit(lambda x: x @ x)
+
+    def peak() -> float:
+        start = time.perf_counter()
+        jax.block_until_ready(product(square))
+        return 2.0 * size**3 / (time.perf_counter() - start)
+
+    return step, peak, {"compile": compile_seconds, "device": str(jax.devices()[0])}
+
+
+def torch_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
+    """A step of Hugging Face's model of the same shape with its Adafactor."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = _torch_model(setting).to(device)
+    arrays = train_shapes.random_batch(
+        train_shapes.SHAPES[setting.shape], setting.rows, *setting.lengths
+    )
+    tokens = {k: torch.from_numpy(v).long().to(device) for k, v in arrays.items()}
+    labels = tokens["decoder_target_tokens"]
+    if "encoder_input_tokens" in tokens:
+        features = {"input_ids": tokens["encoder_input_tokens"], "labels": labels}
+    else:
+        counted = torch.where(tokens["decoder_loss_weights"] > 0, labels, -100)
+        features = {"input_ids": labels, "labels": counted}
+    optimizer = transformers.Adafactor(
+        model.parameters(), lr=LEARNING_RATE, relative_step=False, scale_parameter=True
+    )
+
+    def finish() -> None:
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        with torch.autocast(
+            device, torch.bfloat16, enabled=setting.dtype == "bfloat16"
+        ):
+            loss = model(**features).loss
+        loss.backward()
+        optimizer.step()
+        finish()
+
+    size = 2048 if device == "cpu" else 8192
+    square = torch.ones((size, size), dtype=getattr(torch, setting.dtype)).to(device)
+
+    def peak() -> float:
+        start = time.perf_counter()
+        square @ square
+        finish()
+        return 2.0 * size**3 / (time.perf_counter() - start)
+
+    return step, peak, {"device": device}
+
+
+def _torch_model(setting: Setting) -> Any:
+    import transformers
+
+    shape = train_shapes.SHAPES[setting.shape]
+    if shape.family == "llama":
+        return transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(
+                vocab_size=shape.vocab,
+                hidden_size=shape.emb,
+                intermediate_size=shape.mlp,
+                num_hidden_layers=shape.layers,
+                num_attention_heads=shape.heads,
+                num_key_value_heads=shape.kv_heads,
+                head_dim=shape.head_dim,
+                tie_word_embeddings=shape.tied,
+                use_cache=False,
+            )
+        )
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            vocab_size=shape.vocab,
+            d_model=shape.emb,
+            d_kv=shape.head_dim,
+            d_ff=shape.mlp,
+            num_layers=shape.layers,
+            num_heads=shape.heads,
+            dropout_rate=0.0,
+            feed_forward_proj="gated-gelu",
+            tie_word_embeddings=shape.tied,
+            decoder_start_token_id=0,
+            use_cache=False,
+        )
+    )
+
+
+SIDES = {"runtime": runtime_side, "HF torch": torch_side}
+
+
+def serve(name: str, setting: Setting, pipe: Connection) -> None:
+    """Builds a side and answers until the word "end".
+
+    Words are ("step", n), answered by the seconds of n steps, "peak" by operations a
+    second of a large matrix product, and "memory" by the peak so far in bytes.
+    """
+    step, peak, facts = SIDES[name](setting)
+    start = time.perf_counter()
+    step()
+    facts["first_step"] = time.perf_counter() - start
+    pipe.send(facts)
+    while (word := pipe.recv()) != "end":
+        if word == "memory":
+            pipe.send(peak_memory(facts["device"]))
+        elif word == "peak":
+            pipe.send(max(peak() for _ in range(5)))
+        else:
+            start = time.perf_counter()
+            for _ in range(word[1]):
+                step()
+            pipe.send((time.perf_counter() - start) / word[1])
+
+
+def peak_memory(device: str) -> int:
+    """Peak bytes of the device, or on CPU of this process."""
+    if "cuda" not in device.lower():
+        status = Path("/proc/self/status").read_text()
+        return 1024 * int(status.split("VmHWM:")[1].split()[0])
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_allocated()
+    import jax
+
+    return jax.devices()[0].memory_stats()["peak_bytes_in_use"]
