@@ -52,8 +52,11 @@ FLOORS = {
     "t5x": (
         "errors paths metrics binary_search",
         "checks",
-        "losses distributed variables state_utils optim search peers",
-        "adafactor optimizers train_state decoding digests partition logs examples",
+        "losses output_product distributed variables state_utils optim search peers",
+        (
+            "adafactor optimizers train_state decoding digests partition logs "
+            "examples chunked_loss"
+        ),
         "partitioning model",
         "models checkpoint feed",
         "checkpoints checkpoint_importer inference",

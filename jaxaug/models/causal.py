@@ -21,6 +21,9 @@ Tokens = Int[Array, "rows length"]
 Activations = Float[Array, "rows length emb"]
 Logits = Float[Array, "rows length vocab"]
 
+# Collection of the factors of the logits; see `t5x.output_product` of the runtime.
+_PRODUCT = "output_product"
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:
@@ -144,16 +147,38 @@ class Stack(nn.Module):
             x = self.block(index)(x, mask, positions, mode)
         x = self.norm()(x)
         if config.tie_embeddings:
+            output: nn.Module = embedder
             logits = embedder.attend(x)
         else:
-            logits = layers.Linear(
+            output = layers.Linear(
                 config.vocab_size,
                 ("embed", "vocab"),
                 dtype=config.dtype,
                 output_dtype=jnp.float32,
                 name="logits_dense",
-            )(x)
-        return layers.shift_logits(logits, config.id_offset)
+            )
+            logits = output(x)
+        logits = layers.shift_logits(logits, config.id_offset)
+        self._tell_factors(logits, x, output)
+        return logits
+
+    def _tell_factors(self, logits: Logits, x: Activations, output: nn.Module) -> None:
+        """Lets the loss be computed from the factors, under names that the runtime knows.
+
+        Where the collection is not mutable, as under other trainers, nothing happens.
+        """
+        if not self.is_mutable_collection(_PRODUCT) or self.is_initializing():
+            return
+        tied = self.config.tie_embeddings
+        ours, theirs = ("table", "embedding") if tied else ("kernel", "kernel")
+        told = {
+            ours: jnp.asarray(output.get_variable("params", theirs), self.config.dtype),
+            "hidden": jnp.asarray(x, self.config.dtype),
+            "offset": self.config.id_offset,
+            "logits": logits,
+        }
+        for key, value in told.items():
+            self.put_variable(_PRODUCT, key, value)
 
 
 class Block(nn.Module):

@@ -15,7 +15,14 @@ from t5x.errors import UserError
 _FORBIDDEN = -1.0e9
 
 
-def _cross_entropy(logits: Array, targets: Array, z_loss: float | Array):
+def cross_entropy_terms(
+    logits: Float[Array, "*batch vocab"],
+    targets: Float[Array, "*batch vocab"],
+    z_loss: float | Array,
+) -> tuple[
+    tuple[Float[Array, "*batch"], Float[Array, "*batch"]], Float[Array, "*batch"]
+]:
+    """((loss with z-loss, z-loss), log(Z)) of `cross_entropy_with_logits`."""
     log_z = jax.scipy.special.logsumexp(logits, axis=-1)
     loss = -jnp.sum(targets * (logits - log_z[..., None]), axis=-1)
     total_z_loss = z_loss * lax.square(log_z)
@@ -43,23 +50,32 @@ def cross_entropy_with_logits(
     Returns:
         The loss, z-loss included, and the z-loss alone.
     """
-    return _cross_entropy(logits, targets, z_loss)[0]
+    return cross_entropy_terms(logits, targets, z_loss)[0]
 
 
 def _cross_entropy_forward(logits, targets, z_loss):
-    result, log_z = _cross_entropy(logits, targets, z_loss)
+    result, log_z = cross_entropy_terms(logits, targets, z_loss)
     return result, (logits, targets, z_loss, log_z)
+
+
+def gradient_of_logits(
+    logits: Float[Array, "*batch vocab"],
+    targets: Float[Array, "*batch vocab"],
+    z_loss: float | Array,
+    log_z: Float[Array, "*batch"],
+) -> Float[Array, "*batch vocab"]:
+    """Derivative of the loss by the logits, for targets that sum to 1."""
+    log_z = log_z[..., None]
+    return (1 + 2 * z_loss * log_z) * jnp.exp(logits - log_z) - targets
 
 
 def _cross_entropy_backward(residuals, cotangents):
     logits, targets, z_loss, log_z = residuals
     g = cotangents[0][..., None]
-    log_z = log_z[..., None]
-    log_softmax = logits - log_z
-    d_logits = (1 + 2 * z_loss * log_z) * jnp.exp(log_softmax) - targets
+    d_logits = gradient_of_logits(logits, targets, z_loss, log_z)
     return (
         (g * d_logits).astype(logits.dtype),
-        (-g * log_softmax).astype(targets.dtype),
+        (-g * (logits - log_z[..., None])).astype(targets.dtype),
         jnp.zeros_like(z_loss),
     )
 
@@ -99,7 +115,7 @@ def compute_weighted_cross_entropy(
             f"logits of shape {logits.shape} need targets with one axis less, but "
             f"targets have shape {targets.shape}"
         )
-    soft_targets, entropy = _smoothed(logits, targets, label_smoothing)
+    soft_targets, entropy = smoothed_targets(logits, targets, label_smoothing)
     loss, total_z_loss = cross_entropy_with_logits(logits, soft_targets, z_loss)
     loss = loss - entropy
     weight_sum = jnp.asarray(targets.size, jnp.float32)
@@ -113,7 +129,7 @@ def compute_weighted_cross_entropy(
     return jnp.sum(loss), jnp.sum(total_z_loss), weight_sum
 
 
-def _smoothed(
+def smoothed_targets(
     logits: Float[Array, "batch length vocab"],
     targets: Int[Array, "batch length"],
     label_smoothing: float,

@@ -328,6 +328,43 @@ def test_id_offset_frees_id_zero(variant: str):
     np.testing.assert_array_equal(logits[..., 0], np.float32(-1e10))
 
 
+@pytest.mark.parametrize("id_offset", [0, 1])
+@pytest.mark.parametrize("variant", ["llama-tied", "gpt2-untied"])
+def test_loss_in_parts_is_that_of_all_logits(variant: str, id_offset: int):
+    """Value and gradients, forbidden ids and smoothed targets included."""
+    _, module, params = pair(variant)
+    config = dataclasses.replace(module.config, id_offset=id_offset)
+    tokens = draw(2, 6) + id_offset
+    batch = {
+        "decoder_input_tokens": np.pad(tokens[:, :-1], ((0, 0), (1, 0))),
+        "decoder_target_tokens": tokens,
+        "decoder_loss_weights": np.ones_like(tokens),
+    }
+
+    def loss_and_gradients(chunk: int) -> Any:
+        model = models.DecoderOnlyModel(
+            type(module)(config),
+            Words(),
+            None,
+            label_smoothing=0.1,
+            z_loss=1e-3,
+            loss_chunk=chunk,
+        )
+        function = jax.value_and_grad(model.loss_fn, has_aux=True)
+        # With all logits there are 2 * 6 rows of them, with parts of 2 only 2 * 2.
+        compiled = jax.jit(lambda p: function(p, batch, None)).lower(params).compile()
+        vocab = config.vocab_size
+        assert (f"f32[2,6,{vocab}]" in compiled.as_text()) == (chunk == 0)
+        (loss, _), gradients = compiled(params)
+        return loss, gradients
+
+    jax.tree.map(
+        functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=2e-5),
+        loss_and_gradients(2),
+        loss_and_gradients(0),
+    )
+
+
 @pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
 def test_bfloat16_stays_near_float32(variant: str):
     _, module, params = pair(variant)

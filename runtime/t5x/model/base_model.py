@@ -2,7 +2,7 @@
 
 import abc
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import jax
@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from t5x import losses
+from t5x import checks, chunked_loss, losses, output_product
 from t5x.errors import UserError
 from t5x.metrics import MetricsMap
 from t5x.model.model_metrics import compute_base_metrics
+from t5x.output_product import OutputProduct
 from t5x.search.decode_state import DecodingState
 
 PyTree = Any
@@ -150,6 +151,16 @@ class BaseModel(metaclass=ModelType):
         """Initial flax variables (`params`, `params_axes`, ...) for inputs of a shape."""
 
 
+def tells_product(compute_logits: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a `_compute_logits` that returns what the module does, unchanged.
+
+    It takes `mutable`, and the loss may be computed from the factors that the module
+    tells; a method that overrides it has no mark.
+    """
+    compute_logits.tells_product = True  # type: ignore[attr-defined]
+    return compute_logits
+
+
 class BaseTransformerModel(BaseModel):
     """Cross-entropy training and scoring of a module that yields logits.
 
@@ -167,6 +178,7 @@ class BaseTransformerModel(BaseModel):
         label_smoothing: float = 0.0,
         z_loss: float = 0.0,
         loss_normalizing_factor: LossNormalizingFactor = None,
+        loss_chunk: int | None = None,
     ):
         """Holds the parts together.
 
@@ -179,8 +191,19 @@ class BaseTransformerModel(BaseModel):
             label_smoothing: see `losses.compute_weighted_cross_entropy`.
             z_loss: likewise.
             loss_normalizing_factor: see `losses.get_loss_normalizing_factor_and_weights`.
+            loss_chunk: positions of each row whose logits exist at a time, where the
+                module tells their factors (`t5x.output_product`). None takes all where
+                that is little memory; 0 takes all always.
+
+        Raises:
+            UserError: a negative `loss_chunk`.
         """
         super().__init__(optimizer_def=optimizer_def)
+        if loss_chunk is not None:
+            checks.whole_number(
+                f"{type(self).__name__}.loss_chunk", loss_chunk, least=0
+            )
+        self._loss_chunk = loss_chunk
         self.module = module
         self._input_vocabulary = input_vocabulary
         self._output_vocabulary = output_vocabulary
@@ -219,10 +242,13 @@ class BaseTransformerModel(BaseModel):
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
         """Summed cross entropy of a batch, and metrics; deterministic without an rng."""
-        logits = self._compute_logits(params, batch, dropout_rng)
         factor, weights = losses.get_loss_normalizing_factor_and_weights(
             self._loss_normalizing_factor, batch
         )
+        logits, product = self._logits_and_product(params, batch, dropout_rng)
+        if product is not None:
+            # Nothing takes the logits, so that the compiled step does not compute them.
+            return self._chunked_loss(product, batch, factor, weights)
         loss, z_loss, _ = losses.compute_weighted_cross_entropy(
             logits,
             targets=batch["decoder_target_tokens"],
@@ -240,6 +266,57 @@ class BaseTransformerModel(BaseModel):
             segment_ids=_segment_ids(batch),
         )
         return loss, metrics
+
+    def _logits_and_product(
+        self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
+    ) -> tuple[Float[Array, "batch length vocab"], OutputProduct | None]:
+        """Logits, and their factors if the loss is to be computed from these."""
+        kind = type(self)
+        # A subclass may do to logits or metrics what the factors do not show.
+        ours = getattr(kind._compute_logits, "tells_product", False)
+        if (
+            not ours
+            or self._loss_chunk == 0
+            or kind._compute_metrics is not BaseTransformerModel._compute_metrics
+        ):
+            return self._compute_logits(params, batch, dropout_rng), None
+        logits, variables = self._compute_logits(  # type: ignore[call-arg]
+            params, batch, dropout_rng, mutable=[output_product.COLLECTION]
+        )
+        product = output_product.told(variables, logits)
+        if product is not None and self._loss_chunk is None:
+            batch_size, length, vocab = logits.shape
+            chunk = chunked_loss.positions_of_chunk(batch_size, length, vocab)
+            if chunk == length:
+                product = None
+        return logits, product
+
+    def _chunked_loss(
+        self,
+        product: OutputProduct,
+        batch: Batch,
+        factor: float | Float[Array, ""] | None,
+        weights: Float[Array, "batch length"] | None,
+    ) -> tuple[Float[Array, ""], MetricsMap]:
+        targets = batch["decoder_target_tokens"]
+        result = chunked_loss.chunked_cross_entropy(
+            product,
+            targets,
+            weights,
+            label_smoothing=self._label_smoothing,
+            z_loss=self._z_loss,
+            loss_normalizing_factor=factor,
+            chunk=self._loss_chunk,
+        )
+        return result.loss, compute_base_metrics(
+            logits=None,
+            targets=targets,
+            mask=weights,
+            loss=result.loss,
+            z_loss=result.z_loss,
+            segment_ids=_segment_ids(batch),
+            correct=result.correct,
+        )
 
     def _compute_metrics(
         self,

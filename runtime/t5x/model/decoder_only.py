@@ -22,6 +22,7 @@ from t5x.model.base_model import (
     LossNormalizingFactor,
     PyTree,
     placeholders,
+    tells_product,
 )
 
 
@@ -44,6 +45,7 @@ class DecoderOnlyModel(BaseTransformerModel):
         label_smoothing: float = 0.0,
         z_loss: float = 0.0,
         loss_normalizing_factor: LossNormalizingFactor = None,
+        loss_chunk: int | None = None,
     ):
         """See `BaseTransformerModel`; the rest is:
 
@@ -62,6 +64,7 @@ class DecoderOnlyModel(BaseTransformerModel):
             label_smoothing=label_smoothing,
             z_loss=z_loss,
             loss_normalizing_factor=loss_normalizing_factor,
+            loss_chunk=loss_chunk,
         )
         if feature_converter_cls is not None:
             self.FEATURE_CONVERTER_CLS = feature_converter_cls
@@ -91,6 +94,7 @@ class DecoderOnlyModel(BaseTransformerModel):
             )
         return batch["decoder_causal_attention"]
 
+    @tells_product
     def _compute_logits(
         self,
         params: PyTree,

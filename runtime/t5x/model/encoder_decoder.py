@@ -24,6 +24,7 @@ from t5x.model.base_model import (
     LossNormalizingFactor,
     PyTree,
     placeholders,
+    tells_product,
 )
 
 
@@ -57,6 +58,7 @@ class EncoderDecoderModel(BaseTransformerModel):
         z_loss: float = 0.0,
         loss_normalizing_factor: LossNormalizingFactor = None,
         default_decoder_params: DecoderParams | None = None,
+        loss_chunk: int | None = None,
     ):
         """See `BaseTransformerModel`; the rest is:
 
@@ -73,6 +75,7 @@ class EncoderDecoderModel(BaseTransformerModel):
             label_smoothing=label_smoothing,
             z_loss=z_loss,
             loss_normalizing_factor=loss_normalizing_factor,
+            loss_chunk=loss_chunk,
         )
         if feature_converter_cls is not None:
             self.FEATURE_CONVERTER_CLS = feature_converter_cls
@@ -108,6 +111,7 @@ class EncoderDecoderModel(BaseTransformerModel):
         )
         return flax.core.freeze(variables)
 
+    @tells_product
     def _compute_logits(
         self,
         params: PyTree,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 from clu import metrics as clu_metrics
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from t5x import metrics as metrics_lib
 from t5x.metrics import MetricsMap
@@ -53,23 +53,28 @@ def count_packed_examples(segment_ids: Int[Array, "batch length"]) -> Int[Array,
 
 
 def compute_base_metrics(
-    logits: Float[Array, "batch length vocab"],
+    logits: Float[Array, "batch length vocab"] | None,
     targets: Int[Array, "batch length"],
     mask: Float[Array, "batch length"] | None,
     loss: Float[Array, ""],
     z_loss: Float[Array, ""] | None = None,
     segment_ids: Mapping[str, Array] | None = None,
+    correct: Bool[Array, "batch length"] | None = None,
 ) -> MetricsMap:
     """Metrics of a training or evaluation step.
 
     Args:
-        logits: of every target position.
+        logits: of every target position; not looked at if there is `correct`.
         targets: token ids.
         mask: weights of the positions; None is 1 everywhere.
         loss: of the batch.
         z_loss: its part that is z-loss.
         segment_ids: for each feature, ids of packed examples (or a mask), 0 for padding.
+        correct: where the best token is the target; None finds out from the logits.
     """
+    if correct is None:
+        assert logits is not None, "accuracy needs the logits or the hits"
+        correct = jnp.argmax(logits, axis=-1) == targets
     num_examples = jnp.asarray(targets.shape[0])
     num_tokens = jnp.asarray(targets.size)
     num_devices = jax.device_count()
@@ -78,8 +83,8 @@ def compute_base_metrics(
     rate = metrics_lib.TimeRate
     average = clu_metrics.Average
     metrics: dict[str, clu_metrics.Metric] = {
-        "accuracy": clu_metrics.Accuracy.from_model_output(
-            logits=logits, labels=targets.astype(jnp.int32), mask=mask
+        "accuracy": clu_metrics.Accuracy(
+            **vars(clu_metrics.Average.from_model_output(correct, mask=mask))
         ),
         "loss": per_step(total=loss),
         "loss_per_nonpadding_target_token": average(total=loss, count=weighted_tokens),

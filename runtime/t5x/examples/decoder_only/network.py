@@ -118,7 +118,7 @@ class Decoder(nn.Module):
             y = layer(y, mask, bias, prefill_lengths if prefill else None)
         y = t5.layer_norm(config, "decoder_norm")(y)
         y = t5.dropout(config, deterministic, "output_dropout")(y)
-        return t5.output_logits(config, embedder, y)
+        return t5.output_logits(self, config, embedder, y)
 
 
 class DecoderWrapper(nn.Module):

@@ -10,7 +10,7 @@ from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
 from jaxtyping import Array, Float, Int
 
-from t5x import checks
+from t5x import checks, output_product
 from t5x.examples.t5 import layers
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
@@ -157,16 +157,32 @@ def decoder_biases(
     return biases(length, length, bidirectional=False)
 
 
-def output_logits(config: LayerConfig, embedder: nn.Module, y: Activations) -> Logits:
-    """Float32 logits. Tied ones are divided by sqrt(emb_dim), since the embedding is not."""
+def output_logits(
+    module: nn.Module, config: LayerConfig, embedder: nn.Module, y: Activations
+) -> Logits:
+    """Float32 logits. Tied ones are divided by sqrt(emb_dim), since the embedding is not.
+
+    Their factors are told as those of `module` (see `t5x.output_product`).
+    """
+    y = y.astype(jnp.float32)
     if config.logits_via_embedding:
-        return embedder.attend(y) / jnp.sqrt(y.shape[-1])
-    return layers.DenseGeneral(
+        root = jnp.sqrt(y.shape[-1])
+        logits = embedder.attend(y) / root
+        if output_product.is_wanted(module):
+            table = jnp.asarray(embedder.embedding, jnp.float32)
+            output_product.tell(module, logits, y / root, table=table)
+        return logits
+    dense = layers.DenseGeneral(
         config.vocab_size,
         dtype=jnp.float32,
         kernel_axes=("embed", "vocab"),
         name="logits_dense",
-    )(y)
+    )
+    logits = dense(y)
+    if output_product.is_wanted(module):
+        kernel = dense.get_variable("params", "kernel")
+        output_product.tell(module, logits, y, kernel=kernel)
+    return logits
 
 
 def constrain(x: Activations) -> Activations:
@@ -307,7 +323,7 @@ class Decoder(nn.Module):
         y = self.run_layers(y, encoded, mask, cross_mask, deterministic, decode)
         y = layer_norm(config, "decoder_norm")(y)
         y = dropout(config, deterministic)(y)
-        return output_logits(config, self.shared_embedding, y)
+        return output_logits(self, config, self.shared_embedding, y)
 
 
 class Transformer(nn.Module):

@@ -1,0 +1,191 @@
+"""Cross entropy from the factors of the logits, some positions at a time.
+
+The logits [batch, length, vocab] of a large vocabulary in float32 are often the largest
+array of a training step, and the step holds several of the kind: soft-max, gradient,
+smoothed targets. Here they exist for a few positions of each row at a time. The
+gradients of both factors are computed in the same pass, while a part's logits are at
+hand, so that no product is computed twice.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from t5x import losses
+from t5x.output_product import OutputProduct
+
+# Of the float32 logits of a part, on each device: below this, parts only cost time.
+BYTES = 1 << 26
+
+
+class ChunkedLoss(NamedTuple):
+    """What `losses.compute_weighted_cross_entropy` returns, and hits.
+
+    Attributes:
+        loss: z-loss included.
+        z_loss: its part that is z-loss; no gradient flows through it.
+        weight_sum: sum of the weights.
+        correct: whether the best token of a position is its target.
+    """
+
+    loss: Float[Array, ""]
+    z_loss: Float[Array, ""]
+    weight_sum: Float[Array, ""]
+    correct: Bool[Array, "batch length"]
+
+
+def positions_of_chunk(batch: int, length: int, vocab: int) -> int:
+    """Positions of each row whose float32 logits fill at most `BYTES` on a device."""
+    of_position = 4 * batch * vocab / jax.device_count()
+    return min(max(int(BYTES / of_position), 1), length)
+
+
+def chunked_cross_entropy(
+    product: OutputProduct,
+    targets: Int[Array, "batch length"],
+    weights: Float[Array, "batch length"] | None = None,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    loss_normalizing_factor: float | Float[Array, ""] | None = None,
+    chunk: int | None = None,
+) -> ChunkedLoss:
+    """As `losses.compute_weighted_cross_entropy` of the product, and the hits.
+
+    Args:
+        product: factors of the logits.
+        targets: token ids.
+        weights: of the positions; None is 1 everywhere.
+        label_smoothing: probability shared by all tokens but the target.
+        z_loss: coefficient.
+        loss_normalizing_factor: divides the loss and the z-loss.
+        chunk: positions of each row in a part; None takes `positions_of_chunk`.
+    """
+    batch, length = targets.shape
+    if chunk is None:
+        vocab = product.matrix.shape[0 if product.by_row else 1]
+        chunk = positions_of_chunk(batch, length, vocab)
+    if weights is None:
+        weights = jnp.ones(targets.shape, jnp.float32)
+    number = math.ceil(length / chunk)
+    # Parts of equal size; what they need besides has no weight.
+    chunk = math.ceil(length / number)
+    pad = functools.partial(_pad, surplus=number * chunk - length)
+    padded = product.replace(hidden=pad(product.hidden))
+    options = (float(label_smoothing), float(z_loss))
+    loss, total_z_loss, correct = _summed(
+        padded, pad(targets), pad(weights.astype(jnp.float32)), options, chunk
+    )
+    if loss_normalizing_factor is not None:
+        loss = loss / loss_normalizing_factor
+        total_z_loss = total_z_loss / loss_normalizing_factor
+    return ChunkedLoss(loss, total_z_loss, jnp.sum(weights), correct[:, :length])
+
+
+def _pad(x: Array, surplus: int) -> Array:
+    if not surplus:
+        return x
+    return jnp.pad(x, ((0, 0), (0, surplus)) + ((0, 0),) * (x.ndim - 2))
+
+
+def _dot(a: Array, b: Array, axis_a: Any, axis_b: Any) -> Array:
+    """Float32 product over one axis of each, or over several."""
+    return lax.dot_general(
+        a, b, ((axis_a, axis_b), ((), ())), preferred_element_type=jnp.float32
+    )
+
+
+class _Part(NamedTuple):
+    """Logits of some positions and what the loss needs of them."""
+
+    loss: Float[Array, "batch chunk"]
+    z_loss: Float[Array, "batch chunk"]
+    correct: Bool[Array, "batch chunk"]
+    d_logits: Float[Array, "batch chunk vocab"]
+
+
+def _part(
+    product: OutputProduct, targets: Array, options: tuple[float, float]
+) -> _Part:
+    label_smoothing, z_loss = options
+    logits = _dot(product.hidden, product.matrix, (2,), (1 if product.by_row else 0,))
+    targets = targets - product.offset
+    soft, entropy = losses.smoothed_targets(logits, targets, label_smoothing)
+    (loss, total_z_loss), log_z = losses.cross_entropy_terms(logits, soft, z_loss)
+    d_logits = losses.gradient_of_logits(logits, soft, z_loss, log_z)
+    # The first of the best tokens, as argmax has it, from plain reductions: XLA's argmax
+    # runs on one thread of a CPU, number by number.
+    is_best = logits == jnp.max(logits, axis=-1, keepdims=True)
+    tokens = jnp.arange(logits.shape[-1], dtype=jnp.int32)
+    best = jnp.min(jnp.where(is_best, tokens, logits.shape[-1]), axis=-1)
+    return _Part(loss - entropy, total_z_loss, best == targets, d_logits)
+
+
+def _slices(number: Any, chunk: int, *arrays: Array) -> tuple[Array, ...]:
+    return tuple(
+        lax.dynamic_slice_in_dim(x, number * chunk, chunk, axis=1) for x in arrays
+    )
+
+
+def _unsliced(parts: Array) -> Array:
+    """[number, batch, chunk, ...] -> [batch, length, ...]."""
+    moved = jnp.moveaxis(parts, 0, 1)
+    return moved.reshape(moved.shape[0], -1, *moved.shape[3:])
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def _summed(
+    product: OutputProduct,
+    targets: Int[Array, "batch length"],
+    weights: Float[Array, "batch length"],
+    options: tuple[float, float],
+    chunk: int,
+) -> tuple[Float[Array, ""], Float[Array, ""], Bool[Array, "batch length"]]:
+    def body(carry: None, number: Any) -> Any:
+        hidden, ids, scale = _slices(number, chunk, product.hidden, targets, weights)
+        part = _part(product.replace(hidden=hidden), ids, options)
+        sums = jnp.sum(part.loss * scale), jnp.sum(part.z_loss * scale)
+        return carry, (*sums, part.correct)
+
+    numbers = jnp.arange(targets.shape[1] // chunk)
+    _, (loss, z_loss, correct) = lax.scan(body, None, numbers)
+    return jnp.sum(loss), jnp.sum(z_loss), _unsliced(correct)
+
+
+def _summed_forward(product, targets, weights, options, chunk):
+    matrix, by_row = product.matrix, product.by_row
+
+    def body(d_matrix: Array, number: Any) -> Any:
+        hidden, ids, scale = _slices(number, chunk, product.hidden, targets, weights)
+        part = _part(product.replace(hidden=hidden), ids, options)
+        d_logits = (part.d_logits * scale[..., None]).astype(hidden.dtype)
+        d_hidden = _dot(d_logits, matrix, (2,), (0 if by_row else 1,))
+        factors = (d_logits, hidden) if by_row else (hidden, d_logits)
+        d_matrix = d_matrix + _dot(*factors, (0, 1), (0, 1))
+        sums = jnp.sum(part.loss * scale), jnp.sum(part.z_loss * scale)
+        return d_matrix, (*sums, part.correct, d_hidden.astype(hidden.dtype), part.loss)
+
+    start = jnp.zeros(matrix.shape, jnp.float32)
+    numbers = jnp.arange(targets.shape[1] // chunk)
+    d_matrix, (loss, z_loss, correct, d_hidden, of_weights) = lax.scan(
+        body, start, numbers
+    )
+    gradient = product.replace(
+        hidden=_unsliced(d_hidden), matrix=d_matrix.astype(matrix.dtype)
+    )
+    result = jnp.sum(loss), jnp.sum(z_loss), _unsliced(correct)
+    return result, (gradient, _unsliced(of_weights))
+
+
+def _summed_backward(options, chunk, residuals, cotangents):
+    gradient, of_weights = residuals
+    g = cotangents[0]
+    scaled = jax.tree.map(lambda x: (g * x).astype(x.dtype), gradient)
+    return scaled, None, g * of_weights
+
+
+_summed.defvjp(_summed_forward, _summed_backward)
