@@ -5,6 +5,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SEEDS ?= 0 1 2
+# Python compiles a module when it is first imported; most of what these packages bring
+# along never is.
+INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 
 .DEFAULT_GOAL := help
 .PHONY: help demo compare test check lint types unit clean
@@ -16,12 +19,12 @@ help:
 
 $(VENV)/run.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt -e ./runtime -e '.[report]'
+	$(INSTALL) -e ./runtime -e '.[report]'
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt -e ./runtime -e '.[dev]'
+	$(INSTALL) -e ./runtime -e '.[dev]'
 	touch $@
 
 demo: $(VENV)/run.stamp
