@@ -27,6 +27,7 @@ def search(
     groups: int = 1,
     num_candidates: int | None = None,
     alpha: float = 0.6,
+    temperature: float = 1.0,
     max_decode_steps: int | None = None,
     cache_offset: int = 0,
     decode_rng: Array | None = None,
@@ -68,6 +69,8 @@ def search(
         num_candidates: m; 2k, or 3k with `select`.
         alpha: strength of the length penalty ((5 + tokens) / 6) ** alpha that divides
             log probabilities, prompt and EOS counted; 0 is none.
+        temperature: divides the logits: above 1 probabilities of tokens become more alike,
+            so that more hypotheses differ early.
         max_decode_steps: largest number of tokens after the prompt.
         cache_offset: leading axes before the batch axis, 1 for scanned layers.
         decode_rng: key of the run, for a `select` that draws.
@@ -112,6 +115,11 @@ def search(
         )
     if alpha < 0:
         raise UserError(f"alpha is {alpha}: a length penalty cannot be negative")
+    if not temperature > 0:
+        raise UserError(
+            f"temperature is {temperature}: beam search divides logits by it, so it must "
+            "be above 0"
+        )
     start = contract.start_index(inputs, initial_index)
     prompt = contract.prompt_lengths(inputs, start)
     forced = jnp.pad(inputs, ((0, 0), (0, length + 1))).astype(jnp.int32)
@@ -123,7 +131,7 @@ def search(
     if source is None:
         source = jnp.zeros((batch, 1), jnp.int32)
     process = Search(
-        tokens_to_logits=tokens_to_logits,
+        tokens_to_logits=_at(temperature, tokens_to_logits),
         propose=propose,
         select=select,
         forced=forced,
@@ -144,6 +152,17 @@ def search(
     decodes = _place(inputs, tokens, start)
     contract.check_decodes(decodes)
     return decodes, scores
+
+
+def _at(temperature: float, tokens_to_logits: TokensToLogits) -> TokensToLogits:
+    if temperature == 1.0:
+        return tokens_to_logits
+
+    def tempered(state: Any) -> tuple[Array, Any]:
+        logits, cache = tokens_to_logits(state)
+        return logits / temperature, cache
+
+    return tempered
 
 
 def _number_of_candidates(asked: int | None, beams: int, select: Select | None) -> int:

@@ -260,8 +260,8 @@ def _not_before(
     return sample.sample(*args, **kwargs | {"warpers": longer})
 
 
-def _beam(*, alpha: float = 0.6) -> DecodeFn:
-    return functools.partial(beam.search, alpha=alpha)
+def _beam(*, temperature: float = 1.0, alpha: float = 0.6) -> DecodeFn:
+    return functools.partial(beam.search, temperature=temperature, alpha=alpha)
 
 
 def _diverse_beam(

@@ -73,6 +73,16 @@ def test_wide_beam_finds_every_sequence_in_order(alpha):
         assert not tokens[0, : k - 85].any() and (scores[0, : k - 85] < -5e6).all()
 
 
+def test_a_temperature_divides_the_logits():
+    table, inputs = random_table(3), np.zeros((2, 4))
+    warm = run(table, inputs, num_decodes=3, temperature=2.5)
+    for found, expected in zip(warm, run(table / 2.5, inputs, num_decodes=3), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert (warm[1] > run(table, inputs, num_decodes=3)[1]).any()
+    with pytest.raises(UserError, match="temperature is 0.0: .* must be above 0"):
+        run(table, inputs, temperature=0.0)
+
+
 @pytest.mark.parametrize("batch", [1, 7])
 def test_scripted_logits_end_where_the_script_says(batch):
     """Row r repeats token 2 r times, then EOS; the second beam ends one step off."""

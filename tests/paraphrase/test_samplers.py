@@ -128,7 +128,7 @@ def test_bottom_k_gives_no_empty_output_unless_asked_to():
 @pytest.mark.parametrize(
     ("name", "function", "options"),
     [
-        ("beam", beam.search, {"alpha": 0.1}),
+        ("beam", beam.search, {"temperature": 1.5, "alpha": 0.1}),
         (
             "diverse_beam",
             diverse.decode,
@@ -189,7 +189,10 @@ def test_defaults_are_those_of_the_papers():
     assert options["k"] == 4 and options["min_length"] == 1
     assert (options["n_steps"], options["then_k"], options["then_p"]) == (1, 120, 0.95)
     assert samplers.find("bottom_k").complete({})["k"] == 2
-    assert samplers.find("beam").complete({}) == {"alpha": 0.6}
+    assert samplers.find("beam").complete({}) == {
+        "temperature": 1.0,
+        "alpha": 0.6,
+    }
 
 
 @pytest.mark.parametrize(

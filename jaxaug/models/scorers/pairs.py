@@ -88,6 +88,13 @@ class Entailment:
     """Probability that the second text follows from the first: 0 to 1.
 
     Mean over hypothesis templates, which surround the second text.
+
+    There are two conventions. With `neutral` the classifier's labels share the
+    probability: 0.58 says that entailment is likelier than everything else together.
+    Without, as in zero-shot classification (and so where Coca et al. 2023 take their
+    template from), the soft-max is over entailment and contradiction alone: 0.58 says
+    that entailment is 1.4 times as likely as contradiction, however likely neutral is,
+    so that unrelated texts lie around the middle.
     """
 
     def __init__(
@@ -95,19 +102,23 @@ class Entailment:
         encoder: Encoder,
         store: Store | None = None,
         templates: Sequence[str] = TEMPLATES,
+        neutral: bool = True,
     ):
         """
         Args:
           encoder: with a classifier, one label of which is entailment.
           store: of probabilities computed before.
           templates: texts with `{}` in them.
+          neutral: whether labels beside entailment and contradiction count.
 
         Raises:
-          UserError: no label is entailment, or a template lacks its `{}`.
+          UserError: no label is entailment, or none contradiction where `neutral` is
+            false, or a template lacks its `{}`.
         """
         self._encoder, self._store = encoder, store
         self._templates = tuple(templates)
-        self.label = _entailment(encoder)
+        self.label = _place_of(encoder, "entailment")
+        self._other = None if neutral else _place_of(encoder, "contradiction")
         for template in self._templates:
             if "{}" not in template:
                 raise UserError(f"template {template!r}: write {{}} for the text.")
@@ -130,7 +141,11 @@ class Entailment:
             for template in self._templates
             for premise, text in pairs
         ]
-        found = self.probabilities(hypotheses)[:, self.label]
+        of_label = self.probabilities(hypotheses)
+        found = of_label[:, self.label]
+        if self._other is not None:
+            # The soft-max over two of the logits.
+            found = found / (found + of_label[:, self._other])
         return np.mean(found.reshape(len(self._templates), len(pairs)), axis=0)
 
 
@@ -210,14 +225,14 @@ def _pooling(encoder: Encoder) -> str:
     )
 
 
-def _entailment(encoder: Encoder) -> int:
+def _place_of(encoder: Encoder, label: str) -> int:
     labels = [name.lower() for name in getattr(encoder.config, "labels", ())]
-    if labels.count("entailment") != 1:
+    if labels.count(label) != 1:
         raise UserError(
-            f"{encoder.name}: none of its labels {labels} is 'entailment'. Take a model "
+            f"{encoder.name}: none of its labels {labels} is {label!r}. Take a model "
             "of natural language inference, such as roberta-mi or bart-large-mnli."
         )
-    return labels.index("entailment")
+    return labels.index(label)
 
 
 # Programs by softmax of each encoder; they go when it goes.

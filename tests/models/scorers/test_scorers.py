@@ -162,6 +162,12 @@ def test_entailment_and_mutual_implication(tmp_path, kept):
         ],
         atol=1e-5,
     )
+    labels = [probabilities(theirs, a, f"It is {b}") for a, b in PAIRS]
+    np.testing.assert_allclose(
+        pairs.Entailment(model, kept, ("It is {}",), neutral=False)(PAIRS),
+        [two[2] / (two[0] + two[2]) for two in labels],
+        atol=1e-5,
+    )
     mutual = pairs.MutualImplication(model, kept)
     both = np.array(
         [[probabilities(theirs, *p), probabilities(theirs, *p[::-1])] for p in PAIRS]
