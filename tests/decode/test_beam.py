@@ -76,7 +76,9 @@ def test_wide_beam_finds_every_sequence_in_order(alpha):
 def test_a_temperature_divides_the_logits():
     table, inputs = random_table(3), np.zeros((2, 4))
     warm = run(table, inputs, num_decodes=3, temperature=2.5)
-    for found, expected in zip(warm, run(table / 2.5, inputs, num_decodes=3), strict=True):
+    for found, expected in zip(
+        warm, run(table / 2.5, inputs, num_decodes=3), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert (warm[1] > run(table, inputs, num_decodes=3)[1]).any()
     with pytest.raises(UserError, match="temperature is 0.0: .* must be above 0"):

@@ -63,7 +63,7 @@ def write(
     folder = epath.Path(out)
     picture = folder / FILES[2]
     # Before the long work.
-    figure = new_figure(picture, 3.2 * len(metrics), 3.6)
+    figure = new_figure(picture, 1, 1)
     found = [
         comparison.read(name, path, data_dir, splits) for name, path in schemes.items()
     ]
@@ -85,6 +85,7 @@ def _chosen(count: int, samples: int, seed: int) -> list[int]:
 def _draw(figure: Any, rows: Sequence[Row]) -> None:
     """One panel for each metric: its value over the variants, a line a scheme."""
     names = list(rows[0].figures)
+    figure.set_size_inches(3.2 * len(names), 3.6)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for axes, name in zip(panels, names, strict=True):
         for scheme in dict.fromkeys(row.scheme for row in rows):

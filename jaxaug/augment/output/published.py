@@ -1,0 +1,106 @@
+"""The figures of table 1 of Coca et al. (2023), as they were computed.
+
+The paper does not define them; these definitions give its figures of SGD-X, which are
+public, when they are put to the schemas of SGD's train split (see docs/augment.md):
+
+- Jaccard distance of slot descriptions alone: lemmas as spaCy writes them, with case and
+  punctuation, without stop words;
+- BLEU of slot and intent descriptions: sacrebleu's defaults for a corpus of one sentence:
+  case counts, n-grams up to 4 (no effective order), the original as reference;
+- self-BLEU of vk: mean of that BLEU over all ordered pairs of v1..vk.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxaug.augment.judge import measures
+from jaxaug.augment.language import nlp
+from jaxaug.metrics import diversity
+
+PREFIX = "table1_"
+"""Of the names of these figures; what follows is ours of the same name."""
+
+
+def figures(
+    kinds: Sequence[str],
+    originals: Sequence[str],
+    variants: Sequence[Sequence[str]],
+    metrics: Sequence[str],
+) -> dict[str, list[float]]:
+    """The figures of table 1 of each variant, 0 to 1.
+
+    Args:
+      kinds: of the descriptions: "slot", "intent", ...
+      originals: the descriptions.
+      variants: v1, v2, ...: texts for `originals`.
+      metrics: ours; those that table 1 has too are computed.
+
+    Returns:
+      `PREFIX` + name -> a figure for each variant; NaN where nothing defines it: no
+      description of the kind, or self-BLEU of v1.
+
+    Raises:
+      UserError: spaCy or sacrebleu is not installed.
+    """
+    known: Mapping = {"jaccard": _jaccard, "bleu": _bleu, "self_bleu": _self_bleu}
+    wanted = {"jaccard": ("slot",)}
+    found = {}
+    for name in known:
+        if name in metrics:
+            places = [
+                place
+                for place, kind in enumerate(kinds)
+                if kind in wanted.get(name, ("slot", "intent"))
+            ]
+            texts = [[t[place] for place in places] for t in (originals, *variants)]
+            found[PREFIX + name] = (
+                known[name](texts) if places else [math.nan] * len(variants)
+            )
+    return found
+
+
+def _jaccard(texts: Sequence[Sequence[str]]) -> list[float]:
+    original, *variants = ([*map(_lemmas, nlp.analyse(part))] for part in texts)
+    return [
+        float(np.mean([*map(measures.jaccard_distance, original, variant)]))
+        for variant in variants
+    ]
+
+
+def _lemmas(document: nlp.Document) -> frozenset[str]:
+    return frozenset(token.lemma for token in document.tokens if not token.is_stop)
+
+
+def _bleu(texts: Sequence[Sequence[str]]) -> list[float]:
+    original, *variants = texts
+    return [float(np.mean(_scores(variant, original))) for variant in variants]
+
+
+def _self_bleu(texts: Sequence[Sequence[str]]) -> list[float]:
+    variants = texts[1:]
+    of_pair = {
+        pair: np.mean(_scores(variants[pair[0]], variants[pair[1]]))
+        for pair in itertools.permutations(range(len(variants)), 2)
+    }
+    return [
+        float(np.mean([value for pair, value in of_pair.items() if max(pair) <= last]))
+        if last
+        else math.nan
+        for last in range(len(variants))
+    ]
+
+
+def _scores(
+    hypotheses: Sequence[str], references: Sequence[str]
+) -> Float[np.ndarray, " texts"]:
+    bleu = diversity.load_sacrebleu().BLEU()
+    return np.array(
+        [
+            bleu.corpus_score([hypothesis], [[reference]]).score / 100
+            for hypothesis, reference in zip(hypotheses, references, strict=True)
+        ]
+    )
