@@ -113,7 +113,7 @@ def reasons(
     for text in candidates:
         codes = _beside_the_filters(source, text, sensitive, protected)
         found.append([code for code in codes if code in (SENSITIVE, *checks)])
-    judged = [[] for _ in candidates]
+    judged: list[list[str]] = [[] for _ in candidates]
     if names:
         original, *documents = nlp.analyse([source, *candidates])
         judged = [
