@@ -252,7 +252,7 @@ def train(
             verify,
         )
         if evaluator is not None:
-            stack.callback(evaluator.close)
+            stack.enter_context(evaluator)
         if resumed:
             loop.restore_actions(action_map, record)
             # A stop that was noted after this checkpoint is decided anew.
@@ -279,6 +279,8 @@ def train(
             gc.disable()
             stack.callback(gc.enable)
         trainer.preempted = guard.before_step
+        if evaluator is not None:
+            trainer.preempted = evaluator.before_step(guard.before_step)
         trainer.progress = Progress(step, total_steps)
         stack.callback(trainer.progress.close)
         step = loop.TrainLoop(

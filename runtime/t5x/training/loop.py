@@ -14,6 +14,7 @@ from t5x import checkpoints, distributed
 from t5x.errors import UserError
 from t5x.feed.datasets import get_zeros_batch_like_dataset
 from t5x.feed.iterators import batches_of
+from t5x.inference.background import BackgroundEvaluator
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import announce
 from t5x.training.actions import ActionMapType, ActionMode
@@ -55,7 +56,7 @@ class Evaluation:
         trainer: holds the train state.
         train_state_axes: partition specs of the state.
         train_eval_datasets: name -> dataset, for teacher forcing.
-        evaluator: evaluator that decodes, or None.
+        evaluator: evaluator that decodes, also one that is still being built, or None.
         concurrent_metrics: let metrics be computed while training goes on.
         actions: what to do with the metrics.
         record: note of the run.
@@ -75,6 +76,8 @@ class Evaluation:
         """Evaluates the current state, which is that of `step`."""
         if self.train_eval_datasets:
             self._teacher_forced(step)
+        if isinstance(self.evaluator, BackgroundEvaluator):
+            self.evaluator = self.evaluator.join()
         if self.evaluator is not None:
             self._decoded(step)
         else:

@@ -19,6 +19,7 @@ from t5x.feed import datasets as datasets_lib
 from t5x.feed import iterators, registered
 from t5x.feed.data_config import DatasetConfig
 from t5x.feed.shards import DataShards, number_of_shards
+from t5x.inference.background import BackgroundEvaluator
 from t5x.inference.evaluator import EvaluatorConstructor, InferenceEvaluator
 from t5x.logs.progress import announce
 from t5x.partition.base_partitioner import DataLayout
@@ -172,25 +173,37 @@ def make_evaluator(
     partitioner: Any,
     model_dir: str,
     verify: Callable[[DatasetConfig], None],
-) -> InferenceEvaluator | None:
+) -> BackgroundEvaluator | None:
+    """The evaluator of a run, still to be built; None where none is asked for.
+
+    With several processes it is built at once: what a class of one's own says to the
+    other processes must not come in between what the steps say.
+    """
     epath.Path(model_dir, "inference_eval").mkdir(parents=True, exist_ok=True)
     if cfg is None:
         return None
     verify(cfg)
-    evaluator = InferenceEvaluator(
-        infer_eval_dataset_cfg=cfg,
-        inference_evaluator_cls=evaluator_cls,
-        model=model,
-        partitioner=partitioner,
-        log_dir=model_dir,
-        verify_matching_vocabs_fn=None,
-    )
-    if not evaluator.eval_tasks:
-        announce(
-            f"warning: no task of {cfg.name!r} has metrics and a split {cfg.split!r}: "
-            "no inference evaluation"
+
+    def build() -> InferenceEvaluator | None:
+        evaluator = InferenceEvaluator(
+            infer_eval_dataset_cfg=cfg,
+            inference_evaluator_cls=evaluator_cls,
+            model=model,
+            partitioner=partitioner,
+            log_dir=model_dir,
+            verify_matching_vocabs_fn=None,
         )
-        return None
+        if not evaluator.eval_tasks:
+            announce(
+                f"warning: no task of {cfg.name!r} has metrics and a split "
+                f"{cfg.split!r}: no inference evaluation"
+            )
+            return None
+        return evaluator
+
+    evaluator = BackgroundEvaluator(build)
+    if jax.process_count() > 1:
+        evaluator.join()
     return evaluator
 
 
