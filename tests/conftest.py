@@ -2,6 +2,7 @@
 
 import atexit
 import copy
+import gc
 import json
 import os
 import shlex
@@ -54,6 +55,16 @@ def _take_own_cores() -> None:
 
 
 _take_own_cores()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Takes what imports left out of the collector's sight: a tenth of the CPU time.
+
+    A million objects of libraries are walked again and again while JAX traces.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 @pytest.fixture(scope="session")
