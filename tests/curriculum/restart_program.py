@@ -1,6 +1,6 @@
 """Trains with a cyclic mixture, once with interruptions and once in one go.
 
-    python restart_program.py RANK COUNT PORT FOLDER PACK STOPS
+    python restart_program.py RANK COUNT PORT FOLDER PACK SHARDS STOPS
 
 STOPS is JSON, step -> "kill" (an exception; training starts again in the same process)
 or "terminate" (SIGTERM; the program ends with status 3 and must be started again).
@@ -21,13 +21,13 @@ from typing import Any
 import jax
 import seqio
 import tensorflow as tf
-from t5x import partitioning, train, trainer, utils
-from t5x.feed import datasets, pending
+from t5x import train, trainer, utils
+from t5x.feed import pending
 from t5x.training import learning_rate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "programs"))
 
-from toy_run import TinyModel, TinyNetwork
+from toy_run import TinyModel, TinyNetwork, train_settings
 
 from jaxaug.curriculum import mixture, schedule
 
@@ -94,7 +94,7 @@ def register() -> list[str]:
     return names
 
 
-def run(folder: Path, pack: bool, stops: dict[int, str]) -> None:
+def run(folder: Path, pack: bool, shards: int, stops: dict[int, str]) -> None:
     """Trains to the end, started again after each kill."""
     length = 6 if pack else 2
     settings = utils.DatasetConfig(
@@ -123,23 +123,19 @@ def run(folder: Path, pack: bool, stops: dict[int, str]) -> None:
     while True:
         try:
             train.train(
-                model=Model(),
-                train_dataset_cfg=settings,
-                train_eval_dataset_cfg=None,
-                infer_eval_dataset_cfg=None,
-                checkpoint_cfg=utils.CheckpointConfig(
-                    save=utils.SaveCheckpointConfig(period=3, keep=1)
-                ),
-                partitioner=partitioning.PjitPartitioner(num_partitions=1),
-                trainer_cls=constructor,
-                model_dir=str(folder),
-                total_steps=STAGES.steps,
-                eval_steps=0,
-                eval_period=0,
-                random_seed=0,
-                summarize_config_fn=lambda model_dir, writer, step: None,
-                verify_matching_vocabs_fn=None,
-                get_dataset_fn=datasets.get_dataset,
+                **train_settings(
+                    folder,
+                    model=Model(),
+                    train_dataset_cfg=settings,
+                    checkpoint_cfg=utils.CheckpointConfig(
+                        save=utils.SaveCheckpointConfig(period=3, keep=1)
+                    ),
+                    trainer_cls=constructor,
+                    total_steps=STAGES.steps,
+                    eval_steps=0,
+                    verify_matching_vocabs_fn=None,
+                    data_shards=shards,
+                )
             )
         except Killed:
             continue
@@ -152,14 +148,15 @@ def run(folder: Path, pack: bool, stops: dict[int, str]) -> None:
 def main() -> None:
     rank, count, port = (int(argument) for argument in sys.argv[1:4])
     folder, pack = Path(sys.argv[4]), sys.argv[5] == "pack"
-    stops = {int(step): kind for step, kind in json.loads(sys.argv[6]).items()}
+    shards = int(sys.argv[6])
+    stops = {int(step): kind for step, kind in json.loads(sys.argv[7]).items()}
     if count > 1:
         jax.distributed.initialize(f"127.0.0.1:{port}", count, rank)
     jax.config.update("jax_compilation_cache_dir", str(folder / "jax_cache"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     register()
-    run(folder / "stopped", pack, stops)
-    run(folder / "straight", pack, {})
+    run(folder / "stopped", pack, shards, stops)
+    run(folder / "straight", pack, shards, {})
 
 
 if __name__ == "__main__":

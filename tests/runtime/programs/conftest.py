@@ -1,6 +1,5 @@
 """Runs of the programs on the toy model and data of toy_run.py."""
 
-import functools
 import os
 import subprocess
 import sys
@@ -11,14 +10,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from t5x import partitioning, train, trainer, utils
-from t5x.training import learning_rate
+from t5x import train, utils
 
 HERE = Path(__file__).parent
 # Importable here as in the programs that the tests start.
 sys.path.insert(0, str(HERE))
 
-from toy_run import LENGTH, ROWS, Numbers, TinyModel
+from toy_run import Numbers, TinyModel, train_settings
 
 
 @pytest.fixture
@@ -41,33 +39,15 @@ def run_train(tiny_model: TinyModel) -> Callable[..., Any]:
         on_batch = overrides.pop("on_batch", lambda number: None)
         settings = {
             "model": tiny_model,
-            "train_dataset_cfg": utils.DatasetConfig(
-                "numbers", {"inputs": LENGTH}, "train", ROWS, False, 0
-            ),
-            "train_eval_dataset_cfg": None,
-            "infer_eval_dataset_cfg": None,
+            "total_steps": steps,
             "checkpoint_cfg": utils.CheckpointConfig(
                 save=utils.SaveCheckpointConfig(period=period)
             ),
-            "partitioner": partitioning.PjitPartitioner(num_partitions=1),
-            "trainer_cls": functools.partial(
-                trainer.Trainer,
-                learning_rate_fn=learning_rate.create_learning_rate_scheduler(
-                    factors="constant", base_learning_rate=0.01
-                ),
-                num_microbatches=None,
-            ),
-            "model_dir": str(model_dir),
-            "total_steps": steps,
-            "eval_steps": 1,
-            "eval_period": 0,
-            "random_seed": 0,
-            "summarize_config_fn": lambda model_dir, writer, step: None,
             "get_dataset_fn": lambda cfg, shard_id, num_shards, converter: Numbers(
                 on_batch=on_batch
             ),
         }
-        return train.train(**{**settings, **overrides})
+        return train.train(**train_settings(model_dir, **{**settings, **overrides}))
 
     return run
 

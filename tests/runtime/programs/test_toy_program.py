@@ -182,21 +182,6 @@ def test_a_t5_trains_where_tensorflow_and_seqio_are_absent(folder, start):
     assert state["target"]["token_embedder"]["embedding"].shape == (32, 8)
 
 
-@pytest.mark.parametrize(("model", "data"), [(1, 8), (2, 4), (8, 1)])
-def test_eight_devices_train_as_one(straight, folder, start, model, data):
-    # On CPU num_partitions alone would put all devices into the model axis.
-    submesh = f"partitioning.PjitPartitioner.model_parallel_submesh=({model},1,1,1)"
-    name = f"eight_{model}"
-    (err,) = finish(
-        start(
-            name, f"--gin.{submesh}", "--gin.BATCH_SIZE=8", "--verbosity=0", devices=8
-        )
-    )
-    assert f"Device mesh: {{'data': {data}, 'model': {model}}}" in err
-    np.testing.assert_allclose(losses(folder / name), straight, rtol=1e-5)
-    same_params(folder / name, folder / "straight", rtol=1e-3, atol=1e-5)
-
-
 def start_two(start, *args, **kwargs):
     """Starts a run of two processes, 8 rows a batch."""
     with socket.socket() as s:
@@ -214,18 +199,6 @@ def start_two(start, *args, **kwargs):
         )
         for index in range(2)
     ]
-
-
-def test_two_processes_train_as_one(straight, folder, start):
-    finish(*start_two(start, "two"))
-    np.testing.assert_allclose(losses(folder / "two"), straight, rtol=1e-5)
-    same_params(folder / "two", folder / "straight", rtol=1e-3, atol=1e-5)
-
-    # One process goes on from what two have saved.
-    (err,) = finish(start("two", "--gin.BATCH_SIZE=8", "--gin.TRAIN_STEPS=9"))
-    assert "step 8  restored" in err
-    assert "starts from its first batch" not in err
-    assert checkpoints.all_steps(folder / "two") == [4, 8, 9]
 
 
 # Each process notes its id.

@@ -3,6 +3,7 @@
 Also imported by programs that the tests start, hence a module of its own.
 """
 
+import functools
 import json
 import os
 import signal
@@ -72,6 +73,39 @@ class Numbers:
 
     def restore(self, path: Any) -> None:
         self.position = json.loads(Path(f"{os.fspath(path)}.json").read_text())
+
+
+def train_settings(model_dir: Any, **overrides: Any) -> dict[str, Any]:
+    """Arguments of `train`: 8 steps on `Numbers`, a checkpoint every 4, no evaluation."""
+    from t5x import partitioning, trainer, utils
+    from t5x.training import learning_rate
+
+    settings = {
+        "model": TinyModel(),
+        "train_dataset_cfg": utils.DatasetConfig(
+            "numbers", {"inputs": LENGTH}, "train", ROWS, False, 0
+        ),
+        "train_eval_dataset_cfg": None,
+        "infer_eval_dataset_cfg": None,
+        "checkpoint_cfg": utils.CheckpointConfig(
+            save=utils.SaveCheckpointConfig(period=4)
+        ),
+        "partitioner": partitioning.PjitPartitioner(num_partitions=1),
+        "trainer_cls": functools.partial(
+            trainer.Trainer,
+            learning_rate_fn=learning_rate.create_learning_rate_scheduler(
+                factors="constant", base_learning_rate=0.01
+            ),
+            num_microbatches=None,
+        ),
+        "model_dir": str(model_dir),
+        "total_steps": 8,
+        "eval_steps": 1,
+        "eval_period": 0,
+        "random_seed": 0,
+        "summarize_config_fn": lambda model_dir, writer, step: None,
+    }
+    return {**settings, **overrides}
 
 
 class TinyNetwork(nn.Module):
