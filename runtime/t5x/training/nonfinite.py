@@ -95,7 +95,8 @@ class Window:
         first, last: steps before and after them.
         summary: their metrics, name -> clu value.
         steps: (number after the step, loss, count of skipped steps) of each, on the
-            devices. They are read only where the sum is not finite.
+            devices, or functions that return them. They are read only where the sum is
+            not finite.
     """
 
     first: int
@@ -185,6 +186,8 @@ class Watch:
 
 def _number(metric: Any) -> float:
     """A number from a clu value, or from a metric on the devices."""
+    if callable(metric):
+        metric = metric()
     for name in ("value", "total"):
         metric = getattr(metric, name, metric)
     if isinstance(metric, clu.metrics.Metric):

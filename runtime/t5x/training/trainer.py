@@ -26,6 +26,7 @@ from t5x.errors import UserError
 from t5x.feed.iterators import shard_batch
 from t5x.logs.metrics_writer import SKIPPED_STEPS, MetricsManager, to_host
 from t5x.logs.progress import Progress, announce
+from t5x.training import several_steps
 from t5x.training.learning_rate import LearningRateCallable
 from t5x.training.nonfinite import LOSS, Watch, Window
 from t5x.training.step import (
@@ -55,7 +56,12 @@ class BaseTrainer(abc.ABC):
         progress: shown while training, if any.
         preempted: asked before every step with its number; True interrupts training.
         watch: notices a loss that is not finite.
+        steps_per_call: steps that the devices are asked for at a time, where so many
+            are left before the next stop; 1 in trainers without
+            `_partitioned_train_steps`.
     """
+
+    steps_per_call = 1
 
     def __init__(
         self,
@@ -83,6 +89,7 @@ class BaseTrainer(abc.ABC):
         self._base_rng = rng
         self._partitioner = partitioner
         self._compiled_train_step: Any = None
+        self._compiled_train_steps: Any = None
         self._compiled_eval_steps: dict[str, Any] = {}
         self._compiled_eval_step_cache: dict[Any, Any] = {}
         self._train_state_mutex = threading.RLock()
@@ -150,7 +157,6 @@ class BaseTrainer(abc.ABC):
                 finished step is kept, and its metrics are written.
             UserError: the data ended.
         """
-        step_fn = self._compiled_train_step or self._partitioned_train_step
         metrics: Any = None
         readings: list[tuple[int, Any, Any]] = []
         with self._train_state_mutex:
@@ -163,22 +169,22 @@ class BaseTrainer(abc.ABC):
                 self.progress.resume(step)
             try:
                 while step < last:
-                    if self.preempted(step):
+                    # What is left before the end is taken step by step.
+                    count = self.steps_per_call
+                    count = count if last - step >= count else 1
+                    if self._stops_before(step, count):
                         raise PreemptionError(f"interrupted after step {step}")
                     with jax.profiler.StepTraceAnnotation("train", step_num=step):
-                        batch = _next_batch(batch_iter, step)
+                        batches = [
+                            _next_batch(batch_iter, step + n) for n in range(count)
+                        ]
                         if not readings:
-                            self.watch.describe(batch)
-                        state, update = step_fn(state, batch)
-                        metrics = (
-                            update
-                            if metrics is None
-                            else (merge_metrics(metrics, update))
+                            self.watch.describe(batches[0])
+                        state, metrics, read = self._advance(
+                            state, batches, metrics, step
                         )
-                    step += 1
-                    readings.append(
-                        (step, update.get(LOSS, 0.0), update.get(SKIPPED_STEPS, 0))
-                    )
+                    readings += read
+                    step += count
                     if self.progress is not None:
                         self.progress.update(step, metrics)
             finally:
@@ -187,6 +193,28 @@ class BaseTrainer(abc.ABC):
                 summary = self._write_train_summary(metrics, step, step - start_step)
                 self.watch.add(Window(start_step, step, summary, readings))
         return summary
+
+    def _advance(
+        self, state: Any, batches: list[Batch], metrics: Any, step: int
+    ) -> tuple[Any, Metrics, list[tuple[int, Any, Any]]]:
+        """Queues a step for each batch: (state, summed metrics, readings of each)."""
+        if len(batches) > 1:
+            many = self._compiled_train_steps or self._partitioned_train_steps
+            state, stacked = many(state, batches)
+            metrics = several_steps.merge_all(metrics, stacked)
+            read = several_steps.readings(step, stacked, LOSS, SKIPPED_STEPS)
+            return state, metrics, read
+        one = self._compiled_train_step or self._partitioned_train_step
+        state, update = one(state, batches[0])
+        reading = step + 1, update.get(LOSS, 0.0), update.get(SKIPPED_STEPS, 0)
+        if metrics is not None:
+            update = merge_metrics(metrics, update)
+        return state, update, [reading]
+
+    def _stops_before(self, step: int, count: int) -> bool:
+        # Processes agree on one step; each of them must come by it.
+        asked = count if jax.process_count() > 1 else 1
+        return any(self.preempted(step + number) for number in range(asked))
 
     def _write_train_summary(
         self, metrics: Metrics | None, step: int, num_steps: int
@@ -199,11 +227,22 @@ class BaseTrainer(abc.ABC):
         )
 
     def compile_train(self, batch: Batch) -> None:
-        """Compiles the train step for batches like this one (values do not matter)."""
+        """Compiles the train step for batches like this one (values do not matter).
+
+        With `steps_per_call` that is several steps; a single one is compiled when it is
+        first needed.
+        """
         tick = time.time()
-        self._compiled_train_step = self._partitioner.compile(
-            self._partitioned_train_step, self.train_state, batch
-        )
+        if self.steps_per_call > 1:
+            self._compiled_train_steps = self._partitioner.compile(
+                self._partitioned_train_steps,
+                self.train_state,
+                [batch] * self.steps_per_call,
+            )
+        else:
+            self._compiled_train_step = self._partitioner.compile(
+                self._partitioned_train_step, self.train_state, batch
+            )
         self.train_metrics_manager.write_scalar(
             "timing/compilation_seconds", time.time() - tick, self.train_state.step
         )
@@ -269,6 +308,14 @@ class BaseTrainer(abc.ABC):
         """Partitioned function (train state, batch) -> (train state, metrics)."""
 
     @property
+    def _partitioned_train_steps(self) -> Any:
+        """Partitioned function of several steps, where a trainer has `steps_per_call`.
+
+        (train state, list of batches) -> (train state, stacked metrics).
+        """
+        raise NotImplementedError(f"{type(self).__name__} takes one step at a time")
+
+    @property
     @abc.abstractmethod
     def _partitioned_eval_step(self) -> PartitionedEvalCallable:
         """Partitioned function (train state, batch) -> metrics."""
@@ -328,6 +375,7 @@ class Trainer(BaseTrainer):
         weight_metrics_computer: WeightMetricsComputer | None = None,
         max_skipped_steps: int = 0,
         normalize_over_batch: bool = False,
+        steps_per_call: int = 1,
     ):
         """As `BaseTrainer`, and:
 
@@ -341,7 +389,13 @@ class Trainer(BaseTrainer):
             normalize_over_batch: where the loss normalizing factor depends on the batch,
                 take that of the whole batch and not, as T5X does, that of each
                 microbatch.
+            steps_per_call: steps that the devices are asked for at a time, where so many
+                are left before the next evaluation, checkpoint or summary. For models
+                whose step takes milliseconds; SIGTERM waits for all of them.
         """
+        self.steps_per_call = checks.whole_number(
+            "Trainer.steps_per_call", steps_per_call, least=1
+        )
         max_skipped_steps = checks.whole_number(
             "Trainer.max_skipped_steps", max_skipped_steps, least=0
         )
@@ -362,24 +416,23 @@ class Trainer(BaseTrainer):
         )
         self.watch = Watch(max_skipped_steps)
 
-    @functools.cached_property
-    def _partitioned_train_step(self) -> PartitionedTrainCallable:  # type: ignore[override]
-        def train_step(train_state: Any, batch: Batch) -> tuple[Any, Metrics]:
-            return train_with_lr(
-                train_state,
-                batch,
-                learning_rate=self._learning_rate_fn(train_state.step),
-                dropout_rng=self._get_step_rng(train_state.step),
-                model=self._model,
-                num_microbatches=self._num_microbatches,
-                weight_metrics_computer=self._weight_metrics_computer,
-                data_partition_spec=self._partitioner.data_partition_spec,
-                skip_nonfinite=self.watch.max_skipped_steps > 0,
-                normalize_over_batch=self._normalize_over_batch,
-            )
+    def _train_step(self, train_state: Any, batch: Batch) -> tuple[Any, Metrics]:
+        return train_with_lr(
+            train_state,
+            batch,
+            learning_rate=self._learning_rate_fn(train_state.step),
+            dropout_rng=self._get_step_rng(train_state.step),
+            model=self._model,
+            num_microbatches=self._num_microbatches,
+            weight_metrics_computer=self._weight_metrics_computer,
+            data_partition_spec=self._partitioner.data_partition_spec,
+            skip_nonfinite=self.watch.max_skipped_steps > 0,
+            normalize_over_batch=self._normalize_over_batch,
+        )
 
+    def _partitioned_train(self, function: Callable[..., Any]) -> Any:
         return self._partitioner.partition(
-            train_step,
+            function,
             in_axis_resources=(
                 self._train_state_axes,
                 self._partitioner.data_partition_spec,
@@ -387,6 +440,17 @@ class Trainer(BaseTrainer):
             out_axis_resources=(self._train_state_axes, None),
             donate_argnums=(0,),
         )
+
+    @functools.cached_property
+    def _partitioned_train_step(self) -> PartitionedTrainCallable:  # type: ignore[override]
+        def train_step(train_state: Any, batch: Batch) -> tuple[Any, Metrics]:
+            return self._train_step(train_state, batch)
+
+        return self._partitioned_train(train_step)
+
+    @functools.cached_property
+    def _partitioned_train_steps(self) -> Any:  # type: ignore[override]
+        return self._partitioned_train(several_steps.scan_steps(self._train_step))
 
     @functools.cached_property
     def _partitioned_eval_step(self) -> PartitionedEvalCallable:  # type: ignore[override]

@@ -310,6 +310,47 @@ def test_compiled_and_uncompiled_steps_agree(make_trainer, numbers, same_params)
     same_params(plain.train_state, compiled.train_state)
 
 
+def test_several_steps_in_one_call_are_the_same_steps(make_trainer, numbers):
+    """7 steps: two calls of three and one step, against seven single steps."""
+    states, summaries = [], []
+    for count in (1, 3):
+        made = make_trainer(steps_per_call=count)
+        batches = numbers()
+        made.compile_train(next(numbers()))
+        calls = []
+        advance = made._advance
+        made._advance = lambda s, b, *rest, to=calls, by=advance: (
+            to.append(len(b)),
+            by(s, b, *rest),
+        )[1]
+        summary = made.train(batches, 7, start_step=0).result()
+        assert calls == ([1] * 7 if count == 1 else [3, 3, 1])
+        assert batches.position == 7
+        states.append(made.train_state)
+        summaries.append({n: v.value for n, v in summary.items() if "/" not in n})
+        losses_read = [
+            float(getattr(loss() if callable(loss) else loss, "total", loss))
+            for _, loss, _ in made.watch._windows[-1].steps
+        ]
+        summaries[-1]["each loss"] = losses_read
+        assert [n for n, _, _ in made.watch._windows[-1].steps] == [*range(1, 8)]
+    for a, b in zip(*map(jax.tree.leaves, states), strict=True):
+        np.testing.assert_array_equal(a, b)
+    timed = [name for name in summaries[0] if "second" in name or "timing" in name]
+    for name in summaries[0].keys() - set(timed):
+        np.testing.assert_array_equal(summaries[0][name], summaries[1][name], name)
+
+
+def test_several_steps_are_watched_one_by_one(make_trainer, numbers):
+    """A loss that is not finite is found at its own step, inside of a call."""
+    made = make_trainer(steps_per_call=4)
+    batches = [next(numbers()) for _ in range(4)]
+    weights = batches[2]["decoder_loss_weights"]
+    batches[2] = batches[2] | {"decoder_loss_weights": weights * np.nan}
+    made.train(iter(batches), 4, start_step=10)
+    assert made.watch.find() == "The training loss is nan at step 13"
+
+
 def test_an_interruption_keeps_the_finished_steps(make_trainer, numbers, tmp_path):
     t = make_trainer()
     t.preempted = lambda step: step == 2
