@@ -10,10 +10,12 @@ import inspect
 import itertools
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import seqio
 import tensorflow as tf
+from jaxtyping import Float
 
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule as schedules
@@ -25,6 +27,27 @@ Names = str | Sequence[str]
 # its schedule counts the examples of a shard.
 _Content = tuple[tuple[tuple[str, float, int], ...], "_InSteps | _InShares"]
 _registered_here: dict[str, _Content] = {}
+
+
+class Scheduled(NamedTuple):
+    """What a `sample_fn` of `scheduled_sample_fn` draws by; its attribute `scheduled`.
+
+    Attributes:
+      ends, weights: of the schedule, in examples.
+      levels: the level of each task.
+    """
+
+    ends: tuple[int, ...]
+    weights: tuple[tuple[float, ...], ...]
+    levels: tuple[int, ...]
+
+
+def level_logits(
+    weights: Sequence[Sequence[float]],
+) -> Float[np.ndarray, "stages levels"]:
+    """Logits of the levels at each stage; a level without weight is never drawn."""
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.log(np.asarray(weights, np.float32)), np.float32(-1e9))
 
 
 def scheduled_sample_fn(
@@ -53,8 +76,7 @@ def scheduled_sample_fn(
             f"curriculum: the tasks have levels {names}, the schedule weighs levels "
             f"{list(range(schedule.levels + 1))}; give every level at least one task"
         )
-    with np.errstate(divide="ignore"):
-        logits = np.log(np.asarray(schedule.weights, np.float32))
+    logits = level_logits(schedule.weights)
 
     def sample(
         datasets: Sequence[tf.data.Dataset], rates: Sequence[float], seed: int | None
@@ -76,8 +98,7 @@ def scheduled_sample_fn(
                     stop_on_empty_dataset=True,
                 )
             )
-        # -1e9 is never drawn.
-        table = tf.constant(np.maximum(logits, -1e9))
+        table = tf.constant(logits)
         starts = tf.constant(schedule.ends[:-1], tf.int64)
 
         def choose(index: tf.Tensor) -> tf.Tensor:
@@ -92,6 +113,8 @@ def scheduled_sample_fn(
             by_level, choices, stop_on_empty_dataset=True
         )
 
+    content = Scheduled(schedule.ends, schedule.weights, tuple(levels))
+    sample.scheduled = content  # type: ignore[attr-defined]
     return sample
 
 

@@ -1,6 +1,7 @@
 """Registration, preprocessing, metrics, and the stream of a whole mixture."""
 
 import subprocess
+import types
 
 import pytest
 
@@ -239,6 +240,64 @@ def test_a_mixture_goes_on_exactly_after_a_stop(tasks, tmp_path):
         np.testing.assert_array_equal(
             batch["encoder_input_tokens"], next(restored)["encoder_input_tokens"]
         )
+
+
+@pytest.mark.parametrize("pack", [True, False])
+@pytest.mark.parametrize("kind", ["task", "mixture", "curriculum"])
+def test_the_token_feed_is_seqio_to_the_bit(tasks, tmp_path, kind, pack):
+    """Both hosts, and a stop in the middle."""
+    from jaxaug.curriculum import mixture
+    from tasks import token_feed
+
+    name = {"task": "d3st_sgd", "mixture": "d3st_aug_4x"}.get(kind)
+    if name is None:
+        # All three stages come up: they end after 0.2 and 0.4 of 10 steps.
+        name = mixture.prompt_curriculum("d3st_aug_2x", 10, 8, num_hosts=2)
+    cfg = types.SimpleNamespace(
+        mixture_or_task_name=name,
+        task_feature_lengths=LENGTHS,
+        split="train",
+        batch_size=8,
+        shuffle=True,
+        seed=3,
+        use_cached=False,
+        pack=pack,
+        use_custom_packing_ops=False,
+        trim_output_features=True,
+    )
+    shard = 1 if kind == "mixture" else 0
+    expected = seqio.get_dataset(
+        name,
+        LENGTHS,
+        seqio.EncDecFeatureConverter(pack=pack),
+        num_epochs=None,
+        shuffle=True,
+        seed=3,
+        shard_info=seqio.ShardInfo(shard, 2),
+        batch_size=4,
+    ).take(60)
+
+    def feed():
+        return token_feed.get_dataset(
+            cfg, shard, 2, seqio.EncDecFeatureConverter, otherwise=None
+        )
+
+    ours = feed()
+    for number, theirs in enumerate(expected.as_numpy_iterator()):
+        if number == 40:
+            ours.save(tmp_path / "position")
+            ours = feed()
+            next(ours)
+            ours.restore(tmp_path / "position")
+        batch = next(ours)
+        assert batch.keys() == theirs.keys() == ours.element_spec.keys()
+        for feature, value in theirs.items():
+            assert batch[feature].dtype == value.dtype == np.int32
+            np.testing.assert_array_equal(batch[feature], value, f"{number} {feature}")
+    ours.reset()
+    np.testing.assert_array_equal(
+        next(ours)["encoder_input_tokens"], next(feed())["encoder_input_tokens"]
+    )
 
 
 def test_registration_reads_no_dialogue(python, tasks, tmp_path, sgd_tree, monkeypatch):
