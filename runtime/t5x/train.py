@@ -270,7 +270,10 @@ def train(
         if run_eval_before_training:
             evaluation.run(step)
         if step < total_steps:
-            setup.compile_train_step(trainer, train_iter, partitioner, layout)
+            until_stop = schedule.next_stop(step) - step
+            setup.compile_train_step(
+                trainer, train_iter, partitioner, layout, until_stop
+            )
             setup.warm_up(first_batch_ready, trainer, step)
         guard.finish_steps()
 

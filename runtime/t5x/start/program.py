@@ -88,9 +88,10 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     bindings = list(FLAGS.gin_bindings)
     if FLAGS["shard_id"].value is not None:
         bindings.append(f"infer.shard_id = {FLAGS['shard_id'].value}")
-    gin_config.parse_gin_flags(
-        [*FLAGS.gin_search_paths, _PACKAGE_PARENT], FLAGS.gin_file, bindings
-    )
+    with machine.quick_imports():
+        gin_config.parse_gin_flags(
+            [*FLAGS.gin_search_paths, _PACKAGE_PARENT], FLAGS.gin_file, bindings
+        )
     if FLAGS.dry_run:
         print(gin_config.get_gin_config_str())
         _print_summary(configured)

@@ -208,8 +208,20 @@ def make_evaluator(
 
 
 def compile_train_step(
-    trainer: BaseTrainer, train_iter: Any, partitioner: Any, data_layout: Any
+    trainer: BaseTrainer,
+    train_iter: Any,
+    partitioner: Any,
+    data_layout: Any,
+    steps: int,
 ) -> None:
+    """Compiles what the trainer calls.
+
+    Args:
+        steps: from here to the first stop. Several steps in one call are not compiled
+            where that comes before.
+    """
+    if steps < trainer.steps_per_call:
+        trainer.steps_per_call = 1
     rows = data_layout.batch_size // data_layout.num_shards
     spec = {
         name: jax.ShapeDtypeStruct((rows, *s.shape[1:]), s.dtype)

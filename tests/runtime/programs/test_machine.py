@@ -1,5 +1,6 @@
 """Settings of the machine: what is set, where, and how it is turned off."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -121,3 +122,13 @@ def test_a_cache_that_cannot_be_made(config, monkeypatch, tmp_path):
     jax.config.update("jax_compilation_cache_dir", None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert machine.use_compilation_cache(None) is None
+
+
+def test_the_garbage_collector_rests_while_modules_are_imported():
+    gc.unfreeze()
+    with pytest.raises(KeyError), machine.quick_imports():
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
+    gc.unfreeze()
