@@ -36,7 +36,7 @@ def drawn(stream, count):
     return [next(stream) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("shuffle_seed", "seed"), [(3, 3), (2**31 + 5, 0)])
+@pytest.mark.parametrize(("file_seed", "seed"), [(3, 3), (2**31 + 5, 0)])
 def test_a_task_over_several_epochs(file_seed, seed):
     count = 3 * int(STARTS[-1])
     expected = taken(seqio_task(file_seed, seed), count)
