@@ -92,11 +92,18 @@ def _pad(x: Array, surplus: int) -> Array:
     return jnp.pad(x, ((0, 0), (0, surplus)) + ((0, 0),) * (x.ndim - 2))
 
 
-def _dot(a: Array, b: Array, axis_a: Any, axis_b: Any) -> Array:
-    """Float32 product over one axis of each, or over several."""
+def _dot(a: Array, b: Array, axis_a: int, axis_b: int) -> Array:
+    """Float32 product of two matrices over one axis of each."""
     return lax.dot_general(
-        a, b, ((axis_a, axis_b), ((), ())), preferred_element_type=jnp.float32
+        a, b, (((axis_a,), (axis_b,)), ((), ())), preferred_element_type=jnp.float32
     )
+
+
+def _rows(x: Array) -> Array:
+    """[batch, chunk, ...] -> [batch * chunk, ...]: gradients of products over one axis
+    need no copies in another order.
+    """
+    return x.reshape(-1, x.shape[-1])
 
 
 class _Part(NamedTuple):
@@ -112,7 +119,8 @@ def _part(
     product: OutputProduct, targets: Array, options: tuple[float, float]
 ) -> _Part:
     label_smoothing, z_loss = options
-    logits = _dot(product.hidden, product.matrix, (2,), (1 if product.by_row else 0,))
+    logits = _dot(_rows(product.hidden), product.matrix, 1, 1 if product.by_row else 0)
+    logits = logits.reshape(*targets.shape, -1)
     targets = targets - product.offset
     soft, entropy = losses.smoothed_targets(logits, targets, label_smoothing)
     (loss, total_z_loss), log_z = losses.cross_entropy_terms(logits, soft, z_loss)
@@ -162,10 +170,11 @@ def _summed_forward(product, targets, weights, options, chunk):
     def body(d_matrix: Array, number: Any) -> Any:
         hidden, ids, scale = _slices(number, chunk, product.hidden, targets, weights)
         part = _part(product.replace(hidden=hidden), ids, options)
-        d_logits = (part.d_logits * scale[..., None]).astype(hidden.dtype)
-        d_hidden = _dot(d_logits, matrix, (2,), (0 if by_row else 1,))
-        factors = (d_logits, hidden) if by_row else (hidden, d_logits)
-        d_matrix = d_matrix + _dot(*factors, (0, 1), (0, 1))
+        d_logits = _rows((part.d_logits * scale[..., None]).astype(hidden.dtype))
+        d_hidden = _dot(d_logits, matrix, 1, 0 if by_row else 1).reshape(hidden.shape)
+        rows = _rows(hidden)
+        factors = (d_logits, rows) if by_row else (rows, d_logits)
+        d_matrix = d_matrix + _dot(*factors, 0, 0)
         sums = jnp.sum(part.loss * scale), jnp.sum(part.z_loss * scale)
         return d_matrix, (*sums, part.correct, d_hidden.astype(hidden.dtype), part.loss)
 

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import param_with_axes, with_sharding_constraint
@@ -74,8 +75,24 @@ class DenseGeneral(nn.Module):
             axes=self.kernel_axes,
         )
         kernel = jnp.asarray(kernel, self.dtype).reshape(contracted + features)
+        return _product(jnp.asarray(inputs, self.dtype), kernel, axis)
+
+
+def _product(
+    inputs: Float[Array, "..."], kernel: Float[Array, "..."], axis: tuple[int, ...]
+) -> Float[Array, "..."]:
+    """Contracts `axis` of the inputs with the first axes of the kernel.
+
+    On a CPU, XLA copies both factors of a gradient that sums over several axes, batch
+    and length, into another order; over one axis it copies neither.
+    """
+    kept = inputs.ndim - len(axis)
+    if axis != tuple(range(kept, inputs.ndim)) or jax.default_backend() != "cpu":
         dims = ((axis, tuple(range(len(axis)))), ((), ()))
-        return lax.dot_general(jnp.asarray(inputs, self.dtype), kernel, dims)
+        return lax.dot_general(inputs, kernel, dims)
+    size = math.prod(kernel.shape[: len(axis)])
+    product = inputs.reshape(-1, size) @ kernel.reshape(size, -1)
+    return product.reshape(inputs.shape[:kept] + kernel.shape[len(axis) :])
 
 
 def activation_function(activation: str | Callable) -> Callable[[Array], Array]:
