@@ -36,13 +36,28 @@ class _Wrong(Exception):
         return f"{where}: {field}expected {self.expected}, got {got}. {FETCH_AGAIN}"
 
 
-class _ServiceRules:
-    """The names that may occur in frames of one service."""
+class ServiceRules:
+    """The names that may occur in frames of one service.
+
+    Those of `slots` and `intents`; actions may speak of `action_slots`, and a state may
+    have one of `active_intents`.
+    """
 
     def __init__(self, slots: frozenset[str], intents: frozenset[str]):
         self.slots, self.intents = slots, intents
         self.action_slots = slots | _ACTION_SLOTS
         self.active_intents = intents | {_NO_INTENT}
+
+
+def rules_of(schema: Schema) -> dict[str, ServiceRules]:
+    """The rules of every service of a schema."""
+    return {
+        service.name: ServiceRules(
+            frozenset(slot.name for slot in service.slots),
+            frozenset(intent.name for intent in service.intents),
+        )
+        for service in schema.services
+    }
 
 
 def check_dialogues(data: Any, schema: Schema, path: str) -> None:
@@ -58,13 +73,7 @@ def check_dialogues(data: Any, schema: Schema, path: str) -> None:
     Raises:
       UserError: the first broken rule, with file, dialogue, turn, frame and field.
     """
-    rules = {
-        service.name: _ServiceRules(
-            frozenset(slot.name for slot in service.slots),
-            frozenset(intent.name for intent in service.intents),
-        )
-        for service in schema.services
-    }
+    rules = rules_of(schema)
     try:
         if type(data) is not list:
             raise _Wrong("", "a list of dialogues", data)
@@ -85,7 +94,7 @@ def _name_of(dialogue: Any, index: int) -> str:
 
 
 def _check_dialogue(
-    dialogue: Any, rules: dict[str, _ServiceRules], ids: set[str]
+    dialogue: Any, rules: dict[str, ServiceRules], ids: set[str]
 ) -> None:
     if type(dialogue) is not dict:
         raise _Wrong("", "an object", dialogue)
@@ -119,9 +128,7 @@ def _unknown(field: str, expected: str, name: str, known: Collection[str]) -> "_
     return _Wrong(field, f"{expected} ({hint})", name)
 
 
-def _check_turn(
-    turn: Any, services: list[str], rules: dict[str, _ServiceRules]
-) -> None:
+def _check_turn(turn: Any, services: list[str], rules: dict[str, ServiceRules]) -> None:
     if type(turn) is not dict:
         raise _Wrong("", "an object", turn)
     speaker = turn.get("speaker", _MISSING)
@@ -146,9 +153,7 @@ def _check_turn(
             raise
 
 
-def _service_of(
-    frame: Any, services: list[str], rules: dict[str, _ServiceRules]
-) -> str:
+def _service_of(frame: Any, services: list[str], rules: dict[str, ServiceRules]) -> str:
     if type(frame) is not dict:
         raise _Wrong("", "an object", frame)
     service = frame.get("service", _MISSING)
@@ -162,7 +167,7 @@ def _service_of(
 
 
 def _check_frame(
-    frame: dict[str, Any], rules: _ServiceRules, utterance_length: int
+    frame: dict[str, Any], rules: ServiceRules, utterance_length: int
 ) -> None:
     if "state" in frame:
         _check_state(frame["state"], rules)
@@ -199,7 +204,7 @@ def _name_error(field: str, what: str, name: Any, known: Collection[str]) -> _Wr
     return _unknown(field, f"{what}s of the service", name, known)
 
 
-def _check_state(state: Any, rules: _ServiceRules) -> None:
+def _check_state(state: Any, rules: ServiceRules) -> None:
     if type(state) is not dict:
         raise _Wrong("state", "an object", state)
     active = state.get("active_intent", _MISSING)
@@ -225,7 +230,7 @@ def _check_state(state: Any, rules: _ServiceRules) -> None:
             )
 
 
-def _check_span(span: dict[str, Any], rules: _ServiceRules, length: int) -> None:
+def _check_span(span: dict[str, Any], rules: ServiceRules, length: int) -> None:
     name = span.get("slot", _MISSING)
     if type(name) is not str or name not in rules.slots:
         raise _name_error("slots.slot", "slot", name, rules.slots)
@@ -239,7 +244,7 @@ def _check_span(span: dict[str, Any], rules: _ServiceRules, length: int) -> None
     )
 
 
-def _check_action(action: dict[str, Any], rules: _ServiceRules) -> None:
+def _check_action(action: dict[str, Any], rules: ServiceRules) -> None:
     act = action.get("act", _MISSING)
     if type(act) is not str:
         raise _Wrong("actions.act", "a string", act)

@@ -11,13 +11,14 @@ example a line and no header; its columns are the fields of `Example`.
 import dataclasses
 import hashlib
 import json
+import operator
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from etils import epath
 
-from jaxaug.core import cache_folder, manifest
+from jaxaug.core import cache_folder, garbage, manifest
 from jaxaug.core.cached import publish
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
@@ -163,6 +164,9 @@ def _write(recipe: Recipe, temporary: epath.Path, workers: int) -> None:
     manifest.write(temporary, examples=examples)
 
 
+_rest = operator.attrgetter(*parallel.COLUMNS[2:])  # behind inputs and targets
+
+
 @dataclass(frozen=True, slots=True)
 class _ShardJob:
     job: parallel.FormatJob
@@ -171,6 +175,7 @@ class _ShardJob:
     parts: int
 
 
+@garbage.paused()
 def _write_shards(work: _ShardJob) -> int:
     """Formats one dialogue file into shards; returns how many examples it gave."""
     count = 0
@@ -186,10 +191,7 @@ def _write_shards(work: _ShardJob) -> int:
         for part in range(work.parts):
             chunk = examples[part * size : (part + 1) * size]
             name = f"{epoch:03}-{work.file:05}-{part:03}.tsv"
-            rows = [
-                parallel.row([getattr(item, field) for field in parallel.COLUMNS])
-                for item in chunk
-            ]
+            rows = [parallel.example_row(item, _rest(item)) for item in chunk]
             (epath.Path(work.folder) / name).write_bytes("".join(rows).encode())
         count += len(examples)
     return count

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
+from jaxaug.core import garbage
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach
 from jaxaug.core.publishing import replacing
@@ -97,26 +98,22 @@ def export(
 
 
 def _d3st_rows(job: parallel.FormatJob) -> tuple[int, bytes]:
-    return _rows(job, lambda e: (e.inputs, e.targets, e.dialogue_id, e.turn, e.frame))
+    return _rows(job, lambda e: (e.dialogue_id, e.turn, e.frame))
 
 
 def _t5dst_rows(job: parallel.FormatJob) -> tuple[int, bytes]:
     return _rows(
         job,
-        lambda e: (
-            e.inputs,
-            e.targets,
-            e.dialogue_id,
-            e.turn,
-            e.service,
-            slot_of(e.key),
-        ),
+        lambda e: (e.dialogue_id, e.turn, e.service, slot_of(e.key)),
     )
 
 
+@garbage.paused()
 def _rows(
-    job: parallel.FormatJob, values: Callable[[Example], tuple[object, ...]]
+    job: parallel.FormatJob, rest: Callable[[Example], tuple[object, ...]]
 ) -> tuple[int, bytes]:
     (examples,) = parallel.format_file(job)
-    text = "".join([parallel.row(values(example)) for example in examples])
+    text = "".join(
+        [parallel.example_row(example, rest(example)) for example in examples]
+    )
     return len(examples), text.encode()

@@ -4,18 +4,18 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TypeVar
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.progress import progress
-from jaxaug.data import sgd
+from jaxaug.data import lean, sgd
 from jaxaug.feed.workers import Pool
 from jaxaug.formats import d3st, t5dst
-from jaxaug.formats.records import Example, Formatter
+from jaxaug.formats.records import Dialogue, Example, Formatter
 
 Options = d3st.D3STOptions | t5dst.T5DSTOptions
-COLUMNS = tuple(field.name for field in fields(Example))
+COLUMNS: tuple[str, ...] = Example.__struct_fields__
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
@@ -50,12 +50,17 @@ class FormatJob:
 
 
 @functools.lru_cache(maxsize=8)
-def _reader(corpus: Corpus) -> Callable[[str], list[sgd.Dialogue]]:
+def _reader(corpus: Corpus) -> Callable[[str], Sequence[Dialogue]]:
     schema = sgd.read_schema_of(corpus.data_dir, corpus.split)
     names = sgd.renaming_of(
         corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
     )
-    return lambda path: sgd.read_dialogue_file(path, schema, names)
+
+    def read(path: str) -> Sequence[Dialogue]:
+        found = lean.read(path, schema, names)
+        return sgd.read_dialogue_file(path, schema, names) if found is None else found
+
+    return read
 
 
 @functools.lru_cache(maxsize=8)
@@ -106,6 +111,17 @@ def row(values: Sequence[object]) -> str:
             "which a TSV file cannot. Rename it in the data."
         )
     return line + "\n"
+
+
+def example_row(example: Example, rest: Sequence[object]) -> str:
+    """The line of inputs, targets and the rest; see `row`.
+
+    Inputs and targets have no white space but single spaces: only the rest is looked at.
+    """
+    parts = [str(value) for value in rest]
+    if not "".join(parts).isprintable():
+        return row((example.inputs, example.targets, *parts))
+    return "\t".join((example.inputs, example.targets, *parts)) + "\n"
 
 
 def worker_count(workers: int) -> int:

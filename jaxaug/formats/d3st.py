@@ -13,23 +13,26 @@ categorical slot whose values are all digits counts as a free one.
 
 import functools
 import json
-import random
+import operator
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
+from jaxaug.data import sgd
 from jaxaug.data.schema import Schema, Service
-from jaxaug.data.sgd import Dialogue, State
 from jaxaug.formats.records import (
     NO_INTENT,
+    Dialogue,
     Example,
+    FrameRandom,
     Parsed,
+    State,
     check_slots,
-    frame_rng,
+    clean_value,
     join_values,
     letter,
     letter_index,
@@ -100,6 +103,14 @@ class _Slot(NamedTuple):
     text: str
     options: tuple[str, ...]  # empty for a free slot
     option_texts: Mapping[str, str]
+    json_name: str
+    json_options: Mapping[str, str]  # option -> as JSON
+
+
+class _Intent(NamedTuple):
+    name: str
+    text: str
+    json_name: str
 
 
 class _Rendering(NamedTuple):
@@ -123,20 +134,36 @@ class _Prompt:
                 values = ()
             texts = {value: clean(value, options.lowercase) for value in values}
             description = clean(slot.description, options.lowercase)
-            self.slots.append(_Slot(slot.name, description, values, texts))
+            json_values = {value: json.dumps(value) for value in values}
+            self.slots.append(
+                _Slot(
+                    slot.name,
+                    description,
+                    values,
+                    texts,
+                    json.dumps(slot.name),
+                    json_values,
+                )
+            )
         self.names = {slot.name: slot for slot in self.slots}
         self.intents = [
-            (intent.name, clean(intent.description, options.lowercase))
+            _Intent(
+                intent.name,
+                clean(intent.description, options.lowercase),
+                json.dumps(intent.name),
+            )
             for intent in service.intents
         ]
+        letters = str(options.categorical != "none").lower()
+        delimiter = json.dumps(options.delimiter)
+        self._key_start = f'{{"delimiter":{delimiter},"letters":{letters},"slots":['
         self.is_fixed = options.order == "schema" and options.max_items is None
         self._fixed = self._write(self.slots, self.intents) if self.is_fixed else None
 
-    def render(self, rng: random.Random | None) -> _Rendering:
+    def render(self, rng: FrameRandom) -> _Rendering:
         """The prompt in the order that `rng` draws (the only one where it is fixed)."""
         if self._fixed is not None:
             return self._fixed
-        assert rng is not None
         slots, intents = list(self.slots), list(self.intents)
         if self.options.max_items is not None:
             count = min(rng.randint(*self.options.max_items), len(slots))
@@ -145,57 +172,74 @@ class _Prompt:
         if self.options.order == "shuffled":
             rng.shuffle(slots)
             rng.shuffle(intents)
-            slots = [_shuffle_options(slot, rng) for slot in slots]
+            return self._write(slots, intents, rng)
         return self._write(slots, intents)
 
-    def _write(self, slots: list[_Slot], intents: list[tuple[str, str]]) -> _Rendering:
+    def _write(
+        self,
+        slots: Sequence[_Slot],
+        intents: Sequence[_Intent],
+        rng: FrameRandom | None = None,
+    ) -> _Rendering:
+        """The prompt of slots and intents in order; `rng` shuffles the options."""
         style, delimiter = self.options.categorical, self.options.delimiter
         pieces = []
+        keys = []
         answers = {}
-        for index, slot in enumerate(slots):
-            pieces.append(f"{index}{delimiter}{slot.text}".rstrip())
-            values: Mapping[str, str] = slot.option_texts
-            if style != "none" and slot.options:
+        for index, (name, text, values, texts, json_name, json_values) in enumerate(
+            slots
+        ):
+            pieces.append(f"{index}{delimiter}{text}")
+            if not values:
+                keys.append(f"[{json_name},[]]")
+                answers[name] = index, texts
+                continue
+            options: Sequence[str] = values
+            if rng is not None:
+                options = list(values)
+                rng.shuffle(options)
+            listed = ",".join([json_values[value] for value in options])
+            keys.append(f"[{json_name},[{listed}]]")
+            if style != "none":
                 mark = str(index) if style == "1a" else ""
-                values = {}
-                for position, value in enumerate(slot.options):
-                    name = letter(position)
-                    values[value] = f"{index}{name}"
-                    pieces.append(f"{mark}{name}) {slot.option_texts[value]}")
-            answers[slot.name] = (index, values)
-        for index, (_, text) in enumerate(intents):
-            pieces.append(f"i{index}{delimiter}{text}".rstrip())
-        names = [name for name, _ in intents]
-        key = json.dumps(
-            {
-                "delimiter": delimiter,
-                "letters": style != "none",
-                "slots": [[slot.name, slot.options] for slot in slots],
-                "intents": names if self.options.level == "dst_intent" else [],
-            },
-            separators=(",", ":"),
-        )
-        numbers = {name: index for index, name in enumerate(names)}
+                answered = {}
+                for position, value in enumerate(options):
+                    at = letter(position)
+                    answered[value] = f"{index}{at}"
+                    pieces.append(f"{mark}{at}) {texts[value]}")
+                texts = answered
+            answers[name] = index, texts
+        numbers = {}
+        for index, intent in enumerate(intents):
+            pieces.append(f"i{index}{delimiter}{intent.text}")
+            numbers[intent.name] = index
+        known = []
+        if self.options.level == "dst_intent":
+            known = [intent.json_name for intent in intents]
+        key = f'{self._key_start}{",".join(keys)}],"intents":[{",".join(known)}]}}'
         return _Rendering(" ".join(pieces), key, answers, numbers)
 
 
-def _shuffle_options(slot: _Slot, rng: random.Random) -> _Slot:
-    if not slot.options:
-        return slot
-    values = list(slot.options)
-    rng.shuffle(values)
-    return slot._replace(options=tuple(values))
+_first = operator.itemgetter(0)
 
 
 def _target(state: State, rendering: _Rendering, options: D3STOptions) -> str:
+    delimiter, lowercase = options.delimiter, options.lowercase
+    filled = [
+        (*rendering.answers[name], values)
+        for name, values in state.slot_values.items()
+        if values and name in rendering.answers
+    ]
+    filled.sort(key=_first)
     pieces = ["[states]"]
-    for name, (index, texts) in rendering.answers.items():
-        values = state.slot_values.get(name)
-        if values:
+    for index, texts, values in filled:
+        if len(values) == 1:
+            answer = texts.get(values[0]) or clean_value(values[0], lowercase)
+        else:
             answer = join_values(
-                texts.get(value) or clean(value, options.lowercase) for value in values
+                [texts.get(value) or clean_value(value, lowercase) for value in values]
             )
-            pieces.append(f"{index}{options.delimiter}{answer}")
+        pieces.append(f"{index}{delimiter}{answer}")
     if options.level == "dst_intent":
         pieces.append("[intents]")
         if state.active_intent in rendering.intents:
@@ -216,6 +260,7 @@ class D3STFormatter:
         self._schema = schema
         self._options = options
         self._prompts: dict[str, _Prompt] = {}
+        self._random = FrameRandom()
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
         """The examples of a dialogue, one per user frame with a state.
@@ -223,6 +268,7 @@ class D3STFormatter:
         Raises:
           UserError: a frame names a service or slot that the schema lacks.
         """
+        rng = self._random
         for context, turn, index, frame in user_frames(
             dialogue, self._options.lowercase
         ):
@@ -233,14 +279,12 @@ class D3STFormatter:
                 self._prompts[frame.service] = prompt
             state = frame.state
             assert state is not None
-            where = f"dialogue {dialogue.dialogue_id!r}, turn {turn}"
-            check_slots(state.slot_values, prompt.names, frame.service, where)
-            check_slots(state.requested_slots, prompt.names, frame.service, where)
-            rng = None
-            if not prompt.is_fixed:
-                rng = frame_rng(
-                    self._options.seed, dialogue.dialogue_id, turn, index, epoch
+            for named in (state.slot_values, state.requested_slots):
+                check_slots(
+                    named, prompt.names, frame.service, dialogue.dialogue_id, turn
                 )
+            if not prompt.is_fixed:
+                rng.start(self._options.seed, dialogue.dialogue_id, turn, index, epoch)
             rendering = prompt.render(rng)
             yield Example(
                 f"{rendering.prompt} {context}",
@@ -254,7 +298,7 @@ class D3STFormatter:
 
 
 def format_frame(
-    dialogue: Dialogue,
+    dialogue: sgd.Dialogue,
     turn: int,
     frame: int,
     service: Service,
@@ -279,7 +323,7 @@ def format_frame(
     )
 
 
-def _only(dialogue: Dialogue, turn: int, frame: int) -> Dialogue:
+def _only(dialogue: sgd.Dialogue, turn: int, frame: int) -> sgd.Dialogue:
     """The dialogue up to `turn`, with no other state than that of the frame."""
     turns = [replace(item, frames=()) for item in dialogue.turns[: turn + 1]]
     frames = tuple(

@@ -1,21 +1,27 @@
 """What every dialogue format shares: the example, the parsed answer, letters, contexts."""
 
+import functools
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
-from jaxaug.data.sgd import Dialogue, Frame
+from jaxaug.data import lean, sgd
+
+Dialogue = sgd.Dialogue | lean.Dialogue
+Frame = sgd.Frame | lean.Frame
+State = sgd.State | lean.State
 
 NO_INTENT = "NONE"
 _BAR = re.compile(r"(?<!\S)\|(?!\S)")
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(msgspec.Struct, frozen=True, gc=False):
     """One text-to-text example; no field holds a tab or a line break.
 
     `turn` is the index in the dialogue's turns, `frame` the index in that turn;
@@ -51,6 +57,7 @@ class Formatter(Protocol):
         """The examples of a dialogue, in the order of its turns and frames."""
 
 
+@functools.cache
 def letter(index: int) -> str:
     """Name of an option: a, b, ... z, aa, ab, ..."""
     name = ""
@@ -69,11 +76,24 @@ def letter_index(name: str) -> int:
     return index - 1
 
 
-def frame_rng(
-    seed: int, dialogue_id: str, turn: int, frame: int, epoch: int
-) -> random.Random:
-    """The random order of one frame; depends on its arguments and on nothing else."""
-    return random.Random(f"{seed}|{epoch}|{turn}|{frame}|{dialogue_id}")
+class FrameRandom(random.Random):
+    """Random orders of frames; each depends on its frame and on nothing else."""
+
+    def start(
+        self, seed: int, dialogue_id: str, turn: int, frame: int, epoch: int
+    ) -> None:
+        """Begins the order of one frame, whatever was drawn before."""
+        self.seed(f"{seed}|{epoch}|{turn}|{frame}|{dialogue_id}")
+
+    def shuffle(self, items: MutableSequence[Any]) -> None:
+        """As `random.Random.shuffle`, draw by draw, in half the time."""
+        getrandbits = self.getrandbits
+        for last in range(len(items) - 1, 0, -1):
+            bits = (last + 1).bit_length()
+            other = getrandbits(bits)
+            while other > last:
+                other = getrandbits(bits)
+            items[last], items[other] = items[other], items[last]
 
 
 def user_frames(
@@ -88,22 +108,34 @@ def user_frames(
         utterance = clean(turn.utterance, lowercase)
         context += f" [{turn.speaker.lower()}] {utterance}".rstrip()
         if turn.speaker == "USER":
+            shown = context[1:]
             for frame_index, frame in enumerate(turn.frames):
                 if frame.state is not None:
-                    yield context[1:], turn_index, frame_index, frame
+                    yield shown, turn_index, frame_index, frame
 
 
 def check_slots(
-    names: Iterable[str], known: Mapping[str, object], service: str, where: str
+    names: Iterable[str],
+    known: Mapping[str, object],
+    service: str,
+    dialogue_id: str,
+    turn: int,
 ) -> None:
     """Raises `UserError` for a slot that the service does not have."""
-    for name in names:
-        if name not in known:
-            raise UserError(
-                f"{where}: slot {name!r} is no slot of service {service!r} in this "
-                "schema. Use the schema that belongs to the dialogues (for a variant, "
-                "dialogues are renamed while they are read)."
-            )
+    if known.keys() >= {*names}:
+        return
+    name = next(name for name in names if name not in known)
+    raise UserError(
+        f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is no slot of service "
+        f"{service!r} in this schema. Use the schema that belongs to the dialogues (for "
+        "a variant, dialogues are renamed while they are read)."
+    )
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def clean_value(value: str, lowercase: bool) -> str:
+    """`clean` for values, which recur from turn to turn."""
+    return clean(value, lowercase)
 
 
 def join_values(values: Iterable[str]) -> str:

@@ -9,18 +9,19 @@ the description tells what is asked.
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.data.schema import Schema, Slot
-from jaxaug.data.sgd import Dialogue
 from jaxaug.formats.records import (
+    Dialogue,
     Example,
+    FrameRandom,
     Parsed,
     check_slots,
-    frame_rng,
+    clean_value,
     join_values,
     letter,
     letter_index,
@@ -72,6 +73,7 @@ class T5DSTFormatter:
         """
         options = self._options
         shuffled = options.order == "shuffled"
+        rng = FrameRandom()
         for context, turn, index, frame in user_frames(dialogue, options.lowercase):
             questions = self._questions.get(frame.service)
             if questions is None:
@@ -82,11 +84,12 @@ class T5DSTFormatter:
                 self._questions[frame.service] = questions
             state = frame.state
             assert state is not None
-            where = f"dialogue {dialogue.dialogue_id!r}, turn {turn}"
-            check_slots(state.slot_values, questions, frame.service, where)
+            check_slots(
+                state.slot_values, questions, frame.service, dialogue.dialogue_id, turn
+            )
             asked = list(questions.values())
             if shuffled:
-                rng = frame_rng(options.seed, dialogue.dialogue_id, turn, index, epoch)
+                rng.start(options.seed, dialogue.dialogue_id, turn, index, epoch)
                 rng.shuffle(asked)
                 asked = [question.shuffled(rng) for question in asked]
             for question in asked:
@@ -126,12 +129,12 @@ class _Question:
         rng.shuffle(values)
         return _Question(self.slot, self._lowercase, tuple(values))
 
-    def answer(self, values: tuple[str, ...]) -> str:
+    def answer(self, values: Sequence[str]) -> str:
         """The target for the annotated values."""
         if not values:
             return _NONE
         return join_values(
-            self._letters.get(value) or clean(value, self._lowercase)
+            self._letters.get(value) or clean_value(value, self._lowercase)
             for value in values
         )
 

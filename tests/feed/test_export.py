@@ -8,8 +8,9 @@ from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
 from jaxaug.feed.export import export
-from jaxaug.feed.parallel import Corpus, in_order, row, worker_count
+from jaxaug.feed.parallel import Corpus, example_row, in_order, row, worker_count
 from jaxaug.formats.d3st import D3STOptions
+from jaxaug.formats.records import Example
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,14 @@ def test_rows_refuse_tabs_and_line_breaks():
     for value in ("a\tb", "a\nb", "a\x85b"):
         with pytest.raises(UserError, match="holds a tab or a line break"):
             row([value, "c"])
+
+
+def test_rows_of_examples_refuse_them_too():
+    example = Example("in", "out", "1", 0, 0, "s", "{}")
+    assert example_row(example, ["a", 1, "\u00a0b"]) == "in\tout\ta\t1\t\u00a0b\n"
+    for value in ("a\tb", "a\nb", "a\u2028b", "a\x85b"):
+        with pytest.raises(UserError, match="holds a tab or a line break"):
+            example_row(example, [value, "c"])
 
 
 def test_negative_workers():

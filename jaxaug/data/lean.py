@@ -1,0 +1,204 @@
+"""A fast reader of dialogue files, for those who need the text and the states alone.
+
+msgspec decodes JSON into typed records and checks the types on the way, several times
+faster than `json` and the checks of `jaxaug.data.check`. It reads only what the checked
+reader reads, and gives the same values; whatever it cannot vouch for is left to that
+reader, whose messages say what is wrong. So a file is never read otherwise than there,
+and mistakes are reported as there.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+import numpy as np
+from etils import epath
+
+from jaxaug.core import garbage
+from jaxaug.core.files import PathLike
+from jaxaug.data.check import ServiceRules, rules_of
+from jaxaug.data.rename import Renaming, ServiceNames
+from jaxaug.data.schema import Schema
+
+_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """Records hold no circles: the garbage collector need not look at them."""
+
+
+class State(_Record):
+    """As `jaxaug.data.sgd.State`."""
+
+    active_intent: str
+    requested_slots: list[str]
+    slot_values: dict[str, list[str]]
+
+
+class _Span(_Record):
+    slot: str
+    start: int
+    exclusive_end: int
+
+
+class _Action(_Record):
+    act: str
+    slot: str
+    values: list[str]
+    canonical_values: list[str]
+
+
+class _Call(_Record):
+    method: str
+    parameters: dict[str, str]
+
+
+class Frame(_Record):
+    """As `jaxaug.data.sgd.Frame`, without `raw`."""
+
+    service: str
+    slots: list[_Span]
+    actions: list[_Action]
+    state: State | None = None
+    service_call: _Call | None = None
+    service_results: list[dict[str, str]] | None = None
+
+
+class Turn(_Record):
+    """As `jaxaug.data.sgd.Turn`."""
+
+    speaker: Literal["USER", "SYSTEM"]
+    utterance: str
+    frames: list[Frame]
+
+
+class Dialogue(_Record):
+    """As `jaxaug.data.sgd.Dialogue`."""
+
+    dialogue_id: str
+    services: list[str]
+    turns: list[Turn]
+
+
+_DECODER = msgspec.json.Decoder(list[Dialogue])
+
+
+class _Rejected(Exception):
+    """The checked reader is to look at the file."""
+
+
+def read(
+    path: PathLike, schema: Schema, rename: Renaming | None = None
+) -> list[Dialogue] | None:
+    """The dialogues of a file; None is what the checked reader is to read.
+
+    Args:
+      path: the file, local or gs://.
+      schema: the original schema of the split, whose names the file uses.
+      rename: from `jaxaug.data.sgd.renaming_of`; services, slots and intents of the
+        states come back with the new names.
+    """
+    try:
+        data = epath.Path(path).read_bytes()
+        with garbage.paused():
+            dialogues = _DECODER.decode(data)
+            strings = _check(dialogues, rules_of(schema))
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError, _Rejected):
+        return None
+    # JSON that has a name twice, or null, has more strings than what was made of it.
+    if _quotes(data) != 2 * strings:
+        return None
+    if rename is not None:
+        _rename(dialogues, rename)
+    return dialogues
+
+
+def _quotes(data: bytes) -> int:
+    """Quotation marks that begin or end a string of a correct JSON text."""
+    marks = int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')))
+    return marks - _ESCAPE.findall(data).count(b'"')
+
+
+def _require(holds: object) -> None:
+    if not holds:
+        raise _Rejected
+
+
+def _check(dialogues: list[Dialogue], rules: Mapping[str, ServiceRules]) -> int:
+    """Checks what types do not; returns the number of strings, names of fields too."""
+    strings = 0
+    ids = {dialogue.dialogue_id for dialogue in dialogues}
+    _require("" not in ids and len(ids) == len(dialogues))
+    for dialogue in dialogues:
+        services = dialogue.services
+        _require(services and dialogue.turns and len({*services}) == len(services))
+        _require(rules.keys() >= {*services})
+        strings += 4 + len(services)
+        for turn in dialogue.turns:
+            strings += 5
+            length = len(turn.utterance)
+            seen = set()
+            for frame in turn.frames:
+                seen.add(frame.service)
+                if frame.service not in services:
+                    raise _Rejected
+                strings += _check_frame(frame, rules[frame.service], length)
+            _require(len(seen) == len(turn.frames))
+    return strings
+
+
+def _check_frame(frame: Frame, rules: ServiceRules, length: int) -> int:
+    strings = 4
+    slots = rules.slots
+    for span in frame.slots:
+        if span.slot not in slots or not 0 <= span.start < span.exclusive_end <= length:
+            raise _Rejected
+    strings += 4 * len(frame.slots)
+    for action in frame.actions:
+        if action.slot not in rules.action_slots:
+            raise _Rejected
+        strings += 6 + len(action.values) + len(action.canonical_values)
+    state = frame.state
+    if state is not None:
+        values = state.slot_values
+        if (
+            state.active_intent not in rules.active_intents
+            or not slots.issuperset(state.requested_slots)
+            or not values.keys() <= slots
+            or not all(values.values())
+        ):
+            raise _Rejected
+        strings += 5 + len(state.requested_slots) + len(values)
+        strings += sum(map(len, values.values()))
+    call = frame.service_call
+    if call is not None:
+        if call.method not in rules.intents or not call.parameters.keys() <= slots:
+            raise _Rejected
+        strings += 4 + 2 * len(call.parameters)
+    results = frame.service_results
+    if results is not None:
+        strings += 1
+        for result in results:
+            if not result.keys() <= slots:
+                raise _Rejected
+            strings += 2 * len(result)
+    return strings
+
+
+def _rename(dialogues: list[Dialogue], names: Renaming) -> None:
+    for dialogue in dialogues:
+        dialogue.services = [names[name].service for name in dialogue.services]
+        for turn in dialogue.turns:
+            for frame in turn.frames:
+                new = names[frame.service]
+                frame.service = new.service
+                if frame.state is not None:
+                    _rename_state(frame.state, new)
+
+
+def _rename_state(state: State, names: ServiceNames) -> None:
+    slots = names.slots
+    state.active_intent = names.intents.get(state.active_intent, state.active_intent)
+    state.requested_slots = [slots[name] for name in state.requested_slots]
+    state.slot_values = {slots[name]: v for name, v in state.slot_values.items()}
