@@ -138,6 +138,20 @@ def _add_evaluate(verbs: argparse._SubParsersAction) -> None:
         verb.add_argument("--output", required=True, help="JSON file to write")
 
 
+def _shards(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--shard",
+        metavar="K/N",
+        help="do the K-th of N parts (K from 1) into OUT.parts, on N machines",
+    )
+    parser.add_argument(
+        "--merge",
+        nargs="*",
+        metavar="DIR",
+        help="make OUT of all N parts in these folders (default: OUT.parts)",
+    )
+
+
 def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
     parser = _verb(
         verbs,
@@ -179,6 +193,7 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
         "--in", dest="input", required=True, help="UTF-8 text, one input a line"
     )
     parser.add_argument("--out", required=True, help="JSON lines to write")
+    _shards(parser)
 
 
 def _add_augment(verbs: argparse._SubParsersAction) -> None:
@@ -196,6 +211,7 @@ def _add_augment(verbs: argparse._SubParsersAction) -> None:
         "nobody whom you do not trust; FILE.py:TEXT hands TEXT to its get_config",
     )
     parser.add_argument("--out", help="variants folder to write")
+    _shards(parser)
     group = parser.add_subparsers(metavar="COMMAND")
     explain = _verb(
         group,

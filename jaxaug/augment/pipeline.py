@@ -10,7 +10,7 @@ import functools
 import inspect
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from jaxaug.augment.language import nlp
 from jaxaug.augment.result import Judged, Result
 from jaxaug.augment.schemes import registry
 from jaxaug.core.digests import file_digest
+from jaxaug.core.parts import Part
 from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.paraphrase import candidates
 from jaxaug.paraphrase.candidates import Candidate
@@ -74,6 +75,30 @@ def run(
     )
 
 
+def run_part(
+    config: Config, descriptions: Sequence[Description], shards: Shards, part: Part
+) -> None:
+    """Computes a part of the shards of `run`, for a `run` that reads them all.
+
+    A shard of judged texts needs their candidates, of which two parts may need the same
+    shard: both compute it. What is told apart is left to the run that reads.
+    """
+    sources = list(dict.fromkeys(map(Source.of, descriptions)))
+    texts = list(dict.fromkeys(s.text for s in sources))
+    mine = {
+        i // shards.size for i in range(len(sources)) if part.owns(i // shards.size)
+    }
+    shard_of = {text: place // shards.size for place, text in enumerate(texts)}
+    needed = {
+        shard_of[source.text]
+        for place, source in enumerate(sources)
+        if place // shards.size in mine
+    }
+    found = generate(config, texts, shards, needed)
+    items = [(source, found[source.text]) for source in sources]
+    judge(config, items, shards, mine)
+
+
 def run_given(
     config: Config,
     descriptions: Sequence[Description],
@@ -108,17 +133,25 @@ def run_given(
 
 
 def generate(
-    config: Config, sources: Sequence[str], shards: Shards
+    config: Config,
+    sources: Sequence[str],
+    shards: Shards,
+    chosen: Container[int] | None = None,
 ) -> dict[str, list[Candidate]]:
-    """The distinct candidates of each text, the most common first."""
+    """The distinct candidates of each text, the most common first.
+
+    None of texts in other shards than the chosen ones.
+    """
     outputs: dict[str, list[tuple[str, list[str]]]] = {text: [] for text in sources}
     jobs = registry.jobs(config)
     for number, job in enumerate(jobs, 1):
         stage = Stage(
             "candidates", job.key, job.run, f"candidates {number}/{len(jobs)}"
         )
-        for text, given in zip(sources, shards.run(stage, sources), strict=True):
-            outputs[text].append((job.label, given))
+        results = shards.run(stage, sources, chosen)
+        for text, given in zip(sources, results, strict=True):
+            if given is not None:
+                outputs[text].append((job.label, given))
     return {
         text: candidates.merged(text, given, config.tidy)
         for text, given in outputs.items()
@@ -129,8 +162,9 @@ def judge(
     config: Config,
     sources: Sequence[tuple[Source, Sequence[Candidate]]],
     shards: Shards,
+    chosen: Container[int] | None = None,
 ) -> list[tuple[Judged, ...]]:
-    """Reasons and metrics of the candidates of each source."""
+    """Reasons and metrics of the candidates of each source, in the chosen shards."""
     made = found_metrics(config.metrics)
     stage = Stage(
         "judged",
@@ -154,13 +188,14 @@ def judge(
         "filters and metrics",
     )
     items = [[list(source), [c.text for c in found]] for source, found in sources]
-    results = shards.run(stage, items)
+    results = shards.run(stage, items, chosen)
     return [
         tuple(
             Judged(candidate, values, tuple(codes))
             for candidate, (codes, values) in zip(found, result, strict=True)
         )
         for (_, found), result in zip(sources, results, strict=True)
+        if result is not None
     ]
 
 

@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from etils import epath
 
@@ -15,11 +15,12 @@ from jaxaug.augment.language import nlp
 from jaxaug.augment.output import comparison, records, report, variants
 from jaxaug.augment.result import Result
 from jaxaug.augment.schemes import registry
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, parts
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import new_figure
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
@@ -36,7 +37,18 @@ def run(arguments: argparse.Namespace) -> int:
             )
     config = configs.load(arguments.config)
     data_dir = folders.resolve_data_dir(arguments.data_dir)
-    print(augment(config, data_dir, arguments.out))
+    if arguments.shard is not None:
+        part = parts.parse(arguments.shard)
+        if arguments.merge is not None:
+            raise UserError(
+                "--shard and --merge: first all shards, then --merge alone."
+            )
+        print(augment_part(config, data_dir, arguments.out, part))
+        return 0
+    folder = None
+    if arguments.merge is not None:
+        folder = _merged(config, data_dir, arguments.out, arguments.merge)
+    print(augment(config, data_dir, arguments.out, folder))
     return 0
 
 
@@ -46,7 +58,66 @@ def run_explain(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
+def augment_part(config: Config, data_dir: PathLike, out: PathLike, part: Part) -> str:
+    """Computes one of N parts of `augment`, into `<out>.parts`.
+
+    The folder may be shared by all machines, or be one of this machine alone.
+
+    Returns:
+      What was done, to be printed.
+
+    Raises:
+      UserError: input, config or a metric is wrong, a file cannot be written, or the
+        config takes given variants, of which nothing is long work.
+    """
+    if config.is_given:
+        raise UserError(
+            f"--shard {part.number}/{part.count}: a config that measures given variants "
+            "is not split. Leave --shard out."
+        )
+    started = time.monotonic()
+    folder = parts.folder_of(out)
+    registry.jobs(config)
+    shards = Shards(folder, config.shard_size)
+    for split in config.splits:
+        schema = read_schema(folders.schema_path(data_dir, split))
+        items = descriptions.descriptions(schema, split, config.names)
+        pipeline.run_part(config, items, shards, part)
+    parts.finish(folder, part, _work(config, data_dir), sorted(shards.names))
+    seconds = time.monotonic() - started
+    return (
+        f"part {part.number} of {part.count} is complete in {folder}: {shards.computed} "
+        f"shards computed, {shards.read} read in {seconds:.0f} s"
+    )
+
+
+def _work(config: Config, data_dir: PathLike) -> dict[str, str]:
+    return {"augment": _digest(config, data_dir)}
+
+
+def _merged(
+    config: Config, data_dir: PathLike, out: PathLike, given: Sequence[str]
+) -> epath.Path:
+    """The folder with the shards of all parts, copied there from other folders."""
+    target = parts.folder_of(out)
+    for folder, _, names in parts.complete(given or [target], _work(config, data_dir)):
+        for name in names:
+            if not (folder / name).exists():
+                raise UserError(
+                    f"{folder / name}: a shard of a finished part is missing. Copy the "
+                    "folder whole, or run the part again."
+                )
+            if folder != target and not (target / name).exists():
+                write_bytes(target / name, (folder / name).read_bytes())
+    return target
+
+
+def augment(
+    config: Config,
+    data_dir: PathLike,
+    out: PathLike,
+    shards_folder: PathLike | None = None,
+) -> str:
     """Writes the variants of the schemas of a data folder, and what led to them.
 
     A second run does nothing; a run that was stopped goes on, and has lost one shard at
@@ -56,6 +127,7 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
       config: what to do.
       data_dir: with `<split>/schema.json`.
       out: variants folder to write.
+      shards_folder: of finished shards; None is the cache folder's.
 
     Returns:
       What was done, to be printed.
@@ -71,7 +143,8 @@ def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
         return f"{folder} is complete: nothing to do"
     _check_target(config, data_dir, folder)
     _check_extras(config, folder)
-    shards = Shards(cache_folder.cache_dir() / "augment", config.shard_size)
+    kept = shards_folder or cache_folder.cache_dir() / "augment"
+    shards = Shards(kept, config.shard_size)
     results: list[Result] = []
     files: list[epath.Path] = []
     for split, schema in schemas.items():

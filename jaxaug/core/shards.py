@@ -8,7 +8,7 @@ by side do no harm to each other.
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -45,6 +45,7 @@ class Shards:
     Attributes:
       computed: how many shards this object computed.
       read: how many it found and read.
+      names: of the files of both, below the folder.
     """
 
     def __init__(self, folder: PathLike, size: int = 16):
@@ -61,13 +62,21 @@ class Shards:
         self.folder = epath.Path(folder)
         self.size = size
         self.computed = self.read = 0
+        self.names: set[str] = set()
 
-    def run(self, stage: Stage, items: Sequence[Json]) -> list[Json]:
+    def run(
+        self,
+        stage: Stage,
+        items: Sequence[Json],
+        chosen: Container[int] | None = None,
+    ) -> list[Json]:
         """The result of each item, computed or read.
 
         Args:
           stage: what to do.
           items: JSON values.
+          chosen: shards to work on, counted from 0; None is all. Items of the others
+            have the result None.
 
         Raises:
           UserError: a shard cannot be written; what was written before stays.
@@ -75,7 +84,10 @@ class Shards:
         results: list[Json] = []
         blocks = [items[i : i + self.size] for i in range(0, len(items), self.size)]
         label = stage.label or stage.name
-        for block in progress(blocks, desc=label, unit="shard"):
+        for number, block in enumerate(progress(blocks, desc=label, unit="shard")):
+            if chosen is not None and number not in chosen:
+                results += [None] * len(block)
+                continue
             path = self.folder / stage.name / f"{digest_of([stage.key, block])}.json"
             found = _read(path, len(block))
             if found is None:
@@ -91,6 +103,7 @@ class Shards:
             else:
                 self.read += 1
             assert found is not None
+            self.names.add(f"{stage.name}/{path.name}")
             results += found
         return results
 

@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -129,6 +129,15 @@ class OutputFile:
             if index not in self:
                 self._append(index, self._lines(index, pairs))
         self._flush()
+
+    def take(self, paths: Iterable[PathLike]) -> None:
+        """Takes over the records of other files of the same run.
+
+        Raises:
+          UserError: a file is of other settings or inputs, or damaged.
+        """
+        for path in map(Path, paths):
+            self._copy_from(path, self._scan(path))
 
     def finish(self) -> None:
         """Writes the file in the order of the inputs and removes the partial one."""

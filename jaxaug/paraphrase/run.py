@@ -2,13 +2,17 @@
 
 import argparse
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from jaxaug.core import typed
-from jaxaug.core.buckets import plan
+from etils import epath
+
+from jaxaug.core import parts, typed
+from jaxaug.core.buckets import Batch, plan
+from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.parts import Part
 from jaxaug.core.progress import progress
 from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
@@ -35,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         batch_size=arguments.batch_size,
         max_length=arguments.max_length,
         prompt=arguments.prompt,
+        part=None if arguments.shard is None else parts.parse(arguments.shard),
+        merge=arguments.merge,
     )
     print(text)
     return 0
@@ -52,6 +58,8 @@ def paraphrase(
     batch_size: int = 32,
     max_length: int = 64,
     prompt: str | None = None,
+    part: Part | None = None,
+    merge: Sequence[PathLike] | None = None,
 ) -> str:
     """Writes `num` outputs for each line of a file; goes on where a run has stopped.
 
@@ -69,6 +77,8 @@ def paraphrase(
       max_length: tokens of an output at most, EOS included.
       prompt: of a language model: a name of `prompts.PROMPTS`, by default "schema",
         or a file with `{text}` in it.
+      part: does the batches of one of N machines, into `<out>.parts`.
+      merge: folders with all N parts, which make the file; empty is `<out>.parts`.
 
     Returns:
       A summary of diversity and similarity, to be printed.
@@ -85,7 +95,11 @@ def paraphrase(
     # What would fail after minutes of work fails now.
     if prompt is not None:
         prompts.find(prompt)
-    OutputFile.check_writable(out)
+    if part is not None and merge is not None:
+        raise UserError("--shard and --merge: first all shards, then --merge alone.")
+    folder = parts.folder_of(out)
+    target = out if part is None else folder / f"{part.name}.jsonl"
+    OutputFile.check_writable(target)
     diversity.load_sacrebleu()
     loaded = registry.load(model)
     if prompt is not None and not isinstance(loaded, LanguageModel):
@@ -108,12 +122,27 @@ def paraphrase(
         prompt = prompt or DEFAULT_PROMPT
         loaded = loaded.prompted(prompt)
         settings["prompt"] = _prompt_label(prompt)
-    with OutputFile(out, inputs, settings, num, notes) as file:
-        _complete(
-            file, inputs, loaded, decode_fn, batch_size,
-            num=num, max_length=max_length, seed=seed,
-        )  # fmt: skip
-        file.finish()
+    batches = _batches(loaded, inputs, batch_size)
+    # Other batches are other parts, and may be rounded otherwise.
+    shape = [list(batch.indices) for batch in batches]
+    work = {"inputs": digest_of(inputs), "batches": digest_of(shape), **settings}
+    with OutputFile(target, inputs, settings, num, notes) as file:
+        if merge is not None:
+            for where, one, names in parts.complete(merge or [folder], work):
+                file.take(where / name for name in names)
+                own = [b.indices for i, b in enumerate(batches) if one.owns(i)]
+                _check_whole(file, where, one, own)
+        else:
+            owned = [b for i, b in enumerate(batches) if part is None or part.owns(i)]
+            _complete(
+                file, inputs, loaded, decode_fn, owned,
+                num=num, max_length=max_length, seed=seed,
+            )  # fmt: skip
+        if part is None:
+            file.finish()
+    if part is not None:
+        parts.finish(folder, part, work, [file.partial.name])
+        return f"part {part.number} of {part.count} is complete: {file.partial}"
     return summary(inputs, file.outputs())
 
 
@@ -157,29 +186,45 @@ def _prompt_label(name: str) -> str:
     return f"{name} {hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
 
 
+def _check_whole(
+    file: OutputFile, folder: epath.Path, part: Part, batches: Iterable[Sequence[int]]
+) -> None:
+    missing = sum(index not in file for batch in batches for index in batch)
+    if missing:
+        raise UserError(
+            f"{folder}: {missing} inputs of part {part.number} of {part.count} are "
+            "missing. Copy the folder whole, or run the part again."
+        )
+
+
+def _batches(
+    model: registry.TextModel | LanguageModel, inputs: list[str], batch_size: int
+) -> list[Batch]:
+    """The batches of all inputs, the same at every restart and on all machines."""
+    shared = model.shared if isinstance(model, LanguageModel) else 0
+    return list(plan([len(model.encode(text)) for text in inputs], batch_size, shared))
+
+
 def _complete(
     file: OutputFile,
     inputs: list[str],
     model: registry.TextModel | LanguageModel,
     decode_fn: Callable[..., Any],
-    batch_size: int,
+    batches: Sequence[Batch],
     **settings: int,
 ) -> None:
     """Computes what the file lacks."""
-    sequences = [model.encode(text) for text in inputs]
-    shared = model.shared if isinstance(model, LanguageModel) else 0
     decoder = Decoder(model, decode_fn, **settings)
-    total, done = len(inputs), len(file)
+    total, done = sum(len(batch.indices) for batch in batches), len(file)
     with progress(
         desc="paraphrase", total=total, initial=done, unit="line", last=True
     ) as bar:
         # Batches are the same at a restart, so that a batch is computed in the same
         # company again; those that are complete are left out.
-        lengths = [len(tokens) for tokens in sequences]
-        for batch in plan(lengths, batch_size, shared):
+        for batch in batches:
             if all(index in file for index in batch.indices):
                 continue
-            outputs = decoder([sequences[i] for i in batch.indices], batch)
+            outputs = decoder([model.encode(inputs[i]) for i in batch.indices], batch)
             done = len(file)
             file.add(dict(zip(batch.indices, outputs, strict=True)))
             bar.update(len(file) - done)

@@ -17,6 +17,7 @@ from jaxaug.augment.output import records, variants
 from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
 from jaxaug.core.errors import UserError
+from jaxaug.core.parts import Part
 from jaxaug.data.schema import read_schema
 
 FIELDS = {
@@ -563,3 +564,62 @@ def test_the_verb(sgd_tree, fake, tmp_path, capsys):
     ]  # fmt: skip
     assert cli.main(["augment", *arguments]) == 1
     assert "--out is missing: `jaxaug augment --config" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("own_folders", [False, True])
+def test_parts_of_machines_make_the_same_files(
+    sgd_tree, fake, tmp_path, monkeypatch, own_folders
+):
+    config = configs.of(FIELDS | {"splits": ("train", "dev")}, "test")
+    go(sgd_tree, tmp_path / "whole", splits=("train", "dev"))
+    texts = len(fake.seen)
+    out = tmp_path / "out"
+    places = [tmp_path / f"m{n}" if own_folders else out for n in (1, 2, 3)]
+    fake.seen.clear()
+    for number, place in enumerate(places, 1):
+        monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / f"cache{number}"))
+        if number == 3:
+            given = [f"{p}.parts" for p in places[:2]] if own_folders else []
+            with pytest.raises(UserError, match=r"1 are missing: 3\. .* --shard 3/3"):
+                run._merged(config, sgd_tree, out, given)
+        before = len(fake.seen)
+        run.augment_part(config, sgd_tree, place, Part(number, 3))
+        assert 0 < len(fake.seen) - before < texts
+        assert not out.exists()
+    assert len(fake.seen) < 1.5 * texts
+    given = [f"{p}.parts" for p in places] if own_folders else []
+    other = configs.of(FIELDS | {"splits": ("train",)}, "test")
+    with pytest.raises(UserError, match=r"is a part of other work \(augment differ\)"):
+        run._merged(other, sgd_tree, out, given)
+    fake.crash_at = fake.seen[0]  # Nothing is computed again.
+    folder = run._merged(config, sgd_tree, out, given)
+    assert "(0 shards computed" in run.augment(config, sgd_tree, out, folder)
+    files = sorted(p.relative_to(out) for p in out.rglob("*") if p.is_file())
+    assert len(files) > 6
+    for name in files:
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    next((places[0].parent / f"{places[0].name}.parts" / "judged").iterdir()).unlink()
+    with pytest.raises(UserError, match="a shard of a finished part is missing"):
+        run._merged(
+            config,
+            sgd_tree,
+            tmp_path / "again",
+            [f"{places[0]}.parts"] if not own_folders else given,
+        )
+
+
+def test_the_options_of_parts(sgd_tree, fake, tmp_path, capsys):
+    file = tmp_path / "config.py"
+    file.write_text(
+        "import ml_collections\n"
+        f"def get_config(): return ml_collections.ConfigDict({FIELDS!r})\n"
+    )
+    base = ["augment", "--config", str(file), "--data_dir", str(sgd_tree), "--out"]
+    base.append(str(tmp_path / "out"))
+    assert cli.main([*base, "--shard", "1/1"]) == 0
+    assert "part 1 of 1 is complete" in capsys.readouterr().out
+    assert cli.main([*base, "--merge"]) == 0
+    assert "(0 shards computed" in capsys.readouterr().out
+    assert cli.main([*base, "--shard", "2/1"]) == 1
+    assert cli.main([*base, "--shard", "1/1", "--merge"]) == 1
+    assert "first all shards, then --merge alone" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from t5x import decoding, models
 from jaxaug import cli
 from jaxaug.core.buckets import Batch, pad
 from jaxaug.core.errors import UserError
+from jaxaug.core.parts import Part
 from jaxaug.metrics import diversity
 from jaxaug.models.text import registry
 from jaxaug.paraphrase import run, samplers
@@ -373,3 +374,38 @@ def test_a_missing_library_is_noticed_before_the_work(lines, tmp_path, monkeypat
     with pytest.raises(UserError, match="sacrebleu is not installed"):
         paraphrase(lines, tmp_path / "out.jsonl")
     assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize("own_folders", [False, True])
+def test_parts_of_two_machines_make_the_same_file(lines, tmp_path, own_folders):
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    paraphrase(lines, whole, batch_size=2)
+    places = (
+        [tmp_path / "one.jsonl", tmp_path / "two.jsonl"] if own_folders else [out] * 2
+    )
+    for number, place in enumerate(places, 1):
+        found = paraphrase(lines, place, batch_size=2, part=Part(number, 2))
+        assert f"part {number} of 2 is complete" in found and not place.exists()
+        given = [f"{one}.parts" for one in places] if own_folders else []
+        if number == 1:
+            with pytest.raises(
+                UserError, match="2 (are|is) missing|no such folder|1 are"
+            ):
+                paraphrase(lines, out, batch_size=2, merge=given)
+    for change, name in (({"seed": 1}, "seed"), ({"batch_size": 4}, "batches")):
+        with pytest.raises(UserError, match=rf"other work \({name} differ\)"):
+            paraphrase(lines, out, **({"batch_size": 2, "merge": given} | change))
+    with_nothing = {"part": Part(1, 2), "merge": []}
+    with pytest.raises(UserError, match="--shard and --merge"):
+        paraphrase(lines, out, **with_nothing)
+    paraphrase(lines, out, batch_size=2, merge=given)
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_a_part_that_lost_records(lines, tmp_path):
+    out = tmp_path / "out.jsonl"
+    paraphrase(lines, out, batch_size=2, part=Part(1, 1))
+    part = tmp_path / "out.jsonl.parts" / "1-of-1.jsonl.partial"
+    part.write_bytes(b"".join(part.read_bytes().splitlines(True)[:-2]))
+    with pytest.raises(UserError, match="1 inputs of part 1 of 1 are missing"):
+        paraphrase(lines, out, batch_size=2, merge=[])
