@@ -308,9 +308,9 @@ def _mixture(
     if free not in _registered_here:
         # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
         order = [members[task][1] for task in sorted(members)]
-        rates = [(task, rate) for task, (rate, _) in members.items()]
+        task_rates = [(task, rate) for task, (rate, _) in members.items()]
         seqio.MixtureRegistry.add_provider(
-            free, _ScheduledMixture(free, rates, counted, order)
+            free, _ScheduledMixture(free, task_rates, counted, order)
         )
         _registered_here[free] = content
     return free

@@ -146,7 +146,7 @@ def _turn_ynn_off() -> bool:
 
 def _has_accelerator() -> bool:
     """Whether JAX would compute on something other than the CPU; starts no backend."""
-    platforms = jax.config.jax_platforms or ""
+    platforms = jax.config.values["jax_platforms"] or ""
     if platforms:
         return platforms.split(",")[0] != "cpu"
     return any(
@@ -170,7 +170,7 @@ def use_compilation_cache(folder: str | None) -> str | None:
     if folder == _NONE:
         jax.config.update("jax_enable_compilation_cache", False)
         return None
-    if folder is None and (known := jax.config.jax_compilation_cache_dir):
+    if folder is None and (known := jax.config.values[_CACHE_VARIABLE.lower()]):
         return known
     path = folder or os.path.join(_user_cache(), "t5x", "compiled", _kind_of_cpu())
     if "://" not in path:

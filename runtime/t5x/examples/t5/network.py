@@ -180,7 +180,7 @@ def output_logits(
     )
     logits = dense(y)
     if output_product.is_wanted(module):
-        kernel = dense.get_variable("params", "kernel")
+        kernel: Any = dense.get_variable("params", "kernel")
         output_product.tell(module, logits, y, kernel=kernel)
     return logits
 
