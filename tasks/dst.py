@@ -15,6 +15,7 @@ from tasks.cached_task import CachedTask
 
 _POSTPROCESS = {
     "d3st": metrics.d3st_postprocess,
+    "d3st2a": metrics.d3st_postprocess,
     "t5dst": metrics.t5dst_postprocess,
 }
 

@@ -42,7 +42,15 @@ def commands(name):
     return [words for words in found if f"--gin_file={name}" in words]
 
 
-JOBS = list(dict.fromkeys(job for name in FILES for job in commands(name)))
+# Those of the rows of a paper's tables.
+ROWS = [
+    (program, *shlex.split(flags))
+    for program, flags in re.findall(
+        r"python -m (t5x\.\w+) ([^`\n]*)",
+        (ROOT / "docs" / "augment.md").read_text(encoding="utf-8"),
+    )
+]
+JOBS = list(dict.fromkeys([*(j for name in FILES for j in commands(name)), *ROWS]))
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +70,7 @@ def outputs(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS, ids=" ".join)
-def test_the_command_in_a_header_resolves(outputs, job):
+def test_the_command_in_a_header_or_table_resolves(outputs, job):
     text = outputs[job]
     assert text.endswith("\nexit status 0\n"), text
     assert "dry run: the configuration is valid; nothing was run." in text
@@ -93,6 +101,23 @@ def test_scales_change_the_experiment_under_them(outputs, name):
     else:
         assert f"t5_1_1_{size}/checkpoint_1000000" in text
     assert "'inputs': 1024, 'targets': 256" in text
+
+
+@pytest.mark.slow
+def test_the_tables_of_the_paper_train_as_published(outputs):
+    trained = [job for job in ROWS if job[0] == "t5x.train"]
+    assert len(trained) == 17  # Rows of tables 2 and 7, less the two that are in both.
+    for job in trained:
+        words, text = " ".join(job), outputs[job]
+        is_t5dst, is_plain = "t5dst_" in words, '_sgd"' in words
+        batch = 256 if is_t5dst else 32
+        steps = (20000 if is_plain else 40000) if is_t5dst else 100000
+        assert f"\nFINETUNE_BATCH_SIZE = {batch}\n" in text
+        assert f"\nFINETUNE_STEPS = {steps}\n" in text
+        assert ("trainer.EarlyStoppingAction.patience = 3" in text) != is_t5dst
+        assert "BATCH_SIZE = %FINETUNE_BATCH_SIZE" in text
+        assert "train_script.train.relative_steps = %MAX_FINETUNING_STEPS" in text
+        assert "train_script.train.actions = %FINETUNE_ACTIONS" in text
 
 
 def test_each_file_is_resolved_by_its_command_or_by_a_file_that_includes_it():

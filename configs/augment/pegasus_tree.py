@@ -4,7 +4,8 @@
     jaxaug augment --config configs/augment/pegasus_tree.py --data_dir SGD --out OUT
 
 `pegasus_tree.py` is "Pegasus + BART", J <= 0.75; `pegasus_tree.py:b` is "Pegasus B", J <=
-0.5 and entailment >= 0.58, then the greatest J and the least S.
+0.5 and entailment >= 0.58, then the greatest J and the least S; `pegasus_tree.py:bleurt` is
+"Pegasus + BLEURT", with BLEURT (`jaxaug models fetch bleurt-20`) in place of entailment.
 
 500 outputs of each text from ten settings of beams and temperature, as in the paper, whose
 numbers of beams and temperatures are not published: those of the grid are ours. Checks and
@@ -33,12 +34,22 @@ TREES = {
         "decisions": ("max", "min"),
         "constraints": ("jaccard <= 0.5", "entailment >= 0.58"),
     },
+    "bleurt": {
+        "levels": ("jaccard", "bleurt", "string_similarity"),
+        "decisions": ("max", "max", "min"),
+        "constraints": ("jaccard <= 0.75",),
+    },
 }
-NAMES = {"bart": "Pegasus + BART", "b": "Pegasus B"}
+NAMES = {"bart": "Pegasus + BART", "b": "Pegasus B", "bleurt": "Pegasus + BLEURT"}
+JUDGES = {
+    "entailment": {"model": "bart-large-mnli", "neutral": False},
+    "bleurt": {"model": "bleurt-20"},
+}
 
 
 def get_config(tree: str = "bart") -> ml_collections.ConfigDict:
-    """The text behind the colon is bart or b."""
+    """The text behind the colon is bart, b or bleurt."""
+    judge = "bleurt" if tree == "bleurt" else "entailment"
     config = ml_collections.ConfigDict()
     config.name = NAMES[tree]
     config.scheme = "paraphrase"
@@ -55,7 +66,7 @@ def get_config(tree: str = "bart") -> ml_collections.ConfigDict:
     config.tidy = False
     config.metrics = {
         "jaccard": {},
-        "entailment": {"model": "bart-large-mnli", "neutral": False},
+        judge: JUDGES[judge],
         "string_similarity": {},
         "bleu": {},
     }
@@ -65,7 +76,7 @@ def get_config(tree: str = "bart") -> ml_collections.ConfigDict:
     config.tree = TREES[tree]
     config.report = {
         "jaccard": {},
-        "entailment": {"model": "bart-large-mnli", "neutral": False},
+        judge: JUDGES[judge],
         "bleu": {},
         "self_bleu": {},
     }

@@ -1,11 +1,15 @@
-"""Quality-controlled paraphrases (Bandel et al., 2022), ranked by the tree.
+"""QCPG + BLEURT of Coca et al. (2023), appendix E.
 
-    jaxaug models fetch qcpg-sentences
+    jaxaug models fetch qcpg-sentences bleurt-20
     jaxaug augment --config configs/augment/qcpg.py --data_dir SGD --out OUT
 
-The controls walk through the grid of `jaxaug.augment.schemes.qcpg`, four outputs of a beam for
-each. The model is on the Hugging Face hub only. `qcpg.py:captions` takes another one.
+One greedy output of the quality-controlled paraphraser (Bandel et al., 2022) for each of
+many targets of semantic, lexical and syntactic distance, ranked by the tree with BLEURT in
+place of entailment. The targets are not published; the 100 here are ours. The models are
+on the Hugging Face hub only. `qcpg.py:captions` takes another paraphraser.
 """
+
+import itertools
 
 import ml_collections
 
@@ -13,24 +17,35 @@ import ml_collections
 def get_config(kind: str = "sentences") -> ml_collections.ConfigDict:
     """The text behind the colon is sentences, questions or captions."""
     config = ml_collections.ConfigDict()
-    config.name = "QCPG"
+    config.name = "QCPG + BLEURT"
     config.scheme = "qcpg"
-    config.options = {"kind": kind, "num": 4, "beams": 4}
+    targets = itertools.product(
+        (75, 80, 85, 90, 95), (10, 30, 50, 70, 90), (10, 25, 40, 60)
+    )
+    config.options = {
+        "kind": kind,
+        "num": 1,
+        "beams": 1,
+        "grid": tuple(
+            {"semantic": semantic, "lexical": lexical, "syntactic": syntactic}
+            for semantic, lexical, syntactic in targets
+        ),
+    }
     config.metrics = {
         "jaccard": {},
-        "similarity": {"model": "minilm"},
+        "bleurt": {"model": "bleurt-20"},
         "string_similarity": {},
         "bleu": {},
     }
     config.select = "tree"
     config.tree = {
-        "levels": ("jaccard", "similarity", "string_similarity"),
+        "levels": ("jaccard", "bleurt", "string_similarity"),
         "decisions": ("max", "max", "min"),
         "constraints": ("jaccard <= 0.75",),
     }
     config.report = {
         "jaccard": {},
-        "similarity": {"model": "minilm"},
+        "bleurt": {"model": "bleurt-20"},
         "bleu": {},
         "self_bleu": {},
     }

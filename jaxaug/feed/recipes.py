@@ -9,7 +9,8 @@ One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
   randomly chosen slots in prompt and answer;
 - mixtures `d3st_<folder>_{2,4,6}x`: the originals and 1, 3 or 5 variants at equal
   rates; `d3st_eval`: the originals and all SGD-X variants;
-- the same for `t5dst`, without the short prompts.
+- the same for `d3st2a`, whose prompts show options as figure 2a of Coca et al. (2023)
+  does, and for `t5dst`, without the short prompts.
 """
 
 import os
@@ -31,7 +32,12 @@ from jaxaug.formats.t5dst import T5DSTOptions
 # Names of the splits in SeqIO and in the data folder.
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 RENDERINGS_VARIABLE = "JAXAUG_RENDERINGS"
-_FORMATS: Mapping[str, Options] = {"d3st": D3STOptions(), "t5dst": T5DSTOptions()}
+_FORMATS: Mapping[str, Options] = {
+    "d3st": D3STOptions(),
+    # Options as in figure 2a of Coca et al. (2023).
+    "d3st2a": D3STOptions(categorical="a", digit_options=True),
+    "t5dst": T5DSTOptions(),
+}
 _SHORT = {"short2": (1, 2), "short5": (1, 5)}
 _COPIES = (2, 4, 6)
 

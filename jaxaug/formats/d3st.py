@@ -8,7 +8,9 @@ text equals that of the authors' script except where it cannot be inverted or lo
 annotation: one example per frame with the slots of its own service, the state is the
 annotated one (not accumulated over turns), several values of a categorical slot are
 joined as letters. As there, the intents stand in the prompt at either level, and a
-categorical slot whose values are all digits counts as a free one.
+categorical slot whose values are all digits counts as a free one: the dialogue says the
+digits themselves, so there is nothing to choose. Figure 2a of Coca et al. (2023) shows
+such a slot with options, `a) 1 b) 2 c) 3 d) 4`; `digit_options` writes them too.
 """
 
 import functools
@@ -61,6 +63,8 @@ class D3STOptions:
         and the requested slots.
       categorical: options of categorical slots as `1a) x 1b) y`, as `a) x b) y`, or
         not at all. Letters are answered as `<index><letter>` in both styles.
+      digit_options: whether categorical slots whose values are all digits have options
+        like others.
       order: of slots, intents and options: that of the schema, or shuffled per frame
         and epoch.
       lowercase: whether prompt, dialogue and answer are lower-cased.
@@ -72,6 +76,7 @@ class D3STOptions:
     delimiter: str = "="
     level: str = "dst_intent"
     categorical: str = "1a"
+    digit_options: bool = False
     order: str = "schema"
     lowercase: bool = True
     max_items: tuple[int, int] | None = None
@@ -130,7 +135,7 @@ class _Prompt:
         self.slots = []
         for slot in service.slots:
             values = slot.possible_values if slot.is_categorical else ()
-            if all(value.isdigit() for value in values):
+            if not options.digit_options and all(map(str.isdigit, values)):
                 values = ()
             texts = {value: clean(value, options.lowercase) for value in values}
             description = clean(slot.description, options.lowercase)

@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,29 @@ def test_every_config_makes_its_jobs(path, monkeypatch):
     assert configs.of(config.key(), "again").key() == config.key()
 
 
+DOCUMENTED = sorted(
+    set(
+        re.findall(
+            r"jaxaug augment --config configs/augment/(\S+)",
+            (FOLDER.parents[1] / "docs" / "augment.md").read_text(encoding="utf-8"),
+        )
+    )
+)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_commands_of_the_docs_make_their_jobs(name, monkeypatch):
+    monkeypatch.setattr(generation, "identity", lambda name: name)
+    config = configs.load(f"{FOLDER}/{name}")
+    assert bool(registry.jobs(config)) == (not config.is_given)
+
+
+def test_rows_of_the_papers_tables_have_a_command():
+    rows = {"backtranslate.py", "backtranslate.py:5", "eda.py", "oracle.py", "qcpg.py"}
+    rows |= {f"pegasus_tree.py{tree}" for tree in ("", ":b", ":bleurt")}
+    assert rows <= set(DOCUMENTED)
+
+
 def test_the_papers_trees():
     bart = configs.load(FOLDER / "pegasus_tree.py")
     assert bart.spec.constraints == ("jaccard <= 0.75",)
@@ -58,7 +82,7 @@ def test_text_behind_the_colon():
         ("nothing.py", "nothing.py: no such file. Name a Python file"),
         ("smollm2_tree", "no such file"),
         ("oracle.py:x", "takes no text behind a colon. Takes no text"),
-        ("pegasus_tree.py:c", "'c' does not fit .* text behind the colon is bart or b"),
+        ("pegasus_tree.py:c", "'c' does not fit .* text behind the colon is bart, b or bleurt"),
         ("smollm2_tree.py:ten", "'ten' does not fit .* number of outputs"),
         ("kst.py", "needs a text. Write the folder of the variants behind a colon"),
     ],

@@ -274,6 +274,35 @@ def services(draw):
     )
 
 
+def test_options_of_digits_as_in_figure_2a():
+    slots = (
+        Slot("seats", "Number of seats", True, ("1", "2", "4")),
+        Slot("kind", "Kind of ride", True, ("Pool", "Regular")),
+    )
+    state = State("NONE", (), {"seats": ("4",), "kind": ("Pool",)})
+    subject = Dialogue("1", ("S_1",), (Turn("USER", "hi", (Frame("S_1", state, {}),)),))
+    service = Service("S_1", "", slots, ())
+    found = {
+        style: format_frame(
+            subject, 0, 0, service, D3STOptions(level="dst", **style_of)
+        )
+        for style, style_of in {
+            "google": {},
+            "figure": {"categorical": "a", "digit_options": True},
+        }.items()
+    }
+    assert found["google"].inputs == (
+        "0=number of seats 1=kind of ride 1a) pool 1b) regular [user] hi"
+    )
+    assert found["google"].targets == "[states] 0=4 1=1a"
+    assert found["figure"].inputs == (
+        "0=number of seats a) 1 b) 2 c) 4 1=kind of ride a) pool b) regular [user] hi"
+    )
+    assert found["figure"].targets == "[states] 0=0c 1=1a"
+    for example in found.values():
+        assert parse(example.targets, example.key).slot_values == state.slot_values
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_parse_inverts_format(data):
@@ -297,6 +326,7 @@ def test_parse_inverts_format(data):
         categorical=data.draw(st.sampled_from(["1a", "a", "none"])),
         order=data.draw(st.sampled_from(["schema", "shuffled"])),
         lowercase=data.draw(st.booleans()),
+        digit_options=data.draw(st.booleans()),
     )
     turn = Turn("USER", "hi", (Frame("S_1", state, {}),))
     subject = Dialogue("1", ("S_1",), (turn,))
@@ -307,6 +337,7 @@ def test_parse_inverts_format(data):
         slot.name
         for slot in service.slots
         if all(value.isdigit() for value in slot.possible_values)
+        and not (options.digit_options and slot.possible_values)
     }
     assert parsed.slot_values == {
         name: tuple(

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Fine-tunes a pretrained T5 1.1 on SGD for rows of tables 2 and 7 of Coca et al. (2023),
+# each seed after the other, evaluates each run on v1..v5 and prints them side by side:
+#
+#   JAXAUG_DATA_DIR=SGD benchmarks/paper.sh d3st "sgd pegasus_2x pegasus_6x" 0 1 2
+#   SCALE=base_hf JAXAUG_DATA_DIR=SGD benchmarks/paper.sh t5dst "sgd pegasus_b_4x" 0 1 2
+#
+# Sets are those of docs/augment.md. SCALE is a file of configs/scale, RUNS the folder of the
+# runs. A run that is complete is neither trained nor evaluated again; --dry_run says what is
+# valid and runs nothing.
+set -euo pipefail
+dry=()
+[ "${1:-}" != --dry_run ] || { dry=(--dry_run); shift; }
+[ $# -gt 2 ] || { echo "usage: $0 [--dry_run] FORMAT SETS SEED..." >&2; exit 2; }
+format=$1 sets=$2 scale=${SCALE:-base} out=${RUNS:-runs}
+shift 2
+runs=()
+for seed in "$@"; do
+  for set in $sets; do
+    run="$out/${format}_$set-$scale-seed$seed" experiment="configs/${format}_aug.gin"
+    [ "$set" != sgd ] || experiment="configs/$format.gin"
+    runs+=("$run")
+    [ ! -e "$run/eval/inference_eval" ] || continue
+    python -m t5x.train "${dry[@]}" --gin_file="$experiment" \
+      --gin_file="configs/scale/$scale.gin" --gin.RANDOM_SEED="$seed" \
+      --gin.MIXTURE_OR_TASK_NAME="'${format}_$set'" --gin.MODEL_DIR="'$run'"
+    python -m t5x.eval "${dry[@]}" \
+      --gin_file="t5x/examples/t5/t5_1_1/${scale%_hf}.gin" \
+      --gin_file=configs/runs/robustness.gin --gin.CHECKPOINT_PATH="'$run'" \
+      --gin.EVAL_MIXTURE="'${format}_eval'" \
+      --gin.TASK_FEATURE_LENGTHS="{'inputs': 1024, 'targets': 256}" \
+      --gin.vocabulary.default_vocabulary.path="'${VOCABULARY:-gs://t5-data/vocabs/cc_all.32000.100extra/sentencepiece.model}'"
+  done
+done
+[ ${#dry[@]} -gt 0 ] || jaxaug report "${runs[@]}"
