@@ -321,8 +321,8 @@ def breaking() -> str:
         ),
         (
             "32 files of a small record cache",
-            f"{32 * MODEL} chips: {parts} shards of fewer files read all of them",
-            f"train.data_shards up to the files; 100 x SGD has enough ({parts} needed)",
+            f"{32 * MODEL} chips: with more shards than files each shard reads all",
+            f"train.data_shards = 32; 100 x SGD has files for all {parts} shards",
         ),
         (
             "gradients between slices",

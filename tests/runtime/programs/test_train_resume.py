@@ -255,3 +255,23 @@ def test_other_settings_are_listed_at_a_restart(tmp_path, run_train, capfd):
     finally:
         with gin.unlock_config():
             gin.clear_config()
+
+
+def test_a_run_keeps_the_shards_of_its_data(tmp_path, run_train, numbers, same_params):
+    asked = []
+
+    def get_dataset(cfg, shard, count, converter):
+        asked.append((shard, count))
+        return numbers(shard=(shard, count))
+
+    def run(name, **settings):
+        return run_train(tmp_path / name, get_dataset_fn=get_dataset, **settings)[1]
+
+    straight = run("straight")
+    assert asked == [(0, 1)]
+    run("stopped", steps=4, data_shards=2)
+    with pytest.raises(UserError, match=r"train.data_shards = 4, .* one of 2 shards"):
+        run("stopped", data_shards=4)
+    asked.clear()
+    same_params(run("stopped"), straight)
+    assert asked == [(0, 2), (1, 2)]
