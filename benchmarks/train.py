@@ -39,13 +39,16 @@ class Side:
         self.facts = self._pipe.recv()
         self.start_up = time.perf_counter() - start
         self.seconds: list[float] = []
+        self.of_cores: list[float] = []
 
     def ask(self, word: Any) -> Any:
         self._pipe.send(word)
         return self._pipe.recv()
 
     def run(self, steps: int) -> None:
-        self.seconds.append(self.ask(("step", steps)))
+        seconds, of_cores = self.ask(("step", steps))
+        self.seconds.append(seconds)
+        self.of_cores.append(of_cores)
 
     def end(self) -> None:
         self._pipe.send("end")
@@ -74,6 +77,7 @@ def report(
         print(
             f"{name:9} {1 / seconds:7.3f} steps/s {tokens / seconds:8.0f} tokens/s  "
             f"utilisation {100 * flops / seconds / peak:5.1f}%  "
+            f"CPU {statistics.median(side.of_cores):6.2f} s a step  "
             f"memory {side.ask('memory') / 2**30:5.2f} GiB  "
             f"compile {compiling:5.1f} s  start-up {side.start_up:5.1f} s"
         )

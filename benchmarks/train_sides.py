@@ -217,7 +217,8 @@ SIDES = {"runtime": runtime_side, "HF torch": torch_side}
 def serve(name: str, setting: Setting, pipe: Connection) -> None:
     """Builds a side and answers until the word "end".
 
-    Words are ("step", n), answered by the seconds of n steps, "peak" by operations a
+    Words are ("step", n), answered by the seconds of a step, on the clock and of all
+    cores together, "peak" by operations a
     second of a large matrix product, and "memory" by the peak so far in bytes.
     """
     step, peak, facts = SIDES[name](setting)
@@ -231,10 +232,11 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
         elif word == "peak":
             pipe.send(max(peak() for _ in range(5)))
         else:
-            start = time.perf_counter()
+            start, before = time.perf_counter(), time.process_time()
             for _ in range(word[1]):
                 step()
-            pipe.send((time.perf_counter() - start) / word[1])
+            spent = time.perf_counter() - start, time.process_time() - before
+            pipe.send(tuple(seconds / word[1] for seconds in spent))
 
 
 def peak_memory(device: str) -> int:
