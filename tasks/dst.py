@@ -38,7 +38,8 @@ class DialogueTask(CachedTask):
 
         def get_dataset(*, seed: int | None = None, **options: Any) -> tf.data.Dataset:
             # The order without the cache; and the tasks of a mixture stay apart.
-            return plain(seed=source.shuffle_seed(options["split"], seed), **options)
+            own = None if seed is None else source.file_seed(options["split"], seed)
+            return plain(seed=own, **options)
 
         found.get_dataset = get_dataset  # type: ignore[method-assign]
         return found

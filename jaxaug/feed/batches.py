@@ -142,8 +142,10 @@ class TokenBatches:
         for row, (inputs, targets) in enumerate(examples):
             batch["encoder_input_tokens"][row, : len(inputs)] = inputs
             batch["decoder_target_tokens"][row, : len(targets)] = targets
-            batch["decoder_input_tokens"][row, 1 : len(targets)] = targets[:-1]
             batch["decoder_loss_weights"][row, : len(targets)] = 1
+        # The end of sequence is shifted, too, as SeqIO does: nothing learns from it.
+        targets = batch["decoder_target_tokens"]
+        batch["decoder_input_tokens"][:, 1:] = targets[:, :-1]
         return batch
 
     def peek(self) -> dict[str, np.ndarray]:

@@ -47,13 +47,9 @@ class RecordSource(seqio.FileDataSource):
         """Examples of the split, all renderings counted."""
         return self.cache(split).examples
 
-    def shuffle_seed(self, split: str, seed: int | None) -> int | None:
-        """What a seed becomes, so that the tasks of a mixture part.
-
-        SeqIO hands all of them the same one; with it they would read the same dialogues
-        at the same time.
-        """
-        return None if seed is None else seed ^ self._recipes[split].options.seed
+    def file_seed(self, split: str, seed: int) -> int:
+        """The seed of the order of the shards, of that of the whole stream."""
+        return seed ^ self._recipes[split].options.seed
 
     def get_dataset(
         self,
@@ -65,9 +61,12 @@ class RecordSource(seqio.FileDataSource):
     ) -> tf.data.Dataset:
         """The examples of a split; see `seqio.DataSource`.
 
-        Shards are shuffled by `shuffle_seed`.
+        Shards are shuffled by `seed` and the seed of the recipe, so that the tasks of a
+        mixture, to which SeqIO hands the same seed, do not read the same dialogues at
+        the same time.
         """
-        seed = self.shuffle_seed(split, seed)
+        if seed is not None:
+            seed = self.file_seed(split, seed)
         dataset = super().get_dataset(split, shuffle, seed, shard_info, **unused)
         name = self._recipes[split].corpus.split
         return dataset.map(lambda example: {**example, "split": tf.constant(name)})

@@ -5,7 +5,7 @@
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,12 @@ from jaxtyping import Int
 from jaxaug.core import cache_folder, cached, digests, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.feed import cache, parallel, recipes, vocabulary
+from jaxaug.feed import arrays, cache, offline_tokens, parallel, recipes, vocabulary
 from jaxaug.feed.batches import TokenBatches, TokenCache
 
 Encode = Callable[[list[str]], list[list[int]]]
 
 _LAYOUT = 2  # Part of the folder name: raise it when the arrays or meta.json change.
-_FIELDS = ("inputs", "targets")
 _CHUNK = 4096
 
 
@@ -44,11 +43,7 @@ def build(
     if manifest.opened(folder) is None:
         processor = vocabulary.load(sentencepiece_model)
         cached.publish(folder, lambda temporary: _write(records, processor, temporary))
-    return TokenCache(
-        folder.name,
-        {field: _open(folder / f"{field}.npy") for field in _FIELDS},
-        {field: _open(folder / f"{field}_offsets.npy") for field in _FIELDS},
-    )
+    return arrays.open_cache(folder)
 
 
 def input_lengths(
@@ -67,14 +62,14 @@ def input_lengths(
     """
     folder = _folder(records, vocabulary_file, root)
     if manifest.is_whole(folder):
-        return np.diff(_open(folder / "inputs_offsets.npy"))
+        return np.diff(arrays.open_array(folder / "inputs_offsets.npy"))
     folder = folder.parent / f"{folder.name}-lengths"
     if manifest.opened(folder) is None:
         encode = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
         cached.publish(
             folder, lambda temporary: _write_lengths(records, encode, temporary)
         )
-    return np.asarray(_open(folder / "lengths.npy"))
+    return np.asarray(arrays.open_array(folder / "lengths.npy"))
 
 
 def report_truncation(
@@ -105,20 +100,15 @@ def _folder(
 
 
 def _write(records: cache.RecordCache, processor: Any, folder: epath.Path) -> None:
-    parts: dict[str, list[np.ndarray]] = {field: [] for field in _FIELDS}
-    lengths: dict[str, list[int]] = {field: [] for field in _FIELDS}
-    for chunk in _chunks(records):
-        for field in _FIELDS:
-            texts = [getattr(example, field) for example in chunk]
-            encoded = _encode(processor, texts)
-            lengths[field].extend(map(len, encoded))
-            parts[field].append(np.concatenate(encoded).astype(np.int32))
-    for field in _FIELDS:
-        empty = np.zeros(0, np.int32)
-        _save(folder / f"{field}.npy", np.concatenate([empty, *parts[field]]))
-        offsets = np.concatenate([[0], np.cumsum(lengths[field], dtype=np.int64)])
-        _save(folder / f"{field}_offsets.npy", offsets.astype(np.int64))
-    manifest.write(folder, examples=len(lengths["inputs"]))
+    def encoded() -> Iterator[tuple[list[int], ...]]:
+        for chunk in _chunks(records):
+            columns = [
+                _encode(processor, [getattr(example, field) for example in chunk])
+                for field in arrays.FIELDS
+            ]
+            yield from zip(*columns, strict=True)
+
+    arrays.write(encoded(), folder)
 
 
 def _write_lengths(
@@ -129,7 +119,7 @@ def _write_lengths(
         for chunk in _chunks(records)
         for ids in encode([example.inputs for example in chunk])
     ]
-    _save(folder / "lengths.npy", np.asarray(lengths, np.int64))
+    arrays.save(folder / "lengths.npy", np.asarray(lengths, np.int64))
     manifest.write(folder, examples=len(lengths))
 
 
@@ -148,18 +138,6 @@ def _chunks(records: cache.RecordCache) -> Iterator[list[Any]]:
         yield chunk
 
 
-def _save(path: epath.Path, array: np.ndarray) -> None:
-    with path.open("wb") as file:
-        np.save(file, array)
-
-
-def _open(path: epath.Path) -> np.ndarray:
-    if str(path).startswith("gs://"):
-        with path.open("rb") as file:
-            return np.load(file)
-    return np.load(path, mmap_mode="r")
-
-
 def get_dataset(
     cfg: Any,
     shard_id: int,
@@ -169,6 +147,7 @@ def get_dataset(
     continue_from_last_checkpoint: bool = False,
     data_dir: PathLike | None = None,
     sentencepiece_model: PathLike | None = None,
+    cache_dirs: Sequence[PathLike] = (),
 ) -> TokenBatches:
     """Training batches without TensorFlow: a value for `train.get_dataset_fn` of T5X.
 
@@ -185,10 +164,12 @@ def get_dataset(
         checkpoint.
       data_dir: as for `folders.resolve_data_dir`.
       sentencepiece_model: None is what `vocabulary.model_file` finds.
+      cache_dirs: with `cfg.use_cached`, where the offline caches of the tasks lie; for
+        a single task no data folder is needed.
 
     Raises:
-      UserError: the configuration asks for packing, a mixture that does not exist or
-        a batch that does not divide.
+      UserError: the configuration asks for packing, a mixture that does not exist, a
+        task that is not cached or a batch that does not divide.
     """
     del feature_converter_cls, continue_from_last_checkpoint
     if cfg.pack:
@@ -201,14 +182,9 @@ def get_dataset(
             f"DatasetConfig.batch_size = {cfg.batch_size} does not divide by "
             f"{num_shards} hosts. Choose a multiple."
         )
-    table = recipes.table(data_dir)
-    model = sentencepiece_model or vocabulary.model_file(data_dir)
+    found = _offline if cfg.use_cached else _formatted
     caches = []
-    for task in table.tasks_of(str(cfg.mixture_or_task_name)):
-        recipe = table.recipes[task].get(cfg.split)
-        if recipe is None:
-            continue
-        tokens = build(cache.build(recipe), model)
+    for task, tokens in found(cfg, data_dir, sentencepiece_model, cache_dirs):
         report_truncation(
             f"{task} {cfg.split}",
             np.diff(tokens.offsets["inputs"]),
@@ -229,3 +205,42 @@ def get_dataset(
         shard=(shard_id, num_shards),
         num_epochs=num_epochs,
     )
+
+
+_Found = Iterator[tuple[str, TokenCache]]
+
+
+def _formatted(
+    cfg: Any, data_dir: PathLike | None, model: PathLike | None, unused: object
+) -> _Found:
+    """The tasks that have the split, formatted and tokenised here."""
+    table = recipes.table(data_dir)
+    model = model or vocabulary.model_file(data_dir)
+    for task in table.tasks_of(str(cfg.mixture_or_task_name)):
+        recipe = table.recipes[task].get(cfg.split)
+        if recipe is not None:
+            yield task, build(cache.build(recipe), model)
+
+
+def _offline(
+    cfg: Any,
+    data_dir: PathLike | None,
+    model: PathLike | None,
+    cache_dirs: Sequence[PathLike],
+) -> _Found:
+    """The tasks that have the split, from the offline caches of SeqIO."""
+    name = str(cfg.mixture_or_task_name)
+    tasks: Sequence[str] = (name,)
+    if offline_tokens.find(name, cache_dirs) is None:
+        tasks = recipes.table(data_dir).tasks_of(name)
+    for task in tasks:
+        folder = offline_tokens.find(task, cache_dirs)
+        if folder is None:
+            raise UserError(
+                f"use_cached = True: task {task!r} is in no folder of cache_dirs "
+                f"({', '.join(map(str, cache_dirs)) or 'none is named'}). Make it with "
+                f"`jaxaug data cache --task {task} --out DIR`."
+            )
+        found = offline_tokens.build(folder, cfg.split, model)
+        if found is not None:
+            yield task, found

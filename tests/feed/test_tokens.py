@@ -141,7 +141,7 @@ def test_exact_batch():
         # Inputs lose their left end, targets their right one; 1 ends both.
         "encoder_input_tokens": [[6, 7, 8, 1], [9, 1, 0, 0]],
         "decoder_target_tokens": [[3, 1, 0], [4, 2, 1]],
-        "decoder_input_tokens": [[0, 3, 0], [0, 4, 2]],
+        "decoder_input_tokens": [[0, 3, 1], [0, 4, 2]],
         "decoder_loss_weights": [[1, 1, 0], [1, 1, 1]],
     }
     assert batches.peek()["encoder_input_tokens"].tolist() == [
@@ -330,6 +330,7 @@ def config(**changes):
         "shuffle": True,
         "seed": 0,
         "pack": False,
+        "use_cached": False,
     }
     return SimpleNamespace(**(values | changes))
 
@@ -385,6 +386,7 @@ cfg = SimpleNamespace(
     mixture_or_task_name="d3st_sgd_short2",
     task_feature_lengths={"inputs": 64, "targets": 32},
     split="train", batch_size=4, shuffle=True, seed=1, pack=False,
+    use_cached=False,
 )
 first = tokens.get_dataset(cfg, 0, 1, None)
 next(first)
