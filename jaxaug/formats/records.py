@@ -104,7 +104,8 @@ def user_frames(
     The text reads `[user] ... [system] ... [user] ...` with the utterances so far.
     """
     context = ""
-    for turn_index, turn in enumerate(dialogue.turns):
+    turns: Sequence[sgd.Turn | lean.Turn] = dialogue.turns
+    for turn_index, turn in enumerate(turns):
         utterance = clean(turn.utterance, lowercase)
         context += f" [{turn.speaker.lower()}] {utterance}".rstrip()
         if turn.speaker == "USER":

@@ -82,7 +82,10 @@ def test_text_behind_the_colon():
         ("nothing.py", "nothing.py: no such file. Name a Python file"),
         ("smollm2_tree", "no such file"),
         ("oracle.py:x", "takes no text behind a colon. Takes no text"),
-        ("pegasus_tree.py:c", "'c' does not fit .* text behind the colon is bart, b or bleurt"),
+        (
+            "pegasus_tree.py:c",
+            "'c' does not fit .* text behind the colon is bart, b or bleurt",
+        ),
         ("smollm2_tree.py:ten", "'ten' does not fit .* number of outputs"),
         ("kst.py", "needs a text. Write the folder of the variants behind a colon"),
     ],
