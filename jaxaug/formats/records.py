@@ -18,6 +18,7 @@ Frame = sgd.Frame | lean.Frame
 State = sgd.State | lean.State
 
 NO_INTENT = "NONE"
+_MARKS = {"USER": " [user]", "SYSTEM": " [system]"}
 _BAR = re.compile(r"(?<!\S)\|(?!\S)")
 
 
@@ -107,7 +108,9 @@ def user_frames(
     turns: Sequence[sgd.Turn | lean.Turn] = dialogue.turns
     for turn_index, turn in enumerate(turns):
         utterance = clean(turn.utterance, lowercase)
-        context += f" [{turn.speaker.lower()}] {utterance}".rstrip()
+        context += _MARKS[turn.speaker]
+        if utterance:
+            context += f" {utterance}"
         if turn.speaker == "USER":
             shown = context[1:]
             for frame_index, frame in enumerate(turn.frames):
@@ -123,14 +126,13 @@ def check_slots(
     turn: int,
 ) -> None:
     """Raises `UserError` for a slot that the service does not have."""
-    if known.keys() >= {*names}:
-        return
-    name = next(name for name in names if name not in known)
-    raise UserError(
-        f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is no slot of service "
-        f"{service!r} in this schema. Use the schema that belongs to the dialogues (for "
-        "a variant, dialogues are renamed while they are read)."
-    )
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is no slot of "
+                f"service {service!r} in this schema. Use the schema that belongs to the "
+                "dialogues (for a variant, dialogues are renamed while they are read)."
+            )
 
 
 @functools.lru_cache(maxsize=1 << 16)
