@@ -60,18 +60,18 @@ def build(
       UserError: the cache is damaged, is no cache of ids, or is one of another
         vocabulary.
     """
-    folder = epath.Path(folder)
-    info_path = folder / f"info.{split}.json"
+    task = epath.Path(folder)
+    info_path = task / f"info.{split}.json"
     if not info_path.exists():
         return None
-    fix = _AGAIN.format(folder.name)
+    fix = _AGAIN.format(task.name)
     info = read_json(info_path, fix)
-    _check_vocabulary(folder, sentencepiece_model, fix)
-    shards = _shards(folder, split, info, fix)
+    _check_vocabulary(task, sentencepiece_model, fix)
+    shards = _shards(task, split, info, fix)
     sizes = [[path.name, path.stat().length] for path in shards]
-    notes = folder / manifest.NAME
+    notes = task / manifest.NAME
     known = file_digest(notes) if notes.exists() else ""
-    name = f"offline-{folder.name}-{split}-{digest_of([_LAYOUT, info, sizes, known])}"
+    name = f"offline-{task.name}-{split}-{digest_of([_LAYOUT, info, sizes, known])}"
     target = epath.Path(root or cache_folder.cache_dir()) / "tokens" / name
     if manifest.opened(target) is None:
         examples = _interleaved([_examples(path, fix) for path in shards])

@@ -113,7 +113,8 @@ def user_frames(
             context += f" {utterance}"
         if turn.speaker == "USER":
             shown = context[1:]
-            for frame_index, frame in enumerate(turn.frames):
+            frames: Sequence[sgd.Frame | lean.Frame] = turn.frames
+            for frame_index, frame in enumerate(frames):
                 if frame.state is not None:
                     yield shown, turn_index, frame_index, frame
 
