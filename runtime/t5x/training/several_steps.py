@@ -13,7 +13,18 @@ import jax.numpy as jnp
 
 from t5x.training.step import Batch, Metrics, merge_trees
 
+SMALL = 4_000_000
+"""Parameters; see `by_size`."""
 Step = Callable[[Any, Batch], tuple[Any, Metrics]]
+
+
+def by_size(params: Any) -> int:
+    """Steps of a call that suit a model: many where a step takes milliseconds.
+
+    Ten for fewer than 4 million parameters on a CPU, else one.
+    """
+    size = sum(leaf.size for leaf in jax.tree.leaves(params))
+    return 10 if size < SMALL and jax.default_backend() == "cpu" else 1
 
 
 def scan_steps(step: Step) -> Callable[[Any, Sequence[Batch]], tuple[Any, Metrics]]:

@@ -375,7 +375,7 @@ class Trainer(BaseTrainer):
         weight_metrics_computer: WeightMetricsComputer | None = None,
         max_skipped_steps: int = 0,
         normalize_over_batch: bool = False,
-        steps_per_call: int = 1,
+        steps_per_call: int | None = None,
     ):
         """As `BaseTrainer`, and:
 
@@ -390,12 +390,12 @@ class Trainer(BaseTrainer):
                 take that of the whole batch and not, as T5X does, that of each
                 microbatch.
             steps_per_call: steps that the devices are asked for at a time, where so many
-                are left before the next evaluation, checkpoint or summary. For models
-                whose step takes milliseconds; SIGTERM waits for all of them.
+                are left before the next evaluation, checkpoint or summary; SIGTERM
+                waits for all of them. None leaves it to the size of the model, see
+                `several_steps.by_size`.
         """
-        self.steps_per_call = checks.whole_number(
-            "Trainer.steps_per_call", steps_per_call, least=1
-        )
+        if steps_per_call is not None:
+            checks.whole_number("Trainer.steps_per_call", steps_per_call, least=1)
         max_skipped_steps = checks.whole_number(
             "Trainer.max_skipped_steps", max_skipped_steps, least=0
         )
@@ -415,6 +415,13 @@ class Trainer(BaseTrainer):
             rng=rng,
         )
         self.watch = Watch(max_skipped_steps)
+        if steps_per_call is None:
+            # A subclass with a step of its own is to take that one.
+            step = type(self)._partitioned_train_step
+            is_ours = step is Trainer._partitioned_train_step
+            params = self.train_state.params
+            steps_per_call = several_steps.by_size(params) if is_ours else 1
+        self.steps_per_call = steps_per_call
 
     def _train_step(self, train_state: Any, batch: Batch) -> tuple[Any, Metrics]:
         return train_with_lr(

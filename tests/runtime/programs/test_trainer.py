@@ -13,6 +13,7 @@ from t5x import metrics as metrics_lib
 from t5x.checkpoint import state_init
 from t5x.checkpoint.event_files import read_scalars
 from t5x.errors import UserError
+from t5x.training import several_steps
 
 
 class NoDropout:
@@ -49,10 +50,10 @@ def make_initializer(model, batches):
 def make_trainer(tiny_model, numbers, tmp_path):
     made = []
 
-    def make(num_microbatches=None, model=tiny_model, **settings):
+    def make(num_microbatches=None, model=tiny_model, cls=trainer.Trainer, **settings):
         initializer = make_initializer(tiny_model, numbers())
         made.append(
-            trainer.Trainer(
+            cls(
                 model=model,
                 train_state=initializer.from_scratch(jax.random.PRNGKey(0)),
                 partitioner=partitioning.PjitPartitioner(num_partitions=1),
@@ -339,6 +340,18 @@ def test_several_steps_in_one_call_are_the_same_steps(make_trainer, numbers):
     timed = [name for name in summaries[0] if "second" in name or "timing" in name]
     for name in summaries[0].keys() - set(timed):
         np.testing.assert_array_equal(summaries[0][name], summaries[1][name], name)
+
+
+def test_small_models_take_several_steps_in_a_call(make_trainer, monkeypatch):
+    assert make_trainer().steps_per_call == 10
+    assert make_trainer(steps_per_call=1).steps_per_call == 1
+
+    class Own(trainer.Trainer):
+        _partitioned_train_step = property(lambda self: None)
+
+    assert make_trainer(cls=Own).steps_per_call == 1
+    monkeypatch.setattr(several_steps, "SMALL", 100)
+    assert make_trainer().steps_per_call == 1
 
 
 def test_several_steps_are_watched_one_by_one(make_trainer, numbers):
