@@ -9,7 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen as nn
-from model_kit import BATCH, VOCABULARY, language_model, t5_model
+from model_kit import (
+    BATCH,
+    LM_BATCH,
+    LM_PARAMS,
+    T5_PARAMS,
+    VOCABULARY,
+    language_model,
+    t5_model,
+)
 from t5x import decoding, losses, models
 
 
@@ -241,3 +249,27 @@ def test_vocabularies_and_decode_function_are_readable():
     assert models.get_output_vocabulary(model) is other
     assert model.decode_fn is decoding.beam_search
     assert language_model().decode_fn is decoding.temperature_sample
+
+
+@pytest.mark.parametrize("kind", ["encoder-decoder", "decoder-only"])
+def test_rematerialisation_changes_no_gradient(kind):
+    """The backward pass computes again, and gets the same."""
+    make, params, batch = {
+        "encoder-decoder": (t5_model, T5_PARAMS(), BATCH),
+        "decoder-only": (language_model, LM_PARAMS(), LM_BATCH),
+    }[kind]
+
+    def gradient_of(policy):
+        model = make()
+        config = model.module.config.replace(remat_policy=policy)
+        model.module = type(model.module)(config)
+        return jax.grad(lambda p: model.loss_fn(p, batch, jax.random.key(1))[0])
+
+    for policy, expected in (("none", False), ("full", True)):
+        text = str(jax.make_jaxpr(gradient_of(policy))(params))
+        assert ("remat" in text or "checkpoint" in text) == expected
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+        jax.jit(gradient_of("full"))(params),
+        jax.jit(gradient_of("none"))(params),
+    )

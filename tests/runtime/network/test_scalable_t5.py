@@ -83,7 +83,9 @@ def test_other_scan_axis():
     np.testing.assert_allclose(logits(config, params), expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("policy", "scan"), [("minimal", True), ("full", False)])
+@pytest.mark.parametrize(
+    ("policy", "scan"), [("minimal", True), ("dots_saveable", False)]
+)
 def test_rematerialisation_changes_no_value_and_no_gradient(policy, scan):
     plain = dataclasses.replace(
         SCANNED, scan_layers=scan, num_encoder_layers=1, num_decoder_layers=1

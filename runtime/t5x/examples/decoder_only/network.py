@@ -8,6 +8,7 @@ from t5x.examples.t5 import layers
 from t5x.examples.t5 import network as t5
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
+from t5x.examples.t5.remat import rematerialised
 
 
 @flax.struct.dataclass
@@ -113,8 +114,10 @@ class Decoder(nn.Module):
         y = t5.embed(embedder, decoder_input_tokens, config)
         y = t5.dropout(config, deterministic, "input_dropout")(y)
         bias = t5.decoder_biases(config, y.shape[1], decode)
+        keeps = decode or prefill
+        layer_cls = DecoderLayer if keeps else rematerialised(DecoderLayer, config)
         for i in range(config.num_layers):
-            layer = DecoderLayer(config, deterministic, decode, name=f"layers_{i}")
+            layer = layer_cls(config, deterministic, decode, name=f"layers_{i}")
             y = layer(y, mask, bias, prefill_lengths if prefill else None)
         y = t5.layer_norm(config, "decoder_norm")(y)
         y = t5.dropout(config, deterministic, "output_dropout")(y)

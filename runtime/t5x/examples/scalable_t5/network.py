@@ -6,12 +6,11 @@ position bias of its own, attention kernels keep heads and head_dim as two axes,
 """
 
 import flax.struct
-import jax
 from flax import linen as nn
-from flax.linen.partitioning import ScanIn, remat, scan_with_axes
+from flax.linen.partitioning import ScanIn, scan_with_axes
 
-from t5x.errors import UserError
 from t5x.examples.t5 import network as t5
+from t5x.examples.t5.remat import rematerialised
 
 
 @flax.struct.dataclass
@@ -19,13 +18,10 @@ class T5Config(t5.T5Config):
     """The options of `t5x.examples.t5.network.T5Config` and:
 
     Attributes:
-        remat_policy: what the backward pass computes again instead of keeping it: "none",
-            "minimal" (all but the results of matrix products with parameters), "full".
         scan_layers: whether a stack is one scanned layer.
         param_scan_axis: axis of the parameters that counts the layers.
     """
 
-    remat_policy: str = "none"
     scan_layers: bool = True
     param_scan_axis: int = 1
 
@@ -52,32 +48,12 @@ class DecoderLayer(t5.DecoderBlock):
         return self.block(t5.constrain(x), encoded, mask, cross_mask, bias), None
 
 
-def _rematerialised(layer_cls: type[nn.Module], config: T5Config) -> type[nn.Module]:
-    policies = {
-        "minimal": jax.checkpoint_policies.checkpoint_dots_with_no_batch_dims,
-        "full": None,
-    }
-    if config.remat_policy in (None, "none"):
-        return layer_cls
-    if config.remat_policy not in policies:
-        raise UserError(
-            f"T5Config.remat_policy = {config.remat_policy!r}: use 'none', 'minimal' or "
-            "'full'"
-        )
-    # A scan keeps the two computations apart by itself.
-    return remat(
-        layer_cls,
-        prevent_cse=not config.scan_layers,
-        policy=policies[config.remat_policy],
-    )
-
-
 def _run_stack(
     stack: nn.Module, make_layer, layer_cls: type[nn.Module], length: int, x, *constants
 ):
     """Runs `length` layers; with scan_layers their scope is called like the stack."""
     config = stack.config
-    layer_cls = _rematerialised(layer_cls, config)
+    layer_cls = rematerialised(layer_cls, config, prevent_cse=not config.scan_layers)
     if not config.scan_layers:
         for i in range(length):
             x, _ = make_layer(layer_cls, name=f"layers_{i}")(x, *constants)

@@ -15,6 +15,7 @@ from t5x.examples.t5 import layers
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
 from t5x.examples.t5.position_bias import bias_init
+from t5x.examples.t5.remat import rematerialised
 
 Tokens = Int[Array, "batch length"]
 Activations = Float[Array, "batch length emb"]
@@ -38,6 +39,7 @@ class LayerConfig:
         dropout_rate: of every dropout in the network.
         logits_via_embedding: whether the embedding serves as output matrix too.
         float32_attention_logits: whether attention logits are float32 in every dtype.
+        remat_policy: what a layer's backward pass computes again, see `remat`.
 
     Raises:
         UserError: a size below 1, a negative number of layers, or an unknown dtype.
@@ -53,6 +55,7 @@ class LayerConfig:
     dropout_rate: float = 0.1
     logits_via_embedding: bool = False
     float32_attention_logits: bool = False
+    remat_policy: str = "none"
 
     def __post_init__(self) -> None:
         owner = type(self).__name__
@@ -268,8 +271,9 @@ class Encoder(nn.Module):
         self, x: Activations, mask: Mask, deterministic: bool
     ) -> Activations:
         bias = position_biases(self.config)(x.shape[1], x.shape[1], bidirectional=True)
+        layer_cls = rematerialised(EncoderLayer, self.config)
         for i in range(self.config.num_encoder_layers):
-            layer = EncoderLayer(self.config, deterministic, name=f"layers_{i}")
+            layer = layer_cls(self.config, deterministic, name=f"layers_{i}")
             x = layer(x, mask, bias)
         return x
 
@@ -302,8 +306,12 @@ class Decoder(nn.Module):
         decode: bool,
     ) -> Activations:
         bias = decoder_biases(self.config, x.shape[1], decode)
+        # Decoding has no backward pass.
+        layer_cls = (
+            DecoderLayer if decode else rematerialised(DecoderLayer, self.config)
+        )
         for i in range(self.config.num_decoder_layers):
-            layer = DecoderLayer(self.config, deterministic, decode, name=f"layers_{i}")
+            layer = layer_cls(self.config, deterministic, decode, name=f"layers_{i}")
             x = layer(x, encoded, mask, cross_mask, bias)
         return x
 
