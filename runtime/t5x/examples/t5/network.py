@@ -183,7 +183,7 @@ def output_logits(
     )
     logits = dense(y)
     if output_product.is_wanted(module):
-        kernel: Any = dense.get_variable("params", "kernel")
+        kernel: Array = dense.get_variable("params", "kernel")
         output_product.tell(module, logits, y, kernel=kernel)
     return logits
 
