@@ -1,7 +1,6 @@
 """The robustness logger: what it scores, writes and prints after an evaluation."""
 
 import csv
-import dataclasses
 import json
 import os
 import random
@@ -51,7 +50,7 @@ def answers(world, task, seed=None, split="test"):
     targets, predictions = [], []
     for dialogue in loaded.dialogues.values():
         for example in formatter.dialogue(dialogue):
-            fields = dataclasses.asdict(example) | {"split": corpus.split}
+            fields = example._asdict() | {"split": corpus.split}
             targets.append(postprocess(example.targets, example=fields, is_target=True))
             text = example.targets
             if seed is not None and rng.random() < 0.3:

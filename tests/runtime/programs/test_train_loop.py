@@ -65,7 +65,8 @@ def run(run_train, tmp_path):
             step, _ = run_train(tmp_path / folder, **settings)
         except PreemptionError:
             step = "preempted"
-        assert log.pop() == "closed"
+        # A run with nothing left to do builds no evaluator.
+        assert not log or log.pop() == "closed"
         return step, log
 
     return run
