@@ -1,6 +1,5 @@
 """Config files of the programs that are ours: Python with `get_config()`."""
 
-import importlib.util
 import inspect
 import types
 from collections.abc import Mapping
@@ -72,11 +71,12 @@ def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
 
 
 def _module(file: epath.Path) -> types.ModuleType:
-    spec = importlib.util.spec_from_file_location("jaxaug_config", str(file))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    # Python's own loaders read no gs://.
+    module = types.ModuleType("jaxaug_config")
+    module.__file__ = str(file)
     try:
-        spec.loader.exec_module(module)
+        code = compile(file.read_bytes(), str(file), "exec")
+        exec(code, module.__dict__)  # noqa: S102 (a config is a program)
     except (SyntaxError, ImportError) as error:
         raise UserError(f"--config {file}: cannot be read: {error}.") from error
     return module
