@@ -43,7 +43,7 @@ def find(task: str, cache_dirs: Sequence[PathLike]) -> epath.Path | None:
 
 
 def build(
-    folder: PathLike,
+    cached_task: PathLike,
     split: str,
     sentencepiece_model: PathLike | None = None,
     root: PathLike | None = None,
@@ -51,7 +51,7 @@ def build(
     """The ids of one split of a cached task; None if it has no such split.
 
     Args:
-      folder: of the cached task.
+      cached_task: its folder.
       split: as SeqIO names it.
       sentencepiece_model: None, or the vocabulary that the ids must be of.
       root: parent of all caches on this machine; None is `cache_folder.cache_dir()`.
@@ -60,18 +60,18 @@ def build(
       UserError: the cache is damaged, is no cache of ids, or is one of another
         vocabulary.
     """
-    task = epath.Path(folder)
-    info_path = task / f"info.{split}.json"
+    folder = epath.Path(cached_task)
+    info_path = folder / f"info.{split}.json"
     if not info_path.exists():
         return None
-    fix = _AGAIN.format(task.name)
+    fix = _AGAIN.format(folder.name)
     info = read_json(info_path, fix)
-    _check_vocabulary(task, sentencepiece_model, fix)
-    shards = _shards(task, split, info, fix)
+    _check_vocabulary(folder, sentencepiece_model, fix)
+    shards = _shards(folder, split, info, fix)
     sizes = [[path.name, path.stat().length] for path in shards]
-    notes = task / manifest.NAME
+    notes = folder / manifest.NAME
     known = file_digest(notes) if notes.exists() else ""
-    name = f"offline-{task.name}-{split}-{digest_of([_LAYOUT, info, sizes, known])}"
+    name = f"offline-{folder.name}-{split}-{digest_of([_LAYOUT, info, sizes, known])}"
     target = epath.Path(root or cache_folder.cache_dir()) / "tokens" / name
     if manifest.opened(target) is None:
         examples = _interleaved([_examples(path, fix) for path in shards])

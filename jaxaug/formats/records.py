@@ -113,7 +113,7 @@ def user_frames(
             context += f" {utterance}"
         if turn.speaker == "USER":
             shown = context[1:]
-            frames: Sequence[sgd.Frame | lean.Frame] = turn.frames
+            frames: Sequence[Frame] = turn.frames
             for frame_index, frame in enumerate(frames):
                 if frame.state is not None:
                     yield shown, turn_index, frame_index, frame
