@@ -101,17 +101,8 @@ class Search:
     def step(self, state: BeamState) -> BeamState:
         """Extends every beam by one token and keeps those that live on."""
         live = state.live
-        next_log_probs, whole, cache = self._extend(state)
-        proposal = self.propose(
-            Continuations(
-                next_log_probs=next_log_probs,
-                scores=live.scores,
-                log_probs=live.log_probs,
-                sequences=self._generated(live.tokens),
-                lengths=live.lengths,
-                eos_id=self.eos_id,
-            )
-        )
+        logits, whole, cache = self._extend(state)
+        proposal = self.propose(self._continuations(live, logits))
         candidates, parents = self._candidates(live, proposal, state.index)
         if state.pool is None:
             pool = None
@@ -146,7 +137,7 @@ class Search:
     def _extend(
         self, state: BeamState
     ) -> tuple[Float[Array, "batch k vocab"], Bool[Array, " batch"], Any]:
-        """Log probabilities of the next tokens, whether they are, and the cache after."""
+        """Float32 logits, whether they are numbers, and the cache after the step."""
         batch = state.done.shape[0]
         tokens = flatten_beam_dim(state.live.tokens)
         flatten = functools.partial(flatten_beam_dim, offset=self.cache_offset)
@@ -164,20 +155,34 @@ class Search:
                 cache=cache_map(flatten, state.cache, self.prefilled),
             )
         )
-        log_probs = jax.nn.log_softmax(logits.astype(jnp.float32))
-        log_probs = unflatten_beam_dim(log_probs, batch, self.beams)
-        whole = unflatten_beam_dim(contract.all_finite(logits), batch, self.beams)
-        whole = jnp.all(whole | state.live.finished, axis=1)
+        logits = unflatten_beam_dim(logits.astype(jnp.float32), batch, self.beams)
+        whole = jnp.all(contract.all_finite(logits) | state.live.finished, axis=1)
         whole |= self._forced(state.index)[:, 0] != 0
-        if self.select is not None:
-            is_padding = jnp.arange(log_probs.shape[-1]) == 0
-            log_probs = jnp.where(
-                state.live.finished[..., None],
-                jnp.where(is_padding, 0.0, NEG_INF),
-                log_probs,
-            )
         cache = cache_map(unflatten, cache, self.prefilled)
-        return log_probs, whole, contract.match_container(cache, state.cache)
+        return logits, whole, contract.match_container(cache, state.cache)
+
+    def _continuations(
+        self, live: Beams, logits: Float[Array, "batch k vocab"]
+    ) -> Continuations:
+        """What could follow; with `select` an ended beam goes on with padding, for free."""
+        peaks = jnp.max(logits, axis=-1)
+        log_sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
+        if self.select is not None:
+            is_padding = jnp.arange(logits.shape[-1]) == 0
+            padding = jnp.where(is_padding, 0.0, NEG_INF)
+            logits = jnp.where(live.finished[..., None], padding, logits)
+            peaks = jnp.where(live.finished, 0.0, peaks)
+            log_sums = jnp.where(live.finished, 0.0, log_sums)
+        return Continuations(
+            logits=logits,
+            peaks=peaks,
+            log_sums=log_sums,
+            scores=live.scores,
+            log_probs=live.log_probs,
+            sequences=self._generated(live.tokens),
+            lengths=live.lengths,
+            eos_id=self.eos_id,
+        )
 
     def _mark_broken(
         self,

@@ -18,8 +18,13 @@ Tree = TypeVar("Tree")
 class Continuations(flax.struct.PyTreeNode):
     """All that could follow the live beams.
 
+    Log probabilities are kept as logits and the two numbers of a beam that make them
+    log probabilities: with a large vocabulary most are never looked at.
+
     Attributes:
-        next_log_probs: [batch, k, vocab] of the next token.
+        logits: [batch, k, vocab] of the next token, float32.
+        peaks: [batch, k] the greatest of them.
+        log_sums: [batch, k] log of the sum of exp(logits - peaks).
         scores: [batch, k] of the beams; see `Proposal`.
         log_probs: [batch, k] of the beams.
         sequences: [batch, k, length] tokens generated so far, zero-padded.
@@ -27,12 +32,19 @@ class Continuations(flax.struct.PyTreeNode):
         eos_id: static.
     """
 
-    next_log_probs: Float[Array, "batch k vocab"]
+    logits: Float[Array, "batch k vocab"]
+    peaks: Float[Array, "batch k"]
+    log_sums: Float[Array, "batch k"]
     scores: Float[Array, "batch k"]
     log_probs: Float[Array, "batch k"]
     sequences: Int[Array, "batch k length"]
     lengths: Int[Array, "batch k"]
     eos_id: int = flax.struct.field(pytree_node=False)
+
+    @property
+    def next_log_probs(self) -> Float[Array, "batch k vocab"]:
+        """Of the next token."""
+        return self.logits - self.peaks[..., None] - self.log_sums[..., None]
 
 
 class Proposal(NamedTuple):
@@ -54,12 +66,41 @@ class Proposal(NamedTuple):
 Propose = Callable[[Continuations], Proposal]
 
 
+# Entries of a vocabulary that are first looked at through their maximum.
+_BLOCK = 32
+
+
 def most_probable(continuations: Continuations, m: int) -> Proposal:
-    """The m continuations of highest total log probability."""
-    total = continuations.log_probs[..., None] + continuations.next_log_probs
-    batch, beams, vocab = total.shape
-    values, flat = lax.top_k(total.reshape(batch, beams * vocab), m)
-    return Proposal(values, values, flat % vocab, flat // vocab)
+    """The m continuations of highest total log probability.
+
+    Exactly those of one `lax.top_k` over all. Log probabilities of a beam are in the
+    order of its logits, so the m blocks whose maxima promise most hold the m best.
+    (Where fewer than m are above -inf, what fills up may differ.)
+    """
+    x = continuations
+    batch, beams, vocab = x.logits.shape
+    if 4 * m * _BLOCK > beams * vocab:
+        total = x.log_probs[..., None] + x.next_log_probs
+        values, best = lax.top_k(total.reshape(batch, beams * vocab), m)
+        return Proposal(values, values, best % vocab, best // vocab)
+    fill = ((0, 0), (0, 0), (0, -vocab % _BLOCK))
+    logits = (
+        jnp.pad(x.logits, fill, constant_values=-jnp.inf) if fill[2][1] else x.logits
+    )
+    in_beam = logits.shape[2] // _BLOCK
+    blocks = logits.reshape(batch, beams, in_beam, _BLOCK)
+    promise = x.replace(logits=jnp.max(blocks, axis=-1)).next_log_probs
+    promise = (x.log_probs[..., None] + promise).reshape(batch, -1)
+    # In the order of the vocabulary, so that ties fall as in one stage.
+    kept = jnp.sort(lax.top_k(promise, m)[1], axis=1)
+    held = take(blocks.reshape(batch, -1, _BLOCK), kept)
+    of_beam = take((x.peaks, x.log_sums, x.log_probs), kept // in_beam)
+    peaks, log_sums, before = (part[..., None] for part in of_beam)
+    total = before + (held - peaks - log_sums)
+    values, place = lax.top_k(total.reshape(batch, -1), m)
+    block = take(kept, place // _BLOCK)
+    tokens = jnp.minimum(block % in_beam * _BLOCK + place % _BLOCK, vocab - 1)
+    return Proposal(values, values, tokens, block // in_beam)
 
 
 def unfinished_first(finished: Bool[Array, "batch m"], k: int) -> Int[Array, "batch k"]:

@@ -99,7 +99,9 @@ _Choice = tuple[
 def _slice(continuations: Continuations, first: int, width: int) -> Continuations:
     here = slice(first, first + width)
     return continuations.replace(
-        next_log_probs=continuations.next_log_probs[:, here],
+        logits=continuations.logits[:, here],
+        peaks=continuations.peaks[:, here],
+        log_sums=continuations.log_sums[:, here],
         scores=continuations.scores[:, here],
         log_probs=continuations.log_probs[:, here],
         sequences=continuations.sequences[:, here],
@@ -133,7 +135,7 @@ def _repeats(
     group: Continuations, earlier: list[_Choice], ngram: int | None
 ) -> Float[Array, "batch width vocab"]:
     """How often each continuation repeats what earlier groups have."""
-    counts = jnp.zeros_like(group.next_log_probs)
+    counts = jnp.zeros_like(group.logits)
     if not earlier:
         return counts
     batch, width, _ = counts.shape

@@ -23,7 +23,7 @@ from decode_kit import (
 from t5x import decoding
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam, contract
+from jaxaug.decode import beam, beam_state, contract
 
 
 @functools.partial(jax.jit, static_argnames=("options",))
@@ -365,3 +365,55 @@ def test_logits_that_are_no_numbers_are_an_error_that_names_the_step(bad, select
     # What is forced needs no logits.
     forced = jnp.zeros((3, 4), jnp.int32).at[1:].set(jnp.array([0, 3, 3, 4]))
     assert jax.jit(run)(forced)[0][2, 1].tolist() == [3, 3, 4, EOS]
+
+
+@pytest.mark.parametrize("kind", ["random", "tied"])
+@pytest.mark.parametrize("vocab", [3001, 4096])
+def test_most_probable_of_a_large_vocabulary(vocab, kind):
+    """Those of a soft-max over all, bit for bit; an ended beam offers padding alone."""
+    rng = np.random.default_rng(vocab)
+    logits = rng.normal(size=(2, 3, vocab)).astype(np.float32) * 3
+    if kind == "tied":
+        logits = np.round(logits)
+    logits[1, 1] = np.where(np.arange(vocab) == 0, 0.0, contract.NEG_INF)
+    before = np.array([[0, -1, -2], [-1, -0.5, contract.NEG_INF]], np.float32)
+
+    @jax.jit
+    def both(logits, before):
+        peaks = jnp.max(logits, axis=-1)
+        sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
+        shown = beam_state.Continuations(
+            logits, peaks, sums, before, before, logits[..., :1], before, EOS
+        )
+        total = jax.nn.log_softmax(logits) + before[..., None]
+        values, best = jax.lax.top_k(total.reshape(2, -1), 9)
+        whole = (values, values, best % vocab, best // vocab)
+        return beam_state.most_probable(shown, 9), whole
+
+    for found, expected in zip(*both(logits, before), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_large_vocabularies_decode_as_one_stage_does():
+    """Tied logits too; with `select` ended beams go on with padding at no cost."""
+    table = np.round(random_table(4, vocab=1500) * 2) / 2
+    table[:, EOS] = table.max(axis=1) - 1
+    inputs = np.zeros((3, 6))
+    for select, m in ((None, 4), (_first, 6)):
+        found = run(table, inputs, num_decodes=2, select=select)
+        propose = functools.partial(_one_stage, m=m)
+        plain = run(table, inputs, num_decodes=2, select=select, propose=propose)
+        np.testing.assert_array_equal(found[0], plain[0])
+        np.testing.assert_allclose(found[1], plain[1], rtol=1e-6)
+        assert (found[0] == EOS).any()
+
+
+def _first(shown):
+    return jnp.broadcast_to(jnp.arange(shown.k), (len(shown.parents), shown.k))
+
+
+def _one_stage(shown, m):
+    total = shown.log_probs[..., None] + shown.next_log_probs
+    vocab = total.shape[-1]
+    values, best = jax.lax.top_k(total.reshape(len(total), -1), m)
+    return beam_state.Proposal(values, values, best % vocab, best // vocab)

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
@@ -16,13 +15,13 @@ from t5x.search.decode_state import (
     DecodingState,
     TokensToLogits,
     add_beam_dim,
+    best_continuations,
     cache_gather_beams,
     cache_map,
     flatten_beam_dim,
     gather_beams,
     gather_topk_beams,
     match_container,
-    top_k_two_stage,
     unflatten_beam_dim,
 )
 
@@ -108,8 +107,8 @@ class _Search:
 
     def step(self, state: BeamState) -> BeamState:
         """Extends every live beam by one token and keeps the best."""
-        log_probs, cache = self._extend(state)
-        values, tokens, parents = self._candidates(log_probs, state.cur_index)
+        logits, cache = self._extend(state)
+        values, tokens, parents = self._candidates(logits, state)
         seqs = _gather(state.live_seqs, parents)
         seqs = lax.dynamic_update_slice(
             seqs, tokens[..., None], (0, 0, state.cur_index + 1)
@@ -158,7 +157,7 @@ class _Search:
     def _extend(
         self, state: BeamState
     ) -> tuple[Float[Array, "batch beams vocab"], Cache]:
-        """Log probability of every continuation, and the cache after the step."""
+        """Float32 logits of the next token of every beam, and the cache after the step."""
         batch = state.live_seqs.shape[0]
         flatten = functools.partial(flatten_beam_dim, offset=self.cache_offset)
         flat_seqs = flatten_beam_dim(state.live_seqs)
@@ -177,15 +176,11 @@ class _Search:
             offset=self.cache_offset,
         )
         cache = cache_map(unflatten, flat_cache, self.prefilled)
-        log_probs = jax.nn.log_softmax(logits.astype(jnp.float32))
-        log_probs = unflatten_beam_dim(log_probs, batch, self.beams)
-        return (
-            log_probs + state.live_logprobs[..., None],
-            match_container(cache, state.cache),
-        )
+        logits = unflatten_beam_dim(logits.astype(jnp.float32), batch, self.beams)
+        return logits, match_container(cache, state.cache)
 
     def _candidates(
-        self, log_probs: Float[Array, "batch beams vocab"], cur_index: Int[Array, ""]
+        self, logits: Float[Array, "batch beams vocab"], state: BeamState
     ) -> tuple[
         Float[Array, "batch twice"],
         Int[Array, "batch twice"],
@@ -197,16 +192,14 @@ class _Search:
         Inside the prompt all rows but the first candidate become fillers: beams with
         the same prompt would be copies of each other.
         """
-        batch, beams, vocab = log_probs.shape
-        values, flat = top_k_two_stage(
-            log_probs.reshape(batch, beams * vocab), 2 * beams
-        )
-        forced = lax.dynamic_slice_in_dim(self.forced, cur_index + 1, 1, 1)
+        twice = 2 * self.beams
+        values, tokens, parents = best_continuations(logits, state.live_logprobs, twice)
+        forced = lax.dynamic_slice_in_dim(self.forced, state.cur_index + 1, 1, 1)
         free = forced == 0
-        only_first = jnp.full((2 * beams,), NEG_INF_VALUE).at[0].set(0.0)
+        only_first = jnp.full((twice,), NEG_INF_VALUE).at[0].set(0.0)
         values = jnp.where(free, values, only_first)
-        tokens = jnp.where(free, flat % vocab, forced).astype(jnp.int32)
-        return values, tokens, flat // vocab
+        tokens = jnp.where(free, tokens, forced).astype(jnp.int32)
+        return values, tokens, parents
 
     def _keep_full_rows(self, old: BeamState, new: BeamState) -> BeamState:
         """Undoes the step in rows that already have `length` tokens.

@@ -27,6 +27,8 @@ NEG_INF = np.array(NEG_INF_VALUE)
 _INDEX_LEAF = "cache_index"
 # Without a batch axis.
 _UNBATCHED_LEAVES = frozenset({"cached_bias", "position_embedder_index"})
+# Entries of a vocabulary that `best_continuations` looks at through their maximum.
+_BLOCK = 32
 # Projections of the encoder output: the same for every decode of a row, so a reorder
 # of the decodes leaves them as they are.
 SHARED_LEAVES = frozenset({"cached_cross_key", "cached_cross_value"})
@@ -240,3 +242,61 @@ def top_k_two_stage(
     positions = inner + width * jnp.arange(pieces, dtype=inner.dtype)[:, None]
     values, outer = lax.top_k(values.reshape(batch, pieces * k), k)
     return values, jnp.take_along_axis(positions.reshape(batch, -1), outer, axis=1)
+
+
+def best_continuations(
+    logits: Float[Array, "batch beams vocab"],
+    log_probs: Float[Array, "batch beams"],
+    k: int,
+) -> tuple[
+    Float[Array, "batch k"],
+    Int[Array, "batch k"],
+    Int[Array, "batch k"],
+]:
+    """The k continuations of highest log probability of each row, the best first.
+
+    Values, order and ties are those of `lax.top_k` over `log_softmax(logits) +
+    log_probs`, which a large vocabulary does not need in full: a step down to log
+    probabilities keeps the order within a beam, so the k blocks with the greatest maxima
+    hold the k best. (Where fewer than k are above -inf, what fills up may differ.)
+
+    Args:
+        logits: float32, of the next token.
+        log_probs: of the beams.
+        k: at most beams * vocab.
+
+    Returns:
+        Total log probability, token and parent beam.
+    """
+    batch, beams, vocab = logits.shape
+    peaks = jnp.max(logits, axis=-1)
+    sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
+
+    def totals(x: Array, *row: Array) -> Array:
+        peak, log_sum, before = (part[..., None] for part in row)
+        return (x - peak - log_sum) + before
+
+    if 4 * k * _BLOCK > beams * vocab:
+        flat = totals(logits, peaks, sums, log_probs).reshape(batch, beams * vocab)
+        values, best = top_k_two_stage(flat, k)
+        return values, best % vocab, best // vocab
+    missing = -vocab % _BLOCK
+    if missing:
+        logits = jnp.pad(
+            logits, ((0, 0), (0, 0), (0, missing)), constant_values=-jnp.inf
+        )
+    in_beam = logits.shape[2] // _BLOCK
+    blocks = logits.reshape(batch, beams * in_beam, _BLOCK)
+    maxima = jnp.max(blocks, axis=-1).reshape(batch, beams, in_beam)
+    maxima = totals(maxima, peaks, sums, log_probs).reshape(batch, -1)
+    # In the order of the vocabulary, so that ties fall as in one stage.
+    winners = jnp.sort(top_k_two_stage(maxima, k)[1], axis=1)
+    rows = (
+        jnp.take_along_axis(part, winners // in_beam, axis=1)
+        for part in (peaks, sums, log_probs)
+    )
+    held = totals(jnp.take_along_axis(blocks, winners[..., None], axis=1), *rows)
+    values, place = lax.top_k(held.reshape(batch, -1), k)
+    block = jnp.take_along_axis(winners, place // _BLOCK, axis=1)
+    tokens = block % in_beam * _BLOCK + place % _BLOCK
+    return values, jnp.minimum(tokens, vocab - 1), block // in_beam

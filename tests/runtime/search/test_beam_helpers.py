@@ -1,5 +1,6 @@
 """Caches and beams: gathering, reshaping and top-k."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -89,3 +90,37 @@ def test_beam_init_starts_with_one_live_beam():
     assert state.live_seqs.shape == (2, 3, 5)
     assert not state.finished_flags.any()
     assert float(decoding.brevity_penalty(0.6, 7)) == pytest.approx(2**0.6)
+
+
+@pytest.mark.parametrize("vocab", [7, 3001, 4096])
+@pytest.mark.parametrize("kind", ["random", "tied", "masked"])
+def test_best_continuations_are_those_of_a_whole_soft_max(vocab, kind):
+    """Bit for bit, ties included; 7 is one stage, 3,001 fills no block at the end."""
+    rng = np.random.default_rng(vocab)
+    logits = rng.normal(size=(3, 4, vocab)).astype(np.float32) * 3
+    if kind == "tied":
+        logits = np.round(logits)
+        logits[0] = 2.0
+    if kind == "masked":
+        logits[rng.random(logits.shape) < 0.7] = -1e7
+    before = np.array([[0, -1, -1, -3], [0, *[-1e7] * 3], [-9, -7, -8, -9]], np.float32)
+
+    @jax.jit
+    def whole(logits, before):
+        total = jax.nn.log_softmax(logits) + before[..., None]
+        values, best = lax.top_k(total.reshape(3, -1), 8)
+        return values, best % vocab, best // vocab
+
+    found = jax.jit(decode_state.best_continuations, static_argnums=2)(
+        logits, before, 8
+    )
+    for one, expected in zip(found, whole(logits, before), strict=True):
+        np.testing.assert_array_equal(one, expected)
+
+
+def test_no_step_holds_log_probabilities_of_a_whole_vocabulary():
+    """What is computed from 4 x 32,128 logits is read once and never written again."""
+    shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((8, 4, 32128), (8, 4))]
+    program = jax.jit(decode_state.best_continuations, static_argnums=2)
+    plan = program.lower(*shapes, 8).compile().memory_analysis()
+    assert plan.temp_size_in_bytes < 0.2 * 8 * 4 * 32128 * 4
