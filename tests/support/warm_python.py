@@ -182,7 +182,6 @@ def prepare() -> None:
     ours += " jaxaug.models.convert jaxaug.feed.recipes jaxaug.data.minisgd"
     for name in f"{libraries} {ours}".split():
         importlib.import_module(name)
-    importlib.import_module("t5x.logs.tensorboard_writer")  # Brings PyTorch along.
     gc.freeze()  # Pages of what is never collected stay shared.
 
 

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 
+import msgspec
 import pytest
 
 from jaxaug.cli import main
@@ -50,7 +51,7 @@ def answers(world, task, seed=None, split="test"):
     targets, predictions = [], []
     for dialogue in loaded.dialogues.values():
         for example in formatter.dialogue(dialogue):
-            fields = example._asdict() | {"split": corpus.split}
+            fields = msgspec.structs.asdict(example) | {"split": corpus.split}
             targets.append(postprocess(example.targets, example=fields, is_target=True))
             text = example.targets
             if seed is not None and rng.random() < 0.3:
