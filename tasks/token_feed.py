@@ -194,8 +194,7 @@ def _stream(cfg: Any, members: list[Any], shard: tuple[int, int]) -> Any:
         source = task.source
         assert isinstance(source, RecordSource)
         files = streams.lines_of(source.cache(cfg.split), shard)
-        file_seed = source.shuffle_seed(cfg.split, seed)
-        assert file_seed is not None
+        file_seed = source.file_seed(cfg.split, seed)
         made.append(_Tagged(number, replay.task(files, cfg.shuffle, file_seed, seed)))
     mixture = _source(cfg)
     if not isinstance(mixture, seqio.Mixture):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from clu.data import dataset_iterator
 from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
@@ -51,7 +52,7 @@ class ArraySpec(NamedTuple):
     dtype: np.dtype
 
 
-class TokenBatches:
+class TokenBatches(dataset_iterator.DatasetIterator):
     """Endless (or counted) batches from tokenised caches; can be saved and restored.
 
     The order is a function of the arguments alone. With several caches each example

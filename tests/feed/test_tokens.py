@@ -8,10 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from clu.data import dataset_iterator
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
-from jaxaug.feed import cache, tokens, vocabulary
+from jaxaug.feed import batches, cache, streams, tokens, vocabulary
 from jaxaug.feed.batches import TokenBatches, TokenCache
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
@@ -408,3 +409,9 @@ def test_without_tensorflow(data, tmp_path, monkeypatch):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "trained without TensorFlow\n"
+
+
+@pytest.mark.parametrize("kind", [batches.TokenBatches, streams.StreamBatches])
+def test_upstream_takes_these_batches(kind):
+    """T5X refuses what is neither a `tf.data.Dataset` nor of clu's class."""
+    assert issubclass(kind, dataset_iterator.DatasetIterator)
