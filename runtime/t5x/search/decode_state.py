@@ -29,8 +29,9 @@ _INDEX_LEAF = "cache_index"
 _UNBATCHED_LEAVES = frozenset({"cached_bias", "position_embedder_index"})
 # Entries of a vocabulary that `best_continuations` looks at through their maximum.
 _BLOCK = 32
-# Projections of the encoder output: the same for every decode of a row, so a reorder
-# of the decodes leaves them as they are.
+# Projections of the encoder output: the same for every decode of a row. They keep one
+# row an input (attention shares it among the decodes), so that nothing of them is ever
+# repeated or moved.
 SHARED_LEAVES = frozenset({"cached_cross_key", "cached_cross_value"})
 
 
@@ -125,10 +126,13 @@ def _map_leaves(fn: Callable, cache: Cache, skip: frozenset[str]) -> Cache:
 def cache_map(fn: Callable, cache: Cache, apply_to_index: bool = False) -> Cache:
     """Applies `fn` to every leaf of the cache that has a batch axis.
 
-    Leaves named `cached_bias` and `position_embedder_index` stay as they are, and so
-    does `cache_index` unless `apply_to_index` (a prefilled cache has one index a row).
+    Leaves named `cached_bias` and `position_embedder_index` stay as they are, so do
+    `SHARED_LEAVES`, which have one row an input however many decodes it has, and
+    `cache_index` unless `apply_to_index` (a prefilled cache has one index a row).
     """
-    skip = _UNBATCHED_LEAVES if apply_to_index else _UNBATCHED_LEAVES | {_INDEX_LEAF}
+    skip = _UNBATCHED_LEAVES | SHARED_LEAVES
+    if not apply_to_index:
+        skip |= {_INDEX_LEAF}
     return _map_leaves(fn, cache, skip)
 
 
@@ -200,10 +204,8 @@ def cache_gather_beams(
     Leaves that all beams of a row share (`SHARED_LEAVES`, the index, the position bias)
     are not moved. The sizes and `one_hot` are as in `gather_beams`.
     """
-    del batch_size, one_hot
-    skip = _UNBATCHED_LEAVES | {_INDEX_LEAF}
-    if old_beam_size == new_beam_size:
-        skip |= SHARED_LEAVES
+    del batch_size, old_beam_size, new_beam_size, one_hot
+    skip = _UNBATCHED_LEAVES | {_INDEX_LEAF} | SHARED_LEAVES
     return _map_leaves(lambda x: _pick_beams(x, beam_indices, offset), nested, skip)
 
 

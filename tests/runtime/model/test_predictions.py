@@ -70,8 +70,11 @@ def test_decode_function_gets_what_the_contract_says():
     # Three decodes of each row, next to each other, see the same inputs.
     first = jax.jit(model._compute_logits)(T5_PARAMS(), BATCH)[:, 0]
     np.testing.assert_allclose(call["logits"], np.repeat(first, 3, axis=0), atol=1e-4)
-    index = call["new_cache"]["decoder"]["layers_0"]["self_attention"]["cache_index"]
-    assert index == 1
+    layer = call["new_cache"]["decoder"]["layers_0"]
+    assert layer["self_attention"]["cache_index"] == 1
+    assert len(layer["self_attention"]["cached_key"]) == 6
+    # What the decodes of an input share is not repeated for them.
+    assert len(layer["encoder_decoder_attention"]["cached_cross_key"]) == 2
     # Best decode: the last one.
     assert best.tolist() == [[10, 11, 12, 13, 14], [25, 26, 27, 28, 29]]
     assert aux["scores"].tolist() == [2, 5]
