@@ -261,7 +261,8 @@ class EncoderDecoderModel(BaseTransformerModel):
             return_all_decodes: whether to return all decodes and not the best one only.
             num_decodes: beams or samples for each example.
             prompt_with_targets: whether to start from `decoder_input_tokens`, without
-                their EOS.
+                their EOS. Decode function and module that know how to (as ours do) put
+                the prompt into the cache in one call; others are fed it token by token.
 
         Returns:
             Predictions [batch, length] and {"scores": [batch]}; with
@@ -294,7 +295,9 @@ class EncoderDecoderModel(BaseTransformerModel):
             encoded_inputs=encoded,
             encoder_input_tokens=encoder_tokens,
             decoder_input_tokens=prompt,
-            prefill_decoder_prompt=self._can_prefill(),
+            # Without a prompt there is nothing to put there, and steps at one position
+            # for all rows cost less.
+            prefill_decoder_prompt=prompt_with_targets and self._can_prefill(),
         )
         if initial_index is not None:
             decode_args["initial_index"] = initial_index

@@ -12,14 +12,19 @@ from model_kit import (
     LM_BATCH,
     LM_CONFIG,
     LM_PARAMS,
+    SIZES,
+    T5_CONFIG,
     T5_PARAMS,
     VOCABULARY,
     language_model,
+    random_params,
     t5_model,
 )
 from t5x import decoding, models
 from t5x.errors import UserError
 from t5x.examples.decoder_only import network as decoder_network
+from t5x.examples.scalable_t5 import network as scalable
+from t5x.examples.t5 import network
 
 # Prediction of the encoder-decoder model.
 
@@ -172,6 +177,69 @@ def test_module_may_prefill_prompts():
     assert position["position_embedder_index"].tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("decode_fn", "scan", "options"),
+    [
+        (decoding.beam_search, None, {}),
+        (decoding.beam_search, True, {}),
+        (decoding.temperature_sample, False, {"temperature": 0.0, "topk": 0}),
+    ],
+)
+def test_prompts_of_uneven_length_prefilled_equal_those_fed(decode_fn, scan, options):
+    """Of T5 and of T5 with scanned layers: same tokens, same scores, fewer steps."""
+
+    def without_prefill(
+        inputs, cache, tokens_to_logits, eos_id, num_decodes, cache_offset, **options
+    ):
+        return decode_fn(
+            inputs=inputs,
+            cache=cache,
+            tokens_to_logits=tokens_to_logits,
+            eos_id=eos_id,
+            num_decodes=num_decodes,
+            cache_offset=cache_offset,
+            **options,
+        )
+
+    module = network.Transformer(T5_CONFIG)
+    if scan is not None:
+        config = scalable.T5Config(
+            num_encoder_layers=2, num_decoder_layers=2, scan_layers=scan, **SIZES
+        )
+        module = scalable.Transformer(config)
+    make = functools.partial(
+        models.EncoderDecoderModel, module, VOCABULARY, VOCABULARY, None
+    )
+    params = random_params(make)
+    prompts = np.zeros((2, 9), np.int32)
+    prompts[0, 1:6], prompts[1, 1:3] = [3, 4, 9, 2, 7], [13, 14]
+    batch = {**BATCH, "decoder_input_tokens": prompts}
+
+    def predict(function, params):
+        return make(decode_fn=function).predict_batch_with_aux(
+            params,
+            batch,
+            decoder_params=options,
+            num_decodes=2,
+            return_all_decodes=True,
+            prompt_with_targets=True,
+        )
+
+    predict = jax.jit(predict, static_argnums=0)
+    calls = []
+
+    def recorded(inputs, initial_index=None, **kwargs):
+        calls.append(initial_index)
+        return decode_fn(inputs, initial_index=initial_index, **kwargs)
+
+    decodes, aux = predict(recorded, params)
+    expected, expected_aux = predict(without_prefill, params)
+    assert calls[0] is not None
+    assert decodes[0, :, :5].tolist() == [[3, 4, 9, 2, 7]] * 2
+    np.testing.assert_array_equal(decodes, expected)
+    np.testing.assert_allclose(aux["scores"], expected_aux["scores"], atol=1e-4)
+
+
 def test_rng_given_twice_is_refused():
     with pytest.raises(ValueError) as error:
         t5_model().predict_batch_with_aux(
@@ -314,6 +382,10 @@ def test_prefill_rules():
     for kwargs in ({"decode": True, "prefill_lengths": tokens[:, 0]}, {}):
         with pytest.raises(ValueError, match="prefill=True needs prefill_lengths"):
             module.apply({}, tokens, tokens, prefill=True, **kwargs)
+        with pytest.raises(ValueError, match="prefill=True needs prefill_lengths"):
+            t5_model().module.apply(
+                {}, *[tokens] * 4, prefill=True, method="decode", **kwargs
+            )
 
 
 def test_remove_prefix():

@@ -43,9 +43,10 @@ class DecoderLayer(t5.DecoderBlock):
     config: T5Config
 
     @nn.compact
-    def __call__(self, x, encoded, mask, cross_mask):
+    def __call__(self, x, encoded, mask, cross_mask, prefill_lengths=None):
         bias = t5.decoder_biases(self.config, x.shape[1], self.decode)
-        return self.block(t5.constrain(x), encoded, mask, cross_mask, bias), None
+        x = t5.constrain(x)
+        return self.block(x, encoded, mask, cross_mask, bias, prefill_lengths), None
 
 
 def _run_stack(
@@ -97,7 +98,9 @@ class Decoder(t5.Decoder):
 
     config: T5Config
 
-    def run_layers(self, x, encoded, mask, cross_mask, deterministic, decode):
+    def run_layers(
+        self, x, encoded, mask, cross_mask, deterministic, decode, prefill_lengths=None
+    ):
         def make_layer(layer_cls, name):
             return layer_cls(
                 self.config, deterministic, decode, joined_kernels=False, name=name
@@ -112,6 +115,7 @@ class Decoder(t5.Decoder):
             encoded,
             mask,
             cross_mask,
+            prefill_lengths,
         )
 
 

@@ -236,11 +236,18 @@ class DecoderBlock(nn.Module):
         mask: Mask | None,
         cross_mask: Mask,
         bias: Float[Array, "1 heads length length"] | BiasAt,
+        prefill_lengths: Int[Array, " batch"] | None = None,
     ) -> Activations:
         config, fixed = self.config, self.deterministic
         y = layer_norm(config, "pre_self_attention_layer_norm")(x)
         y = attention(config, "self_attention", self.joined_kernels)(
-            y, y, mask, bias, deterministic=fixed, decode=self.decode
+            y,
+            y,
+            mask,
+            bias,
+            deterministic=fixed,
+            decode=self.decode,
+            prefill_lengths=prefill_lengths,
         )
         x = constrain(x + dropout(config, fixed)(y))
         y = layer_norm(config, "pre_cross_attention_layer_norm")(x)
@@ -257,8 +264,8 @@ class DecoderLayer(DecoderBlock):
     """The block with a bias that all layers share."""
 
     @nn.compact
-    def __call__(self, x, encoded, mask, cross_mask, bias):
-        return self.block(x, encoded, mask, cross_mask, bias)
+    def __call__(self, x, encoded, mask, cross_mask, bias, prefill_lengths=None):
+        return self.block(x, encoded, mask, cross_mask, bias, prefill_lengths)
 
 
 class Encoder(nn.Module):
@@ -304,6 +311,7 @@ class Decoder(nn.Module):
         cross_mask: Mask,
         deterministic: bool,
         decode: bool,
+        prefill_lengths: Int[Array, " batch"] | None = None,
     ) -> Activations:
         bias = decoder_biases(self.config, x.shape[1], decode)
         # Decoding has no backward pass.
@@ -312,7 +320,7 @@ class Decoder(nn.Module):
         )
         for i in range(self.config.num_decoder_layers):
             layer = layer_cls(self.config, deterministic, decode, name=f"layers_{i}")
-            x = layer(x, encoded, mask, cross_mask, bias)
+            x = layer(x, encoded, mask, cross_mask, bias, prefill_lengths)
         return x
 
     @nn.compact
@@ -324,11 +332,14 @@ class Decoder(nn.Module):
         cross_mask: Mask,
         deterministic: bool,
         decode: bool,
+        prefill_lengths: Int[Array, " batch"] | None = None,
     ) -> Logits:
         config = self.config
         y = embed(self.shared_embedding, decoder_input_tokens, config)
         y = dropout(config, deterministic)(y)
-        y = self.run_layers(y, encoded, mask, cross_mask, deterministic, decode)
+        y = self.run_layers(
+            y, encoded, mask, cross_mask, deterministic, decode, prefill_lengths
+        )
         y = layer_norm(config, "decoder_norm")(y)
         y = dropout(config, deterministic)(y)
         return output_logits(self, config, self.shared_embedding, y)
@@ -376,6 +387,8 @@ class Transformer(nn.Module):
         enable_dropout: bool = True,
         decode: bool = False,
         max_decode_length: int | None = None,
+        prefill: bool = False,
+        prefill_lengths: Int[Array, " batch"] | None = None,
     ) -> Logits:
         """Logits of the target tokens given the encoded inputs.
 
@@ -392,11 +405,19 @@ class Transformer(nn.Module):
                 one step (see `layers.MultiHeadDotProductAttention`).
             max_decode_length: not needed, since the cache knows its length; part of the
                 interface.
+            prefill: whether to put the first positions into an existing cache at once.
+            prefill_lengths: how many, for each row; needed if `prefill`.
 
         Raises:
-            ValueError: segment ids come together with `decode`, or of the inputs alone.
+            ValueError: segment ids come together with `decode`, or of the inputs alone;
+                `prefill` together with `decode` or without `prefill_lengths`.
         """
         del decoder_positions, max_decode_length
+        if prefill and (decode or prefill_lengths is None):
+            raise ValueError(
+                "prefill=True needs prefill_lengths, and comes in a call of its own "
+                "before the steps with decode=True"
+            )
         if decode and encoder_segment_ids is not None:
             raise ValueError(
                 "decode=True works on one example a row: leave out encoder_segment_ids "
@@ -425,7 +446,13 @@ class Transformer(nn.Module):
             )
             cross_mask = layers.combine_masks(cross_mask, same_segment, dtype=dtype)
         return self.decoder(
-            encoded, decoder_input_tokens, mask, cross_mask, not enable_dropout, decode
+            encoded,
+            decoder_input_tokens,
+            mask,
+            cross_mask,
+            not enable_dropout,
+            decode,
+            prefill_lengths if prefill else None,
         )
 
     def __call__(
