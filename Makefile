@@ -43,9 +43,8 @@ lint:
 types:
 	$(BIN)/mypy
 
-# Three workers keep two cores busy: tests of programs wait a part of their time.
 unit:
-	$(BIN)/pytest -n 3
+	$(BIN)/pytest -n 2
 
 clean:
 	rm -rf $(VENV) runs .mypy_cache .pytest_cache .ruff_cache
