@@ -19,6 +19,7 @@ from absl import logging
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import mixture as curriculum
 from jaxaug.feed import replay, streams, tokens
+from jaxaug.feed.batches import known_to_clu
 from jaxaug.feed.source import RecordSource
 from tasks import dst
 from tasks.hf_vocabulary import HFVocabulary
@@ -82,7 +83,7 @@ def get_dataset(
     caches = [_tokens(task, cfg) for task in members]
     stream = _stream(cfg, members, (shard_id, num_shards))
     source = _source(cfg)
-    return streams.StreamBatches(
+    made = streams.StreamBatches(
         stream,
         caches,
         cfg.task_feature_lengths,
@@ -96,6 +97,7 @@ def get_dataset(
             "draws": _draws(source),
         },
     )
+    return known_to_clu(made)
 
 
 def why_not(

@@ -6,13 +6,13 @@ of them end at the same batch. The state of the iterator is one counter per cach
 Batches have the features that encoder-decoder models of T5X take.
 """
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from clu.data import dataset_iterator
 from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
@@ -52,7 +52,20 @@ class ArraySpec(NamedTuple):
     dtype: np.dtype
 
 
-class TokenBatches(dataset_iterator.DatasetIterator):
+def known_to_clu(batches: Any) -> Any:
+    """The same batches; clu then counts their class among its `DatasetIterator`s.
+
+    Upstream T5X takes no other data from a `get_dataset_fn`. clu needs JAX, and these
+    batches do not: where it cannot be imported, nobody asks.
+    """
+    with contextlib.suppress(ImportError):
+        from clu.data import dataset_iterator
+
+        dataset_iterator.DatasetIterator.register(type(batches))
+    return batches
+
+
+class TokenBatches:
     """Endless (or counted) batches from tokenised caches; can be saved and restored.
 
     The order is a function of the arguments alone. With several caches each example

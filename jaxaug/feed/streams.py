@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from clu.data import dataset_iterator
 from etils import epath
 from jaxtyping import Int
 
@@ -37,10 +36,8 @@ def lines_of(records: RecordCache, shard: tuple[int, int] = (0, 1)) -> list[rang
     return files[shard[0] :: shard[1]]
 
 
-class StreamBatches(dataset_iterator.DatasetIterator):
+class StreamBatches:
     """Endless batches of a stream of examples; can be saved and restored.
-
-    Upstream T5X takes data from a `get_dataset_fn` if they are of clu's class.
 
     A batch is a dict of int32 arrays [batch, length]: encoder_input_tokens,
     decoder_target_tokens, decoder_input_tokens, decoder_loss_weights; and with packing

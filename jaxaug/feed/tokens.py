@@ -17,7 +17,7 @@ from jaxaug.core import cache_folder, cached, digests, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.feed import arrays, cache, offline_tokens, parallel, recipes, vocabulary
-from jaxaug.feed.batches import TokenBatches, TokenCache
+from jaxaug.feed.batches import TokenBatches, TokenCache, known_to_clu
 
 Encode = Callable[[list[str]], list[list[int]]]
 
@@ -196,7 +196,7 @@ def get_dataset(
             f"{cfg.mixture_or_task_name!r} has no split {cfg.split!r}. Splits are "
             f"{', '.join(recipes.SPLITS)}, where the data folder has them."
         )
-    return TokenBatches(
+    made = TokenBatches(
         caches,
         cfg.task_feature_lengths,
         cfg.batch_size // num_shards,
@@ -205,6 +205,7 @@ def get_dataset(
         shard=(shard_id, num_shards),
         num_epochs=num_epochs,
     )
+    return known_to_clu(made)
 
 
 _Found = Iterator[tuple[str, TokenCache]]
