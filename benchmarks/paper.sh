@@ -6,8 +6,8 @@
 #   SCALE=base_hf JAXAUG_DATA_DIR=SGD benchmarks/paper.sh t5dst "sgd pegasus_b_4x" 0 1 2
 #
 # Sets are those of docs/augment.md. SCALE is a file of configs/scale, RUNS the folder of the
-# runs. A run that is complete is neither trained nor evaluated again; --dry_run says what is
-# valid and runs nothing.
+# runs. A run that is complete is not trained again; --dry_run says what is valid and runs
+# nothing.
 set -euo pipefail
 dry=()
 [ "${1:-}" != --dry_run ] || { dry=(--dry_run); shift; }
@@ -20,7 +20,6 @@ for seed in "$@"; do
     run="$out/${format}_$set-$scale-seed$seed" experiment="configs/${format}_aug.gin"
     [ "$set" != sgd ] || experiment="configs/$format.gin"
     runs+=("$run")
-    [ ! -e "$run/eval/inference_eval" ] || continue
     python -m t5x.train "${dry[@]}" --gin_file="$experiment" \
       --gin_file="configs/scale/$scale.gin" --gin.RANDOM_SEED="$seed" \
       --gin.MIXTURE_OR_TASK_NAME="'${format}_$set'" --gin.MODEL_DIR="'$run'"
