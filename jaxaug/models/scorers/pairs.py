@@ -144,8 +144,10 @@ class Entailment:
         of_label = self.probabilities(hypotheses)
         found = of_label[:, self.label]
         if self._other is not None:
-            # The soft-max over two of the logits.
-            found = found / (found + of_label[:, self._other])
+            # The soft-max over two of the logits; undecided where both round to 0.
+            both = found + of_label[:, self._other]
+            middle = np.full_like(found, 0.5)
+            found = np.divide(found, both, out=middle, where=both > 0)
         return np.mean(found.reshape(len(self._templates), len(pairs)), axis=0)
 
 

@@ -168,6 +168,9 @@ def test_entailment_and_mutual_implication(tmp_path, kept):
         [two[2] / (two[0] + two[2]) for two in labels],
         atol=1e-5,
     )
+    sure = pairs.Entailment(model, kept, ("{}",), neutral=False)
+    sure.probabilities = lambda given: np.float32([[0, 1, 0], [0.2, 0.2, 0.6]])
+    np.testing.assert_allclose(sure(PAIRS[:2]), [0.5, 0.75])
     mutual = pairs.MutualImplication(model, kept)
     both = np.array(
         [[probabilities(theirs, *p), probabilities(theirs, *p[::-1])] for p in PAIRS]
