@@ -15,6 +15,7 @@ from jaxaug.decode.candidates import Select
 from jaxaug.decode.sample import TokensToLogits
 
 
+@contract.rows_alone
 def search(
     inputs: Int[Array, "batch length"],
     cache: Any,

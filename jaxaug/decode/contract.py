@@ -5,8 +5,8 @@ position: column j + 1 of `inputs` belongs to column j of the result. With
 `initial_index` the cache already holds that many tokens of the prompt.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import flax.core
 import jax
@@ -21,6 +21,17 @@ NEG_INF = -1.0e7
 # In place of a token that could not be chosen: no vocabulary has this id, so that it
 # cannot be taken for text where nobody calls `check_decodes`. Its score is NaN.
 BROKEN = -1
+
+DecodeFn = TypeVar("DecodeFn", bound=Callable[..., Any])
+
+
+def rows_alone(decode_fn: DecodeFn) -> DecodeFn:
+    """Marks a decode function of which a row's result depends on that row alone.
+
+    The programs of the runtime read the mark, and group examples by length.
+    """
+    decode_fn.rows_alone = True  # type: ignore[attr-defined]
+    return decode_fn
 
 
 def check_decodes(

@@ -8,11 +8,12 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam
+from jaxaug.decode import beam, contract
 from jaxaug.decode.beam_state import Continuations, Proposal, take, unfinished_first
 from jaxaug.decode.sample import TokensToLogits
 
 
+@contract.rows_alone
 def decode(
     inputs: Int[Array, "batch length"],
     cache: Any,

@@ -6,6 +6,8 @@ half of a block; Marian (Junczys-Dowmunt et al. 2018) sinusoidal positions and n
 after. All tie the output matrix to the embedding and add a bias to the logits.
 """
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import param_with_axes, with_sharding_constraint
@@ -209,6 +211,8 @@ class Bart(nn.Module):
     """
 
     config: Config
+
+    ignores_padding: ClassVar[bool] = True
 
     def setup(self) -> None:
         config = self.config

@@ -181,6 +181,7 @@ class DecoderWrapper(causal.CausalLM):
     config: Config
 
     stack_cls: ClassVar[type[causal.Stack]] = Stack
+    ignores_padding: ClassVar[bool] = True
 
 
 NETWORK = DecoderWrapper

@@ -21,6 +21,8 @@ class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
     Restored checkpoints are not touched: only fresh parameters pass through here.
     """
 
+    ignores_padding = True  # As the base class, if the module does.
+
     def __init__(self, *args, relpos_stddev: float = 1.0, **kwargs):
         super().__init__(*args, **kwargs)
         self._relpos_stddev = relpos_stddev
@@ -49,6 +51,8 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
     DPP and SSR compare candidates with the source; sampling keys its draws by it. All
     decode functions of `jaxaug.decode` take the two arguments; those of T5X do not.
     """
+
+    ignores_padding = True  # As the base class, if the module does.
 
     def predict_batch_with_aux(
         self,

@@ -49,6 +49,7 @@ def evaluate(
     fallback_init_rng: int | None = None,
     use_orbax: bool = True,
     eval_steps: int = 20,
+    trim_padding: bool = True,
 ) -> None:
     """Evaluates one checkpoint, or all of a folder, by decoding or scoring.
 
@@ -70,6 +71,7 @@ def evaluate(
             RestoreCheckpointConfig.fallback_to_scratch is set.
         use_orbax: read with orbax where the checkpoint is one of orbax.
         eval_steps: batches for `training_evaluator_cls`.
+        trim_padding: see `runner.get_infer_fn`.
 
     Raises:
         UserError: nothing to evaluate, or no such checkpoint.
@@ -79,7 +81,12 @@ def evaluate(
     output_dir = absolute(output_dir)
     summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
     evaluator = InferenceEvaluator(
-        dataset_cfg, inference_evaluator_cls, model, partitioner, log_dir=output_dir
+        dataset_cfg,
+        inference_evaluator_cls,
+        model,
+        partitioner,
+        log_dir=output_dir,
+        trim_padding=trim_padding,
     )
     if not evaluator.eval_tasks:
         raise UserError(

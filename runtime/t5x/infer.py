@@ -71,6 +71,7 @@ def infer(
     file_extension: str = "jsonl",
     keep_aux_as_numpy: bool = False,
     use_orbax: bool = True,
+    trim_padding: bool = True,
 ) -> None:
     """Runs inference on every task of a dataset; started again, it goes on.
 
@@ -102,6 +103,7 @@ def infer(
         file_extension: see above.
         keep_aux_as_numpy: leave auxiliary values as arrays.
         use_orbax: read with orbax where the checkpoint is one of orbax.
+        trim_padding: see `runner.get_infer_fn`.
 
     Raises:
         UserError: a wrong mode, or no such checkpoint or task.
@@ -152,6 +154,7 @@ def infer(
         train_state_axes=initializer.train_state_axes,
         partitioner=partitioner,
         keep_aux_as_numpy=keep_aux_as_numpy,
+        trim_padding=trim_padding,
     )
     for task in seqio.get_subtasks(source):
         job = _TaskJob(

@@ -46,6 +46,7 @@ class InferenceEvaluator:
         partitioner: Any,
         log_dir: str | None = None,
         verify_matching_vocabs_fn: Callable[..., None] | None = verify_matching_vocabs,
+        trim_padding: bool = True,
     ):
         """Loads the evaluation data.
 
@@ -56,6 +57,7 @@ class InferenceEvaluator:
             partitioner: its partitioner.
             log_dir: results go to `<log_dir>/inference_eval`; None writes none.
             verify_matching_vocabs_fn: raises where task and model do not fit.
+            trim_padding: see `get_infer_fn`.
         """
         if verify_matching_vocabs_fn is not None and hasattr(model, "input_vocabulary"):
             verify_matching_vocabs_fn(infer_eval_dataset_cfg, model)
@@ -71,6 +73,7 @@ class InferenceEvaluator:
             logs = {"log_dir": folder}
         cfg = infer_eval_dataset_cfg
         self._cfg = cfg
+        self._trim_padding = trim_padding
         self._model = model
         self._partitioner = partitioner
         self._evaluator = inference_evaluator_cls(
@@ -116,6 +119,7 @@ class InferenceEvaluator:
                     batch_size=self._cfg.batch_size,
                     train_state_axes=train_state_axes,
                     partitioner=self._partitioner,
+                    trim_padding=self._trim_padding,
                 )
                 for name, step in (
                     ("predict_fn", self._model.predict_batch),

@@ -13,6 +13,7 @@ from jaxtyping import PRNGKeyArray
 
 from t5x.distributed import multihost_assert_equal
 from t5x.feed.iterators import is_tf_dataset, shard_batch
+from t5x.inference import lengths
 
 Example = Mapping[str, Any]
 
@@ -31,6 +32,7 @@ def get_infer_fn(
     train_state_axes: Any,
     partitioner: Any,
     keep_aux_as_numpy: bool = False,
+    trim_padding: bool = True,
 ) -> InferFnCallable:
     """Returns the function that SeqIO evaluators call to predict or score.
 
@@ -42,6 +44,9 @@ def get_infer_fn(
         train_state_axes: partition specs of the train state.
         partitioner: partitioner of the step.
         keep_aux_as_numpy: leave auxiliary values as arrays (saves memory).
+        trim_padding: whether batches come without padding that changes nothing, where
+            the step is a method of a model that says so (see `lengths.rule_of`). Results
+            are the same but for rounding.
 
     Returns:
         `infer_fn(ds, train_state, rng=None)`. `ds` yields (index, example) and has a
@@ -73,6 +78,14 @@ def get_infer_fn(
         out_axis_resources=(None, None),
     )
     layout = partitioner.get_data_layout(batch_size)
+    rows = batch_size // layout.num_shards
+    rule = lengths.rule_of(infer_step) if trim_padding else None
+
+    def batches(ds: Any, length: int) -> Iterator[lengths.Indexed]:
+        if rule is None:
+            return _padded_batches(ds, length, batch_size, layout)
+        windows = _padded_batches(ds, length, batch_size, layout, lengths.WINDOW)
+        return lengths.batches(windows, rows, rule)
 
     def infer_fn(ds: Any, train_state: Any, rng: PRNGKeyArray | None = None) -> Any:
         length = len(ds)
@@ -82,7 +95,7 @@ def get_infer_fn(
         if not length:
             return []
         results = []
-        for indices, batch in _padded_batches(ds, length, batch_size, layout):
+        for indices, batch in batches(ds, length):
             step_rng = None
             if rng is not None:
                 step_rng, rng = jax.random.split(rng)
@@ -111,21 +124,28 @@ def _start_copy_to_host(x: Any) -> Any:
 
 
 def _padded_batches(
-    ds: Any, length: int, batch_size: int, layout: Any
-) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+    ds: Any, length: int, batch_size: int, layout: Any, together: int = 1
+) -> Iterator[lengths.Indexed]:
     """Batches of this process's shard, as many as on every other process.
 
     The tail is filled with the first example at index -1.
+
+    Args:
+        ds: enumerated examples.
+        length: examples in it.
+        batch_size: of a global batch.
+        layout: which shard is this process's.
+        together: batches that come as one array, as many as are left at the end.
     """
     rows = batch_size // layout.num_shards
     first = _stack(itertools.islice(_examples(ds), 1))
-    for number, (indices, batch) in itertools.zip_longest(
-        range(math.ceil(length / batch_size)),
-        _host_batches(ds, rows, layout),
-        fillvalue=(np.zeros(0, np.int64), {k: v[:0] for k, v in first[1].items()}),
-    ):
-        del number
-        missing = rows - len(indices)
+    nothing = (np.zeros(0, np.int64), {k: v[:0] for k, v in first[1].items()})
+    found = _host_batches(ds, rows * together, layout)
+    left = math.ceil(length / batch_size)
+    while left:
+        indices, batch = next(found, nothing)
+        missing = rows * min(together, left) - len(indices)
+        left -= min(together, left)
         if missing:
             indices = np.concatenate([indices, np.full(missing, -1, indices.dtype)])
             batch = {
@@ -136,9 +156,7 @@ def _padded_batches(
         yield indices.astype(np.int32), batch
 
 
-def _host_batches(
-    ds: Any, rows: int, layout: Any
-) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+def _host_batches(ds: Any, rows: int, layout: Any) -> Iterator[lengths.Indexed]:
     if is_tf_dataset(ds):
         shard = ds.shard(layout.num_shards, layout.shard_id).batch(rows)
         for indices, batch in shard.as_numpy_iterator():

@@ -33,6 +33,7 @@ class DecoderOnlyModel(BaseTransformerModel):
     """
 
     FEATURE_CONVERTER_CLS: Any = LazyAttribute("seqio:DecoderFeatureConverter")
+    ignores_padding = True  # If the module does; see `t5x.inference.lengths`.
 
     def __init__(
         self,

@@ -45,6 +45,7 @@ class EncoderDecoderModel(BaseTransformerModel):
     """
 
     FEATURE_CONVERTER_CLS: Any = LazyAttribute("seqio:EncDecFeatureConverter")
+    ignores_padding = True  # If the module does; see `t5x.inference.lengths`.
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from t5x.search.decode_state import (
     gather_beams,
     gather_topk_beams,
     match_container,
+    rows_alone,
     unflatten_beam_dim,
 )
 
@@ -99,11 +100,14 @@ class _Search:
         best_live = state.live_logprobs[:, -1] / full_penalty
         worst_finished = jnp.min(state.finished_scores, axis=1)
         settled = jnp.all(state.finished_flags, axis=1) & (worst_finished > best_live)
-        hopeless = jnp.all(best_live < self.min_log_prob / full_penalty)
-        go_on = more_room & ~jnp.all(settled) & ~(hopeless & (state.cur_index > 0))
+        go_on = more_room & ~jnp.all(settled | self._hopeless(state))
         if self.max_steps > 0:
             go_on &= state.cur_index < self.max_steps
         return go_on
+
+    def _hopeless(self, state: BeamState) -> Bool[Array, " batch"]:
+        below = state.live_logprobs[:, -1] < self.min_log_prob
+        return below & (state.cur_index > 0)
 
     def step(self, state: BeamState) -> BeamState:
         """Extends every live beam by one token and keeps the best."""
@@ -152,7 +156,9 @@ class _Search:
                 offset=self.cache_offset,
             ),
         )
-        return self._keep_full_rows(state, new) if self.prefilled else new
+        # Without either, no row can be over before the others.
+        may_be_over = self.prefilled or self.min_log_prob > NEG_INF_VALUE
+        return self._keep_rows(state, new) if may_be_over else new
 
     def _extend(
         self, state: BeamState
@@ -201,17 +207,17 @@ class _Search:
         tokens = jnp.where(free, tokens, forced).astype(jnp.int32)
         return values, tokens, parents
 
-    def _keep_full_rows(self, old: BeamState, new: BeamState) -> BeamState:
-        """Undoes the step in rows that already have `length` tokens.
+    def _keep_rows(self, old: BeamState, new: BeamState) -> BeamState:
+        """Undoes the step in rows that have `length` tokens already, or no hope.
 
         Rows with longer prompts are full earlier; what they return must not depend on
         how long the other rows of the batch take.
         """
-        full = self.start + old.cur_index >= self.length
+        over = (self.start + old.cur_index >= self.length) | self._hopeless(old)
 
         def keep(name: str) -> Array:
             before, after = getattr(old, name), getattr(new, name)
-            return jnp.where(full.reshape(-1, *[1] * (before.ndim - 1)), before, after)
+            return jnp.where(over.reshape(-1, *[1] * (before.ndim - 1)), before, after)
 
         names = (
             "live_logprobs",
@@ -244,6 +250,7 @@ def _place(
     return jnp.where(in_prompt[:, None, :], prompt[:, None, :], decodes)
 
 
+@rows_alone
 def beam_search(
     inputs: Int[Array, "batch length"],
     cache: Cache,
@@ -269,8 +276,8 @@ def beam_search(
     Differs from other implementations of this interface where those are wrong: an
     impossible continuation (a filler beam, a masked token) that meets EOS does not
     count as finished; a prompt that fills all of `inputs` is not prolonged by a
-    repetition of its last token; and with `initial_index` a row that has reached the
-    length limit keeps its result while others go on.
+    repetition of its last token; and a row that has reached the length limit or
+    `min_log_prob` keeps its result while others go on.
 
     Args:
         inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
@@ -283,7 +290,8 @@ def beam_search(
         alpha: strength of the length penalty; 0 is none.
         max_decode_len: limit of the result's length; `inputs.shape[1]` if None.
         max_decode_step: limit of the number of steps if positive.
-        min_log_prob: stop once no live beam has a higher log probability.
+        min_log_prob: stop a row once none of its live beams has a higher log
+            probability.
         decode_rng: not used: the search is deterministic.
         cache_offset: leading axes before the batch axis, 1 for scanned layers.
         initial_index: [batch] number of prompt tokens that the cache already holds;

@@ -5,7 +5,7 @@ batch * beams, with the decodes of one row next to each other.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import flax.core
 import flax.struct
@@ -53,6 +53,17 @@ class DecodingState(flax.struct.PyTreeNode):
 
 
 TokensToLogits = Callable[[DecodingState], tuple[Float[Array, "rows vocab"], Cache]]
+DecodeFn = TypeVar("DecodeFn", bound=Callable[..., Any])
+
+
+def rows_alone(decode_fn: DecodeFn) -> DecodeFn:
+    """Marks a decode function of which a row's result depends on that row alone.
+
+    Programs may then put examples together as they like. What draws numbers for a batch
+    depends on the batch.
+    """
+    decode_fn.rows_alone = True  # type: ignore[attr-defined]
+    return decode_fn
 
 
 class SamplingLoopState(flax.struct.PyTreeNode):

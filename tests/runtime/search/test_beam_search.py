@@ -240,6 +240,26 @@ def test_min_log_prob_stops_once_all_live_beams_are_below():
     assert decodes[0, 0, :3].tolist() == [3, 0, 0]
 
 
+def test_min_log_prob_of_a_row_does_not_wait_for_the_others():
+    """Row 1 is below the limit after a step; with row 0 beside it as without."""
+
+    def tokens_to_logits(state):
+        likely = jnp.where(state.cache["row"] == 0, 30.0, 0.5)[:, None]
+        return likely * jax.nn.one_hot(3, VOCAB), state.cache
+
+    def decode(*rows):
+        cache = {"row": jnp.array(rows)}
+        inputs = jnp.zeros((len(rows), 6), jnp.int32)
+        options = {"min_log_prob": -0.5}
+        return beam_search(inputs, cache, tokens_to_logits, EOS, 1, **options)
+
+    both, alone = decode(0, 1), decode(1)
+    assert alone[0].tolist() == [[[3, 0, 0, 0, 0, 0]]]
+    np.testing.assert_array_equal(both[0][1:], alone[0])
+    np.testing.assert_array_equal(both[1][1:], alone[1])
+    assert both[0][0].tolist() == [[3] * 6]
+
+
 def test_max_decode_len_sets_the_width_of_the_result():
     inputs = jnp.zeros((2, 4), jnp.int32).at[:, 1].set(3)
     longer, _ = search(random_table(0), inputs, 2, options=(("max_decode_len", 9),))

@@ -1,5 +1,7 @@
 """Decoder-only transformer (causal or prefix language model) of T5 layers."""
 
+from typing import ClassVar
+
 import flax.struct
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
@@ -128,6 +130,8 @@ class DecoderWrapper(nn.Module):
     """Puts the stack into the scope `decoder`, where published checkpoints have it."""
 
     config: TransformerConfig
+
+    ignores_padding: ClassVar[bool] = True
 
     def setup(self) -> None:
         self.decoder = Decoder(self.config)

@@ -126,6 +126,7 @@ class Transformer(t5.Transformer):
 
     encoder_cls = Encoder
     decoder_cls = Decoder
+    ignores_padding = True
 
     @property
     def scan_layers(self) -> bool:

@@ -352,6 +352,7 @@ class Transformer(nn.Module):
 
     encoder_cls: ClassVar[type[Encoder]] = Encoder
     decoder_cls: ClassVar[type[Decoder]] = Decoder
+    ignores_padding: ClassVar[bool] = True
 
     def setup(self) -> None:
         self.shared_embedding = token_embedder(self.config)

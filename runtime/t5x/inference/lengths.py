@@ -1,0 +1,161 @@
+"""Batches of examples of similar length, without the padding that all of them share.
+
+Padding at the end of a row changes nothing in the networks of this package, but costs as
+much as tokens. A batch is cut to the longest of its examples, rounded up to one of a few
+widths, since each width is a compiled program; where a row's result depends on no other
+row, examples of similar length come together.
+"""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from t5x.distributed import greatest_of_all
+
+Batch = dict[str, np.ndarray]
+Indexed = tuple[np.ndarray, Batch]
+
+WINDOW = 64
+"""Batches that are sorted together: what this process keeps in memory."""
+# A width is halved this often at most: as many programs, and one.
+_HALVINGS = 3
+# Below it, padding costs nothing that could be noticed.
+_SHORTEST = 16
+# Batches that are worth a program of their own.
+_WORTH = 4
+
+_ENCODER = frozenset({"encoder_input_tokens"})
+_DECODER = frozenset(
+    {
+        "decoder_input_tokens",
+        "decoder_target_tokens",
+        "decoder_loss_weights",
+        "decoder_causal_attention",
+    }
+)
+
+
+class Rule(NamedTuple):
+    """What may be done to the batches of a step.
+
+    Attributes:
+        cut: features whose padding may be cut, at one share of their width for all.
+        sort: whether examples may be decoded in other company.
+    """
+
+    cut: frozenset[str]
+    sort: bool
+
+
+def rule_of(infer_step: Callable[..., Any]) -> Rule | None:
+    """What may be done to the batches of a method of a model; None is nothing.
+
+    Model and network have to say by `ignores_padding`, each in the body of its own class,
+    that padding behind the tokens changes none of their results: a subclass may do what
+    its base class does not. A decode function says by `rows_alone` that a row's result
+    depends on that row alone; sampling does not, since its numbers are drawn for a batch.
+    """
+    model = getattr(infer_step, "__self__", None)
+    module = getattr(model, "module", None)
+    if not (_ignores_padding(model) and _ignores_padding(module)):
+        return None
+    if infer_step.__name__ == "score_batch":
+        return Rule(_ENCODER | _DECODER, sort=True)
+    # What a decoder-only model writes ends where its inputs leave no room.
+    if not hasattr(module, "encode"):
+        return None
+    decode_fn = getattr(model, "decode_fn", None)
+    while isinstance(decode_fn, functools.partial):
+        decode_fn = decode_fn.func
+    return Rule(_ENCODER, sort=getattr(decode_fn, "rows_alone", False))
+
+
+def _ignores_padding(thing: Any) -> bool:
+    return vars(type(thing)).get("ignores_padding", False)
+
+
+def batches(windows: Iterable[Indexed], rows: int, rule: Rule) -> Iterator[Indexed]:
+    """The examples in batches of similar length; a collective operation per window.
+
+    Args:
+        windows: indices and features [n, ...] of some batches of this process; n is a
+            multiple of `rows`, the same on all processes, and index -1 is filling.
+        rows: of a batch.
+        rule: of the step.
+    """
+    for indices, features in windows:
+        if not features.keys() <= _ENCODER | _DECODER:
+            for start in range(0, len(indices), rows):
+                yield _slice(indices, features, slice(start, start + rows))
+            continue
+        halvings = _halvings(features, rule.cut)
+        halvings[indices < 0] = _HALVINGS
+        order = np.arange(len(indices))
+        if rule.sort:
+            # The long ones first: what does not fit into memory fails early. Inside of a
+            # width by the targets, whose lengths tell when a batch will have ended.
+            targets = np.zeros_like(order)
+            if "decoder_target_tokens" in features:
+                targets = _lengths(features["decoder_target_tokens"])
+            targets[indices < 0] = 0
+            order = np.lexsort((-targets, halvings))
+        of_batch = halvings[order].reshape(-1, rows).min(axis=1).astype(np.int32)
+        of_batch = -greatest_of_all(-of_batch)
+        for number, halved in enumerate(_worthwhile(of_batch)):
+            chosen = order[number * rows : (number + 1) * rows]
+            yield _slice(
+                indices,
+                {
+                    k: _cut(v, halved) if k in rule.cut else v
+                    for k, v in features.items()
+                },
+                chosen,
+            )
+
+
+def _slice(indices: np.ndarray, features: Batch, chosen: Any) -> Indexed:
+    return indices[chosen], {k: v[chosen] for k, v in features.items()}
+
+
+def _lengths(tokens: np.ndarray) -> Int[np.ndarray, " n"]:
+    """Tokens of each row [n, width] up to the last that is not padding."""
+    filled = tokens != 0
+    last = tokens.shape[1] - np.argmax(filled[:, ::-1], axis=1)
+    return np.where(filled.any(axis=1), last, 0)
+
+
+def _width(full: int, halved: int) -> int:
+    """The width after so many halvings, none of which leaves less than the shortest."""
+    for _ in range(halved):
+        half = -(-full // 2)
+        full = half if half >= _SHORTEST else full
+    return full
+
+
+def _cut(values: np.ndarray, halved: int) -> np.ndarray:
+    return values[:, : _width(values.shape[1], halved)]
+
+
+def _halvings(
+    features: Mapping[str, np.ndarray], cut: frozenset[str]
+) -> Int[np.ndarray, " n"]:
+    """How often the width of each row can be halved."""
+    fits = []
+    for name in cut & features.keys():
+        lengths, full = _lengths(features[name]), features[name].shape[1]
+        widths = np.array([_width(full, n) for n in range(_HALVINGS + 1)])
+        fits.append((lengths[:, None] <= widths).sum(axis=1) - 1)
+    return np.min(fits, axis=0)
+
+
+def _worthwhile(halvings: Int[np.ndarray, " batches"]) -> Int[np.ndarray, " batches"]:
+    """Halvings of which each comes often enough; the others are left at fewer."""
+    found = halvings.copy()
+    for value in range(_HALVINGS, 0, -1):
+        here = found == value
+        if np.any(found < value) and here.sum() < _WORTH:
+            found[here] = value - 1
+    return found
