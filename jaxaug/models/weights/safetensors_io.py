@@ -70,6 +70,14 @@ class Tensors(Mapping[str, np.ndarray]):
                 f"{path}: tensor {name} cannot be read ({error!s:.200}). {FIX}"
             ) from None
 
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What the headers of the files say besides the tensors."""
+        found: dict[str, str] = {}
+        for file in self._files.values():
+            found |= file.metadata() or {}
+        return found
+
     def __contains__(self, name: object) -> bool:
         return name in self._file_of
 
@@ -128,8 +136,12 @@ def shards_of(path: PathLike, fix: str) -> dict[str, str]:
     return shards
 
 
-def write(path: PathLike, tensors: Mapping[str, np.ndarray]) -> None:
-    """Writes one file, readable by PyTorch's loaders too."""
+def write(
+    path: PathLike,
+    tensors: Mapping[str, np.ndarray],
+    notes: Mapping[str, str] | None = None,
+) -> None:
+    """Writes one file, readable by PyTorch's loaders too; `notes` go into its header."""
     safetensors.numpy.save_file(
-        dict(tensors), os.fspath(path), metadata={"format": "pt"}
+        dict(tensors), os.fspath(path), metadata={"format": "pt", **(notes or {})}
     )

@@ -1,0 +1,243 @@
+"""Where an adapter of a network has its matrices.
+
+The matrices have the names of the published model's linear maps, since that is what
+other libraries know: one pair (A, B) for each tensor of that model. GPT-2 keeps query,
+key and value in one tensor, so that these three maps of ours share one A and have a
+third of B each.
+"""
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+from flax import traverse_util
+from flax.linen.partitioning import AxisMetadata
+from jaxtyping import PRNGKeyArray
+from t5x.examples.t5 import network
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import suggestion
+from jaxaug.models.lora.settings import ALL_LINEAR, Settings
+from jaxaug.models.weights import families, keymap
+
+A, B = "lora_a", "lora_b"
+_KERNEL = "/kernel"
+# Kernels of the blocks: the output layer may be computed from its factors, and neither
+# it nor a classifier is part of what is adapted.
+_IN_A_BLOCK = re.compile(r"(^|/)layers_\d+/")
+_DEFAULTS = {
+    "t5": ("q", "v"),
+    "bart": ("q_proj", "v_proj"),
+    "gpt2": ("c_attn",),
+    "llama": ("q_proj", "v_proj"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """One pair of matrices.
+
+    Attributes:
+      name: of the linear map in the published model, without ".weight".
+      inputs: rows of A.
+      outputs: columns of B.
+      modules: paths of our linear maps, in the order in which they share B equally.
+    """
+
+    name: str
+    inputs: int
+    outputs: int
+    modules: tuple[str, ...]
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Where the pair lies among the adapter's parameters."""
+        return tuple(self.name.split("."))
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """All pairs of an adapter of a network."""
+
+    settings: Settings
+    family: str
+    places: tuple[Place, ...]
+
+    @property
+    def fan_in_fan_out(self) -> bool:
+        """Whether the published tensors are [in, out], as Conv1D has them."""
+        return self.family == "gpt2"
+
+    def shapes(self) -> dict[tuple[str, ...], tuple[int, int]]:
+        """Path of a matrix -> its shape."""
+        rank = self.settings.rank
+        return {
+            (*place.path, part): shape
+            for place in self.places
+            for part, shape in (
+                (A, (place.inputs, rank)),
+                (B, (rank, place.outputs)),
+            )
+        }
+
+    def initial(self, rng: PRNGKeyArray) -> dict[str, Any]:
+        """Matrices that change nothing yet: A is uniform as in `peft`, B is zero."""
+        flat = {}
+        for index, (path, shape) in enumerate(self.shapes().items()):
+            if path[-1] == B:
+                flat[path] = jnp.zeros(shape, jnp.float32)
+                continue
+            key = jax.random.fold_in(rng, index)
+            bound = 1 / math.sqrt(shape[0])
+            flat[path] = jax.random.uniform(key, shape, jnp.float32, -bound, bound)
+        return traverse_util.unflatten_dict(flat)
+
+    def axes(self) -> dict[str, Any]:
+        """Logical axes of the matrices, for partitioners and optimizers."""
+        flat = {
+            (*path[:-1], f"{path[-1]}_axes"): AxisMetadata(
+                ("embed", "kv") if path[-1] == A else ("kv", "embed")
+            )
+            for path in self.shapes()
+        }
+        return traverse_util.unflatten_dict(flat)
+
+
+def family_of(module: Any) -> families.Family:
+    """The family of a network.
+
+    Raises:
+      UserError: it is of none, or its layers are scanned.
+    """
+    config = getattr(module, "config", None)
+    if not getattr(module, "scan_layers", False):
+        for family in families.FAMILIES:
+            # A T5 may have the plain configuration of its network, too.
+            own = family.code.Config
+            if type(config) in (own, network.T5Config if family.name == "t5" else own):
+                return family
+    raise UserError(
+        f"{type(module).__name__} takes no adapter: it is a network of no published "
+        "family, or its layers are scanned. Take a model of configs/models or "
+        "t5x/examples/t5."
+    )
+
+
+def layout(
+    family: families.Family, config: Any, params: Any, settings: Settings
+) -> Layout:
+    """The pairs of an adapter with these settings.
+
+    Args:
+      family: of the network.
+      config: of the network.
+      params: of the network, or their shapes.
+      settings: of the adapter; targets None become those of the family.
+
+    Raises:
+      UserError: the family is not adapted, or the network has no such targets.
+    """
+    if family.name not in _DEFAULTS:
+        raise UserError(
+            f"a {family.name} takes no adapter; the families that do are "
+            f"{', '.join(_DEFAULTS)}."
+        )
+    if settings.targets is None:
+        settings = dataclasses.replace(settings, targets=_DEFAULTS[family.name])
+    linear = _linear_maps(family.key_map(config), params)
+    chosen = tuple(place for place in linear if settings.takes(place.name))
+    _check_targets(settings, [place.name for place in linear], chosen)
+    return Layout(settings, family.name, chosen)
+
+
+def _linear_maps(key_map: keymap.KeyMap, params: Any) -> list[Place]:
+    shapes = {path: leaf.shape for path, leaf in keymap.flat(params).items()}
+    parts: dict[str, list[tuple[int, str]]] = {}
+    for path, weight in key_map.items():
+        if path.endswith(_KERNEL) and _IN_A_BLOCK.search(path):
+            parts.setdefault(weight.name, []).append((weight.part, path))
+    places = []
+    for tensor, found in parts.items():
+        paths = [path for _, path in sorted(found)]
+        # The contracted axes come first; an output map contracts heads and their width.
+        inputs, outputs = _sizes(paths[0], shapes[paths[0]])
+        places.append(
+            Place(
+                tensor.removesuffix(".weight"),
+                inputs,
+                outputs * len(paths),
+                tuple(path.removesuffix(_KERNEL) for path in paths),
+            )
+        )
+    return sorted(places, key=lambda place: place.name)
+
+
+def _sizes(path: str, shape: tuple[int, ...]) -> tuple[int, int]:
+    contracted = 2 if len(shape) == 3 and path.endswith(f"/out{_KERNEL}") else 1
+    return math.prod(shape[:contracted]), math.prod(shape[contracted:])
+
+
+def _check_targets(
+    settings: Settings, known: list[str], chosen: tuple[Place, ...]
+) -> None:
+    names = sorted({name.rpartition(".")[2] for name in known})
+    targets = settings.targets
+    if isinstance(targets, str):
+        unknown = [] if chosen else [targets]
+    else:
+        taken = [place.name for place in chosen]
+        unknown = [
+            target
+            for target in targets or ()
+            if not any(n == target or n.endswith(f".{target}") for n in taken)
+        ]
+    if unknown:
+        raise UserError(
+            f"targets of the adapter: the network has no linear map "
+            f"{', '.join(map(repr, unknown))}; {suggestion(unknown[0], names)} "
+            f"{ALL_LINEAR!r} takes all of {', '.join(names)}."
+        )
+
+
+def check(layout: Layout, adapter: Any, source: str) -> None:
+    """Checks that matrices are those of a layout.
+
+    Args:
+      layout: what is wanted.
+      adapter: nested matrices.
+      source: where they are from, for messages.
+
+    Raises:
+      UserError: one is missing or left over, has another shape, or numbers that are not
+        finite.
+    """
+    found = traverse_util.flatten_dict(flax.core.unfreeze(adapter))
+    wanted = layout.shapes()
+    for what, paths in (
+        ("lacks", wanted.keys() - found.keys()),
+        ("has besides", found.keys() - wanted.keys()),
+    ):
+        if paths:
+            raise UserError(
+                f"{source}: the adapter {what} {len(paths)} matrices: "
+                f"{keymap.listing('.'.join(path) for path in paths)}. Use the "
+                "settings (targets) that it was trained with, or the whole file."
+            )
+    for path, shape in wanted.items():
+        name, have = ".".join(path), tuple(found[path].shape)
+        if have == shape:
+            continue
+        rank = have[-1] if path[-1] == A else have[0]
+        if len(have) == 2 and rank != layout.settings.rank:
+            raise UserError(
+                f"{source}: {name} has rank {rank}, the settings say "
+                f"{layout.settings.rank}. Give the rank that it was trained with."
+            )
+        raise UserError(
+            f"{source}: {name} has shape {list(have)}, the base model wants "
+            f"{list(shape)}. The adapter belongs to another base."
+        )

@@ -1,0 +1,45 @@
+"""Adapters in the weights: W + scale A B, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import flax
+import numpy as np
+from flax import traverse_util
+
+from jaxaug.models.lora.layout import A, B, Layout
+from jaxaug.models.weights import keymap
+
+
+def merge(
+    params: Mapping[str, Any], adapter: Any, layout: Layout, sign: int = 1
+) -> dict[str, Any]:
+    """Parameters of the plain network that computes what the adapted one does.
+
+    Args:
+      params: of the base; NumPy arrays, which stay as they are.
+      adapter: nested matrices of the layout.
+      layout: of the adapter.
+      sign: -1 takes an adapter out again (see `unmerge`).
+
+    Returns:
+      Nested parameters in the dtypes of the base; those that the adapter leaves alone
+      are the same arrays.
+    """
+    flat = dict(keymap.flat(params))
+    pairs = traverse_util.flatten_dict(flax.core.unfreeze(adapter))
+    for place in layout.places:
+        a, b = (np.asarray(pairs[(*place.path, part)], np.float32) for part in (A, B))
+        product = sign * layout.settings.scale * (a @ b)
+        for path, part in zip(
+            place.modules, np.split(product, len(place.modules), axis=1), strict=True
+        ):
+            kernel = np.asarray(flat[f"{path}/kernel"])
+            changed = kernel.astype(np.float32) + part.reshape(kernel.shape)
+            flat[f"{path}/kernel"] = changed.astype(kernel.dtype)
+    return traverse_util.unflatten_dict(flat, sep="/")
+
+
+def unmerge(params: Mapping[str, Any], adapter: Any, layout: Layout) -> dict[str, Any]:
+    """The parameters of the base of a merged model, up to rounding."""
+    return merge(params, adapter, layout, sign=-1)

@@ -1,0 +1,105 @@
+"""A network whose linear maps have adapters: x W + scale (x A) B.
+
+The network itself stays as it is. While it runs, the calls of the adapted maps are
+intercepted (`flax.linen.intercept_methods`) and the low-rank product is added to what
+they return, so that the gradient of the adapter needs no gradient of the kernels.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax import traverse_util
+from jaxtyping import Array, Float
+
+from jaxaug.models.lora.layout import A, B, Layout
+
+# Name under which the adapter lies among the parameters of the base.
+ADAPTER = "adapter"
+
+
+def joined(base: Mapping[str, Any], adapter: Any) -> dict[str, Any]:
+    """The parameters of an `AdaptedNetwork`."""
+    return {**base, ADAPTER: adapter}
+
+
+class AdaptedNetwork:
+    """A flax module of the same interface, which takes `joined` parameters.
+
+    All attributes are those of the module; `apply` adds the adapter. Dropout of the
+    adapter is on where the call has a random stream "dropout".
+    """
+
+    def __init__(self, module: nn.Module, layout: Layout):
+        self.module = module
+        self.layout = layout
+        self._parts = {
+            tuple(path.split("/")): (place, number)
+            for place in layout.places
+            for number, path in enumerate(place.modules)
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        # Copies are made before there is a module.
+        if name == "module":
+            raise AttributeError(name)
+        return getattr(self.module, name)
+
+    def apply(self, variables: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """As `flax.linen.Module.apply`, with the adapter."""
+        params = dict(variables["params"])
+        adapter = traverse_util.flatten_dict(flax.core.unfreeze(params.pop(ADAPTER)))
+        with nn.intercept_methods(functools.partial(self._intercept, adapter)):
+            return self.module.apply({**variables, "params": params}, *args, **kwargs)
+
+    def _intercept(
+        self,
+        adapter: Mapping[tuple[str, ...], Any],
+        call: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        context: nn.module.InterceptorContext,
+    ) -> Any:
+        outputs = call(*args, **kwargs)
+        if context.method_name != "__call__":
+            return outputs
+        found = self._parts.get(context.module.path)
+        if found is None:
+            return outputs
+        place, number = found
+        width = place.outputs // len(place.modules)
+        b = adapter[(*place.path, B)][:, number * width : (number + 1) * width]
+        return outputs + self._product(
+            context.module, args[0], adapter[(*place.path, A)], b, outputs
+        )
+
+    def _product(
+        self,
+        module: Any,
+        inputs: Float[Array, "..."],
+        a: Float[Array, "inputs rank"],
+        b: Float[Array, "rank outputs"],
+        outputs: Float[Array, "..."],
+    ) -> Float[Array, "..."]:
+        settings = self.layout.settings
+        # Both sides may have heads and their width as axes of their own.
+        rows = _leading(inputs.shape, a.shape[0])
+        x = jnp.asarray(inputs, module.dtype).reshape(*rows, a.shape[0])
+        if settings.dropout and module.has_rng("dropout"):
+            keep = 1 - settings.dropout
+            kept = jax.random.bernoulli(module.make_rng("dropout"), keep, x.shape)
+            x = jnp.where(kept, x / keep, 0).astype(x.dtype)
+        low = x @ jnp.asarray(a, x.dtype) * settings.scale
+        return (low @ jnp.asarray(b, x.dtype)).reshape(outputs.shape)
+
+
+def _leading(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """The axes before the last ones that have `size` numbers together."""
+    rows, product = list(shape), 1
+    while product < size:
+        product *= rows.pop()
+    return tuple(rows)

@@ -1,0 +1,194 @@
+"""Adapters in the folder format of `peft`: read and written, without that library.
+
+`adapter_config.json` has the settings and `adapter_model.safetensors` the matrices,
+under the names of the published model: `base_model.model.<map>.lora_A.weight` is
+[rank, in], `lora_B.weight` [out, rank]. What `peft` has no place for (digest of the
+base, prompt) stands in the header of the second file, which it does not read.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from etils import epath
+from flax import traverse_util
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, shown, write_text
+from jaxaug.models.lora import layout as layouts
+from jaxaug.models.lora.layout import A, B, Layout
+from jaxaug.models.lora.settings import ALL_LINEAR, Settings
+from jaxaug.models.weights import keymap, safetensors_io
+
+CONFIG, FILE = "adapter_config.json", "adapter_model.safetensors"
+_PREFIX = "base_model.model."
+_SUFFIXES = {A: "lora_A.weight", B: "lora_B.weight"}
+_FIX = f"Name a folder with {CONFIG} and {FILE} of a LoRA adapter."
+# What else peft knows: options that change the network in other ways.
+_OTHER_WAYS = (
+    "alpha_pattern", "arrow_config", "exclude_modules", "layer_replication",
+    "layers_to_transform", "lora_bias", "modules_to_save", "rank_pattern",
+    "target_parameters", "trainable_token_indices", "use_dora", "use_qalora",
+)  # fmt: skip
+_TASKS = {"llama": "CAUSAL_LM", "gpt2": "CAUSAL_LM"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Notes:
+    """What belongs to an adapter besides its matrices; empty where it is not known.
+
+    Attributes:
+      base_digest: see `jaxaug.models.lora.base.digest`.
+      base: name of the base.
+      prompt: text with `{text}` in it with which a language model was trained.
+    """
+
+    base_digest: str = ""
+    base: str = ""
+    prompt: str = ""
+
+
+def is_adapter(folder: PathLike) -> bool:
+    """Whether a folder is of this format."""
+    return (epath.Path(folder) / CONFIG).exists()
+
+
+def read_settings(folder: PathLike) -> Settings:
+    """The settings of an adapter.
+
+    Raises:
+      UserError: no such file, or it is of another kind of adapter.
+    """
+    path = epath.Path(folder) / CONFIG
+    config = read_json(path, _FIX)
+    if not isinstance(config, dict):
+        raise UserError(f"{path}: holds no JSON object. {_FIX}")
+    if config.get("peft_type") != "LORA":
+        raise UserError(
+            f"{path}: peft_type is {shown(config.get('peft_type'))}, only 'LORA' is "
+            f"read. {_FIX}"
+        )
+    others = {name: config[name] for name in _OTHER_WAYS if config.get(name)}
+    if config.get("bias", "none") != "none":
+        others["bias"] = config["bias"]
+    if others:
+        listed = ", ".join(f"{name} = {shown(value)}" for name, value in others.items())
+        raise UserError(
+            f"{path}: has {listed}, which is not supported here: plain LoRA on linear "
+            "maps is. Merge the adapter with peft and convert the merged model."
+        )
+    targets = config.get("target_modules")
+    if targets is not None and not isinstance(targets, str):
+        targets = tuple(sorted(targets)) if isinstance(targets, list) else ("",)
+    try:
+        return Settings(
+            rank=config.get("r", 8),
+            alpha=config.get("lora_alpha", 8),
+            targets=targets,
+            dropout=config.get("lora_dropout", 0.0),
+            rank_stabilized=bool(config.get("use_rslora", False)),
+        )
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
+    """The matrices of an adapter, float32, and its notes.
+
+    Args:
+      folder: of the adapter.
+      layout: its settings on the base.
+
+    Raises:
+      UserError: the file is missing or damaged, or its matrices are not those of the
+        layout.
+    """
+    path = epath.Path(folder) / FILE
+    places = {
+        f"{_PREFIX}{place.name}.{suffix}": (*place.path, part)
+        for place in layout.places
+        for part, suffix in _SUFFIXES.items()
+    }
+    flat = {}
+    with safetensors_io.Tensors(path) as tensors:
+        notes = Notes(
+            **{
+                field.name: tensors.metadata.get(field.name, "")
+                for field in dataclasses.fields(Notes)
+            }
+        )
+        for name in tensors:
+            tensor = tensors[name]
+            keymap.check_finite(tensor, name, str(path))
+            # Names that the layout lacks are listed by its check.
+            place = places.get(name, tuple(name.split(".")))
+            flat[place] = np.ascontiguousarray(tensor.T, np.float32)
+    adapter = traverse_util.unflatten_dict(flat)
+    layouts.check(layout, adapter, str(path))
+    return adapter, notes
+
+
+def write(
+    folder: PathLike,
+    adapter: Any,
+    layout: Layout,
+    notes: Notes,
+    dtype: np.typing.DTypeLike = np.float32,
+) -> epath.Path:
+    """Writes an adapter; returns the folder.
+
+    Args:
+      folder: made if need be.
+      adapter: nested matrices of the layout.
+      layout: of the adapter.
+      notes: what else to keep.
+      dtype: of the matrices in the file: float32 or bfloat16.
+
+    Raises:
+      UserError: the matrices are not those of the layout.
+    """
+    root = epath.Path(folder)
+    layouts.check(layout, adapter, str(folder))
+    flat = traverse_util.flatten_dict(adapter)
+    tensors = {
+        f"{_PREFIX}{place.name}.{suffix}": np.ascontiguousarray(
+            np.asarray(flat[(*place.path, part)]).T, dtype
+        )
+        for place in layout.places
+        for part, suffix in _SUFFIXES.items()
+    }
+    root.mkdir(parents=True, exist_ok=True)
+    known = {k: v for k, v in dataclasses.asdict(notes).items() if v}
+    safetensors_io.write(root / FILE, tensors, known)
+    text = json.dumps(_config(layout, notes), indent=2, sort_keys=True)
+    write_text(root / CONFIG, text + "\n")
+    return root
+
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def _config(layout: Layout, notes: Notes) -> Mapping[str, Any]:
+    settings = layout.settings
+    targets = settings.targets
+    if targets == ALL_LINEAR:
+        # What peft takes by that name depends on its version.
+        targets = tuple({place.name.rpartition(".")[2] for place in layout.places})
+    return {
+        "base_model_name_or_path": notes.base or None,
+        "bias": "none",
+        "fan_in_fan_out": layout.fan_in_fan_out,
+        "inference_mode": True,
+        "lora_alpha": settings.alpha,
+        "lora_dropout": settings.dropout,
+        "peft_type": "LORA",
+        "r": settings.rank,
+        "target_modules": targets
+        if isinstance(targets, str)
+        else sorted(targets or ()),
+        "task_type": _TASKS.get(layout.family, "SEQ_2_SEQ_LM"),
+        "use_rslora": settings.rank_stabilized,
+    }
