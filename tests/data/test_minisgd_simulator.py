@@ -1,8 +1,11 @@
 """The simulated dialogues of MiniSGD: annotation, variety, and what they hold back."""
 
+import re
+
 import pytest
 
 from jaxaug.data.minisgd import simulator
+from jaxaug.data.minisgd.values import VALUES
 from jaxaug.data.minisgd.world import services, services_of, unseen_services
 
 SPLITS = ("train", "dev", "test")
@@ -36,30 +39,50 @@ def usable_slots(spec, intent):
     return {*found.required, *found.optional}
 
 
-def test_golden_dialogue():
+def test_golden_dialogues():
     """Guards the stream of random numbers against changes of Python or of ours."""
-    turns = simulator.dialogue("train", 2, seed=0)["turns"]
+    turns = simulator.dialogue("train", 16, seed=0)["turns"]
     assert [turn["utterance"] for turn in turns] == [
-        "please send a parcel please rush it a large one",
-        "which place do we bring it to",
-        "with destination museum forget the size",
-        "is for Thursday ok",
-        "sounds good pick up at the mall",
-        "all set",
+        (
+            "i have to call my boss at midnight but now could you show the forecast "
+            "around 2 pm in fahrenheit for San Diego"
+        ),
+        "it will be 25 degrees",
+        "thanks and please schedule a visit to a home in the same city",
+        "we can go on later goodbye",
     ]
-    first, second, third = (turn["frames"][0]["state"] for turn in turns[::2])
-    assert first == {
-        "active_intent": "SendParcel",
+    weather, homes = turns[2]["frames"]
+    assert weather["state"] == {
+        "active_intent": "NONE",
         "requested_slots": [],
-        "slot_values": {"express": ["True"], "parcel_size": ["large"]},
+        "slot_values": {
+            "unit": ["fahrenheit"],
+            "weather_city": ["San Diego"],
+            "weather_time": ["2 pm"],
+        },
     }
-    assert second["slot_values"] == {"delivery_place": ["museum"], "express": ["True"]}
-    assert third["slot_values"] == {
-        "delivery_date": ["Thursday"],
-        "delivery_place": ["museum"],
-        "express": ["True"],
-        "pickup_place": ["mall"],
+    assert homes["state"] == {
+        "active_intent": "VisitHome",
+        "requested_slots": [],
+        "slot_values": {"area": ["San Diego"]},
     }
+    turns = simulator.dialogue("train", 21, seed=0)["turns"]
+    assert [turn["utterance"] for turn in turns] == [
+        "i want to book a room",
+        "when do you check in and where would you like to stay",
+        (
+            "i do not mind the arrival day and located in Chicago also i need the weather "
+            "forecast for London sorry i mean for New York around 4 pm"
+        ),
+        "ok around 4 pm and in New York right",
+        "no make it at 8 pm",
+        "expect 25 degrees",
+    ]
+    hotels, weather = (frame["state"]["slot_values"] for frame in turns[2]["frames"])
+    assert hotels == {"check_in": ["dontcare"], "city": ["Chicago"]}
+    assert weather == {"weather_city": ["New York"], "weather_time": ["4 pm"]}
+    (weather,) = (frame["state"]["slot_values"] for frame in turns[4]["frames"])
+    assert weather == {"weather_city": ["New York"], "weather_time": ["8 pm"]}
 
 
 def test_test_only_services_never_appear_in_train(dialogues):
@@ -69,7 +92,8 @@ def test_test_only_services_never_appear_in_train(dialogues):
     }
     for split in SPLITS:
         assert used[split] == {spec.name for spec in services_of(split)}
-    assert not used["train"] & {"Buses_1", "Lessons_1", "Taxis_1", "Trains_1"}
+    assert used["dev"] - used["train"] == {"Buses_1", "Lessons_1"}
+    assert not used["train"] & {spec.name for spec in unseen_services("test")}
 
 
 def test_test_frames_are_half_unseen(dialogues):
@@ -93,9 +117,12 @@ def test_turns_alternate_and_are_few(dialogues):
 
 def test_spans_quote_the_utterance(dialogues):
     specs = {spec.name: spec for spec in services()}
-    spans = 0
+    spans = carried = 0
     for _, dialogue in dialogues:
+        before: dict[str, dict[str, list[str]]] = {}
         for turn in dialogue["turns"]:
+            for frame in turn["frames"] if turn["speaker"] == "USER" else ():
+                before[frame["service"]] = frame["state"]["slot_values"]
             for frame in turn["frames"]:
                 quoted = set()
                 for span in frame["slots"]:
@@ -111,9 +138,15 @@ def test_spans_quote_the_utterance(dialogues):
                     and action["values"] != ["dontcare"]
                     and not specs[frame["service"]].slot(action["slot"]).is_categorical
                 }
-                assert quoted == acted
+                # "in the same city": the value of another service, which has no span.
+                others = [v for s, v in before.items() if s != frame["service"]]
+                known = {value for values in others for (value,) in values.values()}
+                assert quoted <= acted
+                assert {value for _, value in acted - quoted} <= known
                 spans += len(quoted)
+                carried += len(acted - quoted)
     assert spans > 1000
+    assert carried > 20
 
 
 def test_values_were_said_before(dialogues):
@@ -261,7 +294,7 @@ def test_phenomena_occur(dialogues):
     states = [frame["state"] for _, frame in frames]
     values = [v for s in states for v in s["slot_values"].values()]
     size = len(frames)
-    assert 0.01 < double / size < 0.06
+    assert 0.05 < double / size < 0.12
     assert 0.02 < sum(v == ["dontcare"] for v in values) / len(values) < 0.2
     assert 0.02 < sum(s["active_intent"] == "NONE" for s in states) / size < 0.2
     assert 0.03 < sum(bool(s["requested_slots"]) for s in states) / size < 0.25
@@ -305,4 +338,49 @@ def test_vocabulary_stays_small(dialogues):
         for wordings in slots + [intent.wordings for intent in spec.intents]:
             for _, text in wordings.values():
                 words |= set(text.lower().split())
-    assert 400 < len(words) < 700
+    assert 600 < len(words) < 900
+
+
+def test_nouns_agree_with_their_numbers(dialogues):
+    said = " ".join(turn["utterance"] for _, d in dialogues for turn in d["turns"])
+    ones = re.findall(r"(?<!\w)1 ([a-z]+)", said)
+    more = re.findall(r"(?<!\w)[2-6] ([a-z]+)", said)
+    nouns = {"ticket", "seat", "room", "bedroom", "person"}
+    assert nouns <= set(ones)
+    assert not {*(noun + "s" for noun in nouns), "people"} & set(ones)
+    assert not nouns & set(more)
+
+
+def test_values_that_are_not_wanted(dialogues):
+    """Users mention values of the right kind that no state ever holds."""
+    lists = [(values, name) for name, values in VALUES.items()]
+    unwanted = 0
+    for _, dialogue in dialogues:
+        frames = [f for turn in dialogue["turns"][::2] for f in turn["frames"]]
+        held = {v for f in frames for (v,) in f["state"]["slot_values"].values()}
+        said = " ".join(turn["utterance"] for turn in dialogue["turns"][::2])
+        found = {v for values, _ in lists for v in values if f" {v} " in f" {said} "}
+        unwanted += bool(found - held)
+    assert 0.1 < unwanted / len(dialogues) < 0.4
+
+
+def test_suggestions_are_declined_in_both_ways(dialogues):
+    taken = replaced = declined = 0
+    for _, dialogue in dialogues:
+        turns = dialogue["turns"]
+        for system, user in zip(turns[1::2], turns[2::2], strict=False):
+            offers = [a for a in system["frames"][0]["actions"] if a["act"] == "OFFER"]
+            if not offers:
+                continue
+            (offer,) = offers
+            (frame,) = [
+                f
+                for f in user["frames"]
+                if f["service"] == system["frames"][0]["service"]
+            ]
+            value = frame["state"]["slot_values"].get(offer["slot"])
+            taken += value == offer["values"]
+            replaced += value not in (None, offer["values"])
+            declined += value is None
+    assert min(taken, replaced, declined) > 20
+    assert taken > replaced > declined

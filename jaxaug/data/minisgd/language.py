@@ -1,131 +1,18 @@
 """What users and systems of MiniSGD say besides the phrases of the slots."""
 
-# How a user opens an intent, keyed by the original names of service and intent.
-OPENERS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("Flights_1", "SearchFlight"): (
-        "search for flights",
-        "find me a flight",
-        "show available flights",
-        "i am looking for a plane",
-    ),
-    ("Flights_1", "BookFlight"): (
-        "book a flight",
-        "i want to buy a plane ticket",
-        "reserve a plane ticket",
-        "make a flight booking",
-    ),
-    ("Hotels_1", "FindHotel"): (
-        "find a hotel",
-        "i am looking for a hotel",
-        "show me hotels",
-        "search for a place to stay",
-    ),
-    ("Hotels_1", "BookHotel"): (
-        "book a hotel room",
-        "reserve a hotel",
-        "i want to book a room",
-        "make a room reservation",
-    ),
-    ("Restaurants_1", "ReserveTable"): (
-        "reserve a table",
-        "book a restaurant",
-        "i need a table",
-        "make a dinner reservation",
-    ),
-    ("Cars_1", "RentCar"): (
-        "rent a car",
-        "i need a rental car",
-        "hire a vehicle",
-        "i want to rent an auto",
-    ),
-    ("Couriers_1", "SendParcel"): (
-        "send a parcel",
-        "ship a package",
-        "i have a box to send",
-        "deliver a package",
-    ),
-    ("Movies_1", "BuyTickets"): (
-        "buy movie tickets",
-        "i want to go to the cinema",
-        "get me tickets",
-        "book a movie",
-    ),
-    ("Meetings_1", "AddMeeting"): (
-        "add a meeting",
-        "set up a meeting",
-        "create an event",
-        "plan a meeting",
-    ),
-    ("Meetings_1", "CheckCalendar"): (
-        "check the calendar",
-        "show my meetings",
-        "what is on my calendar",
-        "look at my events",
-    ),
-    ("Doctors_1", "BookVisit"): (
-        "book a doctor visit",
-        "make an appointment",
-        "i need medical care",
-        "schedule a doctor",
-    ),
-    ("Payments_1", "SendMoney"): (
-        "send money",
-        "make a payment",
-        "transfer some money",
-        "i want to pay a friend",
-    ),
-    ("Payments_1", "CheckBalance"): (
-        "check the balance",
-        "how much money is left",
-        "what is my balance",
-        "show my funds",
-    ),
-    ("Homes_1", "FindHome"): (
-        "find an apartment",
-        "i am looking for a flat",
-        "search for a home",
-        "show me apartments",
-    ),
-    ("Homes_1", "VisitHome"): (
-        "visit an apartment",
-        "i want to see a flat",
-        "schedule a visit to a home",
-        "go to see an apartment",
-    ),
-    ("Trains_1", "FindTrain"): (
-        "find a train",
-        "search for trains",
-        "i am looking for a train",
-        "show available trains",
-    ),
-    ("Trains_1", "BuyTrainTicket"): (
-        "buy a train ticket",
-        "book a train",
-        "i want to reserve a train",
-        "get me a train ticket",
-    ),
-    ("Taxis_1", "GetTaxi"): (
-        "get a taxi",
-        "i need a taxi",
-        "call me a taxi",
-        "order a taxi",
-    ),
-    ("Lessons_1", "BookLesson"): (
-        "book a lesson",
-        "make a lesson appointment",
-        "i want to learn a language",
-        "schedule a lesson",
-    ),
-    ("Buses_1", "FindBus"): (
-        "find a bus",
-        "search for buses",
-        "i am looking for a bus",
-        "show available buses",
-    ),
-}
+from jaxaug.data.minisgd.concepts import OPENERS
 
-GREETINGS = ("hello", "hi", "please", "good day")
-# Remarks that carry no value; they also make the nouns of the test-only services
+__all__ = ["OPENERS", "REMARKS"]
+
+GREETINGS = ("hello", "hi", "good day", "hi there")
+# Around an opener: commands, sentences, and both in the second service of a dialogue.
+COMMAND = ("{opener}", "please {opener}", "can you {opener}", "could you {opener}")
+SENTENCE = ("{opener}",)
+NEXT_COMMAND = ("can you also {opener}", "now please {opener}", "and please {opener}")
+NEXT_SENTENCE = ("also {opener}", "and {opener}")
+# How an opener or a phrase that is a whole sentence begins.
+SUBJECTS = ("i", "we", "what", "how", "something")
+# Remarks that carry no value; they also make the nouns of the unseen services
 # known words, as they are to any pretrained model.
 REMARKS = (
     "my train was late",
@@ -137,32 +24,83 @@ REMARKS = (
     "trains and buses take many passengers",
     "she teaches me to study a tongue",
     "i take a ride in town",
+    "my family travels each year on a holiday",
+    "the houses there are good for some nights",
+    "we sit down at the diner",
+    "he cooks to feed the whole country",
+    "they donate to a school and a hospital",
+    "a donor makes a donation every month",
+    "the monthly support is a good cause",
+    "someone needs help",
+    "he found his tickets",
+    "she talks in the next episode of the podcast",
+    "i have seen it at the theater",
+    "the worker wants to repair a thing",
+    "it takes work to fix a broken building",
+    "she fixes things and they are fixed",
+    "the repairs have taken long",
 )
+# Values that are mentioned and not wanted, by value list, before an opener.
+ASIDES = {
+    "cities": (
+        "i was in {v} last week and now",
+        "my sister lives in {v} but now",
+        "it rains here in {v} so",
+    ),
+    "places": ("i work near the {v} and now", "i am not at the {v} today so"),
+    "dates": ("i am busy on {v} so", "{v} was a long day so now"),
+    "times": (
+        "i get up at {v} every day but now",
+        "i have to call my boss at {v} but now",
+    ),
+    "names": ("my friend {v} says hello and", "i talked to {v} about it so now"),
+    "titles": ("i have had enough of {v} so", "{v} was not so good so now"),
+    "amounts": ("i found {v} today so", "i lost {v} last week but now"),
+}
+# A value that the same breath takes back.
+SLIP = (
+    "{wrong} no wait {right}",
+    "{wrong} sorry i mean {right}",
+    "{wrong} or rather {right}",
+)
+NOT_BUT = ("not {wrong} but {right}",)
 ANY_OPEN = (
     "any {noun} is fine",
     "i do not mind the {noun}",
-    "no matter the {noun}",
+    "the {noun} does not matter",
 )
-ANY_ASKED = ("anything is fine", "i do not mind", "no preference")
+ANY_FLAG = ("i do not care about {noun}", "with or without {noun} is fine")
+ANY_ASKED = ("anything is fine", "i do not mind", "no preference", "it does not matter")
 CHANGE = ("no make it {phrase}", "actually {phrase}", "sorry {phrase} instead")
-FORGET = ("forget the {noun}", "drop the {noun}")
+FORGET = ("forget about the {noun}", "leave the {noun} open")
 ACCEPT = ("yes that works", "sounds good", "yes please", "that is perfect")
-REJECT = ("no {phrase}", "no rather {phrase}")
+REJECT = ("no {phrase}", "no rather {phrase}", "no make it {phrase}")
+DECLINE = ("no thanks", "no not that", "rather not", "that does not suit me")
 AFFIRM = ("yes", "that is right", "correct")
 THANKS = ("thanks", "thank you that is all", "great thanks bye")
-OFFER = ("how about {phrase}", "i have one {phrase}", "is {phrase} ok")
+# Before the second service of a dialogue.
+THANKS_NEXT = ("thanks", "thank you", "great thanks")
+OFFER = ("how about {phrase}", "what about {phrase}", "shall we say {phrase}")
 CONFIRM = ("please confirm {phrases}", "so that is {phrases}", "ok {phrases} right")
 ANSWER = ("it is {v}", "that would be {v}")
-ANSWER_YES = ("yes it is", "yes")
-ANSWER_NO = ("no sorry", "no it is not")
-SUCCESS = ("done", "it is booked", "all set")
+ANSWER_THE = ("it is the {v}", "that would be the {v}")
+ANSWER_YES = ("yes it is", "yes", "yes indeed")
+ANSWER_NO = ("no sorry", "no", "i am afraid not")
+SUCCESS = ("done", "it is done", "all set")
 # The dialogue ends before the user has told everything that is needed.
 LATER = ("we can go on later goodbye", "i keep that for later have a nice day")
 FAILURE = ("sorry that did not work", "sorry no luck today")
-FOUND = ("i found {n}", "there are {n}")
-# What is counted where it is not results, keyed as OPENERS.
+FOUND = ("i found {n} for you", "there are {n} that fit")
+COUNTS = ("2", "3", "4", "5")
+# What is counted where it is not results, and the counts, by intent.
 COUNTED = {
-    ("Payments_1", "CheckBalance"): ("there are {n} dollars", "you have {n} dollars"),
+    "CheckBalance": (("there are {n} dollars", "you have {n} dollars"), ("300", "450")),
+    "ViewFunds": (("there are {n} dollars", "you have {n} dollars"), ("300", "450")),
+    "GetWeather": (
+        ("it will be {n} degrees", "expect {n} degrees"),
+        ("12", "18", "25"),
+    ),
+    "CheckCalendar": (("you have {n} meetings", "there are {n} events"), COUNTS),
 }
-MORE = ("anything else", "what else")
+MORE = ("anything else", "what else can i do for you")
 GOODBYE = ("goodbye", "have a nice day")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from jaxaug.data.minisgd.concepts import agreeing
 from jaxaug.data.minisgd.world import SlotSpec
 
 
@@ -25,6 +26,11 @@ class Speech:
         self.text += text
         return start
 
+    def go_on(self, directly: bool) -> None:
+        """Says "and" between what was said and what follows, unless it follows directly."""
+        if self.text and not directly and not self.text.endswith(" and"):
+            self.say("and")
+
     def act(self, service: str, act: str, slot: str = "", value: str = "") -> None:
         """Annotates a dialogue act, with the value it carries if any."""
         values = [value] if value else []
@@ -36,6 +42,7 @@ class Speech:
         self, service: str, act: str, slot: SlotSpec, template: str, value: str
     ) -> None:
         """Says a phrase that carries a value; marks the span of a free value."""
+        template = agreeing(template, value)
         start = self.say(template.replace("{v}", value))
         self.act(service, act, slot.name, value)
         if not slot.is_categorical:
