@@ -182,6 +182,13 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
         help="of a language model: schema (default), persona, or a file with {text}",
     )
     parser.add_argument(
+        "--refill",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="of samplers that draw: give a row that has ended to the next input at once "
+        "(auto: where there are more inputs than rows)",
+    )
+    parser.add_argument(
         "--option",
         action="extend",
         nargs="+",

@@ -36,6 +36,8 @@ class SampleState(flax.struct.PyTreeNode):
             model forced.
         ended: [rows] whether the row is complete.
         log_prob: [rows] log probability of the drawn tokens.
+        limit: [rows] length at which a row is full.
+        row_keys: [rows] keys of the draws.
         cache: nested mapping of arrays.
     """
 
@@ -44,6 +46,8 @@ class SampleState(flax.struct.PyTreeNode):
     generated: Int[Array, " rows"]
     ended: Bool[Array, " rows"]
     log_prob: Float[Array, " rows"]
+    limit: Int[Array, " rows"]
+    row_keys: Shaped[Array, "rows ..."]
     cache: Any
 
 
@@ -90,23 +94,20 @@ def _invert(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Sampler:
-    """The constants of one run.
+class Steps:
+    """What all steps of a run share; what belongs to a row is in the state.
 
     Attributes:
-        limit: [rows] length at which a row is full.
+        tokens_to_logits: one decoder step on all rows.
+        warpers: applied in order to the logits.
+        eos_id: token that ends a row.
         rescale: whether log probabilities are those of the warped distribution.
     """
 
     tokens_to_logits: TokensToLogits
     warpers: Sequence[Warper]
     eos_id: int
-    row_keys: Shaped[Array, "rows ..."]
-    limit: Int[Array, " rows"]
-    rescale: bool
-
-    def unfinished(self, state: SampleState) -> Bool[Array, ""]:
-        return ~jnp.all(state.ended)
+    rescale: bool = True
 
     def step(self, state: SampleState) -> SampleState:
         """Feeds the current tokens and writes the next ones."""
@@ -132,7 +133,7 @@ class _Sampler:
             index=after,
             tokens=jnp.where(here & free[:, None], token[:, None], state.tokens),
             generated=state.generated + (free & is_choice),
-            ended=state.ended | (free & self._is_last(token)) | (after >= self.limit),
+            ended=state.ended | (free & self._is_last(token)) | (after >= state.limit),
             log_prob=state.log_prob + jnp.where(free, log_prob, 0.0),
             cache=contract.match_container(cache, state.cache),
         )
@@ -156,7 +157,7 @@ class _Sampler:
             step=state.generated, sequences=state.tokens[:, 1:], lengths=state.index
         )
         warped = apply(self.warpers, logits, known)
-        token, log_prob = draw(keys.fold_rows(self.row_keys, state.generated), warped)
+        token, log_prob = draw(keys.fold_rows(state.row_keys, state.generated), warped)
         if not self.rescale:
             chosen = jnp.take_along_axis(logits, token[:, None], axis=1)[:, 0]
             log_prob = chosen - jax.nn.logsumexp(logits, axis=-1)
@@ -165,6 +166,52 @@ class _Sampler:
             jnp.where(whole, log_prob, jnp.nan),
             jnp.sum(possible, axis=-1) > 1,
         )
+
+
+def begin(
+    inputs: Int[Array, "batch length"],
+    cache: Any,
+    *,
+    num_decodes: int,
+    key: Array,
+    identities: Shaped[Array, " batch"],
+    max_decode_steps: int | None,
+    cache_offset: int,
+    initial_index: Int[Array, " batch"] | None,
+) -> SampleState:
+    """The state before the first step; see `sample` for what is not listed.
+
+    Args:
+        key: of the run.
+        identities: of the inputs; the keys of a row are made of both.
+
+    Raises:
+        UserError: `max_decode_steps` is out of range.
+    """
+    start = contract.start_index(inputs, initial_index)
+    limit = contract.length_limits(
+        inputs, contract.prompt_lengths(inputs, start), max_decode_steps
+    )
+    expand = functools.partial(flat_batch_beam_expand, beam_size=num_decodes)
+    start, limit = expand(start), expand(limit)
+    decode_numbers = jnp.tile(jnp.arange(num_decodes), inputs.shape[0])
+    tokens = jnp.pad(inputs, ((0, 0), (0, 1))).astype(jnp.int32)
+    if initial_index is None:
+        tokens = tokens.at[:, 0].set(0)
+    return SampleState(
+        index=start,
+        tokens=expand(tokens),
+        generated=jnp.zeros_like(start),
+        ended=start >= limit,
+        log_prob=jnp.zeros(start.shape, jnp.float32),
+        limit=limit,
+        row_keys=keys.fold_rows(expand(keys.row_keys(key, identities)), decode_numbers),
+        cache=cache_map(
+            functools.partial(expand, offset=cache_offset),
+            cache,
+            apply_to_index=initial_index is not None,
+        ),
+    )
 
 
 def sample(
@@ -225,39 +272,18 @@ def sample(
     """
     del embeddings
     batch = inputs.shape[0]
-    start = contract.start_index(inputs, initial_index)
-    limit = contract.length_limits(
-        inputs, contract.prompt_lengths(inputs, start), max_decode_steps
+    state = begin(
+        inputs,
+        cache,
+        num_decodes=num_decodes,
+        key=keys.base_key(decode_rng, seed),
+        identities=keys.input_identities(inputs, source, input_ids),
+        max_decode_steps=max_decode_steps,
+        cache_offset=cache_offset,
+        initial_index=initial_index,
     )
-    expand = functools.partial(flat_batch_beam_expand, beam_size=num_decodes)
-    start, limit = expand(start), expand(limit)
-    identities = keys.input_identities(inputs, source, input_ids)
-    input_keys = keys.row_keys(keys.base_key(decode_rng, seed), identities)
-    decode_numbers = jnp.tile(jnp.arange(num_decodes), batch)
-    tokens = jnp.pad(inputs, ((0, 0), (0, 1))).astype(jnp.int32)
-    if initial_index is None:
-        tokens = tokens.at[:, 0].set(0)
-    sampler = _Sampler(
-        tokens_to_logits=tokens_to_logits,
-        warpers=warpers,
-        eos_id=eos_id,
-        row_keys=keys.fold_rows(expand(input_keys), decode_numbers),
-        limit=limit,
-        rescale=rescale_log_probs,
-    )
-    state = SampleState(
-        index=start,
-        tokens=expand(tokens),
-        generated=jnp.zeros_like(start),
-        ended=start >= limit,
-        log_prob=jnp.zeros(start.shape, jnp.float32),
-        cache=cache_map(
-            functools.partial(expand, offset=cache_offset),
-            cache,
-            apply_to_index=initial_index is not None,
-        ),
-    )
-    state = lax.while_loop(sampler.unfinished, sampler.step, state)
+    steps = Steps(tokens_to_logits, warpers, eos_id, rescale_log_probs)
+    state = lax.while_loop(lambda s: ~jnp.all(s.ended), steps.step, state)
 
     decodes = unflatten_beam_dim(state.tokens[:, 1:], batch, num_decodes)
     scores = unflatten_beam_dim(state.log_prob, batch, num_decodes)

@@ -6,8 +6,10 @@ from typing import Any
 import flax
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 from t5x import models
+
+from jaxaug.decode.refill import Begun
 
 
 class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
@@ -85,4 +87,36 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
             return_all_decodes=return_all_decodes,
             num_decodes=num_decodes,
             prompt_with_targets=prompt_with_targets,
+        )
+
+    def begin(
+        self, params: Any, sources: Int[Array, "rows length"], max_length: int
+    ) -> Begun:
+        """See `Begun`; there is no prompt, but each row has a position of its own."""
+        module: Any = self.module
+        encoded = module.apply(
+            {"params": params}, sources, enable_dropout=False, method=module.encode
+        )
+        rows = sources.shape[0]
+        tokens = jnp.zeros((rows, max_length), jnp.int32)
+        cache, _ = self._compute_kv_cache(
+            params,
+            encoded_inputs=encoded,
+            encoder_input_tokens=sources,
+            decoder_input_tokens=tokens,
+        )
+        flat = flax.traverse_util.flatten_dict(flax.core.unfreeze(cache))
+        for path, leaf in flat.items():
+            if path[-1] == "cache_index":
+                flat[path] = jnp.zeros((*leaf.shape, rows), leaf.dtype)
+        cache = flax.traverse_util.unflatten_dict(flat)
+        return Begun(tokens, cache, jnp.zeros((rows,), jnp.int32), (encoded, sources))
+
+    def step(
+        self, params: Any, memory: tuple[Array, Array], state: Any
+    ) -> tuple[Float[Array, "rows vocab"], Any]:
+        """Logits of the next token and the cache, of a `DecodingState`."""
+        encoded, sources = memory
+        return self._compute_logits_from_slice(
+            state, params, encoded, sources, max_decode_length=state.sequences.shape[1]
         )

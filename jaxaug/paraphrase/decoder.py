@@ -1,6 +1,6 @@
 """Batches of tokens -> outputs and their log probabilities."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +14,7 @@ from jaxaug.decode.contract import check_decodes
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
-from jaxaug.paraphrase import causal, programs
+from jaxaug.paraphrase import causal, programs, samplers, stream
 
 
 class Output(NamedTuple):
@@ -70,12 +70,12 @@ class Decoder:
 
         Args:
           sequences: the tokens of the inputs `batch.indices`, EOS included.
-          batch: shape, and the places of the inputs, which are the identity that their
+          batch: shape, and the places of the inputs, which are the identity of their
+            draws.
 
         Raises:
           UserError: the model's logits or log probabilities are no finite numbers.
         """
-        params = self._params
         sources = pad(sequences, batch.rows, batch.length)
         ids = np.resize(np.asarray(batch.indices, np.int32), batch.rows)
         decodes = np.asarray(
@@ -84,34 +84,83 @@ class Decoder:
                 self._decode_fn,
                 self._num,
                 self._max_length,
-                params,
+                self._params,
                 sources,
                 ids,
                 self._key,
             )
-        )[:, ::-1]
+        )
+        rows = dict(zip(batch.indices, decodes, strict=False))
         check_decodes(decodes)
-        scores = [
-            self._log_probabilities(
-                self._model, params, sources[row : row + 1], decodes[row]
+        return list(
+            self._outputs(
+                rows, dict(zip(batch.indices, sources, strict=False))
+            ).values()
+        )
+
+    @property
+    def can_stream(self) -> bool:
+        """Whether `stream` knows the decode function: one that samples."""
+        return samplers.chain(self._decode_fn, 0) is not None
+
+    def stream(
+        self, inputs: Sequence[tuple[int, Sequence[int]]], length: int, rows: int
+    ) -> Iterator[dict[int, list[Output]]]:
+        """The outputs of inputs that go through one batch, in which none waits for others.
+
+        Args:
+          inputs: place and tokens of each; the place is the identity of its draws.
+          length: columns, at least as many as the longest input has tokens.
+          rows: inputs that are decoded side by side.
+
+        Yields:
+          Place -> outputs as of `__call__`, of the inputs that are complete.
+
+        Raises:
+          UserError: see `__call__`.
+        """
+        tokens = dict(inputs)
+        for found in stream.decodes(
+            self._model,
+            self._decode_fn,
+            self._num,
+            self._max_length,
+            self._params,
+            self._key,
+            inputs,
+            length,
+            rows * self._num,
+        ):
+            check_decodes(np.stack(list(found.values())))
+            yield self._outputs(
+                found, {place: pad([tokens[place]], 1, length)[0] for place in found}
             )
-            for row in range(len(sequences))
-        ]
-        scores = jax.device_get(scores)
-        for index, row_scores in zip(batch.indices, scores, strict=False):
-            if not np.all(np.isfinite(row_scores)):
+
+    def _outputs(
+        self,
+        decodes: Mapping[int, Int[np.ndarray, "num max_length"]],
+        sources: Mapping[int, Int[np.ndarray, " length"]],
+    ) -> dict[int, list[Output]]:
+        """Texts and log probabilities; decodes are best last, outputs are best first."""
+        scores = {
+            place: self._log_probabilities(
+                self._model, self._params, sources[place][None], rows[::-1]
+            )
+            for place, rows in decodes.items()
+        }
+        outputs = {}
+        for place, of_model in jax.device_get(scores).items():
+            if not np.all(np.isfinite(of_model)):
                 raise UserError(
-                    f"input {index + 1}: the model's log probabilities of its outputs "
-                    f"are {row_scores.tolist()}. Its weights are damaged or its "
+                    f"input {place + 1}: the model's log probabilities of its outputs "
+                    f"are {of_model.tolist()}. Its weights are damaged or its "
                     "activations overflow: check the weights, or use float32."
                 )
-        return [
-            [
+            outputs[place] = [
                 Output(self._text(tokens), float(score))
-                for tokens, score in zip(decodes[row], row_scores, strict=True)
+                for tokens, score in zip(decodes[place][::-1], of_model, strict=True)
             ]
-            for row, row_scores in enumerate(scores)
-        ]
+        return outputs
 
     def _text(self, tokens: Int[np.ndarray, " length"]) -> str:
         # Zeros before EOS are tokens that the model chose; they have no text.

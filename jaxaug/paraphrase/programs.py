@@ -14,6 +14,7 @@ import jax
 
 def of_model(
     static_argnums: Sequence[int] = (),
+    donate_argnums: Sequence[int] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compiles a function of a model, once for each model.
 
@@ -21,6 +22,7 @@ def of_model(
 
     Args:
       static_argnums: as of `jax.jit`, the model not counted.
+      donate_argnums: likewise.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,7 +34,11 @@ def of_model(
             if program is None:
                 # Nothing in it leads to the model, which could never go otherwise.
                 bare = functools.partial(function, model.bare)
-                program = jax.jit(bare, static_argnums=tuple(static_argnums))
+                program = jax.jit(
+                    bare,
+                    static_argnums=tuple(static_argnums),
+                    donate_argnums=tuple(donate_argnums),
+                )
                 programs[model] = program
             return program(*arguments)
 

@@ -1,8 +1,10 @@
 """`jaxaug paraphrase`: outputs of a model for each line of a text file."""
 
 import argparse
+import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etils import epath
@@ -18,11 +20,12 @@ from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import samplers, version
-from jaxaug.paraphrase.decoder import Decoder
+from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.output import OutputFile
 from jaxaug.paraphrase.summary import summary
 
 DEFAULT_PROMPT = "schema"
+REFILL = ("auto", "on", "off")
 _INPUT_FIX = "Name a UTF-8 text file with one input a line with --in."
 
 
@@ -41,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         prompt=arguments.prompt,
         part=None if arguments.shard is None else parts.parse(arguments.shard),
         merge=arguments.merge,
+        refill=arguments.refill,
     )
     print(text)
     return 0
@@ -60,6 +64,7 @@ def paraphrase(
     prompt: str | None = None,
     part: Part | None = None,
     merge: Sequence[PathLike] | None = None,
+    refill: str = "auto",
 ) -> str:
     """Writes `num` outputs for each line of a file; goes on where a run has stopped.
 
@@ -79,6 +84,8 @@ def paraphrase(
         or a file with `{text}` in it.
       part: does the batches of one of N machines, into `<out>.parts`.
       merge: folders with all N parts, which make the file; empty is `<out>.parts`.
+      refill: whether a row that has ended is given to the next input at once: "on",
+        "off", or "auto", where a sampler draws and there are more inputs than rows.
 
     Returns:
       A summary of diversity and similarity, to be printed.
@@ -92,6 +99,7 @@ def paraphrase(
     chosen = samplers.find(sampler)
     all_options = chosen.complete(options or {})
     decode_fn = chosen.build(num, all_options)
+    _check_refill(refill, sampler, decode_fn)
     # What would fail after minutes of work fails now.
     if prompt is not None:
         prompts.find(prompt)
@@ -136,7 +144,7 @@ def paraphrase(
             owned = [b for i, b in enumerate(batches) if part is None or part.owns(i)]
             _complete(
                 file, inputs, loaded, decode_fn, owned,
-                num=num, max_length=max_length, seed=seed,
+                refill=refill, num=num, max_length=max_length, seed=seed,
             )  # fmt: skip
         if part is None:
             file.finish()
@@ -159,6 +167,16 @@ def _check_numbers(num: int, batch_size: int, max_length: int, seed: int) -> Non
             f"--max_length is {max_length}: give {samplers.LONGEST} at most."
         )
     typed.check_seed(seed, "--seed")
+
+
+def _check_refill(refill: str, sampler: str, decode_fn: Callable[..., Any]) -> None:
+    if refill not in REFILL:
+        raise UserError(f"--refill is {refill!r}: give one of {', '.join(REFILL)}.")
+    if refill == "on" and samplers.chain(decode_fn, 0) is None:
+        raise UserError(
+            f"--refill on: sampler {sampler!r} searches, its rows end together. Leave "
+            "--refill out, or take a sampler that draws."
+        )
 
 
 def read_lines(path: PathLike) -> list[str]:
@@ -211,20 +229,37 @@ def _complete(
     model: registry.TextModel | LanguageModel,
     decode_fn: Callable[..., Any],
     batches: Sequence[Batch],
+    *,
+    refill: str,
     **settings: int,
 ) -> None:
     """Computes what the file lacks."""
     decoder = Decoder(model, decode_fn, **settings)
+    tokens = functools.cache(lambda index: model.encode(inputs[index]))
     total, done = sum(len(batch.indices) for batch in batches), len(file)
+
+    def outputs() -> Iterator[dict[int, list[Output]]]:
+        for length, group in itertools.groupby(batches, lambda batch: batch.length):
+            alike = list(group)
+            lacking = [i for b in alike for i in b.indices if i not in file]
+            rows = alike[0].rows
+            enough = refill == "on" or (refill == "auto" and len(lacking) > rows)
+            if lacking and enough and decoder.can_stream:
+                yield from decoder.stream(
+                    [(i, tokens(i)) for i in lacking], length, rows
+                )
+                continue
+            # Batches are the same at a restart, so that a batch is computed in the same
+            # company again; those that are complete are left out.
+            for batch in alike:
+                if any(index not in file for index in batch.indices):
+                    found = decoder([tokens(i) for i in batch.indices], batch)
+                    yield dict(zip(batch.indices, found, strict=True))
+
     with progress(
         desc="paraphrase", total=total, initial=done, unit="line", last=True
     ) as bar:
-        # Batches are the same at a restart, so that a batch is computed in the same
-        # company again; those that are complete are left out.
-        for batch in batches:
-            if all(index in file for index in batch.indices):
-                continue
-            outputs = decoder([model.encode(inputs[i]) for i in batch.indices], batch)
+        for found in outputs():
             done = len(file)
-            file.add(dict(zip(batch.indices, outputs, strict=True)))
+            file.add(found)
             bar.update(len(file) - done)

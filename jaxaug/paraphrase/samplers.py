@@ -260,6 +260,17 @@ def _not_before(
     return sample.sample(*args, **kwargs | {"warpers": longer})
 
 
+def chain(decode_fn: DecodeFn, eos_id: int) -> tuple[warpers.Warper, ...] | None:
+    """The warpers of a decode function that samples; None of any other."""
+    function = getattr(decode_fn, "func", None)
+    if function is sample.sample:
+        return tuple(decode_fn.keywords["warpers"])  # type: ignore[attr-defined]
+    if function is _not_before:
+        least, others = decode_fn.args  # type: ignore[attr-defined]
+        return (warpers.min_length(least, eos_id), *others)
+    return None
+
+
 def _beam(*, temperature: float = 1.0, alpha: float = 0.6) -> DecodeFn:
     return functools.partial(beam.search, temperature=temperature, alpha=alpha)
 

@@ -17,11 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from flax import linen as nn
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 from t5x import models
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
+from jaxaug.decode.refill import Begun
 from jaxaug.models.named import identities
 from jaxaug.models.text import prompts
 from jaxaug.models.tokenizers import hf
@@ -142,6 +143,25 @@ class LineModel(models.DecoderOnlyModel):
         """See the base class."""
         logits, cache = super()._compute_logits_from_slice(*args, **kwargs)
         return self._end_together(logits), cache
+
+    def begin(
+        self, params: Any, prompts: Int[Array, "rows length"], max_length: int
+    ) -> Begun:
+        """See `Begun`; of the tokens, BOS and the prompt come first."""
+        lengths = jnp.sum(prompts != 0, axis=1, keepdims=True)
+        inputs = jnp.pad(prompts, ((0, 0), (1, max_length)))
+        given = (jnp.arange(inputs.shape[1]) <= lengths).astype(jnp.int32)
+        cache, index = self._compute_kv_cache(params, inputs, given)
+        return Begun(inputs, cache, index, ())
+
+    def step(
+        self, params: Any, memory: tuple[()], state: Any
+    ) -> tuple[Float[Array, "rows vocab"], Any]:
+        """Logits of the next token and the cache, of a `DecodingState`."""
+        del memory
+        return self._compute_logits_from_slice(
+            state, params, max_decode_length=state.sequences.shape[1]
+        )
 
 
 def is_language_model(folder: epath.Path) -> bool:
