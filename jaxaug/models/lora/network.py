@@ -90,9 +90,10 @@ class AdaptedNetwork:
         rows = _leading(inputs.shape, a.shape[0])
         x = jnp.asarray(inputs, module.dtype).reshape(*rows, a.shape[0])
         if settings.dropout and module.has_rng("dropout"):
-            keep = 1 - settings.dropout
-            kept = jax.random.bernoulli(module.make_rng("dropout"), keep, x.shape)
-            x = jnp.where(kept, x / keep, 0).astype(x.dtype)
+            # 16 bits a number: on a CPU, drawing 32 costs a tenth of the step.
+            bits = jax.random.bits(module.make_rng("dropout"), x.shape, jnp.uint16)
+            kept = bits >= round(settings.dropout * 2**16)
+            x = jnp.where(kept, x / (1 - settings.dropout), 0).astype(x.dtype)
         low = x @ jnp.asarray(a, x.dtype) * settings.scale
         return (low @ jnp.asarray(b, x.dtype)).reshape(outputs.shape)
 
