@@ -1,9 +1,11 @@
 """MiniSGD on disk: layout, same bytes for same arguments, the shared cached world."""
 
+import ast
 import itertools
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -16,7 +18,11 @@ from jaxaug.data.minisgd import simulator
 from jaxaug.data.minisgd.world import VARIANTS
 from jaxaug.data.schema import read_schema
 from jaxaug.data.sgd import read_dialogues, read_schema_of
+from jaxaug.feed import vocabulary
+from jaxaug.formats.d3st import D3STFormatter, D3STOptions
+from jaxaug.formats.t5dst import T5DSTFormatter, T5DSTOptions
 
+CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 SPLITS = ("train", "dev", "test")
 SETS = ("aug", "eda", "tree")
 SIZES = {"train": 300, "dev": 150, "test": 200}
@@ -93,6 +99,36 @@ def test_the_reader_accepts_everything(world):
         names = {service.name for service in schema.services}
         used = {service for dialogue in aug for service in dialogue.services}
         assert used == names
+
+
+@pytest.mark.parametrize("name", ["d3st_aug", "d3st", "d3st_cyclic", "t5dst_aug"])
+def test_no_example_is_truncated(world, tmp_path_factory, name):
+    """By the lengths of the configurations; every dialogue with one of the schemas."""
+    text = (CONFIGS / f"{name}.gin").read_text()
+    (lengths,) = re.findall(r"^TASK_FEATURE_LENGTHS = (.*)$", text, re.MULTILINE)
+    words = vocabulary.train_words(world, tmp_path_factory.getbasetemp() / "words")
+    encode = vocabulary.load(words).encode
+    form = (
+        (T5DSTFormatter, T5DSTOptions) if "t5" in name else (D3STFormatter, D3STOptions)
+    )
+    truncated = examples = 0
+    for split in SPLITS:
+        sets = [(variant, None) for variant in (None, *VARIANTS)]
+        if split == "train":
+            folders = [world / "variants" / folder for folder in SETS]
+            sets += itertools.product(VARIANTS, folders)
+        for number, (variant, folder) in enumerate(sets):
+            dialogues = list(read_dialogues(world, split, variant, folder))
+            schema = read_schema_of(world, split, variant, folder)
+            formatter = form[0](schema, form[1]())
+            for dialogue in dialogues[number :: len(sets)]:
+                for example in formatter.dialogue(dialogue):
+                    examples += 1
+                    for feature, limit in ast.literal_eval(lengths).items():
+                        ids = encode(getattr(example, feature))
+                        truncated += len(ids) + 1 > limit
+    assert examples > 1000
+    assert truncated == 0
 
 
 def test_original_names_differ_from_variant_names(world):
