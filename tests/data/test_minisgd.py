@@ -176,7 +176,7 @@ def test_materialise_once(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [pathlib.Path(folder)]
     assert json.loads((folder / "minisgd.json").read_text()) == {
         "seed": 0,
-        "dialogues": {"train": 4000, "dev": 200, "test": 300},
+        "dialogues": {"train": 4000, "dev": 200, "test": 400},
     }
     before = (folder / "train" / "dialogues_001.json").stat().mtime
 

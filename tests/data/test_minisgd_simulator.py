@@ -5,6 +5,7 @@ import re
 import pytest
 
 from jaxaug.data.minisgd import simulator
+from jaxaug.data.minisgd.concepts import agreeing
 from jaxaug.data.minisgd.values import VALUES
 from jaxaug.data.minisgd.world import services, services_of, unseen_services
 
@@ -349,6 +350,12 @@ def test_nouns_agree_with_their_numbers(dialogues):
     assert nouns <= set(ones)
     assert not {*(noun + "s" for noun in nouns), "people"} & set(ones)
     assert not nouns & set(more)
+
+
+def test_articles_agree_too():
+    assert agreeing("for a {v}", "electrician") == "for an {v}"
+    assert agreeing("a {v} with (seat|seats)", "plumber") == "a {v} with seats"
+    assert agreeing("{v} (seat|seats)", "1") == "{v} seat"
 
 
 def test_values_that_are_not_wanted(dialogues):

@@ -26,7 +26,7 @@ __all__ = ["materialise", "overlap_report", "write"]
 
 TRAIN_DIALOGUES = 4000
 DEV_DIALOGUES = 200
-TEST_DIALOGUES = 300
+TEST_DIALOGUES = 400
 AUGMENTED_FOLDER = "aug"
 COMPLETE = "minisgd.json"
 

@@ -22,6 +22,7 @@ _INFINITIVE = re.compile(r"to (see|pick|drop|watch|live|hear|help|meet|arrive|st
 _NOUNS = re.compile(
     r"(a|an|some|something) |\{v\}($| [a-z]+$| \()|the \w+ \{v\}$|the \{v\} \w+$"
 )
+_ARTICLE = re.compile(r"\ba \{v\}")
 _NUMBER = re.compile(r"\((\w+)\|(\w+)\)")
 
 
@@ -76,7 +77,9 @@ def goes_on(phrase: str) -> bool:
 
 
 def agreeing(template: str, value: str) -> str:
-    """The template with the nouns that agree with the value: "{v} seat" for 1."""
+    """The template as the value wants it: "{v} seat" for 1, "an {v}" for electrician."""
+    if value[0] in "aeio":
+        template = _ARTICLE.sub("an {v}", template)
     return _NUMBER.sub(lambda both: both[1 if value == "1" else 2], template)
 
 

@@ -35,7 +35,7 @@ class _System(Talk):
 
     def system_turn(self, last: bool) -> None:
         speech, draw, track = Speech("SYSTEM"), self.draw, self.track
-        missing = track.missing()
+        missing, sure = track.missing(), self.pending.act == "CONFIRM"
         self.pending = Pending("MORE")
         if not track.active:
             speech.say(draw.pick(words.GOODBYE if last else words.MORE))
@@ -48,7 +48,7 @@ class _System(Talk):
                 self._offer(speech, missing[0])
             else:
                 self._ask(speech, missing[: 2 if draw.chance(0.25) else 1])
-        elif track.known() and not last and draw.chance(0.5):
+        elif track.known() and not last and not sure and draw.chance(0.5):
             self._confirm(speech)
         else:
             self._finish(speech, last)
