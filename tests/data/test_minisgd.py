@@ -101,11 +101,21 @@ def test_the_reader_accepts_everything(world):
         assert used == names
 
 
-@pytest.mark.parametrize("name", ["d3st_aug", "d3st", "d3st_cyclic", "t5dst_aug"])
-def test_no_example_is_truncated(world, tmp_path_factory, name):
-    """By the lengths of the configurations; every dialogue with one of the schemas."""
+def test_the_siblings_have_the_same_lengths():
+    for names in (("d3st_aug", "d3st", "d3st_cyclic"), ("t5dst_aug", "t5dst")):
+        assert len({lengths_of(name) for name in names}) == 1
+
+
+def lengths_of(name):
     text = (CONFIGS / f"{name}.gin").read_text()
     (lengths,) = re.findall(r"^TASK_FEATURE_LENGTHS = (.*)$", text, re.MULTILINE)
+    return lengths
+
+
+@pytest.mark.parametrize("name", ["d3st_aug", "t5dst_aug", "runs/robustness"])
+def test_no_example_is_truncated(world, tmp_path_factory, name):
+    """By the lengths of the configurations; every dialogue with one of the schemas."""
+    limits = ast.literal_eval(lengths_of(name))
     words = vocabulary.train_words(world, tmp_path_factory.getbasetemp() / "words")
     encode = vocabulary.load(words).encode
     form = (
@@ -124,7 +134,7 @@ def test_no_example_is_truncated(world, tmp_path_factory, name):
             for dialogue in dialogues[number :: len(sets)]:
                 for example in formatter.dialogue(dialogue):
                     examples += 1
-                    for feature, limit in ast.literal_eval(lengths).items():
+                    for feature, limit in limits.items():
                         ids = encode(getattr(example, feature))
                         truncated += len(ids) + 1 > limit
     assert examples > 1000

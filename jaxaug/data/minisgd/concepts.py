@@ -8,7 +8,7 @@ variant is in force.
 import importlib.resources
 import json
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 _PREPOSITIONS = (
@@ -84,9 +84,10 @@ def agreeing(template: str, value: str) -> str:
 
 
 def _concept(raw: dict[str, Any]) -> Concept:
-    known = {field.name for field in fields(Concept)}
-    values = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
-    assert set(values) <= known, set(values) - known
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in raw.items()
+    }
     return Concept(**values)
 
 

@@ -62,6 +62,7 @@ class _System(Talk):
             value = self.draw.pick(self.free(slot))
             result[name] = value
             track.answered.add(name)
+            template: tuple[str, ...]
             if slot.is_flag:
                 yes = value == "True"
                 template = words.ANSWER_YES if yes else words.ANSWER_NO

@@ -193,7 +193,7 @@ class User(Talk):
         return True
 
     def _any(self, speech: Speech, slot: SlotSpec, alone: bool = False) -> None:
-        templates = words.ANY_FLAG if slot.is_flag else words.ANY_OPEN
+        templates: Sequence[str] = words.ANY_FLAG if slot.is_flag else words.ANY_OPEN
         if alone and self.draw.chance(0.6):
             templates = words.ANY_ASKED
         speech.go_on(False)
