@@ -1,14 +1,15 @@
 """SeqIO tasks and mixtures; importing this package registers them.
 
-Their names, and what each of them holds, are listed in `jaxaug.feed.recipes`, in
-`tasks.paraphrase` and in `tasks.personachat`. Registration reads the names of folders
-only; a record cache is built when a split is first used. The data folder and the
-vocabulary come from `$JAXAUG_DATA_DIR` and `$JAXAUG_VOCABULARY`, as they stand at the
-time of import.
+Their names, and what each of them holds, are listed in `jaxaug.feed.recipes`,
+`tasks.adapters`, `tasks.paraphrase` and `tasks.personachat`. Registration reads the
+names of folders only; a record cache is built when a split is first used. The data
+folder and the vocabulary come from `$JAXAUG_DATA_DIR` and `$JAXAUG_VOCABULARY`, as
+they stand at the time of import.
 """
 
-from tasks import dst, paraphrase, personachat
+from tasks import adapters, dst, paraphrase, personachat
 
+adapters.register()
 dst.register()
 paraphrase.register()
 personachat.register()

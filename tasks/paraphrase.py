@@ -74,7 +74,7 @@ def _add(
     task = CachedTask(
         f"paraphrase_{name}",
         source=seqio.FunctionDataSource(
-            functools.partial(_dataset, pairs_of_split), splits=splits
+            functools.partial(pairs_dataset, pairs_of_split), splits=splits
         ),
         output_features={
             "inputs": seqio.Feature(words, add_eos=True),
@@ -186,12 +186,13 @@ def _descriptions(schema: Schema) -> list[list[str]]:
     ]
 
 
-def _dataset(
+def pairs_dataset(
     pairs_of_split: Callable[[str], Pairs],
     split: str,
     shuffle_files: bool = False,
     seed: int | None = None,
 ) -> tf.data.Dataset:
+    """The pairs of a split as features `inputs` and `targets`, for a SeqIO source."""
     del shuffle_files, seed  # One list; SeqIO shuffles its examples.
     inputs, targets = zip(*pairs_of_split(split), strict=True)
     return tf.data.Dataset.from_tensor_slices(

@@ -1,4 +1,7 @@
-"""Few-shot prompts with which a language model paraphrases one line.
+"""Prompts with which a language model paraphrases one line.
+
+Published models need examples in the prompt. `plain` has none: it is that of the
+adapters, which were trained with it.
 
 A prompt is a text with `{text}` in it, once. Its part before the input is the same for
 every line, and so is the part behind, after which the model writes the paraphrase.
@@ -43,7 +46,9 @@ def _few_shot(task: str, label: str, examples: tuple[tuple[str, str], ...]) -> s
     return f"{task}\n\n{''.join(shots)}{label}: {PLACE}\nParaphrase:"
 
 
+PLAIN = "plain"
 PROMPTS = {
+    PLAIN: f"{PLACE}\n->",
     "schema": _few_shot("Say the same thing in other words.", "Description", _SCHEMA),
     "persona": _few_shot("Say the same thing in other words.", "Sentence", _PERSONA),
 }

@@ -1,0 +1,116 @@
+"""The wordings that SGD and SGD-X have for the same thing: texts that mean the same.
+
+SGD-X (CC BY-SA 4.0) describes every service, intent and slot of SGD in five more ways.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.text import clean
+from jaxaug.data import folders
+from jaxaug.data.schema import Schema, Service, read_schema
+
+Pairs = list[tuple[str, str]]
+
+
+class Wordings(NamedTuple):
+    """The descriptions of one thing, the original first, each once.
+
+    `service` is the original's name of the service that it is of.
+    """
+
+    service: str
+    texts: tuple[str, ...]
+
+
+def read(data_dir: PathLike, splits: Iterable[str]) -> list[Wordings]:
+    """The wordings of all services, intents and slots of some splits.
+
+    A service of several splits is read once.
+
+    Args:
+      data_dir: folder in the layout of SGD, with `sgd_x/data`.
+      splits: such as train and dev.
+
+    Raises:
+      UserError: a schema is missing or wrong, or a variant differs in its services,
+        slots or intents from the original.
+    """
+    variants_dir = folders.variant_folders(data_dir)["sgdx"]
+    if not variants_dir.is_dir():
+        raise UserError(
+            f"{data_dir}: has no sgd_x/data. Name a folder with the variants of SGD-X "
+            "(`jaxaug data fetch sgd` gets one)."
+        )
+    found: dict[str, list[Wordings]] = {}
+    for split in splits:
+        original = read_schema(folders.schema_path(data_dir, split))
+        paths = [
+            folders.variant_schema_path(variants_dir, variant, split)
+            for variant in folders.variant_names(variants_dir)
+            if split in folders.variant_splits(variants_dir, variant)
+        ]
+        others = [_matched(original, read_schema(path), str(path)) for path in paths]
+        for number, service in enumerate(original.services):
+            rows = [_texts(service), *(_texts(other[number]) for other in others)]
+            found.setdefault(
+                service.name,
+                [
+                    Wordings(service.name, tuple(dict.fromkeys(texts)))
+                    for texts in zip(*rows, strict=True)
+                ],
+            )
+    return [wordings for service in found.values() for wordings in service]
+
+
+def _texts(service: Service) -> list[str]:
+    items = (*service.slots, *service.intents)
+    return [clean(service.description, False)] + [
+        clean(item.description, False) for item in items
+    ]
+
+
+def _matched(original: Schema, variant: Schema, path: str) -> Sequence[Service]:
+    sizes = [
+        [(len(s.slots), len(s.intents)) for s in schema.services]
+        for schema in (original, variant)
+    ]
+    if sizes[0] != sizes[1]:
+        raise UserError(
+            f"{path}: services, slots or intents differ in number from those of the "
+            "original schema; variants are matched by position. Correct the variant."
+        )
+    return variant.services
+
+
+def pairs(found: Iterable[Wordings]) -> Pairs:
+    """All ordered pairs of two wordings of the same thing, each once.
+
+    Two that differ in capitals, white space and the final stop alone are no pair.
+    """
+    unique: dict[tuple[str, str], None] = {}
+    for wordings in found:
+        for left, right in itertools.permutations(wordings.texts, 2):
+            if plain(left) != plain(right):
+                unique[left, right] = None
+    return list(unique)
+
+
+def plain(text: str) -> str:
+    """A text without what a reader would not call a difference."""
+    return " ".join(text.casefold().split()).rstrip(" .")
+
+
+def without(
+    found: Iterable[Wordings], held_out: Sequence[Wordings]
+) -> Iterator[Wordings]:
+    """The wordings of other services, without texts that the held-out ones have too."""
+    services = {wordings.service for wordings in held_out}
+    texts = {plain(text) for wordings in held_out for text in wordings.texts}
+    for wordings in found:
+        if wordings.service not in services:
+            kept = tuple(text for text in wordings.texts if plain(text) not in texts)
+            yield wordings._replace(texts=kept)
