@@ -166,6 +166,11 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
         "a T5X run or of a published model",
     )
     parser.add_argument(
+        "--adapter",
+        help="LoRA adapter of the model: a folder of peft, or a run with "
+        "configs/runs/lora.gin",
+    )
+    parser.add_argument(
         "--sampler",
         required=True,
         help="greedy, sampling, top_k_top_p, bottom_k, beam, diverse_beam, dips, dpp, "
@@ -179,7 +184,8 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--prompt",
-        help="of a language model: schema (default), persona, or a file with {text}",
+        help="of a language model: schema (default), persona, plain (default with an "
+        "adapter of ours), or a file with {text}",
     )
     parser.add_argument(
         "--refill",
@@ -350,8 +356,20 @@ def _add_convert(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=("hf", "t5x", "t5x_legacy"),
-        help="what to write (default: t5x for checkpoint_N, else hf)",
+        choices=("hf", "t5x", "t5x_legacy", "peft"),
+        help="what to write (default: t5x for checkpoint_N, else hf); peft writes the "
+        "adapter of a run with configs/runs/lora.gin, as bfloat16",
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--merge-lora",
+        metavar="ADAPTER",
+        help="put a LoRA adapter into the weights: a folder of peft, or such a run",
+    )
+    group.add_argument(
+        "--unmerge-lora",
+        metavar="ADAPTER",
+        help="take it out of weights that it was put into, up to rounding",
     )
     parser.add_argument(
         "--like", help="published folder with the configuration and tokenizer to use"

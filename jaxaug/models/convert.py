@@ -3,10 +3,12 @@
 Forms in: the folder of a published model (safetensors or PyTorch files), `hf:` and a
 hub id, a named model, a GGUF file, a T5X checkpoint of either layout. Forms out: a
 folder that `transformers` loads, a T5X checkpoint of either layout. Parameters keep
-dtype and value, bit by bit; a GGUF file is dequantised to float32.
+dtype and value, bit by bit; a GGUF file is dequantised to float32. A LoRA adapter may be
+merged into them on the way, and the adapter of a run becomes a folder of `peft`.
 """
 
 import argparse
+import dataclasses
 import re
 import tempfile
 from collections.abc import Mapping
@@ -19,11 +21,12 @@ from jaxaug.core.files import PathLike, read_json
 from jaxaug.core.paths import absolute
 from jaxaug.feed import vocabulary
 from jaxaug.models import t5_weights
+from jaxaug.models.lora import merge, peft_folder
 from jaxaug.models.named import catalogue
-from jaxaug.models.text import checkpoint
+from jaxaug.models.text import adapters, checkpoint
 from jaxaug.models.weights import export, families, hf_folder, keymap, t5x_layout
 
-FORMATS = ("hf", "t5x", "t5x_legacy")
+FORMATS = ("hf", "t5x", "t5x_legacy", "peft")
 _STEP = re.compile(r"checkpoint_(\d+)")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FORMS = (
@@ -50,6 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         licence=arguments.licence,
         metrics=metrics,
         seed=arguments.seed,
+        merge_lora=arguments.merge_lora,
+        unmerge_lora=arguments.unmerge_lora,
     )
     print(f"wrote {written}")
     return 0
@@ -65,6 +70,8 @@ def convert(
     licence: str | None = None,
     metrics: Mapping[str, Any] | None = None,
     seed: int | None = None,
+    merge_lora: PathLike | None = None,
+    unmerge_lora: PathLike | None = None,
 ) -> epath.Path:
     """Converts a model; returns the folder that was written.
 
@@ -80,6 +87,8 @@ def convert(
       licence: for the model card; that of a named model is known.
       metrics: for the model card: name -> value.
       seed: for the model card.
+      merge_lora: adapter to put into the weights, see `adapters.load`.
+      unmerge_lora: adapter to take out of them, up to rounding.
 
     Raises:
       UserError: an argument or a file is wrong, or the target exists.
@@ -97,10 +106,16 @@ def convert(
                 f"--like {like}: no such folder, or one without a model. Name a published "
                 "folder with configuration and tokenizer."
             )
-    if out.exists() and (form == "hf" or match):
+    if out.exists() and (form in ("hf", "peft") or match):
         raise UserError(f"{target} exists. Name another folder, or remove it.")
+    if form == "peft":
+        return _write_peft(source, out)
     with tempfile.TemporaryDirectory() as scratch:
         model, tokenizer, step = load(source, like, scratch)
+        if merge_lora is not None:
+            model = _merged(model, merge_lora, source, 1)
+        if unmerge_lora is not None:
+            model = _merged(model, unmerge_lora, source, -1)
         if form != "hf":
             return t5x_layout.write(
                 out.parent if match else out,
@@ -121,6 +136,33 @@ def convert(
         )
         keys = model.family.key_map(model.config)
         return export.write(out, model.params, keys, model.hf_config, card, tokenizer)
+
+
+def _merged(
+    model: hf_folder.Published, adapter: PathLike, source: PathLike, sign: int
+) -> hf_folder.Published:
+    found = adapters.load(
+        adapter, model.module, model.params, str(source), compare=sign > 0
+    )
+    params = merge.merge(model.params, found.matrices, found.layout, sign)
+    return dataclasses.replace(model, params=params)
+
+
+def _write_peft(source: PathLike, out: epath.Path) -> epath.Path:
+    """The adapter of a run, as a folder of `peft`."""
+    if not adapters.is_run(source):
+        raise UserError(
+            f"--format peft: {source} is no run with configs/runs/lora.gin, nor one of "
+            "its checkpoints. Name one."
+        )
+    base = adapters.base_of_run(source)
+    with tempfile.TemporaryDirectory() as scratch:
+        model, _, _ = load(base, None, scratch)
+    found = adapters.load(source, model.module, model.params, base)
+    notes = dataclasses.replace(found.notes, base=_name_of(base))
+    return peft_folder.write(
+        out, found.matrices, found.layout, notes, peft_folder.BFLOAT16
+    )
 
 
 def load(

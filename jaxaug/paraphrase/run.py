@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = paraphrase(
         arguments.input,
         arguments.out,
-        model=arguments.model,
+        model=registry.with_adapter(arguments.model, arguments.adapter),
         sampler=arguments.sampler,
         options=samplers.parse(arguments.sampler, arguments.option),
         num=arguments.num,
@@ -80,8 +80,8 @@ def paraphrase(
       seed: of everything that is random.
       batch_size: inputs that are decoded together.
       max_length: tokens of an output at most, EOS included.
-      prompt: of a language model: a name of `prompts.PROMPTS`, by default "schema",
-        or a file with `{text}` in it.
+      prompt: of a language model: a name of `prompts.PROMPTS` or a file with `{text}`
+        in it; by default that of its adapter, else "schema".
       part: does the batches of one of N machines, into `<out>.parts`.
       merge: folders with all N parts, which make the file; empty is `<out>.parts`.
       refill: whether a row that has ended is given to the next input at once: "on",
@@ -127,9 +127,12 @@ def paraphrase(
         "code": version.of_outputs(),
     }
     if isinstance(loaded, LanguageModel):
-        prompt = prompt or DEFAULT_PROMPT
-        loaded = loaded.prompted(prompt)
-        settings["prompt"] = _prompt_label(prompt)
+        if prompt is None and loaded.trained_prompt:
+            settings["prompt"] = "\0".join(loaded.prompt)
+        else:
+            prompt = prompt or DEFAULT_PROMPT
+            loaded = loaded.prompted(prompt)
+            settings["prompt"] = _prompt_label(prompt)
     batches = _batches(loaded, inputs, batch_size)
     # Other batches are other parts, and may be rounded otherwise.
     shape = [list(batch.indices) for batch in batches]

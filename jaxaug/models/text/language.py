@@ -47,6 +47,8 @@ class LanguageModel:
       vocabulary: with `id_offset` 1.
       prompt: around each input.
       published: see `jaxaug.models.text.registry.published_identity`.
+      trained_prompt: whether the model was trained with that prompt, so that it is
+        what it reads unless another is asked for.
     """
 
     label: str
@@ -55,6 +57,7 @@ class LanguageModel:
     vocabulary: hf.Tokenizer
     prompt: prompts.Prompt
     published: str = ""
+    trained_prompt: bool = False
 
     @functools.cached_property
     def identity(self) -> str:

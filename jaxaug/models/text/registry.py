@@ -1,7 +1,8 @@
 """The models that can be named on a command line, and what a named model is.
 
 A model is a name of the table below or of the catalogue, the folder of a T5X run, or
-the folder of a published model.
+the folder of a published model; with `+` and a folder behind it, that model with an
+adapter.
 """
 
 import dataclasses
@@ -29,8 +30,9 @@ from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import clean
 from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
+from jaxaug.models.lora import peft_folder
 from jaxaug.models.named import catalogue, identities
-from jaxaug.models.text import checkpoint, language
+from jaxaug.models.text import adapters, checkpoint, language, prompts
 from jaxaug.models.tokenizers import hf, marian
 from jaxaug.models.weights import hf_folder, pins
 
@@ -40,6 +42,7 @@ _MINISGD_COMMAND = "python -m t5x.train --gin_file=configs/paraphrase_minisgd.gi
 _CHECKOUT = Path(jaxaug.__file__).resolve().parent.parent
 _VOCABULARY_MULTIPLE = 128
 _SENTENCEPIECE = "spiece.model"
+_PLUS = "+"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,15 +103,48 @@ def load(name: str) -> TextModel | language.LanguageModel:
     Args:
       name: a key of `MODELS` or of the catalogue, else the folder of a T5X run, or of
         one of its checkpoints, whose `config.gin` defines `MODEL`, else the folder of
-        a published encoder-decoder or decoder-only model.
+        a published encoder-decoder or decoder-only model. `NAME+FOLDER` is a model
+        with the adapter in a folder (see `adapters.load`); a run that trained an
+        adapter stands for its base with it.
 
     Raises:
       UserError: neither a name nor a folder, or the folder holds no usable model, or
         the named model is not on this machine; the message has the command to get it.
     """
-    model = _loaded(name)
+    base, adapter = _parts(name)
+    model = _adapted(load(base), adapter, base) if adapter else _loaded(name)
     published = published_identity(name)
     return dataclasses.replace(model, published=published) if published else model
+
+
+def with_adapter(name: str, adapter: str | None) -> str:
+    """The name for `load` of a model with an adapter, if there is one."""
+    return f"{name}{_PLUS}{adapter}" if adapter else name
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Base and adapter of a name; the adapter is empty if there is none."""
+    if _PLUS in name and not absolute(name).exists():
+        base, _, adapter = name.partition(_PLUS)
+        return base, adapter
+    if name not in MODELS and name not in catalogue.CATALOGUE and adapters.is_run(name):
+        return adapters.base_of_run(name), name
+    return name, ""
+
+
+def _adapted(
+    model: TextModel | language.LanguageModel, adapter: str, base: str
+) -> TextModel | language.LanguageModel:
+    found = adapters.load(adapter, model.module, model.params, base)
+    changed = {
+        "label": f"{model.label}{_PLUS}{found.label}",
+        "params": adapters.merged(model.params, found),
+        "published": "",
+    }
+    if found.notes.prompt and isinstance(model, language.LanguageModel):
+        prompt = prompts.parse(found.notes.prompt, adapter)
+        changed |= {"prompt": prompt, "trained_prompt": True}
+    return dataclasses.replace(model, **changed)
 
 
 def published_identity(name: str) -> str:
@@ -127,6 +163,12 @@ def published_identity(name: str) -> str:
     Raises:
       UserError: see `load`.
     """
+    base, adapter = _parts(name)
+    if adapter:
+        known = published_identity(base)
+        if not known or not peft_folder.is_adapter(adapter):
+            return ""
+        return f"{known} {identities.of_folder(absolute(adapter))}"
     if name in MODELS:
         return ""
     folder, prompt = epath.Path(name).expanduser(), ""

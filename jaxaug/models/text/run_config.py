@@ -39,6 +39,7 @@ KNOWN: Mapping[str, Collection[str]] = {
     "jaxaug.models.bart_config": ("Config",),
     "jaxaug.models.gpt2": _CAUSAL,
     "jaxaug.models.llama": _CAUSAL,
+    "jaxaug.models.lora.settings": ("Settings",),
     "jaxaug.models.lstm": ("Config", "Transducer"),
     "jaxaug.models.t5_weights": ("Config",),
     "jaxaug.models.tokenizers.hf": ("load",),

@@ -1,0 +1,126 @@
+"""Adapters for models that are loaded: from a folder of `peft`, or from a run of ours."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from etils import epath
+from flax import linen as nn
+from t5x import checkpoints
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.paths import absolute
+from jaxaug.models.lora import base, merge, peft_folder
+from jaxaug.models.lora.layout import Layout, check, family_of, layout
+from jaxaug.models.lora.peft_folder import Notes
+from jaxaug.models.text import prompts, run_config
+
+_CONFIG, _ADAPTER, _BASE = "config.gin", "ADAPTER", "BASE"
+_FIX = (
+    f"Name a folder with {peft_folder.CONFIG}, or the folder of a run with "
+    "configs/runs/lora.gin or one of its checkpoints."
+)
+
+
+class Adapter(NamedTuple):
+    """An adapter of a network at hand.
+
+    Attributes:
+      layout: settings and places.
+      matrices: nested as the layout says, float32.
+      notes: digest of the base, its name, the prompt.
+      label: name, and the step of a run.
+    """
+
+    layout: Layout
+    matrices: Mapping[str, Any]
+    notes: Notes
+    label: str
+
+
+def load(
+    source: PathLike,
+    module: nn.Module,
+    params: Mapping[str, Any],
+    base_name: str,
+    compare: bool = True,
+) -> Adapter:
+    """An adapter for a base that is loaded.
+
+    Args:
+      source: folder in the format of `peft`, folder of a run of `configs/runs/lora.gin`,
+        or one of its checkpoints.
+      module: the network of the base.
+      params: of the base.
+      base_name: for messages.
+      compare: whether `params` have to be those that the adapter was trained on.
+
+    Raises:
+      UserError: there is no adapter, it is damaged, or it belongs to another base.
+    """
+    folder = absolute(source)
+    family = family_of(module)
+    config = module.config  # type: ignore[attr-defined]
+    if peft_folder.is_adapter(folder):
+        settings = peft_folder.read_settings(folder)
+        found = layout(family, config, params, settings)
+        matrices, notes = peft_folder.read(folder, found)
+        label = folder.name
+    elif is_run(folder):
+        root, step = _root_and_step(folder)
+        found = layout(family, config, params, _of_config(root, _ADAPTER))
+        matrices, notes = _of_checkpoint(root, step, found)
+        label = f"{root.name}@{step}"
+    else:
+        raise UserError(f"{source}: holds no adapter. {_FIX}")
+    if compare and notes.base_digest:
+        base.check(notes.base_digest, base.digest(params), str(source), base_name)
+    return Adapter(found, matrices, notes, label)
+
+
+def merged(params: Mapping[str, Any], adapter: Adapter) -> dict[str, Any]:
+    """The parameters of a base with an adapter in them."""
+    return merge.merge(params, adapter.matrices, adapter.layout)
+
+
+def is_run(folder: PathLike) -> bool:
+    """Whether a folder is a run that trained an adapter, or a checkpoint of one."""
+    path = _root_and_step(absolute(folder), find=False)[0] / _CONFIG
+    if not path.exists():
+        return False
+    return re.search(rf"(?m)^{_ADAPTER} = ", path.read_text()) is not None
+
+
+def base_of_run(folder: PathLike) -> str:
+    """Where the base of a run's adapter lies, as its configuration says."""
+    return str(_of_config(_root_and_step(absolute(folder), find=False)[0], _BASE))
+
+
+def _of_config(root: epath.Path, name: str) -> Any:
+    return run_config.build(root / _CONFIG, name)
+
+
+def _root_and_step(folder: epath.Path, find: bool = True) -> tuple[epath.Path, int]:
+    if match := re.fullmatch(r"checkpoint_(\d+)", folder.name):
+        return folder.parent, int(match[1])
+    step = checkpoints.latest_step(folder) if find else 0
+    if step is None:
+        raise UserError(f"{folder}: holds no complete checkpoint. {_FIX}")
+    return folder, step
+
+
+def _of_checkpoint(
+    root: epath.Path, step: int, found: Layout
+) -> tuple[Mapping[str, Any], Notes]:
+    try:
+        state = checkpoints.load_t5x_checkpoint(root, step)
+    except ValueError as error:
+        if not getattr(error, "user_error", False):
+            raise
+        raise UserError(f"{error} {_FIX}") from error
+    check(found, state["target"], f"{root}/checkpoint_{step}")
+    digest = np.asarray(state["flax_mutables"]["base_digest"], np.uint8)
+    prompt = "" if found.family in ("t5", "bart") else prompts.PROMPTS[prompts.PLAIN]
+    return state["target"], Notes(bytes(digest).hex(), _of_config(root, _BASE), prompt)
