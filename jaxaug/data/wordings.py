@@ -67,10 +67,9 @@ def read(data_dir: PathLike, splits: Iterable[str]) -> list[Wordings]:
 
 
 def _texts(service: Service) -> list[str]:
-    items = (*service.slots, *service.intents)
-    return [clean(service.description, False)] + [
-        clean(item.description, False) for item in items
-    ]
+    texts = [slot.description for slot in service.slots]
+    texts += [intent.description for intent in service.intents]
+    return [clean(text, False) for text in (service.description, *texts)]
 
 
 def _matched(original: Schema, variant: Schema, path: str) -> Sequence[Service]:

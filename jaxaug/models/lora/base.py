@@ -22,7 +22,7 @@ def digest(params: Mapping[str, Any]) -> str:
     for path, array in sorted(keymap.flat(params).items()):
         values = np.ascontiguousarray(array, np.float32)
         found.update(f"{path} {values.shape}\n".encode())
-        found.update(values.reshape(-1).view(np.uint8))
+        found.update(values.data)
     return found.hexdigest()
 
 

@@ -63,6 +63,7 @@ def load(
     folder = absolute(source)
     family = family_of(module)
     config = module.config  # type: ignore[attr-defined]
+    matrices: Mapping[str, Any]
     if peft_folder.is_adapter(folder):
         settings = peft_folder.read_settings(folder)
         found = layout(family, config, params, settings)

@@ -136,15 +136,16 @@ def _adapted(
     model: TextModel | language.LanguageModel, adapter: str, base: str
 ) -> TextModel | language.LanguageModel:
     found = adapters.load(adapter, model.module, model.params, base)
-    changed = {
-        "label": f"{model.label}{_PLUS}{found.label}",
-        "params": adapters.merged(model.params, found),
-        "published": "",
-    }
+    model = dataclasses.replace(
+        model,
+        label=f"{model.label}{_PLUS}{found.label}",
+        params=adapters.merged(model.params, found),
+        published="",
+    )
     if found.notes.prompt and isinstance(model, language.LanguageModel):
         prompt = prompts.parse(found.notes.prompt, adapter)
-        changed |= {"prompt": prompt, "trained_prompt": True}
-    return dataclasses.replace(model, **changed)
+        return dataclasses.replace(model, prompt=prompt, trained_prompt=True)
+    return model
 
 
 def published_identity(name: str) -> str:
