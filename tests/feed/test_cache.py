@@ -178,7 +178,7 @@ DAMAGE = {
     ),
     # Another number of examples, still JSON.
     "flipped list": (
-        lambda f: flip(f.folder / "meta.json", len('{"examples": ')),
+        lambda f: flip(f.folder / "meta.json", len('{"examples": 1')),
         "its meta.json is not what was written",
     ),
     "file": (

@@ -21,7 +21,7 @@ from jaxaug.formats.d3st import D3STOptions
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("tokens")
-    minisgd.write(root / "data", train_dialogues=30, dev_dialogues=5, test_dialogues=2)
+    minisgd.write(root / "data", train_dialogues=30, dev_dialogues=8, test_dialogues=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
         patch.delenv("JAXAUG_VOCABULARY", raising=False)
@@ -325,7 +325,7 @@ def test_fewer_examples_than_hosts():
 def config(**changes):
     values = {
         "mixture_or_task_name": "d3st_aug_2x",
-        "task_feature_lengths": {"inputs": 96, "targets": 32},
+        "task_feature_lengths": {"inputs": 152, "targets": 32},
         "split": "train",
         "batch_size": 8,
         "shuffle": True,
@@ -348,7 +348,7 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
     assert reports[0].startswith("d3st_sgd train: 0 of ")
     assert isinstance(batches, dataset_iterator.DatasetIterator)  # As upstream asks.
     batch = next(batches)
-    assert batch["encoder_input_tokens"].shape == (4, 96)
+    assert batch["encoder_input_tokens"].shape == (4, 152)
     for row in batch["decoder_target_tokens"]:
         assert words.decode(row).startswith("[states]")
 
