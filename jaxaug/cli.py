@@ -61,6 +61,24 @@ def _add_data(verbs: argparse._SubParsersAction) -> None:
     _split(variants)
     variants.add_argument("--variant", required=True, help="v1..v5")
     variants.add_argument("--out", required=True, help="folder to write")
+    invent = _verb(
+        group,
+        "invent",
+        "jaxaug.train.invented:run",
+        "write invented services, dialogues and exercises with a vocabulary of pieces: "
+        "what configs/pretrain_mini.gin trains on",
+    )
+    invent.add_argument("--out", required=True, help="folder to write")
+    for name, count, text in (
+        ("services", 12_000, "invented services of the train split"),
+        ("dialogues", 50_000, "their dialogues"),
+        ("exercises", 150_000, "lines of exercises.tsv"),
+        ("pieces", 3072, "size of the vocabulary"),
+        ("seed", 0, "another seed gives another world"),
+    ):
+        invent.add_argument(
+            f"--{name}", type=int, default=count, help=f"{text} (default: {count})"
+        )
     cache = _verb(
         group,
         "cache",
@@ -373,6 +391,11 @@ def _add_convert(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--like", help="published folder with the configuration and tokenizer to use"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16"),
+        help="round parameters to it (default: as they are)",
     )
     parser.add_argument("--data", help="model card: the training data")
     parser.add_argument("--licence", help="model card: the licence")

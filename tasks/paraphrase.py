@@ -53,7 +53,11 @@ def register(data_dir: PathLike | None = None) -> None:
         }
         splits = [name for name, split in recipes.SPLITS.items() if split in present]
         if splits:
-            _add(name, splits, functools.partial(_of_split, folder, variants))
+            add(
+                f"paraphrase_{name}",
+                splits,
+                functools.partial(_of_split, folder, variants),
+            )
     taken = set(generated)
     for path in _files_of_variable():
         name = path.stem
@@ -64,15 +68,26 @@ def register(data_dir: PathLike | None = None) -> None:
                 "Rename the file."
             )
         taken.add(name)
-        _add(name, ["train", "validation"], functools.partial(_of_file, path))
+        add(
+            f"paraphrase_{name}",
+            ["train", "validation"],
+            functools.partial(of_file, path),
+        )
 
 
-def _add(
+def add(
     name: str, splits: Sequence[str], pairs_of_split: Callable[[str], Pairs]
 ) -> None:
+    """Registers a task from one text to another.
+
+    Args:
+      name: of the task.
+      splits: names of its splits in SeqIO.
+      pairs_of_split: gives (input, target) of a split when it is first read.
+    """
     words = vocabulary.default_vocabulary()
     task = CachedTask(
-        f"paraphrase_{name}",
+        name,
         source=seqio.FunctionDataSource(
             functools.partial(pairs_dataset, pairs_of_split), splits=splits
         ),
@@ -119,7 +134,12 @@ def pairs_of_file(path: PathLike) -> Pairs:
     return list(found)
 
 
-def _of_file(path: epath.Path, split: str) -> Pairs:
+def of_file(path: epath.Path, split: str) -> Pairs:
+    """The pairs of one of the splits `train` and `validation` of a file.
+
+    Raises:
+      UserError: the file is wrong, or has no pair for that split.
+    """
     wanted = split == "validation"
     chosen = [
         pair

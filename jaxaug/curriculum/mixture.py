@@ -193,6 +193,7 @@ def prompt_curriculum(
     num_hosts: int | None = None,
     stage_ends: Sequence[float] = schedules.PROMPT_STAGE_ENDS,
     stage_weights: Sequence[Sequence[float]] = schedules.PROMPT_STAGE_WEIGHTS,
+    beside: Names = (),
 ) -> str:
     """Registers a mixture that shows short prompts first, for untrained models.
 
@@ -209,6 +210,8 @@ def prompt_curriculum(
         the mixture asks for.
       stage_ends: shares of the training steps at which each stage but the last ends.
       stage_weights: shares of the levels among the examples of each stage.
+      beside: registered tasks of another kind, which are a fourth level; then
+        `examples_per_row` and `stage_weights` say four numbers each.
 
     Returns:
       the name that the mixture is registered under, as by `level_mixture`.
@@ -221,6 +224,8 @@ def prompt_curriculum(
         {_registered(task + suffix).name: rate for task, rate in source.items()}
         for suffix in ("_short2", "_short5", "")
     ]
+    if beside:
+        levels.append(_tasks_of(beside))
     counted = _InShares(
         total_steps * batch_size,
         tuple(stage_ends),

@@ -18,6 +18,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import sentencepiece
 from etils import epath
@@ -36,9 +37,9 @@ from jaxaug.formats.records import letter
 VOCABULARY_VARIABLE = "JAXAUG_VOCABULARY"
 _VERSION = 1  # Part of the file name: raise it when the words or the rules change.
 _MAX_SIZE = 32_000
-_SET_APART = ".,?!)"  # A space before them,
-_SET_BEHIND = "=("  # a space behind them.
-_MARKERS = "[states] [intents] [req_slots] [user] [system] [slot] none dontcare | :"
+SET_APART = ".,?!)"  # A space before them,
+SET_BEHIND = "=("  # a space behind them.
+MARKERS = "[states] [intents] [req_slots] [user] [system] [slot] none dontcare | :"
 # Index words must survive the size limit whatever the data.
 _INDEX_WEIGHT = 100
 
@@ -152,7 +153,12 @@ def train_words(data_dir: PathLike, root: PathLike | None = None) -> epath.Path:
     name = f"words-{digest.hexdigest()}"
     return published_file(
         parent / name / f"{name}.model",
-        lambda: _train(_texts(data_dir, splits, schemas)),
+        lambda: sentencepiece_model(
+            _texts(data_dir, splits, schemas),
+            model_type="word",
+            vocab_size=_MAX_SIZE,
+            hard_vocab_limit=False,
+        ),
     )
 
 
@@ -174,7 +180,7 @@ def _texts(
 ) -> Iterator[str]:
     read = [read_schema(path) for path in schemas]
     for schema in read:
-        yield from _schema_texts(schema)
+        yield from schema_texts(schema)
     yield from _index_texts(read)
     for split in splits:
         for dialogue in sgd.read_dialogues(data_dir, split):
@@ -186,7 +192,7 @@ def _texts(
                             yield from (clean(value, True) for value in values)
 
 
-def _schema_texts(schema: Schema) -> Iterator[str]:
+def schema_texts(schema: Schema) -> Iterator[str]:
     for service in schema.services:
         for slot in service.slots:
             yield clean(slot.description, True)
@@ -211,7 +217,7 @@ def _index_texts(schemas: Sequence[Schema]) -> Iterator[str]:
             default=0,
         )
     )
-    words = [_MARKERS, *_SET_APART, *_SET_BEHIND]
+    words = [MARKERS, *SET_APART, *SET_BEHIND]
     words += [f"{i} {i}= " for i in slots] + [f"i{i} i{i}=" for i in intents]
     words += [f"{letter(o)}" for o in options]
     words += [f"{i}{letter(o)}" for i in slots for o in options]
@@ -221,10 +227,15 @@ def _index_texts(schemas: Sequence[Schema]) -> Iterator[str]:
             yield " ".join(words[start : start + 100])
 
 
-def _train(texts: Iterable[str]) -> bytes:
-    """The bytes of a word model; the same for the same texts in the same order."""
-    encode = [(mark, f" {mark}") for mark in _SET_APART]
-    encode += [(mark, f"{mark} ") for mark in _SET_BEHIND]
+def sentencepiece_model(texts: Iterable[str], **options: Any) -> bytes:
+    """The bytes of a model; the same for the same texts in the same order.
+
+    Args:
+      texts: what it is trained on.
+      options: of SentencePiece's trainer: model type, size and what else differs.
+    """
+    encode = [(mark, f" {mark}") for mark in SET_APART]
+    encode += [(mark, f"{mark} ") for mark in SET_BEHIND]
     model = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder, _errors_of(texts) as kept:
         rules = os.path.join(folder, "rules.tsv")
@@ -234,9 +245,6 @@ def _train(texts: Iterable[str]) -> bytes:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_pieces_of(kept),
             model_writer=model,
-            model_type="word",
-            vocab_size=_MAX_SIZE,
-            hard_vocab_limit=False,
             character_coverage=1.0,
             pad_id=0,
             eos_id=1,
@@ -246,6 +254,7 @@ def _train(texts: Iterable[str]) -> bytes:
             denormalization_rule_tsv=inverse,
             num_threads=1,
             minloglevel=2,
+            **options,
         )
     return _without_paths(model.getvalue())
 

@@ -3,8 +3,9 @@
 Forms in: the folder of a published model (safetensors or PyTorch files), `hf:` and a
 hub id, a named model, a GGUF file, a T5X checkpoint of either layout. Forms out: a
 folder that `transformers` loads, a T5X checkpoint of either layout. Parameters keep
-dtype and value, bit by bit; a GGUF file is dequantised to float32. A LoRA adapter may be
-merged into them on the way, and the adapter of a run becomes a folder of `peft`.
+dtype and value, bit by bit, unless another dtype is asked for; a GGUF file is dequantised
+to float32. A LoRA adapter may be merged into them on the way, and the adapter of a run
+becomes a folder of `peft`.
 """
 
 import argparse
@@ -14,7 +15,10 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 from etils import epath
+from flax import traverse_util
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
@@ -27,6 +31,7 @@ from jaxaug.models.text import adapters, checkpoint
 from jaxaug.models.weights import export, families, hf_folder, keymap, t5x_layout
 
 FORMATS = ("hf", "t5x", "t5x_legacy", "peft")
+DTYPES = ("float32", "bfloat16", "float16")
 _STEP = re.compile(r"checkpoint_(\d+)")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FORMS = (
@@ -55,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         merge_lora=arguments.merge_lora,
         unmerge_lora=arguments.unmerge_lora,
+        dtype=arguments.dtype,
     )
     print(f"wrote {written}")
     return 0
@@ -72,6 +78,7 @@ def convert(
     seed: int | None = None,
     merge_lora: PathLike | None = None,
     unmerge_lora: PathLike | None = None,
+    dtype: str | None = None,
 ) -> epath.Path:
     """Converts a model; returns the folder that was written.
 
@@ -89,6 +96,8 @@ def convert(
       seed: for the model card.
       merge_lora: adapter to put into the weights, see `adapters.load`.
       unmerge_lora: adapter to take out of them, up to rounding.
+      dtype: one of `DTYPES`, to which floating-point parameters are rounded; None keeps
+        theirs.
 
     Raises:
       UserError: an argument or a file is wrong, or the target exists.
@@ -116,6 +125,8 @@ def convert(
             model = _merged(model, merge_lora, source, 1)
         if unmerge_lora is not None:
             model = _merged(model, unmerge_lora, source, -1)
+        if dtype is not None:
+            model = dataclasses.replace(model, params=_rounded(model.params, dtype))
         if form != "hf":
             return t5x_layout.write(
                 out.parent if match else out,
@@ -163,6 +174,18 @@ def _write_peft(source: PathLike, out: epath.Path) -> epath.Path:
     return peft_folder.write(
         out, found.matrices, found.layout, notes, peft_folder.BFLOAT16
     )
+
+
+def _rounded(params: Mapping[str, Any], dtype: str) -> Mapping[str, Any]:
+    if dtype not in DTYPES:
+        raise UserError(f"--dtype {dtype}: use one of {', '.join(DTYPES)}.")
+    flat = {
+        path: np.asarray(array).astype(jnp.dtype(dtype))
+        if jnp.issubdtype(array.dtype, jnp.floating)
+        else array
+        for path, array in keymap.flat(params).items()
+    }
+    return traverse_util.unflatten_dict(flat, sep="/")
 
 
 def load(

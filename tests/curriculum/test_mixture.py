@@ -242,6 +242,40 @@ def test_prompt_curriculum_takes_the_companions_of_each_task():
     assert 0.55 < (drawn % 10 == 2).mean() < 0.78
 
 
+def test_tasks_of_another_kind_beside_the_prompts():
+    feature = seqio.Feature(seqio.PassThroughVocabulary(10), add_eos=False)
+    names = ("cur_c_short2", "cur_c_short5", "cur_c", "cur_beside")
+    for value, name in enumerate(names):
+        seqio.TaskRegistry.add(
+            name,
+            source=seqio.FunctionDataSource(
+                lambda split, shuffle_files, seed=None, value=value: (
+                    tf.data.Dataset.from_tensors(
+                        {"inputs": [value], "targets": [value]}
+                    ).repeat(50)
+                ),
+                ["train"],
+            ),
+            output_features={"inputs": feature, "targets": feature},
+        )
+    found = mixture.prompt_curriculum(
+        "cur_c",
+        total_steps=40,
+        batch_size=10,
+        examples_per_row=(1, 1, 1, 1),
+        stage_ends=(0.25, 0.5),
+        stage_weights=((0.5, 0, 0, 0.5), (0, 1, 0, 0), (0, 0, 0.8, 0.2)),
+        beside="cur_beside",
+    )
+    stream = seqio.get_mixture_or_task(found).get_dataset(split="train", seed=0)
+    items = stream.take(400).as_numpy_iterator()
+    drawn = np.asarray([item["inputs"][0] for item in items])
+    assert {*drawn[:100]} == {0, 3}
+    assert 0.35 < (drawn[:100] == 3).mean() < 0.65
+    assert {*drawn[100:200]} == {1}
+    assert 0.1 < (drawn[200:] == 3).mean() < 0.3
+
+
 def test_unknown_names_are_answered_with_the_nearest():
     source = seqio.FunctionDataSource(lambda split, shuffle_files: None, [])
     seqio.TaskRegistry.add("cur_lonely", source=source, output_features={})

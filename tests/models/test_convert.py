@@ -120,6 +120,17 @@ def test_hf_to_hf(published, tmp_path):
     assert not report["mismatched_keys"]
 
 
+def test_parameters_are_rounded_on_request(t5, tmp_path, capsys):
+    command = ["convert", "--from", str(t5), "--to", str(tmp_path / "out")]
+    assert cli.main([*command, "--dtype", "bfloat16"]) == 0
+    found, before = tensors(tmp_path / "out"), tensors(t5)
+    for name, tensor in before.items():
+        assert torch.equal(found[name], tensor.bfloat16()), name
+    assert config_of(tmp_path / "out")["dtype"] == "bfloat16"
+    with pytest.raises(UserError, match="--dtype int8: use one of float32, bfloat16"):
+        convert.convert(t5, tmp_path / "other", dtype="int8")
+
+
 @pytest.mark.parametrize("form", ["t5x", "t5x_legacy"])
 def test_hf_to_t5x_and_back(published, tmp_path, form):
     step = convert.convert(published, tmp_path / "run" / "checkpoint_3", form=form)

@@ -13,7 +13,6 @@ import hashlib
 import importlib.resources
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from etils import epath
 
@@ -21,8 +20,9 @@ from jaxaug.core import cached, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.publishing import temporary_name
+from jaxaug.data.minisgd.layout import write_dialogues, write_records
 from jaxaug.data.minisgd.overlap import overlap_report
-from jaxaug.data.minisgd.simulator import FILE_DIALOGUES, dialogue
+from jaxaug.data.minisgd.simulator import dialogue
 from jaxaug.data.minisgd.world import AUGMENTED, VARIANTS, schema_json
 
 __all__ = ["materialise", "overlap_report", "write"]
@@ -116,31 +116,19 @@ def _write_world(folder: epath.Path, sizes: Mapping[str, int], seed: int) -> Non
 
 def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:
     folder = root / split
-    _write_json(folder / "schema.json", schema_json(split))
+    write_records(folder / "schema.json", schema_json(split))
     for label in VARIANTS:
         path = root / "sgd_x" / "data" / label / split / "schema.json"
-        _write_json(path, schema_json(split, label))
+        write_records(path, schema_json(split, label))
     if split == "train":
         for variant, label in zip(VARIANTS, AUGMENTED, strict=True):
             path = root / "variants" / AUGMENTED_FOLDER / variant / split
-            _write_json(path / "schema.json", schema_json(split, label))
+            write_records(path / "schema.json", schema_json(split, label))
         for name, data in _resources("variants"):
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
-    for number, start in enumerate(range(0, size, FILE_DIALOGUES), start=1):
-        indices = range(start, min(start + FILE_DIALOGUES, size))
-        _write_json(
-            folder / f"dialogues_{number:03d}.json",
-            [dialogue(split, index, seed) for index in indices],
-        )
-
-
-def _write_json(path: epath.Path, records: list[dict[str, Any]]) -> None:
-    # One record a line: json's fast encoder does not indent.
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = ",\n".join(json.dumps(record) for record in records)
-    path.write_text(f"[\n{lines}\n]\n")
+    write_dialogues(folder, size, lambda index: dialogue(split, index, seed))
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """How much wording the training variants share with the evaluation variants v1..v5."""
 
+import functools
 import importlib.resources
 import json
 import re
@@ -8,6 +9,7 @@ from collections.abc import Iterable
 from jaxaug.data.minisgd.language import OPENERS, REMARKS
 from jaxaug.data.minisgd.world import (
     AUGMENTED,
+    FLAG,
     ORIGINAL,
     VARIANTS,
     IntentSpec,
@@ -18,6 +20,89 @@ from jaxaug.data.minisgd.world import (
 
 _FUNCTION_WORDS = re.compile(
     "a|an|the|of|to|for|at|in|on|is|it|are|and|with|or|not|if|by|this|has"
+)
+
+# Words without content of their own: more of them than the report leaves out.
+STOP_WORDS = frozenset(
+    [
+        "a",
+        "about",
+        "all",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "back",
+        "be",
+        "been",
+        "by",
+        "can",
+        "do",
+        "does",
+        "for",
+        "from",
+        "get",
+        "gets",
+        "go",
+        "has",
+        "have",
+        "her",
+        "his",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "left",
+        "me",
+        "more",
+        "much",
+        "my",
+        "no",
+        "not",
+        "of",
+        "off",
+        "on",
+        "one",
+        "or",
+        "other",
+        "out",
+        "over",
+        "per",
+        "put",
+        "so",
+        "some",
+        "such",
+        "than",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "they",
+        "this",
+        "to",
+        "up",
+        "want",
+        "was",
+        "we",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "will",
+        "with",
+        "would",
+        "yes",
+        "you",
+        "your",
+    ]
 )
 
 
@@ -82,6 +167,26 @@ def uncovered_words() -> set[str]:
         for text in _texts(item, VARIANTS)
         for word in _content(text) - known
     }
+
+
+@functools.cache
+def evaluation_only_words() -> frozenset[str]:
+    """Content words of v1..v5, of all services, that no original train wording has."""
+    train = [spec for spec in services() if "train" in spec.splits]
+    known = {word.lower() for word in FLAG}
+    for item in _items(train):
+        known |= _words(_texts(item, (ORIGINAL,)))
+    found: set[str] = set()
+    for item in _items(services()):
+        for text in _texts(item, VARIANTS):
+            found |= _content(text)
+    return frozenset(found - known - STOP_WORDS)
+
+
+def training_content() -> set[str]:
+    """Content words of training utterances, values and original descriptions."""
+    train = [spec for spec in services() if "train" in spec.splits]
+    return _training_words(train) - STOP_WORDS
 
 
 def _items(specs: Iterable[ServiceSpec]) -> list[IntentSpec | SlotSpec]:

@@ -6,6 +6,7 @@ that the user accepts, or from the service before ("in the same city"). Users al
 mention values that they do not want, and take back what they said.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from jaxaug.data.minisgd import language as words
@@ -127,13 +128,6 @@ class _System(Talk):
 
 
 class _Simulation(User, _System):
-    def __init__(self, split: str, draw: Draw):
-        first = _first_service(split, draw)
-        second = None
-        if draw.chance(TWO_SERVICES):
-            second = _second_service(split, draw, first)
-        super().__init__(draw, first, second)
-
     def run(self) -> list[dict[str, Any]]:
         count = self.draw.pick(USER_TURNS)
         if self.second is not None:
@@ -175,7 +169,31 @@ def dialogue(split: str, index: int, seed: int) -> dict[str, Any]:
 
     It depends on split, index and seed only, so any part of a world can be made alone.
     """
-    simulation = _Simulation(split, Draw(f"minisgd/{seed}/{split}/{index}"))
+    draw = Draw(f"minisgd/{seed}/{split}/{index}")
+    first = _first_service(split, draw)
+    second = None
+    if draw.chance(TWO_SERVICES):
+        second = _second_service(split, draw, first)
+    return between(draw, first, second, index)
+
+
+def between(
+    draw: Draw,
+    first: ServiceSpec,
+    second: ServiceSpec | None,
+    index: int,
+    remarks: Sequence[str] = words.REMARKS,
+) -> dict[str, Any]:
+    """A dialogue in SGD layout about one service or two.
+
+    Args:
+      draw: decides what is said.
+      first: the service that the user turns to first.
+      second: the one after it, if any.
+      index: of the dialogue in its split, for its id.
+      remarks: what a user may say that carries no value.
+    """
+    simulation = _Simulation(draw, first, second, remarks)
     turns = simulation.run()
     file_number, position = divmod(index, FILE_DIALOGUES)
     return {

@@ -53,8 +53,15 @@ class Pending:
 class Talk:
     """A dialogue in the making; user and system derive from it."""
 
-    def __init__(self, draw: Draw, first: ServiceSpec, second: ServiceSpec | None):
+    def __init__(
+        self,
+        draw: Draw,
+        first: ServiceSpec,
+        second: ServiceSpec | None,
+        remarks: Sequence[str],
+    ):
         self.draw = draw
+        self.remarks = remarks
         self.tracks = [self.start(first)]
         self.second = second
         self.pending = Pending("")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from jaxaug.data.minisgd import language as words
-from jaxaug.data.minisgd.concepts import OPENERS, agreeing, goes_on
+from jaxaug.data.minisgd.concepts import agreeing, goes_on
 from jaxaug.data.minisgd.speech import Speech
 from jaxaug.data.minisgd.talk import DONTCARE, Talk, Track, fragments, phrases
 from jaxaug.data.minisgd.values import VALUES
@@ -43,7 +43,7 @@ class User(Talk):
         if self.draw.chance(0.25):
             speech.say(self.draw.pick(words.GREETINGS))
         if self.draw.chance(0.06):
-            speech.say(self.draw.pick(words.REMARKS))
+            speech.say(self.draw.pick(self.remarks))
         elif self.draw.chance(0.15):
             self._aside(speech)
         self._open(speech, (words.COMMAND, words.SENTENCE))
@@ -60,7 +60,7 @@ class User(Talk):
     def _open(self, speech: Speech, frames: Sequence[Sequence[str]] = ()) -> None:
         track = self.track
         service, intent = track.spec.name, track.intent.name
-        opener = self.draw.pick(OPENERS[service, intent])
+        opener = self.draw.pick(track.intent.openers)
         if frames:
             frame = frames[opener.split()[0] in words.SUBJECTS]
             opener = self.draw.pick(frame).format(opener=opener)
@@ -130,7 +130,9 @@ class User(Talk):
             speech.go_on(False)
             speech.say(draw.pick(words.FORGET).format(noun=slot.concept.noun))
             del self.track.values[slot.name]
-            self.track.wanted.remove(slot.name)
+            # Of another intent than the present one it may be left over.
+            if slot.name in self.track.wanted:
+                self.track.wanted.remove(slot.name)
             speech.act(self.track.spec.name, "NEGATE")
         if not speech.text or draw.chance(0.15):
             self._wonder(speech)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaxaug.data.minisgd.concepts import CONCEPTS, Concept
+from jaxaug.data.minisgd.concepts import CONCEPTS, OPENERS, Concept
 from jaxaug.data.minisgd.values import VALUES
 
 ORIGINAL = "original"
@@ -46,13 +46,17 @@ class SlotSpec:
 
 @dataclass(frozen=True, slots=True)
 class IntentSpec:
-    """An intent: label -> (name, description); slots by their original names."""
+    """An intent: label -> (name, description); slots by their original names.
+
+    `openers` are what a user says to begin it.
+    """
 
     name: str
     is_transactional: bool
     required: tuple[str, ...]
     optional: tuple[str, ...]
     wordings: Wordings
+    openers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,7 @@ def _service(raw: dict[str, Any]) -> ServiceSpec:
                 required=tuple(intent["required"]),
                 optional=tuple(intent["optional"]),
                 wordings=_wordings(intent),
+                openers=OPENERS[raw["service"], intent["wordings"][ORIGINAL][0]],
             )
             for intent in raw["intents"]
         ),
@@ -140,10 +145,12 @@ def schema_json(split: str, label: str = ORIGINAL) -> list[dict[str, Any]]:
       label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, a
         variant's service name carries its digit; position matches the original.
     """
-    return [_service_json(spec, label) for spec in services_of(split)]
+    return [service_json(spec, label) for spec in services_of(split)]
 
 
-def _service_json(spec: ServiceSpec, label: str) -> dict[str, Any]:
+def service_json(spec: ServiceSpec, label: str) -> dict[str, Any]:
+    """A service of a schema in SGD layout."""
+
     def named(slots: tuple[str, ...]) -> list[str]:
         return [spec.slot(slot).wordings[label][0] for slot in slots]
 

@@ -1,0 +1,64 @@
+"""The vocabulary of the model `mini`: whole words where they are known, else pieces.
+
+A unigram model (Kudo, 2018) with the rules of `jaxaug.feed.vocabulary`, so that an index
+is one token and a word the same token before a comma. What no piece covers is spelled in
+bytes: any text can be read, and any value answered.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from jaxaug.core.files import PathLike
+from jaxaug.core.text import clean
+from jaxaug.data import folders, sgd
+from jaxaug.data.schema import read_schema
+from jaxaug.feed import vocabulary
+from jaxaug.formats.records import letter
+
+SENTINELS = tuple(f"<{number}>" for number in range(8))
+"""What stands for a hidden span, in order."""
+
+_SLOTS, _INTENTS, _OPTIONS = 20, 10, 8
+# How often a listed word counts: it has to be worth a piece beside frequent text.
+_LISTED = 60
+_WORDS_A_LINE = 100
+
+
+def train(data_dirs: Sequence[PathLike], words: Iterable[str], size: int) -> bytes:
+    """A SentencePiece model of the training text of data folders.
+
+    Args:
+      data_dirs: folders in the layout of the SGD repository; their train splits are read,
+        and of the schemas the original wordings.
+      words: words that are to be whole pieces, whether or not the text has them.
+      size: number of pieces.
+    """
+    return vocabulary.sentencepiece_model(
+        _texts(data_dirs, sorted(words)),
+        model_type="unigram",
+        vocab_size=size,
+        byte_fallback=True,
+        # Indexes such as 1a are words.
+        split_by_unicode_script=False,
+        split_by_number=False,
+        user_defined_symbols=_symbols(),
+    )
+
+
+def _symbols() -> list[str]:
+    """Indexes and markers: always one piece each."""
+    words = [*vocabulary.MARKERS.split(), ")", *SENTINELS]
+    words += [f"{slot}=" for slot in range(_SLOTS)]
+    words += [f"i{n}{end}" for n in range(_INTENTS) for end in ("", "=")]
+    words += [f"{s}{letter(o)}" for s in range(_SLOTS) for o in range(_OPTIONS)]
+    return [f"\N{LOWER ONE EIGHTH BLOCK}{word}" for word in words]
+
+
+def _texts(data_dirs: Sequence[PathLike], words: Sequence[str]) -> Iterator[str]:
+    for folder in data_dirs:
+        schema = read_schema(folders.schema_path(folder, "train"))
+        yield from vocabulary.schema_texts(schema)
+        for dialogue in sgd.read_dialogues(folder, "train"):
+            yield from (clean(turn.utterance, True) for turn in dialogue.turns)
+    for start in range(0, len(words), _WORDS_A_LINE):
+        line = " ".join(words[start : start + _WORDS_A_LINE])
+        yield from (line for _ in range(_LISTED))
