@@ -14,6 +14,7 @@ _VERBS = [
     ("data", "fetch"),
     ("data", "describe"),
     ("data", "variants"),
+    ("data", "invent"),
     ("data", "cache"),
     ("format", "d3st"),
     ("format", "t5dst"),
