@@ -23,6 +23,7 @@ from jaxaug.feed.cache import Recipe
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.metrics import benchmark, dst, report, sensitivity
 from jaxaug.metrics.evaluate import ABOUT, write_json
+from jaxaug.metrics.frames import FrameTable, write_frames
 from jaxaug.metrics.predictions import write_predictions
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
 from tasks.metrics import FrameAnswer, join
@@ -47,7 +48,7 @@ class RobustnessLogger(seqio.Logger):
     - `predictions/<family>-<step>/{original,v1..v5}/dialogues.json`, which `jaxaug
       evaluate sgdx` and the official evaluator read (other tasks: `predictions/
       <task>-<step>/dialogues.json`);
-    - `robustness/<family>-<step>.{json,csv,png}` as soon as `<family>_sgd` and
+    - `robustness/<family>-<step>.{json,csv,png,frames.npz}` as soon as `<family>_sgd` and
       `<family>_sgdx_v1..v5` have been evaluated at one step; the table is printed too.
 
     Frames are scored against the annotation in the data folder, not against the
@@ -146,9 +147,8 @@ class RobustnessLogger(seqio.Logger):
     def _report(
         self, wordings: Mapping[str, _Wording], family: str, split: str, step: int
     ) -> None:
-        figures = sensitivity.robustness(
-            {name: wording.frames for name, wording in wordings.items()}
-        )
+        scores = {name: wording.frames for name, wording in wordings.items()}
+        figures = sensitivity.robustness(scores)
         total = wordings[ORIGINAL].total
         result = {
             **figures,
@@ -166,6 +166,7 @@ class RobustnessLogger(seqio.Logger):
         }
         name = f"{family}-{step:06}"
         place = os.path.join(self.output_dir, report.REPORT_FOLDER, name)
+        write_frames(f"{place}.json", FrameTable.of_scores(split, scores))
         write_json(f"{place}.json", result)
         run = report.Run.of_report(f"{family} step {step}", result)
         report.write_tables([run], f"{place}.csv", None)

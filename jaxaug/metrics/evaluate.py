@@ -10,6 +10,7 @@ from jaxaug.data.folders import resolve_data_dir
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.benchmark import group_scores, load
 from jaxaug.metrics.collector import collector_paused
+from jaxaug.metrics.frames import FrameTable, write_frames
 from jaxaug.metrics.predictions import read_predictions, warn
 from jaxaug.metrics.report import Run, sgd_table, text_table
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS, GroupScores
@@ -68,6 +69,17 @@ def evaluate_variants(
     Raises:
       UserError: one of the six folders is missing or cannot be scored.
     """
+    return _score_variants(data_dir, split, folder, exact, joint_across_turn)[0]
+
+
+def _score_variants(
+    data_dir: PathLike,
+    split: str,
+    folder: PathLike,
+    exact: bool,
+    joint_across_turn: bool,
+) -> tuple[dict[str, Any], FrameTable]:
+    """The report of `evaluate_variants`, and the scores that its figures are means of."""
     names = (ORIGINAL, *VARIANTS)
     place = reach(folder, "Name the folder of predictions with --predictions.")
     missing = [name for name in names if not (place / name).is_dir()]
@@ -95,7 +107,7 @@ def evaluate_variants(
         "joint_across_turn": joint_across_turn,
         "counts": counts,
     }
-    return result
+    return result, FrameTable.of_scores(split, frames)
 
 
 def run_sgd(arguments: argparse.Namespace) -> int:
@@ -126,13 +138,14 @@ def run_sgd(arguments: argparse.Namespace) -> int:
 
 def run_sgdx(arguments: argparse.Namespace) -> int:
     """`jaxaug evaluate sgdx`: JGA per wording and schema sensitivity."""
-    report = evaluate_variants(
+    report, frames = _score_variants(
         resolve_data_dir(arguments.data_dir),
         arguments.split,
         arguments.predictions,
         arguments.exact,
         arguments.joint_across_turn,
     )
+    write_frames(arguments.output, frames)
     write_json(arguments.output, report)
     print(text_table([Run.of_report(str(arguments.predictions), report)]))
     unit = "turns" if arguments.joint_across_turn else "frames"

@@ -7,6 +7,7 @@ import random
 import subprocess
 
 import msgspec
+import numpy as np
 import pytest
 
 from jaxaug.cli import main
@@ -14,7 +15,7 @@ from jaxaug.data import minisgd
 from jaxaug.feed import recipes
 from jaxaug.formats.d3st import D3STFormatter
 from jaxaug.formats.t5dst import T5DSTFormatter
-from jaxaug.metrics import benchmark, report
+from jaxaug.metrics import benchmark, frames, report
 from tasks import metrics
 from tasks.report_logger import RobustnessLogger
 
@@ -94,7 +95,7 @@ def test_the_report_equals_that_of_evaluate_sgdx(world, tmp_path, capsys, family
         f"predictions/{name}/{w}/dialogues.json" for w in ("original", "v1", "v5")
     ]
     files = tree(tmp_path / "inference_eval")
-    assert set(places) < set(files) and len(files) == 6 + 3
+    assert set(places) < set(files) and len(files) == 6 + 4
     made = json.loads(
         (tmp_path / "inference_eval" / "robustness" / f"{name}.json").read_text()
     )
@@ -110,6 +111,12 @@ def test_the_report_equals_that_of_evaluate_sgdx(world, tmp_path, capsys, family
     scored = json.loads(output.read_text())
     about, _ = made.pop("about"), scored.pop("about")
     assert made == scored
+    kept = (tmp_path / "inference_eval/robustness" / f"{name}.frames.npz").read_bytes()
+    assert kept == (tmp_path / "m.frames.npz").read_bytes()
+    table = frames.read_frames(output)
+    assert table is not None and table.dialogue.shape == (made["frames"],)
+    assert np.nanmean(table.scores[0, 0]) == made["jga_orig"]
+    assert np.nanmean(table.scores[2, 1:], axis=1).mean() == made["jga_v1_5_unseen"]
     assert 0.2 < made["jga_v1_5"] < 0.99 and made["ss_jga"] > 0.05
     assert (
         about["family"] == family and about["step"] == 50 and about["split"] == "test"
@@ -159,7 +166,7 @@ def test_the_table_waits_for_all_wordings_of_one_step(world, tmp_path, capsys):
     for wording in reversed(WORDINGS[:-1]):
         log(logger, f"d3st_{wording}", 2, *made[wording])
     assert tree(tmp_path / "robustness") == [
-        f"d3st-000002.{e}" for e in ("csv", "json", "png")
+        f"d3st-000002.{e}" for e in ("csv", "frames.npz", "json", "png")
     ]
     assert (
         json.loads((tmp_path / "robustness/d3st-000002.json").read_text())["about"][
@@ -188,7 +195,9 @@ def test_a_missing_matplotlib_does_not_end_the_run(
 
     monkeypatch.setattr(report, "write_png", fail)
     evaluate_all(RobustnessLogger(str(tmp_path)), world, "d3st", 3, keep=9)
-    assert tree(tmp_path / "robustness") == ["d3st-000003.csv", "d3st-000003.json"]
+    assert tree(tmp_path / "robustness") == [
+        f"d3st-000003.{e}" for e in ("csv", "frames.npz", "json")
+    ]
     assert "JGA_orig" in capsys.readouterr().out
 
 

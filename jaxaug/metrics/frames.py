@@ -1,0 +1,164 @@
+"""The score of every frame under every wording: what intervals are computed from.
+
+A robustness report holds means. Beside `NAME.json` lies `NAME.frames.npz` with the
+scores that they are means of, compressed.
+"""
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from etils import epath
+from jaxtyping import Float, Int, Shaped
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.metrics.sensitivity import GROUPS, ORIGINAL, VARIANTS, GroupScores
+
+WORDINGS = (ORIGINAL, *VARIANTS)
+_SUFFIX = ".frames.npz"
+_FIX = "Evaluate the run again."
+_DAMAGE = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, OSError)
+
+
+@dataclass(frozen=True, eq=False)
+class FrameTable:
+    """Joint goal accuracy of each frame of a split under each wording.
+
+    Attributes:
+      split: name of the split.
+      dialogues: ids, sorted.
+      dialogue: index into `dialogues` of each frame, ascending.
+      turn: index of each frame's turn in its dialogue.
+      services: original names, sorted; "" where turns took the place of frames.
+      service: index into `services` of each frame.
+      scores: by `sensitivity.GROUPS` and `WORDINGS`, from 0 to 1; NaN where a frame is
+        not in the group, was not evaluated or its service has no slots.
+    """
+
+    split: str
+    dialogues: Shaped[np.ndarray, " dialogues"]
+    dialogue: Int[np.ndarray, " frames"]
+    turn: Int[np.ndarray, " frames"]
+    services: Shaped[np.ndarray, " services"]
+    service: Int[np.ndarray, " frames"]
+    scores: Float[np.ndarray, "groups wordings frames"]
+
+    @staticmethod
+    def of_scores(split: str, scores: Mapping[str, GroupScores]) -> "FrameTable":
+        """The table of what `sensitivity.robustness` takes: one entry a wording."""
+        frames = sorted({key for name in WORDINGS for key in scores[name][GROUPS[0]]})
+        dialogues, dialogue = np.unique([key[0] for key in frames], return_inverse=True)
+        services, service = np.unique([key[2] for key in frames], return_inverse=True)
+        values = [
+            [
+                [scores[name][group].get(key, np.nan) for key in frames]
+                for name in WORDINGS
+            ]
+            for group in GROUPS
+        ]
+        return FrameTable(
+            split,
+            dialogues.astype(str),
+            dialogue.astype(np.int32),
+            np.array([key[1] for key in frames], np.int32),
+            services.astype(str),
+            service.astype(np.int32),
+            np.array(values, np.float64),
+        )
+
+    def difference(self, other: "FrameTable") -> str | None:
+        """What keeps two tables from being compared frame by frame; None if nothing."""
+        if self.split != other.split:
+            return f"split {self.split!r} and split {other.split!r}"
+        mine, yours = set(self.dialogues.tolist()), set(other.dialogues.tolist())
+        if mine != yours:
+            odd = min(mine ^ yours)
+            sizes = f"{len(mine)} and {len(yours)} dialogues"
+            return f"{sizes}; only one has {odd!r}"
+        pairs = (
+            (self.dialogue, other.dialogue),
+            (self.turn, other.turn),
+            (self.services[self.service], other.services[other.service]),
+        )
+        if not all(np.array_equal(left, right) for left, right in pairs):
+            sizes = f"{len(self.turn)} and {len(other.turn)} frames"
+            return f"{sizes} of the same dialogues, which differ in turns or services"
+        return None
+
+
+def frames_file(report: PathLike) -> epath.Path:
+    """Where the frames of a robustness report (a JSON file) lie."""
+    return epath.Path(report).with_suffix(_SUFFIX)
+
+
+def write_frames(report: PathLike, table: FrameTable) -> None:
+    """Writes a table beside the report of that name; equal tables give equal bytes."""
+    buffer = io.BytesIO()
+    np.savez_compressed(
+        buffer,
+        split=np.array(table.split),
+        dialogues=table.dialogues,
+        dialogue=table.dialogue,
+        turn=table.turn,
+        services=table.services,
+        service=table.service,
+        scores=table.scores,
+    )
+    write_bytes(frames_file(report), buffer.getvalue())
+
+
+def read_frames(report: PathLike) -> FrameTable | None:
+    """The table beside a report; None where there is no such file.
+
+    Raises:
+      UserError: the file is damaged or none of ours.
+    """
+    path = frames_file(report)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            table = FrameTable(
+                str(stored["split"][()]),
+                *(
+                    stored[name]
+                    for name in ("dialogues", "dialogue", "turn", "services", "service")
+                ),
+                stored["scores"],
+            )
+        _check(table)
+    except _DAMAGE as error:
+        raise UserError(
+            f"{path}: no scores of frames ({type(error).__name__}: {error}). {_FIX}"
+        ) from None
+    return table
+
+
+def _check(table: FrameTable) -> None:
+    frames = len(table.dialogue)
+    shape = len(GROUPS), len(WORDINGS), frames
+    if table.scores.shape != shape or table.scores.dtype != np.float64:
+        raise ValueError(
+            f"scores are {table.scores.dtype} {table.scores.shape}, expected float64 "
+            f"{shape}"
+        )
+    for name in ("dialogue", "turn", "service"):
+        column = getattr(table, name)
+        if column.shape != (frames,) or column.dtype.kind != "i":
+            raise ValueError(f"{name} is {column.dtype} {column.shape}")
+    for column, names in (
+        (table.dialogue, table.dialogues),
+        (table.service, table.services),
+    ):
+        if frames and not 0 <= column.min() <= column.max() < len(names):
+            raise ValueError(f"an index from 0 to {column.max()} of {len(names)} names")
+    if (np.diff(table.dialogue) < 0).any():
+        raise ValueError("the dialogues are not in order")
+    if not ((table.scores >= 0) & (table.scores <= 1) | np.isnan(table.scores)).all():
+        raise ValueError("a score is not from 0 to 1")
