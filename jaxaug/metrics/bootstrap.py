@@ -1,0 +1,292 @@
+"""Intervals of report figures by a paired bootstrap over dialogues and seeds.
+
+A resample draws the dialogues of the test set with replacement, the same for every run,
+so that what makes a dialogue hard leaves the differences; the frames of a dialogue stay
+together. It draws the seeds of a configuration too, K - 1 out of K: the variance of
+their mean is then unbiased, where K would give (K - 1) / K of it (Rao and Wu, 1988).
+Configurations that were run with the same seeds share that draw.
+
+An interval is the figure ± t x the standard deviation over resamples. With five seeds
+or fewer percentiles are too narrow; t has the degrees of freedom of Satterthwaite (1946)
+for the parts that seeds and dialogues have in the variance. Where seeds and dialogues
+interact, resampling both counts that part more than once (Owen, 2007): such intervals
+are too wide rather than too narrow.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import special
+
+from jaxaug.metrics.frames import FrameTable
+from jaxaug.metrics.sensitivity import VARIANTS, coefficient_of_variation
+
+FIGURES = (
+    "jga_orig",
+    *VARIANTS,
+    "jga_v1_5",
+    "jga_v1_5_seen",
+    "jga_v1_5_unseen",
+    "ss_jga",
+    "ss_jga_all_frames",
+)
+RESAMPLES = 10_000
+LEVEL = 0.95
+_K = len(VARIANTS)
+# Dialogues x resamples at a time: 16 MiB in each of a few arrays.
+_CHUNK = 1 << 21
+# Below this, what is left of equal numbers after rounding.
+_NOTHING = 1e-12
+
+Figures = Float[np.ndarray, " figures"]
+
+
+class Group(NamedTuple):
+    """The runs of one configuration, which differ in their seeds."""
+
+    name: str
+    runs: tuple[int, ...]  # indices of its runs
+    seeds: tuple[str, ...]  # of each of them; equal ones of two groups are paired
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Figures in the order of `FIGURES` with their 95% intervals; NaN where undefined.
+
+    Attributes:
+      value: a mean over seeds, or the difference of two.
+      low, high: the ends of the interval.
+      p: two-sided, of no difference from 0; below 0.05 where the interval excludes 0.
+    """
+
+    value: Figures
+    low: Figures
+    high: Figures
+    p: Figures
+
+
+def dialogue_sums(
+    table: FrameTable,
+) -> tuple[Float[np.ndarray, "means dialogues"], Float[np.ndarray, "means dialogues"]]:
+    """Sums and counts over the frames of each dialogue of what figures are means of.
+
+    The means: JGA under the original and v1..v5, under v1..v5 for seen and unseen
+    services, the variation over v1..v5, the same with frames always wrong as 0.
+    """
+    whole, seen, unseen = table.scores
+    variation = coefficient_of_variation(whole[1:])
+    always_wrong = (whole[1:] == 0).all(axis=0)
+    values = np.concatenate(
+        [
+            whole,
+            seen[1:],
+            unseen[1:],
+            variation[None],
+            np.where(always_wrong, 0.0, variation)[None],
+        ]
+    )
+    defined = ~np.isnan(values)
+    size = len(table.dialogues)
+    sums = [
+        np.bincount(table.dialogue, weights, minlength=size)
+        for weights in np.where(defined, values, 0.0)
+    ]
+    counts = [
+        np.bincount(table.dialogue, weights, minlength=size)
+        for weights in defined.astype(float)
+    ]
+    return np.array(sums, float), np.array(counts, float)
+
+
+def figures_of(
+    sums: Float[np.ndarray, "*batch means"], counts: Float[np.ndarray, "*batch means"]
+) -> Float[np.ndarray, "*batch figures"]:
+    """The figures of a report from sums and counts over dialogues."""
+    means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    start = 1
+    over_variants = []
+    for _ in range(3):
+        part = means[..., start : start + _K]
+        defined = ~np.isnan(part)
+        number = defined.sum(axis=-1)
+        total = np.where(defined, part, 0.0).sum(axis=-1)
+        over_variants.append(
+            np.divide(total, number, out=np.full_like(total, np.nan), where=number > 0)
+        )
+        start += _K
+    return np.concatenate(
+        [means[..., : 1 + _K], np.stack(over_variants, axis=-1), means[..., start:]],
+        axis=-1,
+    )
+
+
+class Bootstrap:
+    """Resampled figures of runs on one test set.
+
+    Attributes:
+      resamples: their number.
+      dialogues: number of dialogues of the test set.
+      values: figures of each run on the whole test set.
+    """
+
+    values: Float[np.ndarray, "runs figures"]
+
+    def __init__(
+        self,
+        tables: Sequence[FrameTable],
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+        chunk: int = _CHUNK,
+    ):
+        """Draws the dialogues.
+
+        Args:
+          tables: of each run, all with the same frames (see `FrameTable.difference`).
+          resamples: how often the dialogues are drawn, at least 2.
+          seed: of all draws.
+          chunk: bound of dialogues x resamples held at a time; changes nothing but the rounding.
+        """
+        parts = [dialogue_sums(table) for table in tables]
+        sums = np.array([part[0] for part in parts])
+        counts = np.array([part[1] for part in parts])
+        self.resamples, self._seed = resamples, seed
+        self.dialogues = sums.shape[-1]
+        self.values = figures_of(sums.sum(axis=-1), counts.sum(axis=-1))
+        self._draws = np.empty((resamples, *self.values.shape))
+        if self.dialogues:
+            self._draw(sums, counts, max(1, chunk // self.dialogues))
+        self._picked: dict[tuple[str, ...], Float[np.ndarray, "resamples seeds"]] = {}
+
+    def _draw(
+        self,
+        sums: Float[np.ndarray, "runs means dialogues"],
+        counts: Float[np.ndarray, "runs means dialogues"],
+        rows: int,
+    ) -> None:
+        """Fills `_draws`, `rows` resamples at a time."""
+        runs, means, size = sums.shape
+        # Runs share most counts: the frames with slots are the same.
+        distinct, place = np.unique(
+            counts.reshape(-1, size), axis=0, return_inverse=True
+        )
+        columns = np.concatenate([sums.reshape(-1, size), distinct]).T.copy()
+        rng = np.random.default_rng(self._seed)
+        for start in range(0, self.resamples, rows):
+            number = min(rows, self.resamples - start)
+            drawn = rng.integers(0, size, (number, size))
+            drawn += size * np.arange(number)[:, None]
+            often = np.bincount(drawn.ravel(), minlength=number * size)
+            totals = often.reshape(number, size).astype(float) @ columns
+            self._draws[start : start + number] = figures_of(
+                totals[:, : runs * means].reshape(number, runs, means),
+                totals[:, runs * means :][:, place.ravel()].reshape(
+                    number, runs, means
+                ),
+            )
+
+    def _weights(self, seeds: tuple[str, ...]) -> Float[np.ndarray, "resamples seeds"]:
+        """How much each seed weighs in each resample: K - 1 of K are drawn."""
+        if seeds not in self._picked:
+            rng = np.random.default_rng([self._seed, 1 + len(self._picked)])
+            size, number = len(seeds), max(1, len(seeds) - 1)
+            drawn = rng.integers(0, size, (self.resamples, number))
+            self._picked[seeds] = (drawn[..., None] == np.arange(size)).mean(axis=1)
+        return self._picked[seeds]
+
+    def _resampled(self, group: Group) -> Float[np.ndarray, "resamples figures"]:
+        draws = self._draws[:, list(group.runs)]
+        return np.einsum("bk,bkf->bf", self._weights(group.seeds), draws)
+
+    def _seed_parts(self, *groups: Group) -> list[tuple[Figures, int]]:
+        """Variance of the estimate from seeds, and its degrees of freedom."""
+        values = [self.values[list(group.runs)] for group in groups]
+        if len(groups) == 2 and groups[0].seeds == groups[1].seeds:
+            values = [values[0] - values[1]]
+        return [
+            (value.var(axis=0, ddof=1) / len(value), len(value) - 1)
+            for value in values
+            if len(value) > 1
+        ]
+
+    def interval(self, group: Group) -> Interval:
+        """A configuration: the mean over its seeds; ends stay among possible values."""
+        runs = list(group.runs)
+        result = self._interval(
+            self.values[runs].mean(axis=0),
+            self._resampled(group),
+            self._draws[:, runs].mean(axis=1),
+            self._seed_parts(group),
+        )
+        limits = [math.sqrt(_K) if name.startswith("ss_") else 1.0 for name in FIGURES]
+        np.clip(result.low, 0.0, None, out=result.low)
+        np.clip(result.high, None, limits, out=result.high)
+        return result
+
+    def difference(self, first: Group, second: Group) -> Interval:
+        """`first` - `second`, dialogue by dialogue and, with equal seeds, seed by seed."""
+        one, other = list(first.runs), list(second.runs)
+        return self._interval(
+            self.values[one].mean(axis=0) - self.values[other].mean(axis=0),
+            self._resampled(first) - self._resampled(second),
+            self._draws[:, one].mean(axis=1) - self._draws[:, other].mean(axis=1),
+            self._seed_parts(first, second),
+        )
+
+    def _interval(
+        self,
+        value: Figures,
+        resampled: Float[np.ndarray, "resamples figures"],
+        of_dialogues: Float[np.ndarray, "resamples figures"],
+        parts: Sequence[tuple[Figures, int]],
+    ) -> Interval:
+        if self.dialogues < 2:
+            nothing = np.full_like(value, np.nan)
+            return Interval(value, nothing, nothing.copy(), nothing.copy())
+        error = _deviation(resampled)
+        parts = [*parts, (_deviation(of_dialogues) ** 2, self.dialogues - 1)]
+        total = sum(part for part, _ in parts)
+        below = sum(part**2 / degrees for part, degrees in parts)
+        some = error > 0
+        # Without any variance every t is the same: 0 times it.
+        freedom = np.divide(
+            total**2, below, out=np.ones_like(value), where=some & (below > 0)
+        )
+        half = special.stdtrit(freedom, (1 + LEVEL) / 2) * error
+        ratio = np.divide(
+            np.abs(value), error, out=np.full_like(value, np.inf), where=some
+        )
+        p = np.where(np.abs(value) < _NOTHING, 1.0, 2 * special.stdtr(freedom, -ratio))
+        p[np.isnan(value)] = np.nan
+        half[np.isnan(value)] = np.nan
+        return Interval(value, value - half, value + half, p)
+
+
+def _deviation(draws: Float[np.ndarray, "resamples figures"]) -> Figures:
+    """Standard deviation (ddof 1) of the resamples that define a figure."""
+    defined = ~np.isnan(draws)
+    number = defined.sum(axis=0)
+    filled = np.where(defined, draws, 0.0)
+    mean = filled.sum(axis=0) / np.maximum(number, 1)
+    squares = np.where(defined, (filled - mean) ** 2, 0.0).sum(axis=0)
+    deviation = np.sqrt(squares / np.maximum(number - 1, 1))
+    deviation[deviation < _NOTHING] = 0.0
+    return deviation
+
+
+def holm(p: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
+    """p-values corrected for their number (Holm, 1979); NaN is no test.
+
+    A corrected p below 0.05 keeps the chance of even one false difference among all of
+    them below 5%.
+    """
+    result = np.full_like(p, np.nan)
+    order = [index for index in np.argsort(p, kind="stable") if not np.isnan(p[index])]
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - rank) * float(p[index])))
+        result[index] = highest
+    return result
