@@ -427,11 +427,23 @@ def build_parser() -> argparse.ArgumentParser:
     _add_augment(verbs)
     launch.add(verbs)
     report = _verb(
-        verbs, "report", "jaxaug.metrics.report:run", "tabulate finished runs"
+        verbs, "report", "jaxaug.metrics.report_verb:run", "compare finished runs"
     )
     report.add_argument("runs", nargs="+", metavar="RUN", help="model folders")
-    report.add_argument("--csv", help="CSV file to write")
+    report.add_argument(
+        "--html", help="page to write: tables, intervals and plots in one file"
+    )
+    report.add_argument(
+        "--csv", help="CSV file to write; differences go to NAME.differences.csv"
+    )
     report.add_argument("--png", help="PNG file to write")
+    report.add_argument(
+        "--resamples",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="of the bootstrap behind the intervals (default: 10000)",
+    )
     return parser
 
 

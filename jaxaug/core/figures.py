@@ -42,21 +42,24 @@ def new_figure(path: PathLike, width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def picture(figure: Any, form: str) -> bytes:
+    """A figure as a file of that form; equal figures give equal bytes."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    # No date and no random ids.
+    metadata = {"Date": None} if form == "svg" else None
+    with matplotlib.rc_context({"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format=form, dpi=120, metadata=metadata)
+    return buffer.getvalue()
+
+
 def write_figure(path: PathLike, figure: Any) -> None:
     """Writes a figure under a temporary name, then renames it into place.
 
     Raises:
       UserError: as for `check_picture`.
     """
-    import matplotlib
-
     check_picture(path)
-
     target = epath.Path(path)
-    form = target.suffix[1:].lower()
-    buffer = io.BytesIO()
-    # No date and no random ids: the same figure gives the same file.
-    metadata = {"Date": None} if form == "svg" else None
-    with matplotlib.rc_context({"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format=form, dpi=120, metadata=metadata)
-    write_bytes(target, buffer.getvalue())
+    write_bytes(target, picture(figure, target.suffix[1:].lower()))

@@ -5,22 +5,22 @@ evaluation logger leaves under a model folder. Tables give per cent; the JSON ho
 fractions.
 """
 
-import argparse
 import csv
 import io
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.figures import check_picture, new_figure, write_figure
+from jaxaug.core.figures import new_figure, write_figure
 from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
 from jaxaug.metrics.dst import ALL_SERVICES, JGA, SEEN_SERVICES, UNSEEN_SERVICES
+from jaxaug.metrics.frames import FrameTable, read_frames
 from jaxaug.metrics.sensitivity import VARIANTS
 
 _ROUNDING = 1e-9
@@ -37,12 +37,12 @@ COLUMNS = {
     "ss_jga": "SS",
     "ss_jga_all_frames": "SS all",
 }
-_LEGEND = (
+LEGEND = (
     "JGA and SS in per cent; SS: frames wrong under every wording left out, "
     "SS all: counted as 0"
 )
 _BARS = ("jga_orig", *VARIANTS, "jga_v1_5")
-_SEED = re.compile(r"(?<=.)[-_.]?(?:seed|s)[-_]?\d+$", re.IGNORECASE)
+_SEED = re.compile(r"(?<=.)[-_.]?(?:seed|s)[-_]?(\d+)$", re.IGNORECASE)
 _REPORT_FILE = re.compile(r"(?P<family>.+)-(?P<step>-?\d+)\.json")
 _METRICS = {
     JGA: "joint goal",
@@ -58,14 +58,20 @@ _METRICS = {
 class Run:
     """One row: figures as fractions, NaN where undefined.
 
-    `deviations` holds the sample standard deviation over `seeds` runs, and is empty
-    for a single run.
+    Attributes:
+      deviations: the sample standard deviation over `seeds` runs; empty for a single run.
+      intervals: low and high end of 95% intervals, where they were computed.
+      frames: what the figures of a single run are means of, where it was kept.
+      place: the file that the row was read from.
     """
 
     name: str
     figures: Mapping[str, float]
     deviations: Mapping[str, float]
     seeds: int = 1
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    frames: FrameTable | None = None
+    place: str = ""
 
     @staticmethod
     def of_report(name: str, report: Mapping[str, Any]) -> "Run":
@@ -111,6 +117,17 @@ def _wrong(name: str, problem: str) -> UserError:
     )
 
 
+def split_seed(name: str) -> tuple[str, str]:
+    """A run's configuration and seed: ("d3st", "0") of "d3st-seed0", "" without a seed."""
+    match = _SEED.search(name)
+    return (name[: match.start()], match[1]) if match else (name, "")
+
+
+def mean_name(name: str, runs: int) -> str:
+    """The name of the row that joins the runs of a configuration."""
+    return f"{name} (mean of {runs})"
+
+
 def aggregate_seeds(runs: Sequence[Run]) -> list[Run]:
     """One row per name without its seed suffix (`_seed0`, `-s1`), where several share it.
 
@@ -118,7 +135,7 @@ def aggregate_seeds(runs: Sequence[Run]) -> list[Run]:
     """
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(_SEED.sub("", run.name), []).append(run)
+        groups.setdefault(split_seed(run.name)[0], []).append(run)
     rows = []
     for name, members in groups.items():
         if len(members) < 2:
@@ -128,7 +145,7 @@ def aggregate_seeds(runs: Sequence[Run]) -> list[Run]:
         deviations = table.std(axis=0, ddof=1).tolist()
         rows.append(
             Run(
-                f"{name} (mean of {len(members)})",
+                mean_name(name, len(members)),
                 dict(zip(COLUMNS, means, strict=True)),
                 dict(zip(COLUMNS, deviations, strict=True)),
                 len(members),
@@ -137,15 +154,29 @@ def aggregate_seeds(runs: Sequence[Run]) -> list[Run]:
     return rows
 
 
+def configurations(rows: Sequence[Run]) -> list[Run]:
+    """The row of each configuration: its mean over seeds, or its only run."""
+    joined = {row.name: row for row in rows if row.seeds > 1}
+    members: dict[str, list[Run]] = {}
+    for row in rows:
+        if row.seeds == 1:
+            members.setdefault(split_seed(row.name)[0], []).append(row)
+    return [
+        joined.get(mean_name(name, len(group)), group[0])
+        for name, group in members.items()
+    ]
+
+
 def text_table(runs: Sequence[Run]) -> str:
     """The table for people; per cent, `mean ± std` where several seeds are joined."""
     rows = [["", *COLUMNS.values()]]
     for run in runs:
-        rows.append([run.name, *(_cell(run, column) for column in COLUMNS)])
-    return f"{aligned(rows)}\n{_LEGEND}"
+        rows.append([run.name, *(cell(run, column) for column in COLUMNS)])
+    return f"{aligned(rows)}\n{LEGEND}"
 
 
-def _cell(run: Run, column: str) -> str:
+def cell(run: Run, column: str) -> str:
+    """A figure per cent, `mean ± std` where seeds are joined."""
     value, deviation = run.figures[column], run.deviations.get(column)
     if math.isnan(value):
         return "NA"
@@ -181,39 +212,67 @@ def csv_table(runs: Sequence[Run]) -> str:
     """The table for programs; fractions at full precision, empty where undefined."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", "runs", *COLUMNS, *(f"{c}_std" for c in COLUMNS)])
+    ends = [f"{column}_{end}" for column in COLUMNS for end in ("low", "high")]
+    writer.writerow(["name", "runs", *COLUMNS, *(f"{c}_std" for c in COLUMNS), *ends])
     for run in runs:
         cells = [run.figures[column] for column in COLUMNS]
         cells += [run.deviations.get(column, math.nan) for column in COLUMNS]
+        for column in COLUMNS:
+            cells += run.intervals.get(column, (math.nan, math.nan))
         shown = ["" if math.isnan(cell) else repr(cell) for cell in cells]
         writer.writerow([run.name, run.seeds, *shown])
     return text.getvalue()
 
 
-def write_png(path: PathLike, runs: Sequence[Run]) -> None:
+def draw_bars(figure: Any, runs: Sequence[Run]) -> None:
     """Bars of JGA per wording, one colour a run, SS in the legend.
 
-    Raises:
-      UserError: matplotlib is not installed.
+    Lines on the bars are 95% intervals where there are any, else ± the standard
+    deviation over seeds.
     """
-    figure = new_figure(path, 8, 4.5)
     axes = figure.subplots()
     places = np.arange(len(_BARS))
     width = 0.8 / len(runs)
     for index, run in enumerate(runs):
         heights = [100 * run.figures[column] for column in _BARS]
-        spread = [100 * run.deviations.get(column, 0.0) for column in _BARS]
         axes.bar(
             places + (index - (len(runs) - 1) / 2) * width,
             heights,
             width,
-            yerr=spread if run.deviations else None,
-            label=f"{run.name}: SS {_cell(run, 'ss_jga')}",
+            yerr=_spread(run),
+            label=f"{run.name}: SS {cell(run, 'ss_jga')}",
+            error_kw={"linewidth": 1},
         )
     axes.set_xticks(places, [COLUMNS[column] for column in _BARS])
     axes.set_ylabel("joint goal accuracy (%)")
     axes.set_ylim(0, 100)
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper right", fontsize=8)
+    if any(run.intervals for run in runs):
+        axes.set_title("lines: 95% intervals", fontsize=9)
+    elif any(run.deviations for run in runs):
+        axes.set_title("lines: standard deviation over seeds", fontsize=9)
+
+
+def _spread(run: Run) -> list[list[float]] | None:
+    """Lengths of the lines on the bars of a run, below and above."""
+    if run.intervals:
+        ends = [(run.figures[c], *run.intervals[c]) for c in _BARS]
+        # Ends are undefined where there is one dialogue.
+        lines = [(value - low, high - value) for value, low, high in ends]
+        return [[100 * max(0.0, x) for x in part] for part in zip(*lines, strict=True)]
+    if run.deviations:
+        return [[100 * run.deviations[column] for column in _BARS]] * 2
+    return None
+
+
+def write_png(path: PathLike, runs: Sequence[Run]) -> None:
+    """The figure of `draw_bars` as a file.
+
+    Raises:
+      UserError: matplotlib is not installed.
+    """
+    figure = new_figure(path, 8, 4.5)
+    draw_bars(figure, runs)
     write_figure(path, figure)
 
 
@@ -235,6 +294,11 @@ def report_files(run: PathLike) -> dict[str, epath.Path]:
     return {family: path for family, (_, path) in sorted(newest.items())}
 
 
+def _read_run(name: str, file: epath.Path) -> Run:
+    row = Run.of_report(name, read_json(file, "Evaluate the run again."))
+    return replace(row, frames=read_frames(file), place=str(file))
+
+
 def read_runs(run: PathLike) -> list[Run]:
     """Rows of one argument of `jaxaug report`: a model folder or a JSON report.
 
@@ -242,9 +306,8 @@ def read_runs(run: PathLike) -> list[Run]:
       UserError: there is no report, or it cannot be read.
     """
     path = reach(run, "Name a model folder.")
-    fix = "Evaluate the run again."
     if path.is_file():
-        return [Run.of_report(path.stem, read_json(path, fix))]
+        return [_read_run(path.stem, path)]
     if not path.is_dir():
         raise UserError(f"run {path} does not exist. Name a model folder.")
     files = report_files(path)
@@ -258,25 +321,9 @@ def read_runs(run: PathLike) -> list[Run]:
         )
     # Two runs of different experiments may share a base name; the seed goes last.
     return [
-        Run.of_report(
-            path.name if len(files) == 1 else f"{family} {path.name}",
-            read_json(file, fix),
-        )
+        _read_run(path.name if len(files) == 1 else f"{family} {path.name}", file)
         for family, file in files.items()
     ]
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """`jaxaug report RUN...`: prints the table, and writes CSV and PNG where asked."""
-    if arguments.png:
-        check_picture(arguments.png)
-    runs: list[Run] = []
-    for name in arguments.runs:
-        runs.extend(read_runs(name))
-    runs += aggregate_seeds(runs)
-    print(text_table(runs))
-    write_tables(runs, arguments.csv, arguments.png)
-    return 0
 
 
 def write_tables(
@@ -287,5 +334,4 @@ def write_tables(
     if csv_path:
         write_text(csv_path, csv_table(runs))
     if png_path:
-        joined = [run for run in runs if run.seeds > 1]
-        write_png(png_path, joined or runs)
+        write_png(png_path, configurations(runs))

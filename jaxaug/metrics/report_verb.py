@@ -1,0 +1,67 @@
+"""`jaxaug report`: tables, intervals, differences, and the files that are asked for."""
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.figures import check_picture, new_figure
+from jaxaug.core.files import reach, write_text
+from jaxaug.metrics.report import (
+    Run,
+    aggregate_seeds,
+    read_runs,
+    text_table,
+    write_tables,
+)
+from jaxaug.metrics.report_page import write_page
+from jaxaug.metrics.statistics import (
+    differences_csv,
+    statistics_of,
+    text_tables,
+    with_intervals,
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """`jaxaug report RUN...`: prints the tables, and writes HTML, CSV and PNG."""
+    if arguments.resamples < 100:
+        raise UserError(
+            f"--resamples {arguments.resamples}: intervals need at least 100. The default "
+            "is 10000."
+        )
+    if arguments.png:
+        check_picture(arguments.png)
+    if arguments.html:
+        reach(arguments.html, "Name a file in another place.")
+        new_figure(arguments.html, 1, 1)  # before the work: is matplotlib there?
+    runs = read_all(arguments.runs)
+    statistics = statistics_of(runs, arguments.resamples)
+    rows = with_intervals([*runs, *aggregate_seeds(runs)], statistics)
+    print(text_table(rows))
+    print(text_tables(statistics))
+    write_tables(rows, arguments.csv, arguments.png)
+    if arguments.csv and statistics.differences:
+        table = epath.Path(arguments.csv).with_suffix(".differences.csv")
+        write_text(table, differences_csv(statistics))
+    if arguments.html:
+        write_page(arguments.html, rows, statistics)
+        print(f"written: {arguments.html}")
+    return 0
+
+
+def read_all(names: Sequence[str]) -> list[Run]:
+    """The rows of all arguments; runs of one name go by their folders' names too."""
+    found = [
+        (epath.Path(name).parent.name, row) for name in names for row in read_runs(name)
+    ]
+    counts = Counter(row.name for _, row in found)
+    return [
+        replace(row, name=f"{parent}/{row.name}")
+        if parent and counts[row.name] > 1
+        else row
+        for parent, row in found
+    ]

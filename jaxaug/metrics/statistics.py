@@ -1,0 +1,304 @@
+"""Which differences between configurations hold: intervals, pairs, Holm's correction."""
+
+import csv
+import io
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jaxaug.core.errors import UserError
+from jaxaug.metrics.bootstrap import (
+    FIGURES,
+    RESAMPLES,
+    Bootstrap,
+    Group,
+    Interval,
+    holm,
+)
+from jaxaug.metrics.report import COLUMNS, Run, aligned, mean_name, split_seed
+
+HEADLINE = "jga_v1_5"
+ALPHA = 0.05
+# Figures of the printed table of differences; the page and the CSV have all.
+_SHOWN = ("jga_orig", "jga_v1_5_seen", "jga_v1_5_unseen", "ss_jga")
+_HEADLINE = FIGURES.index(HEADLINE)
+_CLOSE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`first` - `second`.
+
+    Attributes:
+      interval: of each figure, without correction.
+      p_holm: of the headline figure, corrected for the number of pairs.
+    """
+
+    first: str
+    second: str
+    interval: Interval
+    p_holm: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the headline figure differs, with the correction."""
+        return self.p_holm < ALPHA
+
+    def excludes_0(self, figure: str) -> bool:
+        """Whether the interval of one figure, taken by itself, excludes 0."""
+        return float(self.interval.p[FIGURES.index(figure)]) < ALPHA
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Intervals of configurations, differences of all pairs, and what to know of them."""
+
+    groups: Sequence[Group]
+    intervals: Sequence[Interval]
+    differences: Sequence[Difference]
+    resamples: int
+    dialogues: int
+    notes: Sequence[str]
+
+
+def statistics_of(
+    runs: Sequence[Run], resamples: int = RESAMPLES, seed: int = 0
+) -> Statistics:
+    """Statistics of the configurations all of whose runs have scores of frames.
+
+    Configurations and pairs are in the order of `runs`; the others are named in a note.
+
+    Raises:
+      UserError: two runs were evaluated on different test sets, or a run is given
+        twice, or a run's scores are not those of its report.
+    """
+    members: dict[str, list[Run]] = {}
+    for run in runs:
+        members.setdefault(split_seed(run.name)[0], []).append(run)
+    chosen = [group for group in members.values() if all(run.frames for run in group)]
+    notes = _lacking(members) + [
+        f"{split_seed(group[0].name)[0]}: one seed; its intervals cover the choice of "
+        "dialogues, not that of the seed"
+        for group in chosen
+        if len(group) == 1
+    ]
+    if not chosen:
+        return Statistics((), (), (), resamples, 0, notes)
+    ordered = [run for group in chosen for run in sorted(group, key=_seed)]
+    groups = _groups(ordered)
+    boot = _bootstrap(ordered, resamples, seed)
+    if boot.dialogues < 2:
+        notes.append(
+            f"no intervals from {boot.dialogues} dialogue: at least 2 are needed"
+        )
+    pairs = list(itertools.combinations(groups, 2))
+    intervals = [boot.difference(first, second) for first, second in pairs]
+    corrected = holm(np.array([one.p[_HEADLINE] for one in intervals]))
+    return Statistics(
+        groups,
+        [boot.interval(group) for group in groups],
+        [
+            Difference(first.name, second.name, interval, float(p))
+            for (first, second), interval, p in zip(
+                pairs, intervals, corrected, strict=True
+            )
+        ],
+        resamples,
+        boot.dialogues,
+        notes,
+    )
+
+
+def _lacking(members: Mapping[str, Sequence[Run]]) -> list[str]:
+    """A note on the configurations that have runs without scores of frames."""
+    names = [n for n, group in members.items() if not all(run.frames for run in group)]
+    if not names:
+        return []
+    first = next(run for run in members[names[0]] if run.frames is None)
+    return [
+        (
+            f"no intervals for {', '.join(names)}: {first.place or first.name} has no scores "
+            "of frames beside it. Evaluate the run again, or score its predictions with "
+            "`jaxaug evaluate sgdx` and report the JSON that this writes"
+        )
+    ]
+
+
+def _seed(run: Run) -> tuple[int, str]:
+    label = split_seed(run.name)[1]
+    return len(label), label
+
+
+def _groups(runs: Sequence[Run]) -> list[Group]:
+    """Configurations of runs that lie side by side, seeds ascending."""
+    result = []
+    places = range(len(runs))
+    for name, part in itertools.groupby(places, lambda n: split_seed(runs[n].name)[0]):
+        indices = tuple(part)
+        seeds = tuple(split_seed(runs[index].name)[1] for index in indices)
+        for index, (one, two) in enumerate(itertools.pairwise(seeds)):
+            if one == two:
+                first, second = runs[indices[index]], runs[indices[index + 1]]
+                raise UserError(
+                    f"{first.place} and {second.place} are both {second.name!r}: seeds "
+                    "of one configuration would be counted twice. Give each run once, "
+                    "and other runs another name."
+                )
+        result.append(Group(name, indices, seeds))
+    return result
+
+
+def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
+    tables = []
+    for run in runs:
+        assert run.frames is not None
+        problem = runs[0].frames.difference(run.frames) if runs[0].frames else None
+        if problem:
+            raise UserError(
+                f"{runs[0].place} and {run.place} were evaluated on different test sets "
+                f"({problem}). Compare runs that scored the same frames, or report "
+                "these apart."
+            )
+        tables.append(run.frames)
+    boot = Bootstrap(tables, resamples, seed)
+    for run, values in zip(runs, boot.values.tolist(), strict=True):
+        for figure, value in zip(FIGURES, values, strict=True):
+            told = run.figures[figure]
+            if not (
+                math.isnan(told) and math.isnan(value) or abs(told - value) < _CLOSE
+            ):
+                raise UserError(
+                    f"{run.place}: {figure} is {told}, but the scores of frames beside it "
+                    f"give {value}. The two are of different evaluations; evaluate the "
+                    "run again."
+                )
+    return boot
+
+
+def with_intervals(rows: Sequence[Run], statistics: Statistics) -> list[Run]:
+    """Rows of runs and of means over seeds; each configuration's has its intervals."""
+    ends = {}
+    for group, interval in zip(statistics.groups, statistics.intervals, strict=True):
+        size = len(group.runs)
+        pairs = zip(interval.low.tolist(), interval.high.tolist(), strict=True)
+        ends[mean_name(group.name, size) if size > 1 else group.name] = dict(
+            zip(FIGURES, pairs, strict=True)
+        )
+    return [
+        replace(
+            row,
+            intervals=ends.get(
+                row.name if row.seeds > 1 else split_seed(row.name)[0], {}
+            ),
+        )
+        for row in rows
+    ]
+
+
+def group_heading(group: Group) -> str:
+    """Name of a configuration and its number of seeds."""
+    return f"{group.name} ({len(group.runs)} seed{'s' * (len(group.runs) > 1)})"
+
+
+def interval_cell(interval: Interval, figure: str) -> str:
+    """The ends, per cent."""
+    place = FIGURES.index(figure)
+    low, high = 100 * interval.low[place], 100 * interval.high[place]
+    return "NA" if math.isnan(low) else f"{low:.1f}-{high:.1f}"
+
+
+def difference_cell(difference: Difference, figure: str) -> str:
+    """The difference with its ends, points; a star where the ends exclude 0."""
+    place, one = FIGURES.index(figure), difference.interval
+    if math.isnan(one.value[place]):
+        return "NA"
+    value = f"{100 * one.value[place]:+.1f}"
+    if math.isnan(one.low[place]):
+        return value
+    star = "*" if difference.excludes_0(figure) else ""
+    return f"{value} [{100 * one.low[place]:.1f}, {100 * one.high[place]:.1f}]{star}"
+
+
+def p_cell(p: float) -> str:
+    """A p-value; small ones as a bound."""
+    if math.isnan(p):
+        return "NA"
+    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
+
+
+def method(statistics: Statistics) -> list[str]:
+    """What the numbers are, in sentences."""
+    pairs = len(statistics.differences)
+    lines = [
+        (
+            f"95% intervals from {statistics.resamples:,} resamples of the "
+            f"{statistics.dialogues:,} dialogues, the same for every run, and of the seeds"
+        )
+    ]
+    if pairs:
+        heading = COLUMNS[HEADLINE]
+        corrected = f", corrected for {pairs} pairs (Holm)" if pairs > 1 else ""
+        lines.append(
+            f"differences in points; p is of {heading}{corrected}, and a difference holds "
+            f"where p is below {ALPHA}; *: the interval, taken by itself, excludes 0"
+        )
+    return lines
+
+
+def findings(statistics: Statistics) -> list[str]:
+    """A sentence for each pair: the better one first, or that nothing is shown."""
+    lines = []
+    for one in statistics.differences:
+        value, p = float(one.interval.value[_HEADLINE]), p_cell(one.p_holm)
+        if math.isnan(one.p_holm):
+            lines.append(f"undefined: {one.first} and {one.second}")
+        elif one.holds:
+            names = (one.first, one.second) if value > 0 else (one.second, one.first)
+            lines.append(f"holds: {names[0]} > {names[1]} (p {p})")
+        else:
+            lines.append(f"not shown: {one.first} and {one.second} differ (p {p})")
+    return lines
+
+
+def text_tables(statistics: Statistics) -> str:
+    """Intervals and differences for people; where there are none, why."""
+    notes = [f"note: {note}" for note in statistics.notes]
+    if not statistics.groups:
+        return "\n".join(notes)
+    sentences = method(statistics)
+    rows = [["", *COLUMNS.values()]]
+    for group, interval in zip(statistics.groups, statistics.intervals, strict=True):
+        cells = [interval_cell(interval, figure) for figure in COLUMNS]
+        rows.append([group_heading(group), *cells])
+    parts = ["", f"{sentences[0]}:", aligned(rows)]
+    if statistics.differences:
+        rows = [["", COLUMNS[HEADLINE], "p", *(COLUMNS[name] for name in _SHOWN)]]
+        for one in statistics.differences:
+            cells = [difference_cell(one, HEADLINE), p_cell(one.p_holm)]
+            cells += [difference_cell(one, figure) for figure in _SHOWN]
+            rows.append([f"{one.first} - {one.second}", *cells])
+        parts += ["", f"{sentences[1]}:", aligned(rows), "", *findings(statistics)]
+    return "\n".join([*parts, *notes])
+
+
+def differences_csv(statistics: Statistics) -> str:
+    """One line for each pair and figure; fractions, empty where undefined."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["first", "second", "figure", "difference", "low", "high", "p", "p_holm"]
+    )
+    for one in statistics.differences:
+        for place, figure in enumerate(FIGURES):
+            interval = one.interval
+            cells = [
+                float(part[place])
+                for part in (interval.value, interval.low, interval.high, interval.p)
+            ]
+            cells.append(one.p_holm if figure == HEADLINE else math.nan)
+            shown = ["" if math.isnan(cell) else repr(cell) for cell in cells]
+            writer.writerow([one.first, one.second, figure, *shown])
+    return text.getvalue()
