@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-SEEDS ?= 0 1 2
+SEEDS ?= 0 1 2 3 4
 # Python compiles a module when it is first imported; most of what these packages bring
 # along never is.
 INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
@@ -15,7 +15,7 @@ INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 help:
 	@echo "make demo      install, train configs/d3st_aug.gin, print the report"
 	@echo "make test      install with test tools, lint, types, all tests"
-	@echo "make compare   D3ST with every set of training schemas, seeds $(SEEDS)"
+	@echo "make compare   D3ST with every set of training schemas, seeds $(SEEDS): runs/compare_d3st.html"
 
 $(VENV)/run.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

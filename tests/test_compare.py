@@ -1,0 +1,91 @@
+"""benchmarks/compare.sh with stand-ins for the programs that it calls."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# `-c` asks for the core; otherwise a training, which fails where a file says so.
+TRAIN = """#!/usr/bin/env bash
+[ "$1" = -c ] && { echo "$CORE"; exit; }
+for word in "$@"; do
+  case $word in --gin.MODEL_DIR=*) run=${word#*=}; run=${run//\\'/};; esac
+done
+[ -e "$RUNS/fail" ] && { echo broken; exit 1; }
+mkdir -p "$run"
+echo "$@" >> "$RUNS/trained.txt"
+"""
+SHOW = '#!/usr/bin/env bash\necho "$(basename "$0") $*"\n'
+
+
+@pytest.fixture
+def compare(tmp_path):
+    """Runs the script with two sets; gives (exit status, lines printed, stderr)."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    pin = '#!/usr/bin/env bash\nshift 2\nexec "$@"\n'
+    for name, text in (("python", TRAIN), ("jaxaug", SHOW), ("taskset", pin)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    env = {"PATH": path, "RUNS": str(tmp_path), "SETS": "sgd tree_6x"}
+
+    def call(*words):
+        done = subprocess.run(
+            [ROOT / "benchmarks/compare.sh", *words],
+            cwd=ROOT,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    return call
+
+
+def trained(folder):
+    return sorted((folder / "trained.txt").read_text().splitlines())
+
+
+def test_finished_runs_are_skipped_and_the_page_is_made(compare, tmp_path):
+    status, lines, error = compare("3", "4")
+    assert status == 0, error
+    assert lines[0] == "4 runs, left: 4"
+    assert {"left: 0"} <= {line.rpartition("; ")[2] for line in lines}
+    names = [f"d3st_{name}-seed{seed}" for seed in "34" for name in ("sgd", "tree_6x")]
+    runs = " ".join(f"{tmp_path}/{name}" for name in names)
+    page = f"{tmp_path}/compare_d3st"
+    files = f"--html {page}.html --csv {page}.csv --png {page}.png"
+    assert lines[-1] == f"jaxaug report {runs} {files}"
+    assert trained(tmp_path)[0] == (
+        "-m t5x.train --gin_file=configs/d3st_aug.gin "
+        "--gin.MIXTURE_OR_TASK_NAME='d3st_sgd' --gin.RANDOM_SEED=3 "
+        f"--gin.MODEL_DIR='{tmp_path}/d3st_sgd-seed3'"
+    )
+    assert len(trained(tmp_path)) == 4
+    assert compare("3", "4")[1] == ["4 runs, left: 0", lines[-1]]
+    assert len(trained(tmp_path)) == 4
+    # Other configurations: the run is looked at again.
+    (tmp_path / names[1] / "compare.finished").write_text("1 2\n")
+    assert compare("--left", "3", "4")[1] == ["4 runs, left: 1", names[1]]
+    assert len(trained(tmp_path)) == 4
+    compare("3", "4")
+    assert len(trained(tmp_path)) == 5
+
+
+def test_a_failed_run_stops_the_rest_and_is_left(compare, tmp_path):
+    (tmp_path / "fail").touch()
+    status, lines, error = compare("0")
+    assert status != 0 and "broken" in error
+    assert not any(line.startswith("jaxaug") for line in lines)
+    left = compare("--left", "0")[1]
+    assert left == ["2 runs, left: 2", "d3st_sgd-seed0", "d3st_tree_6x-seed0"]
+
+
+def test_five_seeds_by_default_and_other_words(compare):
+    assert compare("--left")[1][0] == "10 runs, left: 10"
+    status, _, error = compare("0", "one")
+    assert status == 2 and "(got one)" in error
