@@ -125,12 +125,13 @@ def read_frames(report: PathLike) -> FrameTable | None:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             table = FrameTable(
-                str(stored["split"][()]),
-                *(
-                    stored[name]
-                    for name in ("dialogues", "dialogue", "turn", "services", "service")
-                ),
-                stored["scores"],
+                split=str(stored["split"][()]),
+                dialogues=stored["dialogues"],
+                dialogue=stored["dialogue"],
+                turn=stored["turn"],
+                services=stored["services"],
+                service=stored["service"],
+                scores=stored["scores"],
             )
         _check(table)
     except _DAMAGE as error:
