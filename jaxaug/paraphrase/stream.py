@@ -165,7 +165,7 @@ def _none(
 ) -> refill.Rows:
     """Rows that nobody has."""
     del decode_fn
-    prompts = np.zeros((together, length), np.int32)
+    prompts = jnp.zeros((together, length), jnp.int32)
 
     def fresh(params: Any, key: Array) -> refill.Rows:
         numbers = prompts[:, 0]
