@@ -246,7 +246,8 @@ def draw_bars(figure: Any, runs: Sequence[Run]) -> None:
     axes.set_xticks(places, [COLUMNS[column] for column in _BARS])
     axes.set_ylabel("joint goal accuracy (%)")
     axes.set_ylim(0, 100)
-    axes.legend(loc="upper right", fontsize=8)
+    # Below the plot: bars of 100% leave no room in it.
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
     if any(run.intervals for run in runs):
         axes.set_title("lines: 95% intervals", fontsize=9)
     elif any(run.deviations for run in runs):
