@@ -6,6 +6,9 @@ line in twenty makes the validation split.
 
 import functools
 
+from etils import epath
+
+from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders
 from jaxaug.data.minisgd import pretraining
@@ -13,11 +16,16 @@ from tasks import paraphrase
 
 
 def register(data_dir: PathLike | None = None) -> None:
-    """Adds `exercises` to SeqIO's registry if the data folder has such a file."""
+    """Adds `exercises` to SeqIO's registry; the file is read when a split is."""
     path = folders.resolve_data_dir(data_dir) / pretraining.EXERCISES
-    if path.exists():
-        paraphrase.add(
-            "exercises",
-            ["train", "validation"],
-            functools.partial(paraphrase.of_file, path),
+    splits = ["train", "validation"]
+    paraphrase.add("exercises", splits, functools.partial(_pairs, path))
+
+
+def _pairs(path: epath.Path, split: str) -> paraphrase.Pairs:
+    if not path.exists():
+        raise UserError(
+            f"{path}: no such file. Task 'exercises' reads what `jaxaug data invent --out "
+            "DIR` writes: name that folder with $JAXAUG_DATA_DIR."
         )
+    return paraphrase.of_file(path, split)

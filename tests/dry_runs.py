@@ -56,6 +56,9 @@ def run_in_fork(log: str, *job: str) -> None:
 
 
 def main(jobs: str, out: str) -> None:
+    # As for `python -m` in the repository; here it is the folder of the tests, of which
+    # Python would take `tasks` for the package of that name.
+    sys.path[0] = str(ROOT)
     import_what_gin_files_import()
     for number, job in enumerate(json.loads(Path(jobs).read_text())):
         run_in_fork(f"{out}/{number}.txt", *job)

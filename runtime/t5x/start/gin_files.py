@@ -3,11 +3,12 @@
 import cmath
 import codecs
 import contextlib
+import difflib
 import io
 import os
 import re
 import tokenize
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TextIO
 
 import gin
@@ -128,9 +129,43 @@ def checked() -> Iterator[dict[str, str]]:
             being_read.pop()
 
     readers = gin.config._FILE_READERS
-    kept = readers[0]
-    readers[0] = (read, os.path.isfile)
+    kept = list(readers)
+    readers[:] = [
+        (read, os.path.isfile),
+        *((reader, _surely(exists)) for reader, exists in kept[1:]),
+    ]
     try:
         yield texts
     finally:
-        readers[0] = kept
+        readers[:] = kept
+
+
+def _surely(exists: Callable[[str], bool]) -> Callable[[str], bool]:
+    """A test that is not upset by folders that Python takes for packages."""
+
+    def found(path: str) -> bool:
+        try:
+            return exists(path)
+        except TypeError:
+            return False
+
+    return found
+
+
+def nearest_file(path: str, folders: Iterable[str]) -> str | None:
+    """The gin file beside where a missing one would be with the most similar path."""
+    known = {
+        os.path.join(os.path.dirname(path), name)
+        for folder in folders
+        for name in _names(os.path.join(folder, os.path.dirname(path)))
+        if name.endswith(".gin")
+    }
+    found = difflib.get_close_matches(path, sorted(known), n=1)
+    return found[0] if found else None
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder or ".")
+    except OSError:
+        return []

@@ -1,5 +1,6 @@
 """Explains mistakes in gin files: which name is unknown, and the nearest known one."""
 
+import copy
 import difflib
 import inspect
 import os
@@ -8,7 +9,7 @@ import re
 import sys
 import tokenize
 import traceback
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import gin
@@ -64,6 +65,7 @@ def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
         or _unknown_parameter(text)
         or _unknown_configurable(text)
         or _required_macro(text)
+        or _missing_file(text)
         or _bare_string(text, error)
     )
     return f"{_one_paragraph(text)}{hint or ''}"
@@ -244,6 +246,39 @@ def _required_macro(text: str) -> str | None:
         return f"\nGive --gin.{name}=VALUE or set {name} in a gin file."
     other = near.removeprefix("; did you mean ").rstrip("?")
     return f"\n{other} is set and nothing refers to it: did you mean {name!r}?"
+
+
+def _missing_file(text: str) -> str | None:
+    found = re.search(r"Unable to open file: (\S+)\. Searched", text)
+    if not found:
+        return None
+    folders = [str(prefix) for prefix in gin.config._LOCATION_PREFIXES]
+    near = gin_files.nearest_file(found.group(1), folders)
+    if near is None:
+        return "\nName a file that exists, or its folder with --gin_search_paths."
+    return f"\nDid you mean {near!r}?"
+
+
+def unknown_mixtures(registered: Callable[[], Collection[str]]) -> list[str]:
+    """What is said of tasks and mixtures that the configuration names and nobody knows.
+
+    Functions that give such a name are called.
+
+    Args:
+      registered: gives the names of registered tasks and mixtures.
+    """
+    found = []
+    for (scope, selector), values in list(gin.config._CONFIG.items()):
+        # A copy of a value has the results of its references.
+        name = copy.deepcopy(values.get("mixture_or_task_name"))
+        known = registered()
+        if isinstance(name, str) and name not in known:
+            owner = "/".join(filter(None, (scope, selector.rpartition(".")[2])))
+            found.append(
+                f"{owner}.mixture_or_task_name is {name!r}: no task or mixture is "
+                f"registered under that name{nearest(name, known)}"
+            )
+    return found
 
 
 def _unset_macro(text: str, texts: Mapping[str, str]) -> str | None:

@@ -15,7 +15,7 @@ from t5x import peers
 from t5x.errors import UserError
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
-from t5x.start import gin_config, machine
+from t5x.start import gin_config, gin_hints, machine
 
 FLAGS = flags.FLAGS
 
@@ -57,6 +57,11 @@ def define_flags() -> None:
         "initialization_timeout", None, "Seconds to wait for the other processes."
     )
     machine.define_flags()
+    # --help lists the flags of the module that runs; these are defined here for it.
+    for module in (__name__, machine.__name__):
+        for flag in FLAGS.get_flags_for_module(module):
+            FLAGS.register_key_flag_for_module("__main__", flag)
+            FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     jax.config.config_with_absl()
     # TensorFlow greets every start with pages of notes on its build.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -80,6 +85,11 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         # What a user should see is announced; --verbosity=0 shows the libraries' notes.
         # (The flag's value does not tell, since absl itself sets it.)
         logging.set_verbosity(logging.WARNING)
+    if not FLAGS.gin_file and not FLAGS.gin_bindings:
+        raise UserError(
+            "no --gin_file is given: name the gin file of an experiment, such as "
+            "--gin_file=configs/d3st_aug.gin. --help lists all flags."
+        )
     settings = machine.from_flags()
     _join_processes()
     # Registered under __main__, so that short names (`train.model_dir`) work as well as
@@ -93,6 +103,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
             [*FLAGS.gin_search_paths, _PACKAGE_PARENT], FLAGS.gin_file, bindings
         )
     if FLAGS.dry_run:
+        _check_names(bindings)
         print(gin_config.get_gin_config_str())
         _print_summary(configured)
         announce("dry run: the configuration is valid; nothing was run.")
@@ -101,6 +112,23 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     _set_up_data_side()
     configured()
     jax.effects_barrier()
+
+
+def _check_names(bindings: Sequence[str]) -> None:
+    """For a dry run: names that gin takes and a run would trip over, or ignore.
+
+    Raises:
+        UserError: a macro that nothing refers to, or an unknown task or mixture.
+    """
+    problems = gin_hints.unused_bindings(bindings)
+    if "seqio" in sys.modules:
+        import seqio
+
+        problems += gin_hints.unknown_mixtures(
+            lambda: {*seqio.TaskRegistry.names(), *seqio.MixtureRegistry.names()}
+        )
+    if problems:
+        raise UserError("gin configuration: " + "\n".join(problems))
 
 
 class _Printer(NullWriter):

@@ -179,6 +179,50 @@ def test_a_file_that_is_not_there():
         gin_utils.parse_gin_flags(["."], ["nowhere.gin"], [])
 
 
+def test_the_nearest_file_is_named(tmp_path):
+    # Python takes such a folder for a package without a file.
+    folder = tmp_path / "nearest_gin_files"
+    folder.mkdir()
+    (folder / "d3st_aug.gin").write_text("X = 1\n")
+    (folder / "t5dst.gin").write_text("include 'nearest_gin_files/d3st_agu.gin'\n")
+    for name in ("d3st_agu", "t5dst"):
+        with pytest.raises(UserError) as caught:
+            gin_utils.parse_gin_flags(
+                [str(tmp_path)], [f"nearest_gin_files/{name}.gin"], []
+            )
+        first, last = str(caught.value).splitlines()[0], str(caught.value).splitlines()
+        assert "Unable to open file: nearest_gin_files/d3st_agu.gin." in first
+        assert "Did you mean 'nearest_gin_files/d3st_aug.gin'?" in last
+
+
+def test_unknown_mixtures_are_named_with_the_nearest(tmp_path):
+    text = HEAD + (
+        "NAME = 'd3st_evl'\n"
+        "a/utils.DatasetConfig.mixture_or_task_name = %NAME\n"
+        "b/utils.DatasetConfig.mixture_or_task_name = 'd3st_sgd'\n"
+        "c/utils.DatasetConfig.mixture_or_task_name = @sum_fn()\n"
+        "sum_fn.var1 = 'd3st_'\n"
+        "sum_fn.var2 = 'sg'\n"
+    )
+    parse(
+        tmp_path,
+        text.replace("sum_fn", "gin_utils.sum_fn").replace(
+            "from t5x import utils", "from t5x import utils\nfrom t5x import gin_utils"
+        ),
+    )
+    found = gin_hints.unknown_mixtures(lambda: ["d3st_eval", "d3st_sgd"])
+    assert found == [
+        (
+            "a/DatasetConfig.mixture_or_task_name is 'd3st_evl': no task or mixture is "
+            "registered under that name; did you mean 'd3st_eval'?"
+        ),
+        (
+            "c/DatasetConfig.mixture_or_task_name is 'd3st_sg': no task or mixture is "
+            "registered under that name; did you mean 'd3st_sgd'?"
+        ),
+    ]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -391,3 +435,32 @@ def test_a_program_that_is_cut_short_ends_without_teardown(end, status, message,
     assert message in done.stderr
     assert done.stdout == "unflushed what the program registered\n"
     assert ("torn down" in done.stderr) == torn
+
+
+def test_a_program_without_a_gin_file_says_what_it_needs(run_program, tmp_path):
+    status, _, err = run_program("train", cwd=tmp_path)
+    assert status == 1
+    assert err.splitlines()[-1] == (
+        "error: no --gin_file is given: name the gin file of an experiment, such as "
+        "--gin_file=configs/d3st_aug.gin. --help lists all flags."
+    )
+
+
+def test_help_lists_the_flags(run_program, tmp_path):
+    _, out, err = run_program("infer", "--help", cwd=tmp_path)
+    for flag in ("--gin_file", "--[no]dry_run", "--process_count", "--[no]keep_memory"):
+        assert f"  {flag}: " in out + err
+
+
+def test_a_dry_run_refuses_a_macro_that_nothing_uses(run_program, tmp_path):
+    (tmp_path / "run.gin").write_text(
+        "from __gin__ import dynamic_registration\n"
+        "from t5x import utils\n"
+        "TRAIN_STEPS = 3\n"
+        "utils.DatasetConfig.batch_size = %TRAIN_STEPS\n"
+    )
+    flags = ("--gin_file=run.gin", "--gin.TRAIN_STEP=4", "--dry_run")
+    status, out, err = run_program("train", *flags, cwd=tmp_path)
+    assert status == 1
+    assert "did you mean 'TRAIN_STEPS'?" in err
+    assert "valid" not in out + err
