@@ -206,6 +206,12 @@ def _add_paraphrase(verbs: argparse._SubParsersAction) -> None:
         "adapter of ours), or a file with {text}",
     )
     parser.add_argument(
+        "--precision",
+        choices=("float32", "int8"),
+        default="float32",
+        help="of the weights; int8 takes a quarter of the memory",
+    )
+    parser.add_argument(
         "--refill",
         choices=("auto", "on", "off"),
         default="auto",

@@ -8,9 +8,11 @@ and key (`sample.SampleState`), so that what it yields is what it would yield el
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import flax.core
 import flax.struct
 import jax
 import jax.numpy as jnp
+from flax import traverse_util
 from jax import lax
 from jaxtyping import Array, Int
 
@@ -31,6 +33,15 @@ class Begun(NamedTuple):
     cache: Any
     prompt: Int[Array, " rows"]
     memory: Any
+
+
+def with_index(cache: Any, index: Int[Array, " rows"]) -> Any:
+    """A cache whose rows are at positions of their own."""
+    flat = traverse_util.flatten_dict(flax.core.unfreeze(cache))
+    for path, leaf in flat.items():
+        if path[-1] == "cache_index":  # [], or [layers] if they are scanned.
+            flat[path] = jnp.broadcast_to(index, (*leaf.shape, *index.shape))
+    return traverse_util.unflatten_dict(flat)
 
 
 class Rows(flax.struct.PyTreeNode):

@@ -258,7 +258,8 @@ class CausalLM(nn.Module):
         """Float32 logits of the target tokens.
 
         Args:
-            decoder_input_tokens: the targets shifted right; one column in a decoding step.
+            decoder_input_tokens: the targets shifted right; one column in a decoding step,
+                or the next ones of rows that are all at the same.
             decoder_target_tokens: show which positions are padding (0), unless `decode`.
             decoder_segment_ids: for packed rows.
             decoder_positions: for packed rows.
@@ -288,7 +289,7 @@ class CausalLM(nn.Module):
                 decoder_causal_attention,
                 decoder_segment_ids,
             )
-        elif decoder_input_tokens.shape[1] > 1:
+        elif decoder_input_tokens.shape[1] > 1 and not self.variables.get("cache"):
             # The call that creates the cache; its logits are those of the prompt.
             mask = t5_layers.make_causal_mask(decoder_input_tokens)
         mode = Mode(not enable_dropout, decode, prefill_lengths if prefill else None)

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from t5x import models
 
-from jaxaug.decode.refill import Begun
+from jaxaug.decode.refill import Begun, with_index
+from jaxaug.models.layers import int8
 
 
 class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
@@ -56,6 +57,11 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
 
     ignores_padding = True  # As the base class, if the module does.
 
+    def __init__(self, *args, max_length: int = 0, **kwargs):
+        """As the base class; `max_length` is the width of what `begin` starts."""
+        super().__init__(*args, **kwargs)
+        self._max_length = max_length
+
     def predict_batch_with_aux(
         self,
         params: Mapping[str, Any],
@@ -73,7 +79,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         """
         # Of some published vocabularies, ids are more than the rows of the table.
         offset = getattr(getattr(self.module, "config", None), "id_offset", 0)
-        table = params["token_embedder"]["embedding"]
+        table = int8.table(params["token_embedder"])
         told = {
             "source": batch["encoder_input_tokens"],
             "embeddings": jnp.pad(table, ((offset, 0), (0, 0))),
@@ -89,28 +95,22 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
             prompt_with_targets=prompt_with_targets,
         )
 
-    def begin(
-        self, params: Any, sources: Int[Array, "rows length"], max_length: int
-    ) -> Begun:
+    def begin(self, params: Any, sources: Int[Array, "rows length"]) -> Begun:
         """See `Begun`; there is no prompt, but each row has a position of its own."""
         module: Any = self.module
         encoded = module.apply(
             {"params": params}, sources, enable_dropout=False, method=module.encode
         )
         rows = sources.shape[0]
-        tokens = jnp.zeros((rows, max_length), jnp.int32)
+        tokens = jnp.zeros((rows, self._max_length), jnp.int32)
         cache, _ = self._compute_kv_cache(
             params,
             encoded_inputs=encoded,
             encoder_input_tokens=sources,
             decoder_input_tokens=tokens,
         )
-        flat = flax.traverse_util.flatten_dict(flax.core.unfreeze(cache))
-        for path, leaf in flat.items():
-            if path[-1] == "cache_index":
-                flat[path] = jnp.zeros((*leaf.shape, rows), leaf.dtype)
-        cache = flax.traverse_util.unflatten_dict(flat)
-        return Begun(tokens, cache, jnp.zeros((rows,), jnp.int32), (encoded, sources))
+        start = jnp.zeros((rows,), jnp.int32)
+        return Begun(tokens, with_index(cache, start), start, (encoded, sources))
 
     def step(
         self, params: Any, memory: tuple[Array, Array], state: Any

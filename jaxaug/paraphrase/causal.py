@@ -12,6 +12,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxaug.models import causal
+from jaxaug.models.layers import int8
+from jaxaug.models.text import language
 from jaxaug.models.text.language import LanguageModel, LineModel
 from jaxaug.paraphrase import programs
 
@@ -26,6 +28,17 @@ def sources_of(
     counts = jnp.sum(prompts != 0, axis=1, keepdims=True) - model.shared
     moved = jnp.roll(prompts, -len(model.before), axis=1)
     return jnp.where(jnp.arange(prompts.shape[1]) < counts, moved, 0)
+
+
+def ready(model: LanguageModel, params: Any) -> Any:
+    """Parameters on the device, with what all prompts of the model begin with."""
+    return language.with_prefix(params, prefix(model, params))
+
+
+@programs.of_model()
+def prefix(model: LanguageModel, params: Any) -> Any:
+    """See `LineModel.prefix`."""
+    return LineModel(model, None).prefix(params)
 
 
 @programs.of_model(static_argnums=(0, 1, 2))
@@ -48,10 +61,9 @@ def decode(
     inputs = jnp.pad(prompts, ((0, 0), (1, max_length)))
     given = jnp.arange(inputs.shape[1]) <= lengths
     # Our ids are one more than the rows of the table.
-    embeddings = jnp.pad(
-        params["decoder"]["token_embedder"]["embedding"], ((1, 0), (0, 0))
-    )
-    decodes, _ = LineModel(model, decode_fn).predict_batch_with_aux(
+    table = int8.table(params["decoder"]["token_embedder"])
+    embeddings = jnp.pad(table, ((1, 0), (0, 0)))
+    decodes, _ = LineModel(model, decode_fn, max_length).predict_batch_with_aux(
         params,
         {
             "decoder_input_tokens": inputs,
@@ -107,6 +119,9 @@ def _side_by_side(
     tokens = jnp.concatenate(
         [jnp.zeros((1, 1), jnp.int32), prompt, outputs[:, :-1].reshape(1, -1)], axis=1
     )
+    # Columns that the cache has already.
+    known = language.prefix_of(params)
+    first = 0 if known is None else 1 + len(model.before)
     branch_steps = jnp.tile(jnp.arange(max_length - 1), num)
     positions = jnp.concatenate([jnp.arange(length), last + 1 + branch_steps])[None]
     branch = jnp.repeat(jnp.arange(num), max_length - 1)
@@ -115,17 +130,22 @@ def _side_by_side(
     earlier = column <= column[:, None]
     in_prompt = (branch == -1) & ((column <= last) | (branch == -1)[:, None])
     seen = earlier & (in_prompt | (branch == branch[:, None]))
+    variables: dict[str, Any] = {"params": params}
+    decode = known is not None
+    if decode:
+        variables["cache"] = language.grown(known, first, 1, tokens.shape[1])
     logits = model.module.apply(
-        {"params": params},
-        tokens,
-        seen[None, None].astype(jnp.float32),
-        positions,
-        causal.Mode(True, False, None),
+        variables,
+        tokens[:, first:],
+        seen[None, None, first:].astype(jnp.float32),
+        positions[:, first:],
+        causal.Mode(True, decode, None),
         method=lambda module, *args: module.decoder(*args),
-    )[0]
-    first = jnp.broadcast_to(logits[last], (num, 1, logits.shape[-1]))
-    rest = logits[length:].reshape(num, max_length - 1, -1)
-    logits = model.end_together(jnp.concatenate([first, rest], axis=1))
+        mutable=["cache"],
+    )[0][0]
+    at_end = jnp.broadcast_to(logits[last - first], (num, 1, logits.shape[-1]))
+    rest = logits[length - first :].reshape(num, max_length - 1, -1)
+    logits = model.end_together(jnp.concatenate([at_end, rest], axis=1))
     return jnp.take_along_axis(jax.nn.log_softmax(logits), outputs[..., None], axis=-1)[
         ..., 0
     ]

@@ -16,6 +16,9 @@ from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
 from jaxaug.paraphrase import causal, programs, samplers, stream
 
+# Below it, padding of outputs costs less than another program.
+_SHORTEST = 8
+
 
 class Output(NamedTuple):
     """One output of one input; see `Decoder` for `log_probability`."""
@@ -31,8 +34,8 @@ class Decoder:
     included, of log p(token | tokens before, input), whatever the sampler. (The scores
     of the decode functions are not comparable with one another: some are of warped
     distributions, some are divided by a penalty for length.) It is computed afterwards
-    for each input by itself, in a shape that does not depend on the batch, so that its
-    last digit does not depend on the size of the batch either.
+    for each input by itself, in a shape that depends on its own outputs only, so that its
+    last digit does not depend on the size of the batch.
     """
 
     def __init__(
@@ -53,14 +56,19 @@ class Decoder:
           seed: of everything that is random.
         """
         self._model = model.bare
-        self._params = jax.device_put(model.params)
         self._num = num
         self._max_length = max_length
         self._key = jax.random.PRNGKey(seed)
         self._decode_fn = decode_fn
-        functions: Any = (decode, log_probabilities)
+        functions: Any
         if isinstance(model, LanguageModel):
             functions = (causal.decode, causal.log_probabilities)
+            self._params = causal.ready(model, jax.device_put(model.params))
+            self._eos_id = model.vocabulary.eos_id
+        else:
+            functions = (decode, log_probabilities)
+            self._params = jax.device_put(model.params)
+            self._eos_id = model.output_vocabulary.eos_id
         self._decode, self._log_probabilities = functions
 
     def __call__(
@@ -142,14 +150,17 @@ class Decoder:
         sources: Mapping[int, Int[np.ndarray, " length"]],
     ) -> dict[int, list[Output]]:
         """Texts and log probabilities; decodes are best last, outputs are best first."""
-        scores = {
-            place: self._log_probabilities(
-                self._model, self._params, sources[place][None], rows[::-1]
+        scores = [
+            self._log_probabilities(
+                self._model,
+                self._params,
+                sources[place][None],
+                _short(rows[::-1], self._eos_id),
             )
             for place, rows in decodes.items()
-        }
+        ]
         outputs = {}
-        for place, of_model in jax.device_get(scores).items():
+        for place, of_model in zip(decodes, jax.device_get(scores), strict=True):
             if not np.all(np.isfinite(of_model)):
                 raise UserError(
                     f"input {place + 1}: the model's log probabilities of its outputs "
@@ -165,6 +176,21 @@ class Decoder:
     def _text(self, tokens: Int[np.ndarray, " length"]) -> str:
         # Zeros before EOS are tokens that the model chose; they have no text.
         return self._model.decode([token for token in tokens.tolist() if token])
+
+
+def _short(
+    outputs: Int[np.ndarray, "num max_length"], eos_id: int
+) -> Int[np.ndarray, "num length"]:
+    """A half, a quarter ... of the columns, where all outputs end in there.
+
+    What stands behind the last EOS does not count, but costs as much.
+    """
+    is_eos = outputs == eos_id
+    ends = np.where(is_eos.any(axis=1), is_eos.argmax(axis=1) + 1, outputs.shape[1])
+    width = outputs.shape[1]
+    while width > _SHORTEST and (width + 1) // 2 >= ends.max():
+        width = (width + 1) // 2
+    return outputs[:, :width]
 
 
 # Both programs are compiled once for all decoders of a model with equal settings.

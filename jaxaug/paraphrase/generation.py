@@ -19,7 +19,7 @@ from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.decode.contract import check_decodes
-from jaxaug.models.text import prompts, registry
+from jaxaug.models.text import language, prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers, version
 
@@ -199,7 +199,7 @@ class Paraphraser:
             sampler.build(setting.num, setting.options),
             setting.num,
             setting.max_length,
-            _on_device(_current(setting.model)),
+            _ready(setting),
             sources,
             ids.astype(np.int32),
             setting.draws(self._seed),
@@ -235,6 +235,7 @@ def _current(name: str) -> registry.TextModel | LanguageModel:
     if published and model.identity != published:
         _model.cache_clear()
         _on_device.cache_clear()
+        _prefix.cache_clear()
         model = _model(name)
     return model
 
@@ -254,6 +255,20 @@ def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:
 @functools.cache
 def _with_prompt(model: LanguageModel, prompt: prompts.Prompt) -> LanguageModel:
     return dataclasses.replace(model, prompt=prompt)
+
+
+def _ready(setting: Setting) -> Any:
+    """Parameters on the device, once for all prompts, with what a prompt begins with."""
+    model, current = _prompted(setting), _current(setting.model)
+    params = _on_device(current)
+    if isinstance(model, LanguageModel):
+        return language.with_prefix(params, _prefix(model, current))
+    return params
+
+
+@functools.cache
+def _prefix(model: LanguageModel, current: registry.TextModel | LanguageModel) -> Any:
+    return causal.prefix(model, _on_device(current))
 
 
 @functools.cache

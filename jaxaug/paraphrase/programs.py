@@ -11,6 +11,8 @@ from typing import Any
 
 import jax
 
+from jaxaug.models.layers import int8
+
 
 def of_model(
     static_argnums: Sequence[int] = (),
@@ -33,7 +35,7 @@ def of_model(
             program = programs.get(model)
             if program is None:
                 # Nothing in it leads to the model, which could never go otherwise.
-                bare = functools.partial(function, model.bare)
+                bare = int8.products()(functools.partial(function, model.bare))
                 program = jax.jit(
                     bare,
                     static_argnums=tuple(static_argnums),

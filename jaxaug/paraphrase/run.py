@@ -19,6 +19,7 @@ from jaxaug.core.progress import progress
 from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
+from jaxaug.models.text.precision import with_precision
 from jaxaug.paraphrase import samplers, version
 from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.output import OutputFile
@@ -45,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         part=None if arguments.shard is None else parts.parse(arguments.shard),
         merge=arguments.merge,
         refill=arguments.refill,
+        precision=arguments.precision,
     )
     print(text)
     return 0
@@ -65,6 +67,7 @@ def paraphrase(
     part: Part | None = None,
     merge: Sequence[PathLike] | None = None,
     refill: str = "auto",
+    precision: str = "float32",
 ) -> str:
     """Writes `num` outputs for each line of a file; goes on where a run has stopped.
 
@@ -86,6 +89,7 @@ def paraphrase(
       merge: folders with all N parts, which make the file; empty is `<out>.parts`.
       refill: whether a row that has ended is given to the next input at once: "on",
         "off", or "auto", where a sampler draws and there are more inputs than rows.
+      precision: of the weights: "float32" or "int8", a quarter of the memory.
 
     Returns:
       A summary of diversity and similarity, to be printed.
@@ -119,6 +123,7 @@ def paraphrase(
     notes = {"model": loaded.label}
     settings = {
         "weights": loaded.identity,
+        "precision": precision,
         "sampler": sampler,
         "options": all_options,
         "num": num,
@@ -126,6 +131,7 @@ def paraphrase(
         "seed": seed,
         "code": version.of_outputs(),
     }
+    loaded = with_precision(loaded, precision)
     if isinstance(loaded, LanguageModel):
         if prompt is None and loaded.trained_prompt:
             settings["prompt"] = "\0".join(loaded.prompt)

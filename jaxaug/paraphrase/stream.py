@@ -117,11 +117,13 @@ class _Seats:
         return complete
 
 
-def _stepper(model: TextModel | LanguageModel) -> Any:
+def _stepper(model: TextModel | LanguageModel, max_length: int) -> Any:
     if isinstance(model, LanguageModel):
-        return LineModel(model, None)
+        return LineModel(model, None, max_length)
     words = model.input_vocabulary, model.output_vocabulary
-    return SourceEncoderDecoderModel(model.module, *words, optimizer_def=None)
+    return SourceEncoderDecoderModel(
+        model.module, *words, optimizer_def=None, max_length=max_length
+    )
 
 
 def _offset(model: TextModel | LanguageModel) -> int:
@@ -138,7 +140,7 @@ def _fresh(
     prompts: Int[Array, "inputs length"],
     numbers: Int[Array, " inputs"],
 ) -> refill.Rows:
-    begun = _stepper(model).begin(params, prompts, max_length)
+    begun = _stepper(model, max_length).begin(params, prompts)
     state = sample.begin(
         begun.tokens,
         begun.cache,
@@ -205,7 +207,7 @@ def _advance(
 ) -> tuple[refill.Rows, Any]:
     """Decodes on; also which rows have ended, their outputs and scores."""
     del num
-    stepper = _stepper(model)
+    stepper = _stepper(model, max_length)
     eos_id = stepper.output_vocabulary.eos_id
     warpers = samplers.chain(decode_fn, eos_id)
     assert warpers is not None, f"{decode_fn} does not sample"

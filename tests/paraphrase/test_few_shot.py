@@ -174,16 +174,16 @@ def test_same_bytes_for_every_batch_size(paraphrase, tmp_path, sampler):
 
 def test_same_bytes_after_a_stop(paraphrase, tmp_path, monkeypatch):
     paraphrase(tmp_path / "whole")
-    call, calls = Decoder.__call__, []
+    outputs, calls = Decoder._outputs, []
 
-    def stop_at_the_second(self, sequences, batch):
-        calls.append(batch.indices)
+    def stop_at_the_second(self, decodes, sources):
+        calls.append(decodes.keys())
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return call(self, sequences, batch)
+        return outputs(self, decodes, sources)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Decoder, "__call__", stop_at_the_second)
+        patch.setattr(Decoder, "_outputs", stop_at_the_second)
         paraphrase(tmp_path / "out", batch_size=2)
     kept = records(tmp_path / "out.partial")
     assert {record["line"] - 1 for record in kept} == set(calls[0])
@@ -282,3 +282,28 @@ def test_no_eos(tiny_lm, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match="names no token that ends a text"):
         language.load(tmp_path, "x")
+
+
+def test_the_prefix_is_computed_once(model):
+    """With it as without it: tokens, and log probabilities but for rounding."""
+    params = causal.ready(model, model.params)
+    sequences = [model.encode(text) for text in LINES]
+    rows = pad(sequences, len(sequences), max(map(len, sequences)) + 2)
+    chosen = samplers.find("bottom_k")
+    settings = (chosen.build(3, chosen.complete({})), 3, LENGTH)
+    ids, key = np.arange(len(rows)), jax.random.PRNGKey(5)
+    plain = causal.decode(model, *settings, model.params, rows, ids, key)
+    found = causal.decode(model, *settings, params, rows, ids, key)
+    np.testing.assert_array_equal(found, plain)
+    outputs = np.asarray(plain[2])
+    np.testing.assert_allclose(
+        causal.log_probabilities(model, params, rows[2:3], outputs),
+        causal.log_probabilities(model, model.params, rows[2:3], outputs),
+        rtol=1e-5,
+    )
+    # What is not computed again is not looked at.
+    other = rows.copy()
+    other[:, : len(model.before)] = 9
+    found = causal.decode(model, *settings, params, other, ids, key)
+    np.testing.assert_array_equal(found, plain)
+    assert len(model.before) > 20

@@ -153,6 +153,20 @@ def test_log_probabilities_that_are_no_numbers_name_the_input(small_world, monke
         decoder(sequences, Batch((7, 3), 2, 32))
 
 
+def test_weights_of_8_bits_are_another_run(lines, tmp_path):
+    out = tmp_path / "out.jsonl"
+    paraphrase(lines, out, "dips", num=2, precision="int8")
+    assert {record["precision"] for record in records(out)} == {"int8"}
+    with pytest.raises(
+        UserError, match='made with precision "int8", this run has "float32"'
+    ):
+        paraphrase(lines, out, "dips", num=2)
+    with pytest.raises(
+        UserError, match="'int4' is not known; give one of float32, int8"
+    ):
+        paraphrase(lines, tmp_path / "4", precision="int4")
+
+
 @pytest.mark.parametrize("sampler", ["bottom_k", "dips"])
 def test_same_bytes_for_every_batch_size(lines, tmp_path, sampler):
     options = {"probability": 0.5} if sampler == "dips" else {}

@@ -10,7 +10,7 @@ from jaxaug.core.buckets import Batch
 from jaxaug.core.errors import UserError
 from jaxaug.models.text import language, registry
 from jaxaug.paraphrase import run, samplers, stream
-from jaxaug.paraphrase.decoder import Decoder
+from jaxaug.paraphrase.decoder import Decoder, _short
 
 LINES = ["city", "a hotel", "date", "the bus", "day", "find it", "name", "a hotel", "x"]
 LENGTH = 40
@@ -97,3 +97,16 @@ def test_wrong_choices(small_world, tmp_path):
         paraphrase("bottom_k", "no")
     with pytest.raises(UserError, match="--refill on: sampler 'beam' searches"):
         paraphrase("beam", "on")
+
+
+def test_scores_do_not_look_beyond_the_last_end():
+    outputs = np.zeros((2, 40), np.int32)
+    outputs[0, :9] = [5, 5, 5, 5, 5, 5, 5, 5, 1]
+    outputs[1, :3] = [5, 0, 1]
+    assert _short(outputs, eos_id=1).shape == (2, 10)
+    outputs[0, 8:11] = [0, 0, 1]
+    assert _short(outputs, eos_id=1).shape == (2, 20)
+    # Zeros that the model chose up to the limit count.
+    outputs[1, 2] = 0
+    assert _short(outputs, eos_id=1).shape == (2, 40)
+    assert _short(outputs[:, :8], eos_id=1).shape == (2, 8)

@@ -72,7 +72,7 @@ class Attention(nn.Module):
 
     Caches are those of `t5x.examples.t5.layers.MultiHeadDotProductAttention`: decode=True
     without a cache creates it, `prefill_lengths` fills it, and decode=True with a cache
-    takes one position. Keys are stored rotated, and `num_kv_heads` of them. In
+    takes one position, or several where all rows are at the same one. Keys are stored rotated, and `num_kv_heads` of them. In
     cross-attention keys and values go to the collection `cross_cache` when the cache is
     created, if that is mutable, and are read from `cache` if they are there, where they
     may have one row for each input instead of one for each decode of it.
@@ -115,7 +115,7 @@ class Attention(nn.Module):
         """Attends from `inputs_q` to `inputs_kv`.
 
         Args:
-            inputs_q: one position a row in a decoding step.
+            inputs_q: one position a row in a decoding step, or the next ones of all rows.
             inputs_kv: the same as `inputs_q` in self-attention.
             mask: 0 hides a key; not needed in a step of self-attention.
             positions: of the queries; needed for rotary positions.
@@ -198,8 +198,8 @@ class Attention(nn.Module):
 
     def _cache_step(
         self, query: Array, key: Array, value: Array
-    ) -> tuple[Array, Array, Bool[Array, "#rows 1 1 length"] | None]:
-        """Creates the cache, or stores one position in it.
+    ) -> tuple[Array, Array, Bool[Array, "#rows 1 queries length"] | None]:
+        """Creates the cache, or stores the next positions in it.
 
         Returns:
             Keys and values to attend to and which of them are there: None when the cache
@@ -212,16 +212,19 @@ class Attention(nn.Module):
         index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if not exists:
             return key, value, None
-        if query.shape[:2] != (keys.value.shape[0], 1):
+        position, count = index.value, query.shape[1]
+        # Rows at positions of their own take one step at a time.
+        most = count if position.ndim == 0 else 1
+        if query.shape[:2] != (keys.value.shape[0], most):
             raise ValueError(
                 "a decoding step needs one position for each row of the cache, that is "
                 f"queries [{keys.value.shape[0]}, 1, ...], but got {list(query.shape)}"
             )
-        position = index.value
         keys.value = _store(keys.value, key, position)
         values.value = _store(values.value, value, position)
-        index.value = position + 1
-        seen = jnp.arange(keys.value.shape[-1]) <= position.reshape(-1, 1, 1, 1)
+        index.value = position + count
+        last = position.reshape(-1, 1, 1, 1) + jnp.arange(count)[:, None]
+        seen = jnp.arange(keys.value.shape[-1]) <= last
         return keys.value, values.value, seen
 
     def _prefill(self, key: Array, value: Array, lengths: Int[Array, " rows"]) -> None:
@@ -234,7 +237,7 @@ class Attention(nn.Module):
 
 def _store(
     cache: Float[Array, "rows heads dim length"],
-    projected: Float[Array, "rows 1 heads dim"],
+    projected: Float[Array, "rows new heads dim"],
     position: Int[Array, "*rows"],
 ) -> Float[Array, "rows heads dim length"]:
     column = jnp.moveaxis(projected, 1, -1)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import param_with_axes, with_sharding_constraint
 from jax import lax
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
@@ -226,14 +226,19 @@ class Embed(nn.Module):
         )
 
     def __call__(self, tokens: Shaped[Array, "..."]) -> Float[Array, "... features"]:
-        # Initialisation of T5X models feeds float ones.
-        rows = tokens.astype(jnp.int32)
-        if self.id_offset:
-            free = rows < self.id_offset
-            rows = jnp.where(free, self.bos_token_id, rows - self.id_offset)
         # NumPy parameters cannot be indexed by a traced array.
         table = jnp.asarray(self.embedding)
-        return jnp.asarray(table[rows], self.dtype)
+        return jnp.asarray(table[self.rows(tokens)], self.dtype)
+
+    @nn.nowrap
+    def rows(self, tokens: Shaped[Array, "..."]) -> Int[Array, "..."]:
+        """Rows of the table that embed tokens."""
+        # Initialisation of T5X models feeds float ones.
+        rows = tokens.astype(jnp.int32)
+        if not self.id_offset:
+            return rows
+        free = rows < self.id_offset
+        return jnp.where(free, self.bos_token_id, rows - self.id_offset)
 
     def attend(self, x: Float[Array, "... features"]) -> Float[Array, "... vocab"]:
         """Float32 inner products with every row of the table, one for each row."""

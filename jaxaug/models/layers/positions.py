@@ -80,7 +80,7 @@ class Positions(nn.Module):
         decode: bool = False,
         prefill_lengths: Int[Array, " rows"] | None = None,
     ) -> Int[Array, "#rows length"]:
-        """`given` (packed rows) or 0, 1, ...; the counter in a decoding step."""
+        """`given` (packed rows) or 0, 1, ...; from the counter on while decoding."""
         counted = jnp.arange(tokens.shape[1])[None]
         if prefill_lengths is not None:
             index = prefill_lengths.astype(jnp.int32)
@@ -92,9 +92,9 @@ class Positions(nn.Module):
         position = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if not exists:
             return counted
-        here = position.value.reshape(-1, 1)
-        position.value = position.value + 1
-        return here
+        here = position.value.reshape(-1, 1) + counted
+        position.value = position.value + tokens.shape[1]
+        return here if given is None else given
 
 
 def rotary(

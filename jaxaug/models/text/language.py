@@ -22,7 +22,7 @@ from t5x import models
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
-from jaxaug.decode.refill import Begun
+from jaxaug.decode.refill import Begun, with_index
 from jaxaug.models.named import identities
 from jaxaug.models.text import prompts
 from jaxaug.models.tokenizers import hf
@@ -30,6 +30,8 @@ from jaxaug.models.weights import hf_folder
 
 # As in the decode functions: finite, so that sums stay numbers.
 _REMOVED = -1.0e7
+# Among the parameters, beside those of the network.
+_PREFIX = "prefix"
 _LIST_MARK = re.compile(r"^(?:[-*•]|\(?\d{1,2}[.)])\s+")
 _QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
 
@@ -134,25 +136,62 @@ class LanguageModel:
 
 
 class LineModel(models.DecoderOnlyModel):
-    """Writes one line: see `LanguageModel.end_together`."""
+    """Writes one line: see `LanguageModel.end_together`.
 
-    def __init__(self, model: LanguageModel, decode_fn: Any):
+    What all prompts begin with goes through the network once (`prefix`): where the
+    parameters come `with_prefix`, a prompt costs as much as its own tokens.
+    """
+
+    def __init__(self, model: LanguageModel, decode_fn: Any, max_length: int = 0):
+        """Takes a model; columns behind the prompts, `max_length`, are for outputs."""
         super().__init__(
             model.module, model.vocabulary, optimizer_def=None, decode_fn=decode_fn
         )
         self._end_together = model.end_together
+        self._before = model.before
+        self._max_length = max_length
 
     def _compute_logits_from_slice(self, *args: Any, **kwargs: Any) -> Any:
         """See the base class."""
         logits, cache = super()._compute_logits_from_slice(*args, **kwargs)
         return self._end_together(logits), cache
 
-    def begin(
-        self, params: Any, prompts: Int[Array, "rows length"], max_length: int
-    ) -> Begun:
+    def prefix(self, params: Any) -> Any:
+        """Cache [1, ...] of BOS and the tokens before the input."""
+        # The base class leaves the last token out.
+        tokens = jnp.array([[0, *self._before, 1]], jnp.int32)
+        cache, _ = super()._compute_kv_cache(params, tokens, jnp.ones_like(tokens))
+        return jax.tree.map(lambda leaf: leaf[..., : tokens.shape[1] - 1], cache)
+
+    def _compute_kv_cache(
+        self,
+        params: Any,
+        inputs: Int[Array, "rows length"],
+        causal_attention_mask: Int[Array, "rows length"],
+    ) -> tuple[Any, Int[Array, " rows"]]:
+        """See the base class; of what the prefix has, nothing is computed again."""
+        known = params.get(_PREFIX)
+        if known is None:
+            return super()._compute_kv_cache(params, inputs, causal_attention_mask)
+        rows, length = inputs.shape
+        first, last = 1 + len(self._before), length - self._max_length
+        tokens = inputs[:, first:last]
+        _, variables = self.module.apply(
+            {"params": params, "cache": grown(known, first, rows, length)},
+            tokens,
+            tokens,
+            enable_dropout=False,
+            decode=True,
+            mutable=["cache"],
+        )
+        # What lies behind a prompt is padding, over which the steps write.
+        lengths = jnp.sum(inputs[:, 1:] != 0, axis=-1)
+        return with_index(variables["cache"], lengths), lengths
+
+    def begin(self, params: Any, prompts: Int[Array, "rows length"]) -> Begun:
         """See `Begun`; of the tokens, BOS and the prompt come first."""
         lengths = jnp.sum(prompts != 0, axis=1, keepdims=True)
-        inputs = jnp.pad(prompts, ((0, 0), (1, max_length)))
+        inputs = jnp.pad(prompts, ((0, 0), (1, self._max_length)))
         given = (jnp.arange(inputs.shape[1]) <= lengths).astype(jnp.int32)
         cache, index = self._compute_kv_cache(params, inputs, given)
         return Begun(inputs, cache, index, ())
@@ -165,6 +204,28 @@ class LineModel(models.DecoderOnlyModel):
         return self._compute_logits_from_slice(
             state, params, max_decode_length=state.sequences.shape[1]
         )
+
+
+def with_prefix(params: Mapping[str, Any], prefix: Any) -> dict[str, Any]:
+    """Parameters that know what all prompts begin with (`LineModel.prefix`)."""
+    return {**params, _PREFIX: prefix}
+
+
+def prefix_of(params: Mapping[str, Any]) -> Any:
+    """The prefix of the parameters, or None."""
+    return params.get(_PREFIX)
+
+
+def grown(prefix: Any, known: int, rows: int, length: int) -> Any:
+    """A cache of so many rows and columns, of which the prefix is the first `known`."""
+
+    def leaf(x: Array) -> Array:
+        if x.ndim == 1:  # An index.
+            return jnp.int32(known)
+        wider = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, length - known)])
+        return jnp.broadcast_to(wider, (rows, *wider.shape[1:]))
+
+    return jax.tree.map(leaf, prefix)
 
 
 def is_language_model(folder: epath.Path) -> bool:

@@ -201,16 +201,38 @@ def test_cache_holds_the_key_heads_and_the_length_last():
     assert not np.any(cache["cached_key"])
 
 
-def test_a_step_takes_one_position():
+def test_steps_of_several_positions():
+    """As one by one, where all rows are at the same position, and only there."""
     x = normal(2, 5, 8)
-    module = layers.Attention(num_heads=2, head_dim=4)
-    params = made(module, x, x)
-    _, cache = module.apply(params, x, x, decode=True, mutable=["cache"])
-    for wrong in (x, x[:1, :1]):
+    module = layers.Attention(num_heads=2, head_dim=4, rope_theta=50.0)
+    places = jnp.arange(5)[None]
+    params = made(module, x, x, positions=places)
+    _, empty = module.apply(
+        params, x, x, decode=True, positions=places, mutable=["cache"]
+    )
+
+    def run(*sizes):
+        cache, found, start = empty, [], 0
+        for size in sizes:
+            own = slice(start, start + size)
+            y, cache = module.apply(
+                {**params, **cache}, x[:, own], x[:, own], decode=True,
+                positions=places[:, own], mutable=["cache"],
+            )  # fmt: skip
+            found.append(y)
+            start += size
+        return np.concatenate(found, axis=1), cache["cache"]
+
+    (one, whole), (several, cache) = run(1, 1, 1, 1, 1), run(2, 1, 2)
+    np.testing.assert_allclose(several, one, atol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), cache, whole)
+    cache["cache_index"] = np.array([2, 3])
+    for state, wrong in (({"cache": cache}, x[:, :2]), (empty, x[:1, :1])):
         with pytest.raises(ValueError, match=r"needs one position .* queries \[2, 1"):
             module.apply(
-                {**params, **cache}, wrong, wrong, decode=True, mutable=["cache"]
-            )
+                {**params, **state}, wrong, wrong, decode=True,
+                positions=places[:, : wrong.shape[1]], mutable=["cache"],
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("kv_heads", [None, 2])
