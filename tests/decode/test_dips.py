@@ -83,7 +83,16 @@ def test_greedy_equals_plain_python(ground, source, options):
     )
     value = in_python(ground, source, **options).value
     assert found.dtype == jnp.int32
-    assert found.tolist() == naive.greedy(value, COUNT, 4)
+    chosen: list[int] = []
+    for index in found.tolist():
+        values = {
+            other: value([*chosen, other])
+            for other in range(COUNT)
+            if other not in chosen
+        }
+        # Float32 cannot tell what differs by less.
+        assert values[index] >= max(values.values()) - 1e-5
+        chosen.append(index)
 
 
 @settings(max_examples=20, deadline=None)

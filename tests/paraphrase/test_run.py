@@ -256,7 +256,7 @@ def test_every_sampler_gives_different_outputs(lines, tmp_path, sampler):
 def test_summary(lines, tmp_path, capsys):
     arguments = ["--model", "random-tiny", "--sampler", "beam", "--num", "2"]
     arguments += ["--in", str(lines), "--out", str(tmp_path / "out"), "--seed", "0"]
-    arguments += ["--max_length", "6", "--option", "alpha=0"]
+    arguments += ["--max_length", "16", "--option", "alpha=0"]
     assert cli.main(["paraphrase", *arguments]) == 0
     printed = capsys.readouterr()
     assert "5/5" in printed.err and "line/s" in printed.err
