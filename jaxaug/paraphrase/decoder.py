@@ -61,6 +61,7 @@ class Decoder:
         self._key = jax.random.PRNGKey(seed)
         self._decode_fn = decode_fn
         functions: Any
+        self._eos_id: Any
         if isinstance(model, LanguageModel):
             functions = (causal.decode, causal.log_probabilities)
             self._params = causal.ready(model, jax.device_put(model.params))

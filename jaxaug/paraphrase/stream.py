@@ -167,9 +167,9 @@ def _none(
 ) -> refill.Rows:
     """Rows that nobody has."""
     del decode_fn
-    prompts = jnp.zeros((together, length), jnp.int32)
 
     def fresh(params: Any, key: Array) -> refill.Rows:
+        prompts = jnp.zeros((together, length), jnp.int32)
         numbers = prompts[:, 0]
         return _fresh(model, num, max_length, params, key, prompts, numbers)
 

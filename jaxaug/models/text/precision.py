@@ -12,7 +12,7 @@ from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
 
 PRECISIONS = ("float32", "int8")
-Model = TypeVar("Model", TextModel, LanguageModel)
+Model = TypeVar("Model", bound=TextModel | LanguageModel)
 
 
 def with_precision(model: Model, precision: str) -> Model:

@@ -185,7 +185,7 @@ def test_floats_of_all_weights_never_exist():
             )
 
     compiled = jax.jit(loop).lower(packed, x).compile()
-    assert compiled.memory_analysis().temp_size_in_bytes < 2**20
+    assert compiled.memory_analysis().temp_size_in_bytes < 2**21  # Of 2**22.
     exact = jax.jit(loop)(params, x)
     assert np.abs(compiled(packed, x) - exact).mean() < 0.02
 
