@@ -103,12 +103,23 @@ class _QuietOrbax(std_logging.Filter):
         return "Metadata file does not exist" not in record.getMessage()
 
 
+def _tells_more(record: std_logging.LogRecord) -> bool:
+    """False for what asyncio logs of writes that fail after the first one.
+
+    orbax awaits all, raises for the first and drops the others, which report to the log
+    when they are collected.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or file_system_reason(error) is None
+
+
 def quieten_orbax() -> None:
-    """Installs the filter on absl's logger, once."""
+    """Installs the filters on the loggers of absl and asyncio, once."""
     logger = std_logging.getLogger("absl")
     if any(isinstance(f, _QuietOrbax) for f in logger.filters):
         return
     logger.addFilter(_QuietOrbax())
+    std_logging.getLogger("asyncio").addFilter(_tells_more)
     report = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:

@@ -1,6 +1,8 @@
 """Half-written, damaged and refused checkpoints, here those without digests."""
 
+import asyncio
 import errno
+import gc
 import os
 import subprocess
 import textwrap
@@ -139,6 +141,24 @@ def test_reason_is_found_behind_other_exceptions():
     tensorstore = ValueError("RESOURCE_EXHAUSTED: [OS error: No space left on device]")
     assert reason(tensorstore) == "No space left on device"
     assert reason(ValueError("something else")) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"), [(FULL, []), (ValueError("bad"), ["Task exception"])]
+)
+def test_writes_that_nobody_waits_for_say_no_more(error, logged, caplog):
+    messages.quieten_orbax()
+
+    async def write():
+        raise error
+
+    async def save():
+        asyncio.create_task(write())
+        await asyncio.sleep(0)
+
+    asyncio.run(save())
+    gc.collect()
+    assert [r.getMessage()[: len("Task exception")] for r in caplog.records] == logged
 
 
 FILE_LIMIT = """
