@@ -72,7 +72,7 @@ def _add_data(verbs: argparse._SubParsersAction) -> None:
     for name, count, text in (
         ("services", 12_000, "invented services of the train split"),
         ("dialogues", 50_000, "their dialogues"),
-        ("exercises", 150_000, "lines of exercises.tsv"),
+        ("exercises", 300_000, "lines of exercises.tsv"),
         ("pieces", 3072, "size of the vocabulary"),
         ("seed", 0, "another seed gives another world"),
     ):

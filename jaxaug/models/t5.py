@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 from t5x import models
 
 from jaxaug.decode.refill import Begun, with_index
+from jaxaug.models import reading_heads
 from jaxaug.models.layers import int8
 
 
@@ -21,14 +22,18 @@ class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
     from nothing without any notion of order: trained for a few thousand steps it
     never learns to look at the token before an index. Redrawn with standard
     deviation `relpos_stddev`, the same model binds each index to its description.
+    `reading_heads` gives three heads of the encoder a start that is made for schemas.
     Restored checkpoints are not touched: only fresh parameters pass through here.
     """
 
     ignores_padding = True  # As the base class, if the module does.
 
-    def __init__(self, *args, relpos_stddev: float = 1.0, **kwargs):
+    def __init__(
+        self, *args, relpos_stddev: float = 1.0, reading_heads: bool = False, **kwargs
+    ):
         super().__init__(*args, **kwargs)
         self._relpos_stddev = relpos_stddev
+        self._reading_heads = reading_heads
 
     def get_initial_variables(
         self,
@@ -44,7 +49,10 @@ class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
                 key = jax.random.fold_in(rng, index)
                 noise = jax.random.normal(key, flat[path].shape, flat[path].dtype)
                 flat[path] = self._relpos_stddev * noise
-        return flax.core.freeze(flax.traverse_util.unflatten_dict(flat))
+        found = flax.traverse_util.unflatten_dict(flat)
+        if self._reading_heads:
+            found["params"] = reading_heads.start(found["params"])
+        return flax.core.freeze(found)
 
 
 class SourceEncoderDecoderModel(models.EncoderDecoderModel):

@@ -3,8 +3,8 @@
 Small models find each part late when they meet only the whole. A line is an input and
 what to answer; A, B, C are random words:
 
-- match: `0=A 1=B 2=C [user] C A` -> `2 0`: an index stands for its description;
-- recite: `0=A 1=B 2=C | 2 0` -> `C | A`: and back;
+- match: `0=A 1=B 2=C [user] C A C` -> `2= 0= 2=`: an index stands for its description;
+- recite: `0=A 1=B 2=C | 2= 0=` -> `C | A`: and back;
 - option: `0a) A 0b) B 1a) C [user] C` -> `1a`;
 - copy: `0=A 1=B [user] B x A y` -> `0=y 1=x`: values follow or precede what they are of;
 - span: a dialogue with words hidden, `[user] i want <0> in paris` -> `<0> a room`
@@ -36,16 +36,16 @@ def exercise(draw: Draw, word: Words) -> tuple[str, str]:
 
 def _match(draw: Draw, word: Words) -> tuple[str, str]:
     items, text = _list(draw, word)
-    asked = draw.sample(range(len(items)), draw.pick((1, 2, 3)))
+    asked = [draw.pick(range(len(items))) for _ in range(draw.pick((1, 2, 3, 5, 8)))]
     said = [_said(draw, items[i]) for i in asked]
-    return f"{text} [user] {' '.join(said)}", " ".join(str(i) for i in asked)
+    return f"{text} [user] {' '.join(said)}", " ".join(f"{i}=" for i in asked)
 
 
 def _recite(draw: Draw, word: Words) -> tuple[str, str]:
     items, text = _list(draw, word)
     asked = draw.sample(range(len(items)), draw.pick((1, 2)))
     return (
-        f"{text} | {' '.join(str(i) for i in asked)}",
+        f"{text} | {' '.join(f'{i}=' for i in asked)}",
         " | ".join(" ".join(items[i]) for i in asked),
     )
 

@@ -97,7 +97,7 @@ def service(index: int, seed: int, lexis: Lexis) -> ServiceSpec:
     fresh = Fresh(lexis, draw)
     noun = fresh()
     # Slots share few lists of values, so that a value does not tell its slot.
-    pool = [_values(fresh) for _ in range(draw.pick((1, 2, 2, 3)))]
+    pool = [value_list(fresh) for _ in range(draw.pick((1, 2, 2, 3)))]
     slots: list[SlotSpec] = []
     for _ in range(draw.pick(_SLOTS)):
         slots.append(_slot(fresh, noun, pool, slots))
@@ -168,7 +168,8 @@ def _slot(
     )
 
 
-def _values(fresh: Fresh) -> tuple[str, ...]:
+def value_list(fresh: Fresh) -> tuple[str, ...]:
+    """Values of one kind: of MiniSGD, clock times, numbers, amounts or made-up words."""
     draw = fresh.draw
     kind = draw.pick(_LISTS)
     if kind == "made_up":

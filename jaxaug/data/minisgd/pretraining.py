@@ -14,7 +14,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.publishing import temporary_name
 from jaxaug.core.text import clean
-from jaxaug.data.minisgd import invented, overlap, simulator
+from jaxaug.data.minisgd import invented, overlap, recombined, simulator
 from jaxaug.data.minisgd.draw import Draw
 from jaxaug.data.minisgd.exercises import exercise, span
 from jaxaug.data.minisgd.invented_words import Fresh, Lexis
@@ -99,7 +99,7 @@ def _write_world(
         ("dev", few, max(few, dialogues // _HELD_OUT)),
         ("test", few, max(few, dialogues // _HELD_OUT)),
     ):
-        specs = [invented.service(start + i, seed, words) for i in range(count)]
+        specs = [_service(start + i, seed, words) for i in range(count)]
         start += count
         (folder / split).mkdir(parents=True)
         schema = [service_json(spec, ORIGINAL) for spec in specs]
@@ -108,6 +108,13 @@ def _write_world(
         write_dialogues(folder / split, size, one)
     lines = (_exercise(index, words, seed) for index in range(exercises))
     (folder / EXERCISES).write_text("".join(lines))
+
+
+def _service(index: int, seed: int, words: Lexis) -> ServiceSpec:
+    """Half are `recombined`: every other one."""
+    if index % 2:
+        return recombined.service(index, seed, words, invented.value_list)
+    return invented.service(index, seed, words)
 
 
 def _dialogue(
