@@ -33,11 +33,11 @@ FLOORS = {
     "jaxaug.models": (
         "layers",
         "weights",
-        "bart_config bert_config causal",
+        "bart_config bert_config causal reading_heads",
         "bart bert gpt2 llama lstm t5 t5_weights",
         "lora",
         "named",
-        "tokenizers",
+        "tokenizers initial",
         "text",
         "scorers convert",
         "finetune",
