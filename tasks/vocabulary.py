@@ -23,7 +23,7 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
 
     def __init__(self) -> None:
         super().__init__("")
-        self._path = ""
+        self._named = self._path = ""
         self._vocabulary: seqio.Vocabulary | None = None
 
     def use(self, path: str) -> None:
@@ -35,18 +35,22 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
         Raises:
           UserError: another one is in use already.
         """
-        if self._path not in ("", path):
+        used = self._named or self._path
+        if used not in ("", path):
             raise UserError(
-                f"vocabulary {path}: {self._path} is in use already in this process; "
+                f"vocabulary {path}: {used} is in use already in this process; "
                 "name one vocabulary only."
             )
-        self._path = path
+        self._named = path
 
     @property
     def found(self) -> seqio.Vocabulary:
         """The vocabulary itself."""
         if self._vocabulary is None:
-            self._path = self._path or vocabulary.model_file()
+            self._path = self._named
+            if not (self._named and hf.is_published(self._named)):
+                # A run has a copy of its own, which goes before.
+                self._path = vocabulary.model_file(named=self._named)
             if hf.is_published(self._path):
                 self._vocabulary = HFVocabulary(self._path)
             else:
@@ -132,7 +136,9 @@ def default_vocabulary(path: str | None = None) -> FoundVocabulary:
     Args:
       path: a SentencePiece model, such as that of the pretrained T5; or a published
         tokenizer for decoder-only models (see `HFVocabulary`). Without it the model is
-        `$JAXAUG_VOCABULARY`, else made of the words of the data folder.
+        `$JAXAUG_VOCABULARY`, else made of the words of the data folder. A SentencePiece
+        model is copied into the folder of a run that begins; programs that go on with
+        it, or load it, use the copy (`jaxaug.feed.run_vocabulary`).
     """
     if path:
         _DEFAULT.use(path)

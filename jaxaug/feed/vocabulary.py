@@ -1,9 +1,12 @@
 """SentencePiece vocabularies: the one a run names, else one of the data's own words.
 
 A small tracker that starts from nothing learns far faster with whole words than with
-pieces of them, so the default is a SentencePiece model of type `word` over every
-schema, variant and dialogue of the data folder. It is closed: what it lacks becomes
-the unknown token. All text is lower-cased, as the formats do by default.
+pieces of them, so the default is a SentencePiece model with the words of what it may
+know: the training dialogues, the schemas, and the variants of the training schema. It
+never sees a test dialogue. A word that it lacks is spelled, by the longest word it
+begins with and bytes. All text is lower-cased, as the formats do by default.
+
+A run owns its vocabulary; see `jaxaug.feed.run_vocabulary`.
 
 Rules inside the model set some characters apart, so that `0=date 1a) may 3` reads
 `0= date 1a ) may 3`: the `1a` of the prompt is then the token of the answer `1=1a`,
@@ -32,29 +35,65 @@ from jaxaug.core.files import PathLike, reach, reached
 from jaxaug.core.text import clean
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema, read_schema
+from jaxaug.feed import run_vocabulary
 from jaxaug.formats.records import letter
 
 VOCABULARY_VARIABLE = "JAXAUG_VOCABULARY"
-_VERSION = 1  # Part of the file name: raise it when the words or the rules change.
+# Part of the file name: raise it when the words or the rules change.
+_VERSION = 2
+# Of runs without a copy: the words of all there is, test dialogues included, and no bytes.
+_OLDER_VERSION = 1
 _MAX_SIZE = 32_000
+_BYTES = 257  # pieces for bytes, and one for a space
 SET_APART = ".,?!)"  # A space before them,
 SET_BEHIND = "=("  # a space behind them.
 MARKERS = "[states] [intents] [req_slots] [user] [system] [slot] none dontcare | :"
+_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # as SentencePiece writes it
 # Index words must survive the size limit whatever the data.
 _INDEX_WEIGHT = 100
 
 
-def model_file(data_dir: PathLike | None = None) -> str:
+def model_file(data_dir: PathLike | None = None, named: str = "") -> str:
     """Path of the SentencePiece model to use, trained if need be.
 
-    `$JAXAUG_VOCABULARY` if set; else the vocabulary of the data folder's own words.
+    The copy of the run that a program of T5X in this process is about, if it has one
+    (`run_vocabulary.owned`); else what is named, by `named` or `$JAXAUG_VOCABULARY`; else
+    the vocabulary of the data folder's own words.
 
     Raises:
-      UserError: the named file does not exist, or the data folder is wrong.
+      UserError: the named file does not exist, the data folder is wrong, or the run has
+        another vocabulary than the named one.
     """
+    return run_vocabulary.owned(
+        named or _named_by_variable(),
+        lambda older: str(train_words(folders.resolve_data_dir(data_dir), older=older)),
+    )
+
+
+def of_run(folder: PathLike, named: str = "") -> str:
+    """Path of the SentencePiece model of a run that lies in a folder.
+
+    Args:
+      folder: with `config.gin`, or one of its checkpoints.
+      named: the path in its configuration, for a run without a copy.
+
+    Raises:
+      UserError: the copy is damaged; see also `model_file`.
+    """
+    if kept := run_vocabulary.of_run(folder):
+        return str(kept)
+    older = run_vocabulary.is_older(folder)
+    return (
+        named
+        or _named_by_variable()
+        or str(train_words(folders.resolve_data_dir(), older=older))
+    )
+
+
+def _named_by_variable() -> str:
     named = os.environ.get(VOCABULARY_VARIABLE)
     if not named:
-        return str(train_words(folders.resolve_data_dir(data_dir)))
+        return ""
     fix = (
         "Name a SentencePiece model, or unset the variable to use the words of the data "
         "folder."
@@ -133,45 +172,56 @@ def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
     return processor
 
 
-def train_words(data_dir: PathLike, root: PathLike | None = None) -> epath.Path:
+def train_words(
+    data_dir: PathLike, root: PathLike | None = None, older: bool = False
+) -> epath.Path:
     """The word vocabulary of a data folder, trained at its first use.
 
-    The file name holds a hash of all schemas and dialogues, so the same data always
-    give the same file, and several processes may build it at once.
+    The file name holds a hash of what it is made of, so the same data always give the
+    same file, and several processes may build it at once.
 
     Args:
       data_dir: folder in the layout of the SGD repository.
       root: parent folder; None is `folders.cache_dir()`.
+      older: as it was before runs had copies: with the words of all variants and
+        dialogues, and without bytes.
     """
-    schemas = _schema_files(data_dir)
+    schemas = _schema_files(data_dir, folders.SPLITS if older else ("train",))
     splits = [s for s in folders.SPLITS if _has_split(data_dir, s)]
+    if not older:
+        splits = [split for split in splits if split == "train"]
     dialogues = [p for split in splits for p in sgd.dialogue_files(data_dir, split)]
-    digest = hashlib.blake2b(f"{_VERSION}".encode(), digest_size=12)
+    version = _OLDER_VERSION if older else _VERSION
+    digest = hashlib.blake2b(f"{version}".encode(), digest_size=12)
     for path in [*schemas, *dialogues]:
         digest.update(file_digest(path).encode())
     parent = epath.Path(root or cache_folder.cache_dir()) / "vocabularies"
     name = f"words-{digest.hexdigest()}"
-    return published_file(
-        parent / name / f"{name}.model",
-        lambda: sentencepiece_model(
+
+    def train() -> bytes:
+        model = sentencepiece_model(
             _texts(data_dir, splits, schemas),
             model_type="word",
-            vocab_size=_MAX_SIZE,
+            vocab_size=_MAX_SIZE if older else _MAX_SIZE - _BYTES,
             hard_vocab_limit=False,
-        ),
-    )
+        )
+        return model if older else _with_bytes(model)
+
+    return published_file(parent / name / f"{name}.model", train)
 
 
 def _has_split(data_dir: PathLike, split: str) -> bool:
     return (epath.Path(data_dir) / split / "schema.json").exists()
 
 
-def _schema_files(data_dir: PathLike) -> list[epath.Path]:
-    """The schemas of all splits and of all variants in all variants folders."""
-    roots = [epath.Path(data_dir)]
+def _schema_files(
+    data_dir: PathLike, variant_splits: Sequence[str]
+) -> list[epath.Path]:
+    """The schemas of all splits, and those of some of all variants in all folders."""
+    paths = [epath.Path(data_dir) / s / "schema.json" for s in folders.SPLITS]
     for folder in folders.variant_folders(data_dir).values():
-        roots += [folder / name for name in folders.variant_names(folder)]
-    paths = [root / split / "schema.json" for root in roots for split in folders.SPLITS]
+        for name in folders.variant_names(folder):
+            paths += [folder / name / s / "schema.json" for s in variant_splits]
     return [path for path in paths if path.exists()]
 
 
@@ -257,6 +307,30 @@ def sentencepiece_model(texts: Iterable[str], **options: Any) -> bytes:
             **options,
         )
     return _without_paths(model.getvalue())
+
+
+def _with_bytes(model: bytes) -> bytes:
+    """A model of words that spells what it lacks, and reads its words as before.
+
+    It becomes a unigram model in which all words cost the same and a byte costs more:
+    a known word is one piece.
+    """
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
+    kind = sentencepiece_model_pb2.ModelProto.SentencePiece  # type: ignore[attr-defined]
+    known = set()
+    for piece in proto.pieces:
+        known.add(piece.piece)
+        if piece.type == kind.NORMAL:
+            piece.score = -1.0
+    if _SPACE not in known:
+        proto.pieces.add(piece=_SPACE, score=-1.0, type=kind.NORMAL)
+    for byte in range(256):
+        proto.pieces.add(piece=f"<0x{byte:02X}>", score=0.0, type=kind.BYTE)
+    spec = sentencepiece_model_pb2.TrainerSpec  # type: ignore[attr-defined]
+    proto.trainer_spec.model_type = spec.UNIGRAM
+    proto.trainer_spec.byte_fallback = True
+    proto.trainer_spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString(deterministic=True)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """Word vocabularies: nothing unknown, index tokens kept apart, same bytes each time."""
 
 import pytest
+import seqio
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
@@ -73,8 +74,19 @@ def test_special_ids(words):
     assert (words.pad_id, words.eos_id, words.unk_id) == (0, 1, 2)
     assert words.decode([*words.encode("table"), 1, 5, 6]) == "table"
     assert words.decode([0, *words.encode("table"), 0, 0]) == "table"
-    assert words.unk_id in words.encode("zyzzyva")
     assert "\u2047" in words.decode([words.vocab_size + 7])
+
+
+def test_what_it_lacks_is_spelled(words):
+    # The longest word that it begins with, then bytes; known words stay whole.
+    assert pieces(words, "tabley, zé 8") == [
+        *("table", "<0x79>", ",", "", "<0x7A>", "<0xC3>", "<0xA9>", "8")
+    ]
+    for text in ("zyzzyva", "\u03a9mega 10:35 pm | caf\u00e9!", "\U0001f600"):
+        ids = words.encode(text)
+        assert words.unk_id not in ids and words.decode(ids) == text
+        tokens = seqio.SentencePieceVocabulary(words.path)
+        assert tokens.encode(text) == tokens.encode_tf(text).numpy().tolist() == ids
 
 
 def test_every_text_of_every_task_survives(data, words):
@@ -118,18 +130,30 @@ def test_bad_data_are_named_not_the_trainer(sgd_tree, tmp_path):
     assert list((tmp_path / "vocabularies").iterdir()) == []
 
 
-def test_other_schemas_other_vocabulary(sgd_tree, tmp_path, edit_json):
-    first = train_words(sgd_tree, tmp_path)
+def test_what_shapes_it(sgd_tree, tmp_path, edit_json):
+    """Training dialogues, all schemas and variants of training; nothing of the test."""
+
+    def trained(older=False):
+        return TokenVocabulary(train_words(sgd_tree, tmp_path, older=older))
+
+    def knows(words, word):
+        return len(words.encode(word)) == 1
+
+    def reword(data):
+        data[0]["slots"][0]["description"] = "A meadow to lie in"
+
+    first, older = trained(), trained(older=True)
+    assert knows(first, "rome") and knows(first, "park")  # Parks_1 is not trained on.
+    assert not knows(first, "kyiv") and knows(older, "kyiv")  # Of a test dialogue.
+    assert older.unk_id in older.encode("meadow")  # As runs without a copy had it.
+    edit_json(sgd_tree / "sgd_x/data/v3/test/schema.json", reword)
     edit_json(
-        sgd_tree / "sgd_x/data/v3/test/schema.json",
-        lambda data: data[0]["slots"][0].update(description="A meadow to lie in"),
+        sgd_tree / "test/dialogues_001.json",
+        lambda data: data[0]["turns"][0].update(utterance="Another meadow"),
     )
-    second = train_words(sgd_tree, tmp_path)
-    assert first.name != second.name
-    assert TokenVocabulary(first).unk_id in TokenVocabulary(first).encode("meadow")
-    assert TokenVocabulary(second).unk_id not in TokenVocabulary(second).encode(
-        "meadow"
-    )
+    assert trained().path == first.path and trained(older=True).path != older.path
+    edit_json(sgd_tree / "sgd_x/data/v3/train/schema.json", reword)
+    assert knows(trained(), "meadow")
 
 
 def test_named_vocabulary(data, words, monkeypatch, tmp_path):

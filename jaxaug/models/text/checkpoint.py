@@ -14,7 +14,7 @@ from t5x import checkpoints, models
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shortened
 from jaxaug.core.paths import absolute
-from jaxaug.models.text import orbax_layout, run_config
+from jaxaug.models.text import orbax_layout, run_config, run_words
 from jaxaug.models.weights import keymap
 
 _CONFIG = "config.gin"
@@ -125,6 +125,7 @@ def _model(path: epath.Path) -> models.EncoderDecoderModel:
             "MODEL",
             without=("decode_fn", "feature_converter_cls"),
             arguments={"optimizer_def": None},
+            replaced=run_words.RunWords(path.parent).functions,
         )
     except UserError as error:
         raise UserError(f"{error} {_FIX}") from error

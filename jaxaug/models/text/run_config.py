@@ -13,7 +13,7 @@ import functools
 import importlib
 import os
 import tokenize
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,7 @@ def build(
     *,
     without: Collection[str] = (),
     arguments: Mapping[str, Any] | None = None,
+    replaced: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Any:
     """What a name of a configuration stands for, as gin would build it.
 
@@ -91,6 +92,7 @@ def build(
       name: such as MODEL.
       without: arguments of what the name refers to that are left at their defaults.
       arguments: more of them, with values in place of those of the file.
+      replaced: functions to call in place of those of `KNOWN`, by module and name.
 
     Raises:
       UserError: the file is missing or no gin file, it lacks the name, or what the name
@@ -102,6 +104,7 @@ def build(
     if name not in reader.macros:
         raise UserError(f"{path}: it defines no {name}.")
     reader.without, reader.arguments = without, arguments or {}
+    reader.replaced = replaced or {}
     return reader.value(_Macro(name), (), outermost=True)
 
 
@@ -140,6 +143,7 @@ class _Reader:
         self.macros: dict[str, Any] = {}
         self.without: Collection[str] = ()
         self.arguments: Mapping[str, Any] = {}
+        self.replaced: Mapping[str, Callable[..., Any]] = {}
         self._path = path
         self._bindings: dict[tuple[str, str], dict[str, Any]] = {}
         self._parsing: list[epath.Path] = []
@@ -274,6 +278,8 @@ class _Reader:
                 "not run. If you trust the authors of this folder, set "
                 f"${TRUSTED_VARIABLE}={module or 'MODULE'} and run the command again."
             )
+        if reference.target in self.replaced:
+            return self.replaced[reference.target]
         try:
             return getattr(importlib.import_module(module), name)
         except (AttributeError, ImportError) as error:

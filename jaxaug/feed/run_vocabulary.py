@@ -1,0 +1,161 @@
+"""The vocabulary that a run owns: a copy in its folder, which everything reads.
+
+A model is of use with the ids it was trained with alone. The default vocabulary is made
+of the data folder, which may change or be gone tomorrow; so training copies the model
+file into the run's folder, and whatever loads the run reads the copy.
+"""
+
+import copy
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from absl import logging
+from etils import epath
+
+from jaxaug.core.digests import file_digest
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, write_bytes, write_text
+from jaxaug.core.paths import absolute
+
+NAME = "vocabulary.model"
+"""Name of the copy in the folder of a run."""
+
+NOTES = "vocabulary.json"
+"""Beside the copy: its digest, and where it came from."""
+
+# Tokenizers that are published with their models and found by their names.
+_PUBLISHED = (".json", ".gguf")
+_CONFIG = "config.gin"
+_CHECKPOINT = re.compile(r"checkpoint_\d+")
+
+
+def of_run(folder: PathLike) -> epath.Path | None:
+    """The copy in the folder of a run; None for a run from before there were copies.
+
+    Args:
+      folder: of the run, or one of its checkpoints.
+
+    Raises:
+      UserError: the copy is not what was written.
+    """
+    root = _root(folder)
+    path = root / NAME
+    if not path.exists():
+        return None
+    notes = read_json(root / NOTES, f"It belongs to {path}: restore both.")
+    written = notes.get("digest") if isinstance(notes, dict) else None
+    if (found := file_digest(path)) != written:
+        raise UserError(
+            f"{path} has digest {found}, but the run was trained with {written} "
+            f"({root / NOTES}): with other ids its checkpoints are worthless. Restore "
+            "the file from a copy of the run."
+        )
+    return path
+
+
+def is_older(folder: PathLike) -> bool:
+    """Whether a folder holds a run from before there were copies."""
+    root = _root(folder)
+    return (root / _CONFIG).exists() and not (root / NAME).exists()
+
+
+def keep(folder: PathLike, path: PathLike) -> epath.Path:
+    """Copies a model file into the folder of a run; returns the copy."""
+    root = epath.Path(folder)
+    notes = {"digest": file_digest(path), "source": os.fspath(path)}
+    write_text(root / NOTES, json.dumps(notes, indent=1) + "\n")
+    write_bytes(root / NAME, epath.Path(path).read_bytes())
+    return root / NAME
+
+
+def owned(named: str, find: Callable[[bool], str]) -> str:
+    """The model file that the program has to use.
+
+    Args:
+      named: what the user names, or nothing.
+      find: finds or makes the default; called with whether the run is from before
+        there were copies.
+
+    Returns:
+      The copy of the run that the program of T5X in this process trains or restores.
+      A run that begins gets its copy here: of what is named, else of the vocabulary of
+      the run that it starts from, else of the default. Outside of such a program, what
+      is named or the default.
+
+    Raises:
+      UserError: the run has another vocabulary than the named one.
+    """
+    if named.endswith(_PUBLISHED):
+        return named
+    trained, restored = _trained_folder(), _restored_folder()
+    own = of_run(trained) if trained else None
+    if own is None and restored and not (trained and named):
+        own = of_run(restored)
+    if own is not None and named:
+        _check_same(own, named)
+    if own is not None:
+        logging.info("The vocabulary is that of the run: %s.", own)
+        path = os.fspath(own)
+    else:
+        runs = [folder for folder in (trained, restored) if folder]
+        path = named or find(any(map(is_older, runs)))
+    if trained and own != trained / NAME:
+        path = os.fspath(keep(trained, path))
+    return path
+
+
+def _check_same(own: epath.Path, named: str) -> None:
+    given = epath.Path(named)
+    if not given.exists():
+        logging.warning("%s is not there; the run's own %s is used.", named, own)
+        return
+    if (found := file_digest(given)) != (kept := file_digest(own)):
+        raise UserError(
+            f"the run was trained with the vocabulary {own} (digest {kept}), and "
+            f"{named} is another one (digest {found}). Name no vocabulary, neither "
+            "with $JAXAUG_VOCABULARY nor with vocabulary.default_vocabulary.path, to "
+            "use that of the run, or train in another MODEL_DIR."
+        )
+
+
+def _root(folder: PathLike) -> epath.Path:
+    path = epath.Path(folder)
+    return path.parent if _CHECKPOINT.fullmatch(path.name) else path
+
+
+def _trained_folder() -> epath.Path | None:
+    """`model_dir` of the training program that runs in this process."""
+    found = _bound("train", "model_dir")
+    return _as_folder(found)
+
+
+def _restored_folder() -> epath.Path | None:
+    """The run whose checkpoint this process evaluates, infers with or starts from."""
+    found = _bound("RestoreCheckpointConfig", "path")
+    if isinstance(found, list | tuple):
+        found = found[0] if found else None
+    path = _as_folder(found)
+    return _root(path) if path else None
+
+
+def _as_folder(value: Any) -> epath.Path | None:
+    if isinstance(value, str | os.PathLike) and os.fspath(value):
+        return absolute(value)
+    return None
+
+
+def _bound(name: str, parameter: str) -> Any:
+    """What gin binds to a parameter of the program; None outside of one."""
+    gin = sys.modules.get("gin")
+    if gin is None:
+        return None
+    try:
+        bindings = gin.get_bindings(name, resolve_references=False)
+        # Resolves this reference alone.
+        return copy.deepcopy(bindings.get(parameter))
+    except ValueError:  # No such program here, or the gin file leaves it open.
+        return None

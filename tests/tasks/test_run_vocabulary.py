@@ -1,0 +1,194 @@
+"""A run owns its vocabulary: what is added to the data later does not change it."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("seqio")
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import write_text
+from jaxaug.data import minisgd
+from jaxaug.feed import run_vocabulary, vocabulary
+from jaxaug.models.text import checkpoint
+
+ROOT = Path(__file__).parents[2]
+TINY = """
+from __gin__ import dynamic_registration
+from t5x.examples.t5 import network
+network.T5Config:
+  emb_dim = 8
+  num_heads = 2
+  head_dim = 4
+  mlp_dim = 16
+  num_encoder_layers = 1
+  num_decoder_layers = 1
+TASK_FEATURE_LENGTHS = {'inputs': 152, 'targets': 8}
+EVAL_MIXTURE = 'd3st_sgd'
+"""
+TRAIN = """
+from __gin__ import dynamic_registration
+MIXTURE_OR_TASK_NAME = 'd3st_sgd'
+TRAIN_STEPS = 2
+EVAL_PERIOD = 2
+BATCH_SIZE = 2
+LEARNING_RATE = 0.5
+from t5x import utils
+train/utils.DatasetConfig.mixture_or_task_name = 'd3st_sgd'
+"""
+
+
+def call(python, program, folder, *arguments, **variables):
+    """Runs a program of T5X to its end; returns what it printed."""
+    done = subprocess.run(
+        [python, "-m", f"t5x.{program}", *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "JAXAUG_DATA_DIR": str(folder / "data"),
+            "JAXAUG_CACHE_DIR": str(folder / "cache"),
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return done.returncode, done.stderr
+
+
+def train(python, folder, run, *arguments, **variables):
+    return call(
+        *(python, "train", folder, "--gin_file=configs/d3st.gin"),
+        f"--gin_file={folder}/tiny.gin",
+        f"--gin_file={folder}/train.gin",
+        f"--gin.MODEL_DIR='{run}'",
+        *arguments,
+        **variables,
+    )
+
+
+def evaluate(python, folder, run, **variables):
+    status, said = call(
+        *(python, "eval", folder, "--gin_file=configs/models/t5_scratch.gin"),
+        "--gin_file=configs/runs/robustness.gin",
+        f"--gin_file={folder}/tiny.gin",
+        f"--gin.CHECKPOINT_PATH='{run}'",
+        **variables,
+    )
+    return status, said, answers(run / "eval")
+
+
+def answers(folder):
+    """The lines with inputs and predictions of the evaluation in a folder."""
+    found = sorted((folder / "inference_eval").glob("*d3st_sgd*.jsonl"))
+    return [line for path in found for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, python):
+    """A folder with `data` and a small `run` that was trained on it."""
+    folder = tmp_path_factory.mktemp("owned")
+    minisgd.write(folder / "data", train_dialogues=6, dev_dialogues=1, test_dialogues=5)
+    (folder / "tiny.gin").write_text(TINY)
+    (folder / "train.gin").write_text(TRAIN)
+    status, said = train(python, folder, folder / "run")
+    assert status == 0, said
+    return folder
+
+
+@pytest.fixture(scope="module")
+def grown(trained):
+    """The same; the data folder has got variants with new words, the run has moved."""
+    words = vocabulary.train_words(trained / "data", trained / "cache")
+    kept = trained / "run" / run_vocabulary.NAME
+    assert kept.read_bytes() == words.read_bytes()
+    schema = json.loads((trained / "data/train/schema.json").read_text())
+    for service in schema:
+        for number, slot in enumerate(service["slots"]):
+            slot["description"] = f"aardvark aback{number} abacus"
+    mine = trained / "data/variants/mine/v1/train/schema.json"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(json.dumps(schema))
+    after = vocabulary.train_words(trained / "data", trained / "cache")
+    assert vocabulary.load(after).encode("abacus") != vocabulary.load(words).encode(
+        "abacus"
+    )
+    shutil.move(trained / "run", trained / "moved")
+    return trained
+
+
+@pytest.mark.slow
+def test_evaluation_after_the_data_grew(grown, python):
+    run = grown / "moved"
+    before = answers(run)
+    assert len(before) > 5
+    status, said, after = evaluate(python, grown, run)
+    assert status == 0, said
+    assert after == before
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_keeps_its_vocabulary(grown, python):
+    run = grown / "again"
+    shutil.copytree(grown / "moved", run)
+    kept = (run / run_vocabulary.NAME).read_bytes()
+    other = vocabulary.train_words(grown / "data", grown / "cache")
+    status, said = train(
+        python, grown, run, "--gin.TRAIN_STEPS=4", JAXAUG_VOCABULARY=str(other)
+    )
+    own = run / run_vocabulary.NAME
+    digests = [
+        json.loads((run / run_vocabulary.NOTES).read_text())["digest"],
+        run_vocabulary.file_digest(other),
+    ]
+    assert status == 1
+    assert (
+        f"the run was trained with the vocabulary {own} (digest {digests[0]}), and "
+        f"{other} is another one (digest {digests[1]}). Name no vocabulary, neither with "
+        "$JAXAUG_VOCABULARY nor with vocabulary.default_vocabulary.path, to use that of "
+        "the run, or train in another MODEL_DIR."
+    ) in said
+    status, said = train(python, grown, run, "--gin.TRAIN_STEPS=4")
+    assert status == 0 and "step 2  restored" in said, said
+    assert own.read_bytes() == kept
+
+
+def test_models_are_loaded_with_their_own_words(grown, tmp_path, monkeypatch):
+    """Several in one process, without their data folder."""
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(tmp_path / "gone"))
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
+    run = checkpoint.load(grown / "moved")
+    own = grown / "moved" / run_vocabulary.NAME
+    assert (
+        run.model.input_vocabulary.path == run.model.output_vocabulary.path == str(own)
+    )
+    table = run.params["token_embedder"]["embedding"]
+    size = vocabulary.load(own).get_piece_size()
+    assert len(table) == -(-size // 128) * 128
+
+
+def test_a_run_without_a_copy_has_the_older_vocabulary(grown, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(grown / "data"))
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
+    write_text(tmp_path / "run" / "config.gin", "MODEL = 1\n")
+    older = vocabulary.train_words(grown / "data", tmp_path, older=True)
+    assert vocabulary.of_run(tmp_path / "run") == str(older)
+    assert vocabulary.of_run(tmp_path / "run/checkpoint_5") == str(older)
+    assert vocabulary.of_run(tmp_path / "run", "named.model") == "named.model"
+    assert vocabulary.of_run(tmp_path) == str(vocabulary.model_file())
+    assert vocabulary.of_run(tmp_path) != str(older)
+
+
+def test_a_damaged_copy(tmp_path, grown):
+    for name in (run_vocabulary.NAME, run_vocabulary.NOTES):
+        shutil.copy(grown / "moved" / name, tmp_path)
+    path = run_vocabulary.of_run(tmp_path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(UserError, match="but the run was trained with .* Restore the"):
+        run_vocabulary.of_run(tmp_path)
