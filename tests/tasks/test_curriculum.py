@@ -61,8 +61,8 @@ def dry_run(python):
 @pytest.mark.slow
 def test_a_dry_run_prints_the_plot(dry_run):
     out = dry_run("d3st_cyclic")
-    assert "curriculum: 14 stages, 12,000 steps\nlevel      5 |    " in out
-    row = next(line for line in out.splitlines() if line.startswith("level      0"))
+    assert "curriculum: 12 stages, 2,400 steps\nlevel 5 |" in out
+    row = next(line for line in out.splitlines() if line.startswith("level 0"))
     assert row.count("###") == 2
     assert "train_script.train.model_dir" in out
     assert out.count("Parameters for train_script.train") == 1
@@ -71,7 +71,9 @@ def test_a_dry_run_prints_the_plot(dry_run):
 @pytest.mark.slow
 def test_other_schedules_and_scales_stack_on_it(dry_run):
     out = dry_run("d3st_cyclic", "curriculum/two_stage")
-    assert "curriculum: 4 stages, 12,000 steps" in out
+    assert "curriculum: 2 stages, 2,400 steps" in out
+    out = dry_run("d3st_cyclic", "runs/from_nothing", "curriculum/short_prompts")
+    assert "curriculum: 14 stages, 12,000 steps\nlevel      5 |    " in out
     out = dry_run("d3st_cyclic", "scale/small", "curriculum/whole_prompts")
     assert "curriculum: 12 stages, 12,000 steps\nlevel 5 |" in out
 
@@ -80,4 +82,4 @@ def test_there_is_a_file_for_each_schedule():
     schedules = {
         "cyclic", "gradual", "inverse", "inverse_cyclic", "random", "two_stage"
     }  # fmt: skip
-    assert set(FILES) == schedules | {"whole_prompts"}
+    assert set(FILES) == schedules | {"short_prompts", "whole_prompts"}

@@ -199,6 +199,8 @@ def test_training(python, train, name, family, tiny_lm, tmp_path):
         subprocess.run([*convert, str(tiny_lm), "--to", str(start)], check=True)
         text += FROM_CHECKPOINT.format(start=start)
         files = ["configs/runs/finetune_sgd.gin", *files]
+    else:
+        text += "utils.CheckpointConfig.restore = None\n"
     small.write_text(text)
     done = train(
         *(f"--gin_file={file}" for file in files),

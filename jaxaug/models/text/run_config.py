@@ -38,6 +38,7 @@ KNOWN: Mapping[str, Collection[str]] = {
     "jaxaug.models.bart": ("Bart", "Config"),
     "jaxaug.models.bart_config": ("Config",),
     "jaxaug.models.gpt2": _CAUSAL,
+    "jaxaug.models.initial": ("vocabulary",),
     "jaxaug.models.llama": _CAUSAL,
     "jaxaug.models.lora.settings": ("Settings",),
     "jaxaug.models.lstm": ("Config", "Transducer"),

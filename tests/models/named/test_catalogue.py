@@ -59,6 +59,8 @@ def test_every_entry_is_whole():
             package = packages.PACKAGES[name]
             assert model.source == f"pypi:{package.distribution}"
             assert model.revision == package.version
+        elif model.shipped:
+            assert model.on_disk
         else:
             assert model.source.count("/") == 1
 
