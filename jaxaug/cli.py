@@ -156,6 +156,42 @@ def _add_evaluate(verbs: argparse._SubParsersAction) -> None:
         verb.add_argument("--output", required=True, help="JSON file to write")
 
 
+def _add_predict(verbs: argparse._SubParsersAction) -> None:
+    parser = _verb(
+        verbs,
+        "predict",
+        "jaxaug.track.run:run",
+        "the states of dialogues, by a trained tracker; the same command goes on after "
+        "a stop",
+    )
+    parser.add_argument(
+        "--run", required=True, help="folder of a training run, or a checkpoint in it"
+    )
+    parser.add_argument(
+        "--schema",
+        help="schema.json with the services (default: those of the data folder)",
+    )
+    parser.add_argument(
+        "--services",
+        nargs="+",
+        metavar="NAME",
+        help="ask about these only (default: what a turn or its dialogue lists, else all)",
+    )
+    parser.add_argument(
+        "--in",
+        dest="input",
+        default="-",
+        help="dialogues in the layout of SGD (.json, .jsonl), or lines of USER: and "
+        "SYSTEM: (default: standard input)",
+    )
+    parser.add_argument(
+        "--out",
+        help="JSON lines to write (.jsonl), or a folder for `jaxaug evaluate sgd` "
+        "(default: print JSON lines)",
+    )
+    parser.add_argument("--batch_size", type=int, default=32)
+
+
 def _shards(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shard",
@@ -425,6 +461,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_data(verbs)
     _add_format(verbs)
     _add_evaluate(verbs)
+    _add_predict(verbs)
     _add_paraphrase(verbs)
     _add_levels(verbs)
     _add_fewshot(verbs)

@@ -10,7 +10,7 @@ from jaxaug.data import sgd
 from jaxaug.data.schema import Schema
 from jaxaug.feed.cache import Recipe
 from jaxaug.formats import d3st, t5dst
-from jaxaug.formats.records import NO_INTENT, Parsed
+from jaxaug.formats.records import Parsed, merged
 from jaxaug.metrics import dst
 
 
@@ -110,16 +110,7 @@ def join(answers: Sequence[FrameAnswer]) -> dict[tuple[str, int, int, str], Pars
         key = (answer.dialogue_id, answer.turn, answer.frame, answer.service)
         known = frames.get(key)
         parsed = answer.parsed
-        if known is not None:
-            parsed = Parsed(
-                {**known.slot_values, **parsed.slot_values},
-                known.active_intent
-                if known.active_intent != NO_INTENT
-                else parsed.active_intent,
-                known.requested_slots + parsed.requested_slots,
-                known.malformed + parsed.malformed,
-            )
-        frames[key] = parsed
+        frames[key] = parsed if known is None else merged(known, parsed)
     return frames
 
 

@@ -27,7 +27,7 @@ FLOORS = {
         "paraphrase",
         "augment",
         "curriculum",
-        "train launch",
+        "train launch track",
         "doctor cli",
     ),
     "jaxaug.models": (

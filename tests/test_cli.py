@@ -20,6 +20,7 @@ _VERBS = [
     ("format", "t5dst"),
     ("evaluate", "sgd"),
     ("evaluate", "sgdx"),
+    ("predict",),
     ("paraphrase",),
     ("levels",),
     ("fewshot",),

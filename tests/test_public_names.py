@@ -20,6 +20,7 @@ PACKAGES = (
     "augment",
     "curriculum",
     "train",
+    "track",
 )
 
 

@@ -32,12 +32,14 @@ from jaxaug.formats.t5dst import T5DSTOptions
 # Names of the splits in SeqIO and in the data folder.
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 RENDERINGS_VARIABLE = "JAXAUG_RENDERINGS"
-_FORMATS: Mapping[str, Options] = {
+FORMATS: Mapping[str, Options] = {
     "d3st": D3STOptions(),
     # Options as in figure 2a of Coca et al. (2023).
     "d3st2a": D3STOptions(categorical="a", digit_options=True),
     "t5dst": T5DSTOptions(),
 }
+"""First word of the name of a set -> how its examples are written."""
+
 _SHORT = {"short2": (1, 2), "short5": (1, 5)}
 _COPIES = (2, 4, 6)
 
@@ -86,7 +88,7 @@ def table(data_dir: PathLike | None = None) -> Table:
     renderings = _renderings(folder)
     corpora = _corpora(folder)
     recipes: dict[str, dict[str, Recipe]] = {}
-    for name, options in _FORMATS.items():
+    for name, options in FORMATS.items():
         for suffix, splits in corpora.items():
             count = renderings if suffix == "sgd" else 1
             task = f"{name}_{suffix}"
@@ -155,7 +157,7 @@ def _mixtures(
     folder: epath.Path, recipes: Mapping[str, Mapping[str, Recipe]]
 ) -> dict[str, tuple[str, ...]]:
     mixtures = {}
-    for name in _FORMATS:
+    for name in FORMATS:
         for word, variants in folders.variant_folders(folder).items():
             tasks = [
                 f"{name}_{word}_{variant}"

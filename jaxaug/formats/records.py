@@ -51,6 +51,18 @@ class Parsed:
     malformed: int = 0
 
 
+def merged(first: Parsed, second: Parsed) -> Parsed:
+    """Two answers about the same frame as one; in T5DST each is about one slot."""
+    return Parsed(
+        {**first.slot_values, **second.slot_values},
+        first.active_intent
+        if first.active_intent != NO_INTENT
+        else second.active_intent,
+        first.requested_slots + second.requested_slots,
+        first.malformed + second.malformed,
+    )
+
+
 class Formatter(Protocol):
     """Formats whole dialogues; services are prepared once and reused."""
 

@@ -10,12 +10,14 @@ import pytest
 
 pytest.importorskip("seqio")
 
+from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import write_text
 from jaxaug.data import minisgd
 from jaxaug.feed import run_vocabulary, vocabulary
 from jaxaug.models.text import checkpoint
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 TINY = """
 from __gin__ import dynamic_registration
@@ -123,7 +125,6 @@ def grown(trained):
     return trained
 
 
-@pytest.mark.slow
 def test_evaluation_after_the_data_grew(grown, python):
     run = grown / "moved"
     before = answers(run)
@@ -133,7 +134,23 @@ def test_evaluation_after_the_data_grew(grown, python):
     assert after == before
 
 
-@pytest.mark.slow
+def test_a_tracker_answers_as_the_run_did(grown, tmp_path, monkeypatch, capsys):
+    """From the dialogues alone, with the run moved and its data folder gone."""
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(tmp_path / "gone"))
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    dialogues = json.loads((grown / "data/test/dialogues_001.json").read_text())
+    for dialogue in dialogues:
+        for turn in dialogue["turns"]:
+            turn["frames"] = [{"service": f["service"]} for f in turn["frames"]]
+    (tmp_path / "bare.json").write_text(json.dumps(dialogues))
+    command = f"predict --run {grown}/moved --schema {grown}/data/test/schema.json"
+    command += f" --in {tmp_path}/bare.json --out {tmp_path}/pred"
+    assert cli.main(command.split()) == 0
+    assert capsys.readouterr().out == f"wrote {tmp_path}/pred/dialogues.json\n"
+    (own,) = (grown / "moved/inference_eval/predictions").glob("d3st-*/original/*.json")
+    assert (tmp_path / "pred/dialogues.json").read_text() == own.read_text()
+
+
 def test_a_run_that_goes_on_keeps_its_vocabulary(grown, python):
     run = grown / "again"
     shutil.copytree(grown / "moved", run)

@@ -1,0 +1,86 @@
+"""`jaxaug predict`: the states of dialogues, by a trained tracker."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from etils import epath
+
+from jaxaug.core import cache_folder
+from jaxaug.core.digests import code_digest
+from jaxaug.core.files import PathLike, read_text, write_text
+from jaxaug.core.shards import Shards, Stage
+from jaxaug.data.schema import Schema
+from jaxaug.metrics.predictions import write_predictions
+from jaxaug.models.named import identities
+from jaxaug.track import turns
+from jaxaug.track.answers import Prediction
+from jaxaug.track.tracker import Tracker, as_json_line
+
+_SHARD = 256  # inputs that a stop loses at most
+_LINES = (".jsonl", ".json")
+_FIX = "Name a file with dialogues with --in, or - for standard input."
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug predict --help`."""
+    tracker = Tracker.load(arguments.run, arguments.schema, arguments.batch_size)
+    if arguments.services:
+        asked = [tracker.schema.service(name) for name in arguments.services]
+        tracker.schema = Schema(tuple(asked))
+    if arguments.input == "-":
+        text, where = sys.stdin.read(), "standard input"
+    else:
+        text, where = read_text(arguments.input, _FIX), arguments.input
+    found = predict(tracker, text, where)
+    if arguments.out is None:
+        print("\n".join(map(as_json_line, found)))
+        return 0
+    print(f"wrote {write(found, arguments.out)}")
+    return 0
+
+
+def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
+    """The states of the dialogues in a text; what was computed before is read again.
+
+    Args:
+      tracker: with the schema of the dialogues.
+      text: see `turns.read_dialogues`.
+      where: what the text is, for messages.
+
+    Raises:
+      UserError: see `turns.read_dialogues`.
+    """
+    dialogues = turns.read_dialogues(text, where, tracker.schema)
+    code = code_digest(*identities.network_code(), "jaxaug.decode", "jaxaug.paraphrase")
+    stage = Stage("predict", [tracker.identity, code], tracker.write_tokens, "predict")
+    shards = Shards(epath.Path(cache_folder.cache_dir()) / "shards", _SHARD)
+
+    def compute(inputs: Sequence[list[int]]) -> Sequence[list[int]]:
+        return shards.run(stage, inputs)
+
+    return tracker.predict_all(dialogues, compute)
+
+
+def write(predictions: Sequence[Prediction], out: PathLike) -> epath.Path:
+    """Writes JSON lines, or a folder that `jaxaug evaluate sgd --predictions` reads.
+
+    Args:
+      predictions: in the order of the file.
+      out: a file that ends in .jsonl or .json, else the folder.
+    """
+    path = epath.Path(out)
+    if path.suffix in _LINES:
+        write_text(path, "".join(f"{as_json_line(p)}\n" for p in predictions))
+        return path
+    path = path / "dialogues.json"
+    write_predictions(
+        path,
+        [prediction.dialogue for prediction in predictions],
+        {
+            (p.dialogue.dialogue_id, frame.turn, frame.service): frame.state
+            for p in predictions
+            for frame in p.frames
+        },
+    )
+    return path

@@ -1,0 +1,229 @@
+"""A trained tracker: the model of a run, its format and a schema."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from etils import epath
+
+from jaxaug.core.buckets import pad, plan
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.paths import absolute
+from jaxaug.data import folders
+from jaxaug.data.schema import Schema, read_schema
+from jaxaug.data.sgd import Dialogue
+from jaxaug.feed import recipes
+from jaxaug.formats import d3st, t5dst
+from jaxaug.formats.records import Example, Formatter, Parsed, merged
+from jaxaug.models.text import registry, run_config
+from jaxaug.paraphrase import decoder, samplers
+from jaxaug.track import turns
+from jaxaug.track.answers import Prediction, frame_state
+
+Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
+_CONFIG = "config.gin"
+_SETS = ("EVAL_MIXTURE", "MIXTURE_OR_TASK_NAME")
+_FIX = (
+    "Name the folder of a training run of a tracker, such as that of configs/d3st.gin."
+)
+
+
+class Tracker:
+    """Tells the state of dialogues after each turn of the user.
+
+    The answers are those of the greedy evaluation of the run: same format, same lengths.
+
+    Attributes:
+      schema: the services that it knows; may be replaced at any time.
+      identity: stands for weights, vocabulary and format; names no path.
+    """
+
+    def __init__(
+        self,
+        model: registry.TextModel,
+        family: str,
+        lengths: Mapping[str, int],
+        schema: Schema,
+        batch_size: int = 32,
+    ):
+        """
+        Args:
+          model: an encoder-decoder that was trained as a tracker.
+          family: key of `recipes.FORMATS`.
+          lengths: tokens of `inputs` and `targets`, EOS included.
+          schema: of the services.
+          batch_size: rows that are decoded together.
+        """
+        self.schema = schema
+        self.identity = [model.identity, family, dict(lengths)]
+        self._model = model
+        self._params = jax.device_put(model.params)
+        self._options = recipes.FORMATS[family]
+        self._lengths = lengths
+        self._rows = batch_size
+        greedy = samplers.find("greedy")
+        self._greedy = greedy.build(1, greedy.complete({}))
+
+    @classmethod
+    def load(
+        cls,
+        run: PathLike,
+        schema: PathLike | Schema | None = None,
+        batch_size: int = 32,
+    ) -> "Tracker":
+        """The tracker of a training run, with its newest checkpoint.
+
+        Args:
+          run: folder of the run, wherever it lies now, or one of its checkpoints.
+          schema: a file in the layout of `schema.json`, or what it holds; None is all
+            services of the data folder (see `folders.resolve_data_dir`).
+          batch_size: rows that are decoded together.
+
+        Raises:
+          UserError: there is no such run, it trained no tracker, or the schema is
+            missing or wrong.
+        """
+        if batch_size < 1:
+            raise UserError(f"batch_size is {batch_size}: give at least 1.")
+        folder = absolute(run)
+        root = folder if (folder / _CONFIG).exists() else folder.parent
+        if not (root / _CONFIG).exists():
+            raise UserError(f"{folder / _CONFIG}: no such file. {_FIX}")
+        family, lengths = _family(root), _of_config(root, "TASK_FEATURE_LENGTHS")
+        if not isinstance(schema, Schema):
+            schema = read_schema(schema) if schema else _schema_of_data()
+        model = registry.load(str(folder))
+        if not isinstance(model, registry.TextModel):
+            raise UserError(f"{folder}: holds a language model. {_FIX}")
+        return cls(model, family, lengths, schema, batch_size)
+
+    def predict(self, dialogue: Input) -> Prediction:
+        """The states of one dialogue after each turn of the user.
+
+        Args:
+          dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of SGD,
+            or its turns.
+
+        Raises:
+          UserError: it is none of these, or names a service that the schema lacks.
+        """
+        if isinstance(dialogue, str):
+            found = turns.read_dialogues(dialogue, "dialogue", self.schema)
+            if len(found) > 1:
+                raise UserError("dialogue: an empty line ends it; use predict_all.")
+        else:
+            found = [turns.of_object(dialogue, "dialogue", self.schema, "dialogue_1")]
+        return self.predict_all(found)[0]
+
+    def predict_all(
+        self, dialogues: Sequence[Dialogue], write: Writer | None = None
+    ) -> list[Prediction]:
+        """The states of many dialogues, in their order.
+
+        Args:
+          dialogues: see `turns.read_dialogues`.
+          write: what makes output tokens of input tokens; None is `write_tokens`.
+        """
+        formatter = self._formatter()
+        examples = [list(formatter.dialogue(dialogue)) for dialogue in dialogues]
+        tokens = [self._encode(e.inputs) for found in examples for e in found]
+        outputs = iter((write or self.write_tokens)(tokens))
+        return [
+            self._prediction(dialogue, found, [next(outputs) for _ in found])
+            for dialogue, found in zip(dialogues, examples, strict=True)
+        ]
+
+    def write_tokens(self, inputs: Sequence[list[int]]) -> list[list[int]]:
+        """Output tokens of each input; one program is compiled for each width.
+
+        Args:
+          inputs: tokens, EOS included.
+        """
+        outputs: list[list[int]] = [[] for _ in inputs]
+        few = len(inputs) <= self._rows
+        for batch in plan([len(tokens) for tokens in inputs], self._rows):
+            rows = batch.rows if few else self._rows
+            width = min(batch.length, self._lengths["inputs"])
+            decodes = decoder.decode(
+                self._model,
+                self._greedy,
+                1,
+                self._lengths["targets"],
+                self._params,
+                pad([inputs[index] for index in batch.indices], rows, width),
+                np.zeros(rows, np.int32),
+                jax.random.PRNGKey(0),
+            )
+            found = np.asarray(decodes)[:, 0].tolist()
+            for index, row in zip(batch.indices, found, strict=False):
+                outputs[index] = row
+        return outputs
+
+    def _formatter(self) -> Formatter:
+        options = self._options
+        if isinstance(options, d3st.D3STOptions):
+            return d3st.D3STFormatter(self.schema, options)
+        return t5dst.T5DSTFormatter(self.schema, options)
+
+    def _encode(self, text: str) -> list[int]:
+        words = self._model.input_vocabulary
+        # Cut from the left, so that the last turns are kept, as in training.
+        return [*words.encode(text)[1 - self._lengths["inputs"] :], words.eos_id]
+
+    def _prediction(
+        self,
+        dialogue: Dialogue,
+        examples: Sequence[Example],
+        outputs: Sequence[list[int]],
+    ) -> Prediction:
+        is_d3st = isinstance(self._options, d3st.D3STOptions)
+        parse = d3st.parse if is_d3st else t5dst.parse
+        states: dict[tuple[int, str], Parsed] = {}
+        for example, tokens in zip(examples, outputs, strict=True):
+            text = self._model.output_vocabulary.decode(tokens)
+            key = example.turn, example.service
+            parsed = parse(text, example.key)
+            states[key] = merged(states[key], parsed) if key in states else parsed
+        frames = (
+            frame_state(dialogue, turn, service, state)
+            for (turn, service), state in states.items()
+        )
+        return Prediction(dialogue, tuple(frames))
+
+
+def _family(root: epath.Path) -> str:
+    for name in _SETS:
+        try:
+            found = _of_config(root, name)
+        except UserError:
+            continue
+        if isinstance(found, str) and found.partition("_")[0] in recipes.FORMATS:
+            return found.partition("_")[0]
+    raise UserError(
+        f"{root / _CONFIG}: neither {' nor '.join(_SETS)} is a set of a tracker "
+        f"({', '.join(recipes.FORMATS)}). {_FIX}"
+    )
+
+
+def _of_config(root: epath.Path, name: str) -> Any:
+    return run_config.build(root / _CONFIG, name)
+
+
+def _schema_of_data() -> Schema:
+    folder = folders.resolve_data_dir()
+    services = {}
+    for split in folders.SPLITS:
+        path = folder / split / "schema.json"
+        if path.exists():
+            for service in read_schema(path).services:
+                services.setdefault(service.name, service)
+    return Schema(tuple(services.values()))
+
+
+def as_json_line(prediction: Prediction) -> str:
+    """One line of `jaxaug predict --out F.jsonl`."""
+    return json.dumps(prediction.as_json(), ensure_ascii=False)

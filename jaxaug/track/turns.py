@@ -1,0 +1,160 @@
+"""Dialogues as users have them: SGD's JSON without annotation, or lines of plain text.
+
+    USER: i need a table for two
+    SYSTEM: in which city?
+    USER: in oslo
+
+An empty line ends a dialogue of plain text.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
+from jaxaug.core.suggestion import suggestion
+from jaxaug.data.schema import Schema
+from jaxaug.data.sgd import Dialogue, Frame, State, Turn
+from jaxaug.formats.records import NO_INTENT
+
+_LINE = re.compile(r"\s*(USER|SYSTEM)\s*:\s*(.*?)\s*", re.IGNORECASE)
+_FIX = (
+    "Give dialogues in the layout of SGD, a list of objects with `turns` (speaker and "
+    "utterance), one such object a line, or lines that begin with USER: or SYSTEM:."
+)
+_UNKNOWN = State(NO_INTENT, (), {})
+
+
+def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
+    """The dialogues in a text, with an empty state wherever one is to be predicted.
+
+    Those are, in each turn of the user, the frames that the turn lists; where it lists
+    none, the services of the dialogue; where that names none, all of the schema.
+
+    Args:
+      text: JSON, JSON lines or plain text.
+      where: what the text is, for messages.
+      schema: has the services; a service of it that is called like one of the dialogue
+        with the digit of a variant behind takes its place.
+
+    Raises:
+      UserError: it is none of the three, a field is missing or of another type, an id
+        occurs twice, or a service is not in the schema.
+    """
+    known: dict[str, Dialogue] = {}
+    for number, (item, place) in enumerate(_objects(text, where)):
+        dialogue = of_object(item, place, schema, f"dialogue_{number + 1}")
+        if dialogue.dialogue_id in known:
+            raise UserError(
+                f"{place}: dialogue_id {shown(dialogue.dialogue_id)} occurs twice. Give "
+                "each dialogue an id of its own, or none."
+            )
+        known[dialogue.dialogue_id] = dialogue
+    if not known:
+        raise UserError(f"{where}: holds no dialogue. {_FIX}")
+    return list(known.values())
+
+
+def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
+    """One dialogue; see `read_dialogues`. `name` is its id if it has none."""
+    if isinstance(item, Sequence) and not isinstance(item, str):
+        item = {"turns": item}
+    turns = item.get("turns") if isinstance(item, Mapping) else None
+    if not isinstance(turns, Sequence) or isinstance(turns, str) or not turns:
+        raise UserError(
+            f"{where}: expected a dialogue with turns, got {shown(item)}. {_FIX}"
+        )
+    listed = _names(item.get("services", ()), f"{where}: services")
+    services = _services(listed, schema, where) or [s.name for s in schema.services]
+    return Dialogue(
+        str(item.get("dialogue_id", name)),
+        tuple(services),
+        tuple(
+            _turn(turn, f"{where}: turn {index}", schema, services)
+            for index, turn in enumerate(turns)
+        ),
+    )
+
+
+def of_text(text: str, where: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects of dialogues in plain text, and where each begins."""
+    turns: list[dict[str, Any]] = []
+    start = 1
+    for number, line in enumerate([*text.splitlines(), ""], 1):
+        if line.strip():
+            if not (match := _LINE.fullmatch(line)):
+                raise UserError(
+                    f"{where}: line {number}: expected USER: or SYSTEM: and what was "
+                    f"said, got {shown(line)}. {_FIX}"
+                )
+            if not turns:
+                start = number
+            turns.append({"speaker": match[1].upper(), "utterance": match[2]})
+        elif turns:
+            yield {"turns": turns}, f"{where}: line {start}"
+            turns = []
+
+
+def _objects(text: str, where: str) -> Iterable[tuple[Any, str]]:
+    if not text.lstrip().startswith(("[", "{")):
+        return of_text(text, where)
+    try:
+        data = json.loads(text)
+    except ValueError as whole:
+        return _lines(text, where, whole)
+    items = data if isinstance(data, list) else [data]
+    return [(item, f"{where}: dialogue #{n}") for n, item in enumerate(items)]
+
+
+def _lines(text: str, where: str, whole: ValueError) -> Iterator[tuple[Any, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            try:
+                yield json.loads(line), f"{where}: line {number}"
+            except ValueError as error:
+                # A file of one object fails as a whole, JSON lines in one line.
+                problem = whole if number == 1 else f"line {number}: {error}"
+                raise UserError(f"{where}: is no JSON: {problem}. {_FIX}") from error
+
+
+def _turn(item: Any, where: str, schema: Schema, services: Sequence[str]) -> Turn:
+    speaker = str(item.get("speaker", "")).upper() if isinstance(item, Mapping) else ""
+    if speaker not in ("USER", "SYSTEM") or not isinstance(item.get("utterance"), str):
+        raise UserError(
+            f"{where}: expected speaker (USER or SYSTEM) and utterance, got "
+            f"{shown(item)}. {_FIX}"
+        )
+    asked: Sequence[str] = ()
+    if speaker == "USER":
+        frames = item.get("frames") or ()
+        listed = [f.get("service") if isinstance(f, Mapping) else f for f in frames]
+        names = _names(listed, f"{where}: frames")
+        asked = _services(names, schema, where) or services
+    frames_ = tuple(Frame(name, _UNKNOWN, {"service": name}) for name in asked)
+    return Turn(speaker, item["utterance"], frames_)  # type: ignore[arg-type]
+
+
+def _names(value: Any, where: str) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        value = [None]
+    if not all(isinstance(name, str) for name in value):
+        raise UserError(f"{where}: expected names of services, got {shown(value)}.")
+    return list(value)
+
+
+def _services(names: Sequence[str], schema: Schema, where: str) -> list[str]:
+    known = [service.name for service in schema.services]
+    found = []
+    for name in names:
+        if name not in schema:
+            variants = [k for k in known if re.fullmatch(rf"{re.escape(name)}\d", k)]
+            if len(variants) != 1:
+                raise UserError(
+                    f"{where}: the schema has no service {shown(name)}; "
+                    f"{suggestion(name, known)} Name the schema with --schema."
+                )
+            name = variants[0]
+        found.append(name)
+    return found

@@ -1,0 +1,294 @@
+"""A tracker outside of its run: what it reads, that it answers as T5X does, what it writes."""
+
+import functools
+import io
+import json
+import shutil
+
+import flax
+import jax
+import numpy as np
+import pytest
+from t5x import checkpoints, decoding, models, partitioning, train_state
+from t5x.examples.t5 import network
+
+import jaxaug
+from jaxaug import cli
+from jaxaug.core.buckets import pad
+from jaxaug.core.errors import UserError
+from jaxaug.data import sgd
+from jaxaug.data.schema import read_schema
+from jaxaug.feed import run_vocabulary, vocabulary
+from jaxaug.formats import d3st
+from jaxaug.metrics import evaluate_folder
+from jaxaug.track import run, turns
+from jaxaug.track.answers import Said, find
+from jaxaug.track.tracker import Tracker
+
+CONFIG = """from __gin__ import dynamic_registration
+from jaxaug.feed import vocabulary
+from t5x import models
+from t5x.examples.t5 import network
+
+MIXTURE_OR_TASK_NAME = '{task}'
+TASK_FEATURE_LENGTHS = {{'inputs': 40, 'targets': 12}}
+MODEL = @models.EncoderDecoderModel()
+models.EncoderDecoderModel:
+  module = @network.Transformer()
+  input_vocabulary = @vocabulary.TokenVocabulary()
+  output_vocabulary = @vocabulary.TokenVocabulary()
+  optimizer_def = None
+network.Transformer.config = @network.T5Config()
+network.T5Config:
+  vocab_size = {size}
+  emb_dim = 8
+  num_heads = 2
+  num_encoder_layers = 1
+  num_decoder_layers = 1
+  head_dim = 4
+  mlp_dim = 8
+  dtype = 'float32'
+"""
+TALK = "USER: A train to Oslo please\nSYSTEM: I found 2.\nUSER: First class.\n"
+
+
+@pytest.fixture
+def trained(sgd_tree, tmp_path, monkeypatch):
+    """The folder of a run with random weights, and of its data."""
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
+    folder = tmp_path / "run"
+    words = vocabulary.TokenVocabulary(vocabulary.train_words(sgd_tree))
+    run_vocabulary.keep(folder, words.path)
+    text = CONFIG.format(task="d3st_sgd", size=words.vocab_size)
+    (folder / "config.gin").write_text(text)
+    module = network.Transformer(
+        network.T5Config(
+            vocab_size=words.vocab_size, emb_dim=8, num_heads=2, num_encoder_layers=1,
+            num_decoder_layers=1, head_dim=4, mlp_dim=8, dtype="float32",
+        )
+    )  # fmt: skip
+    model = models.EncoderDecoderModel(module, words, words, None)
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    variables = model.get_initial_variables(
+        jax.random.PRNGKey(3), dict.fromkeys(names, (1, 4))
+    )
+    state = train_state.InferenceState.create(flax.core.freeze(variables))
+    partitioner = partitioning.PjitPartitioner(num_partitions=1)
+    checkpoints.Checkpointer(state, partitioner, folder).save(state)
+    return folder, sgd_tree
+
+
+def test_tokens_are_those_of_t5x(trained):
+    """In batches of a few widths, each with one number of rows, the order kept."""
+    folder, _ = trained
+    tracker = Tracker.load(folder, batch_size=2)
+    inputs = [[*range(9, 9 + n % 39), 1] for n in (3, 38, 5, 37, 6, 33, 2, 36)]
+    found = tracker.write_tokens(inputs)
+    model = tracker._model
+    t5x = models.EncoderDecoderModel(
+        *(model.module, model.input_vocabulary, model.output_vocabulary, None),
+        decode_fn=functools.partial(decoding.temperature_sample, temperature=0.0),
+    )
+    expected = t5x.predict_batch(
+        tracker._params,
+        {
+            "encoder_input_tokens": pad(inputs, len(inputs), 40),
+            "decoder_input_tokens": np.zeros((len(inputs), 12), np.int32),
+        },
+    )
+    assert found == np.asarray(expected).tolist()
+    assert len({tuple(row) for row in found}) > 3
+
+
+def answering(tracker, *texts):
+    """Writes one text after the other, whatever is asked."""
+    left = iter(texts)
+    words = tracker._model.input_vocabulary
+    return lambda inputs: [[*words.encode(next(left)), 1, 0, 0] for _ in inputs]
+
+
+def test_states_and_where_they_were_said(trained):
+    folder, data = trained
+    tracker = Tracker.load(folder, data / "train/schema.json")
+    dialogue = turns.read_dialogues(TALK, "talk", tracker.schema)
+    answers = (
+        "[states] 0=oslo [intents] i0 [req_slots] 2",
+        "[states] 0=oslo 1=1a 2=50 [intents] i1 [req_slots]",
+    )
+    (found,) = tracker.predict_all(dialogue, answering(tracker, *answers))
+    first, second = found.as_json()["turns"][::2]
+    assert first["frames"] == [
+        {
+            "service": "Trains_1",
+            "state": {
+                "active_intent": "FindTrain",
+                "requested_slots": ["price"],
+                "slot_values": {"city": ["oslo"]},
+            },
+            "spans": {"city": {"turn": 0, "start": 11, "end": 15, "text": "Oslo"}},
+        }
+    ]
+    (frame,) = second["frames"]
+    assert frame["state"]["slot_values"] == {
+        "city": ["oslo"], "class": ["first"], "price": ["50"]
+    }  # fmt: skip
+    assert frame["spans"]["class"] == {"turn": 2, "start": 0, "end": 5, "text": "First"}
+    assert frame["spans"].keys() == {"city", "class"}  # Nobody said 50.
+
+
+def test_prompts_are_those_of_training(trained):
+    """From dialogues without annotation, cut from the left, lower-cased."""
+    folder, data = trained
+    tracker = Tracker.load(folder)
+    seen = []
+
+    def write(inputs):
+        seen.extend(inputs)
+        return [[1]] * len(inputs)
+
+    bare = [
+        {
+            **json.loads(json.dumps(item)),
+            "turns": [
+                {**turn, "frames": [{"service": f["service"]} for f in turn["frames"]]}
+                for turn in item["turns"]
+            ],
+        }
+        for item in json.loads((data / "dev/dialogues_001.json").read_text())
+    ]
+    tracker.predict_all(
+        turns.read_dialogues(json.dumps(bare), "bare", tracker.schema), write
+    )
+    formatter = d3st.D3STFormatter(
+        read_schema(data / "dev/schema.json"), d3st.D3STOptions()
+    )
+    words = tracker._model.input_vocabulary
+    expected = [
+        [*words.encode(example.inputs)[-39:], 1]
+        for dialogue in sgd.read_dialogues(data, "dev")
+        for example in formatter.dialogue(dialogue)
+    ]
+    assert seen == expected and max(map(len, seen)) == 40
+
+
+def test_all_ways_to_say_the_same(trained, tmp_path, monkeypatch, capsys):
+    folder, data = trained
+    moved = shutil.move(folder, tmp_path / "moved")
+    schema = shutil.copy(data / "train/schema.json", tmp_path / "mine.json")
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(tmp_path / "gone"))
+    tracker = jaxaug.Tracker.load(moved, schema)
+    expected = tracker.predict(TALK).as_json()
+    listed = [
+        {"speaker": speaker, "utterance": text}
+        for speaker, _, text in (line.partition(": ") for line in TALK.splitlines())
+    ]
+    for dialogue in (listed, {"turns": listed}, {"turns": listed, "services": []}):
+        assert tracker.predict(dialogue).as_json() == expected
+    for text in (TALK, json.dumps({"turns": listed}), json.dumps([{"turns": listed}])):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        command = ["predict", "--run", str(moved), "--schema", str(schema)]
+        assert cli.main(command) == 0
+        assert json.loads(capsys.readouterr().out) == expected
+    two = tmp_path / "two.jsonl"
+    two.write_text(2 * f"{json.dumps({'turns': listed})}\n")
+    out = tmp_path / "out.jsonl"
+    assert cli.main([*command, "--in", str(two), "--out", str(out)]) == 0
+    first, second = map(json.loads, out.read_text().splitlines())
+    assert first == expected and second["dialogue_id"] == "dialogue_2"
+    assert second["turns"] == expected["turns"]
+
+
+def test_a_folder_that_evaluate_reads(trained, tmp_path):
+    folder, data = trained
+    tracker = Tracker.load(folder)
+    file = data / "test/dialogues_001.json"
+    run.write(run.predict(tracker, file.read_text(), str(file)), tmp_path / "pred")
+    assert evaluate_folder(data, "test", tmp_path / "pred")
+    # A variant's schema takes its place, names and all.
+    variant = Tracker.load(folder, data / "sgd_x/data/v2/test/schema.json")
+    run.write(run.predict(variant, file.read_text(), str(file)), tmp_path / "v2")
+    assert evaluate_folder(data, "test", tmp_path / "v2", variant="v2")
+
+
+def test_what_was_computed_is_not_computed_again(trained, monkeypatch):
+    folder, _ = trained
+    monkeypatch.setattr(run, "_SHARD", 2)
+    text = f"{TALK}\n{TALK.replace('Oslo', 'Rome')}"
+    expected = [p.as_json() for p in run.predict(Tracker.load(folder), text, "text")]
+    calls = []
+
+    def stopped(self, inputs):
+        calls.append(inputs)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Tracker, "write_tokens", stopped)
+    again = run.predict(Tracker.load(folder), text, "text")
+    assert [p.as_json() for p in again] == expected and not calls
+    with pytest.raises(KeyboardInterrupt):
+        run.predict(Tracker.load(folder), text.replace("Rome", "Kyiv"), "text")
+    assert len(calls) == 1
+
+
+def test_services_that_are_asked_about(trained, tmp_path, capsys):
+    folder, _ = trained
+    (tmp_path / "talk.txt").write_text("USER: hello\n")
+    command = ["predict", "--run", str(folder), "--in", str(tmp_path / "talk.txt")]
+    for names in (["Parks_1"], ["Trains_1", "Parks_1"]):
+        assert cli.main([*command, "--services", *names]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert [f["service"] for f in answer["turns"][0]["frames"]] == names
+    assert cli.main([*command, "--services", "Park_1"]) == 1
+    assert "did you mean 'Parks_1'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "talk: holds no dialogue. Give dialogues in the layout of SGD"),
+        ("USER: a\nhello", "talk: line 2: expected USER: or SYSTEM: and what was said"),
+        ("[{]", "talk: is no JSON: "),
+        (
+            '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{',
+            "talk: is no JSON: line 2",
+        ),
+        ('{"turns": []}', "talk: dialogue #0: expected a dialogue with turns, got"),
+        ('[{"turns": [{"speaker": "BOT"}]}]', r"turn 0: expected speaker \(USER or"),
+        (
+            '{"services": ["Train_1"], "turns": [{"speaker": "USER", "utterance": ""}]}',
+            "the schema has no service 'Train_1'; did you mean 'Trains_1'.*--schema",
+        ),
+        (
+            2
+            * '{"dialogue_id": "a", "turns": [{"speaker": "USER", "utterance": ""}]}\n',
+            "line 2: dialogue_id 'a' occurs twice. Give each",
+        ),
+    ],
+)
+def test_what_is_no_dialogue(sgd_tree, text, message):
+    schema = read_schema(sgd_tree / "test/schema.json")
+    with pytest.raises(UserError, match=message):
+        turns.read_dialogues(text, "talk", schema)
+
+
+def test_what_is_no_run_of_a_tracker(trained, tmp_path):
+    folder, _ = trained
+    with pytest.raises(
+        UserError, match="config.gin: no such file. Name the folder of a"
+    ):
+        Tracker.load(tmp_path / "none")
+    config = folder / "config.gin"
+    config.write_text(config.read_text().replace("d3st_sgd", "persona"))
+    with pytest.raises(UserError, match="is a set of a tracker .d3st, d3st2a, t5dst"):
+        Tracker.load(folder)
+
+
+def test_values_are_found_as_whole_words(sgd_tree):
+    schema = read_schema(sgd_tree / "train/schema.json")
+    text = "USER: to New  York or York\nSYSTEM: Yorkshire?\nUSER: no, (new york)!"
+    (dialogue,) = turns.read_dialogues(text, "talk", schema)
+    assert find(dialogue, 0, "new york") == Said(0, 3, 12, "New  York")
+    assert find(dialogue, 0, "york") == Said(0, 16, 20, "York")
+    assert find(dialogue, 1, "york").turn == 0
+    assert find(dialogue, 2, "new york") == Said(2, 5, 13, "new york")
+    assert find(dialogue, 2, "oslo") is find(dialogue, 2, " ") is None
