@@ -13,7 +13,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.paths import absolute
 from jaxaug.data import folders
-from jaxaug.data.schema import Schema, read_schema
+from jaxaug.data.schema import Schema, Service, read_schema
 from jaxaug.data.sgd import Dialogue
 from jaxaug.feed import recipes
 from jaxaug.formats import d3st, t5dst
@@ -215,7 +215,7 @@ def _of_config(root: epath.Path, name: str) -> Any:
 
 def _schema_of_data() -> Schema:
     folder = folders.resolve_data_dir()
-    services = {}
+    services: dict[str, Service] = {}
     for split in folders.SPLITS:
         path = folder / split / "schema.json"
         if path.exists():
