@@ -159,9 +159,10 @@ def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
         with reached(path, fix):
             data = epath.Path(path).read_bytes()
         processor.LoadFromSerializedProto(data)
+        processor.id_to_piece([*range(processor.get_piece_size())])  # All are text.
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: no such file, expected a model. {fix}") from None
-    except (RuntimeError, IsADirectoryError):
+    except (RuntimeError, IsADirectoryError, UnicodeDecodeError):
         raise UserError(f"{path}: is no SentencePiece model. {fix}") from None
     if (processor.pad_id(), processor.eos_id()) != (0, 1):
         raise UserError(
