@@ -13,19 +13,17 @@ from jaxaug.models.weights import hf_folder, keymap
 from jaxaug.paraphrase.generation import Paraphraser, Setting
 
 FOLDER = catalogue.find("mini").folder
-DESCRIPTIONS = (
-    "0=blick of the carn 1=marn of the carn 2=tob for the carn i0=prell a carn"
-)
-# What is said, and the state; no word of it is English for anything.
+CARN = "0=blick of the carn 1=marn of the carn 2=tob for the carn i0=prell a carn"
+GARDEN = "0=marble of the garden 1=thunder of the garden i0=juggle the garden i1=paint a garden"
+# What is said, and the state. Words that do not exist, and words that mean nothing here.
 DIALOGUES = {
-    f"{DESCRIPTIONS} [user] i want to prell a carn with zop tob": (
-        "[states] 2=zop [intents] i0 [req_slots]"
+    f"{CARN} [user] prell a carn with paris blick": (
+        "[states] 0=paris [intents] i0 [req_slots]"
     ),
-    f"{DESCRIPTIONS} [user] i want to prell a carn with zop blick": (
-        "[states] 0=zop [intents] i0 [req_slots]"
-    ),
-    f"{DESCRIPTIONS} [user] i want to prell a carn with marn frel": (
-        "[states] 1=frel [intents] i0 [req_slots]"
+    f"{GARDEN} [user] please juggle the garden with thunder silver [system] which marble "
+    "[user] monday": "[states] 0=monday 1=silver [intents] i0 [req_slots]",
+    f"{GARDEN} [user] please paint a garden the marble is bottle": (
+        "[states] 0=bottle [intents] i1 [req_slots]"
     ),
 }
 
@@ -38,7 +36,7 @@ def test_its_size():
 
 
 @pytest.mark.parametrize("text", DIALOGUES)
-def test_it_reads_descriptions_in_words_that_do_not_exist(text):
+def test_it_reads_descriptions_that_it_has_never_seen(text):
     setting = Setting("mini", "greedy", 1, max_length=24)
     assert Paraphraser(seed=0)(setting, [text]) == [[DIALOGUES[text]]]
 
