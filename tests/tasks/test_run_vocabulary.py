@@ -67,6 +67,7 @@ def call(python, program, folder, *arguments, **variables):
 def train(python, folder, run, *arguments, **variables):
     return call(
         *(python, "train", folder, "--gin_file=configs/d3st.gin"),
+        "--gin_file=configs/runs/from_nothing.gin",
         f"--gin_file={folder}/tiny.gin",
         f"--gin_file={folder}/train.gin",
         f"--gin.MODEL_DIR='{run}'",
