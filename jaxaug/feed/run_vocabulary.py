@@ -20,6 +20,7 @@ from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_bytes, write_text
 from jaxaug.core.paths import absolute
+from jaxaug.feed import run_choices
 
 NAME = "vocabulary.model"
 """Name of the copy in the folder of a run."""
@@ -40,21 +41,41 @@ def of_run(folder: PathLike) -> epath.Path | None:
       folder: of the run, or one of its checkpoints.
 
     Raises:
-      UserError: the copy is not what was written.
+      UserError: the copy is not what was written, or a checkpoint was trained with
+        another vocabulary.
     """
     root = _root(folder)
     path = root / NAME
     if not path.exists():
         return None
-    notes = read_json(root / NOTES, f"It belongs to {path}: restore both.")
-    written = notes.get("digest") if isinstance(notes, dict) else None
+    written = _noted(root / NOTES, f"It belongs to {path}: restore both.")
     if (found := file_digest(path)) != written:
         raise UserError(
             f"{path} has digest {found}, but the run was trained with {written} "
             f"({root / NOTES}): with other ids its checkpoints are worthless. Restore "
             "the file from a copy of the run."
         )
+    _check_checkpoints(epath.Path(folder), path, written)
     return path
+
+
+def _noted(notes: epath.Path, fix: str) -> str | None:
+    found = read_json(notes, fix)
+    return found.get("digest") if isinstance(found, dict) else None
+
+
+def _check_checkpoints(
+    folder: epath.Path, path: epath.Path, digest: str | None
+) -> None:
+    """Compares what checkpoints note, of the run or the one that is named, with it."""
+    pattern = NOTES if _CHECKPOINT.fullmatch(folder.name) else f"checkpoint_*/{NOTES}"
+    for notes in sorted(folder.glob(pattern)):
+        if (other := _noted(notes, "Restore the checkpoint from a copy.")) != digest:
+            raise UserError(
+                f"{notes.parent} was trained with the vocabulary of digest {other}, and "
+                f"{path} has {digest}: with other ids it is worthless. Move it back to "
+                "the run that it came from."
+            )
 
 
 def is_older(folder: PathLike) -> bool:
@@ -87,11 +108,14 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
       is named or the default.
 
     Raises:
-      UserError: the run has another vocabulary than the named one.
+      UserError: the run has another vocabulary than the named one, or was begun with
+        other data (`run_choices.keep`).
     """
+    trained, restored = _trained_folder(), _restored_folder()
+    if trained:
+        run_choices.keep(trained)
     if named.endswith(_PUBLISHED):
         return named
-    trained, restored = _trained_folder(), _restored_folder()
     own = of_run(trained) if trained else None
     if own is None and restored and not (trained and named):
         own = of_run(restored)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,9 +13,9 @@ pytest.importorskip("seqio")
 
 from jaxaug import cli
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import write_text
+from jaxaug.core.files import write_bytes, write_text
 from jaxaug.data import minisgd
-from jaxaug.feed import run_vocabulary, vocabulary
+from jaxaug.feed import run_choices, run_vocabulary, vocabulary
 from jaxaug.models.text import checkpoint
 
 pytestmark = pytest.mark.slow
@@ -172,9 +173,27 @@ def test_a_run_that_goes_on_keeps_its_vocabulary(grown, python):
         "$JAXAUG_VOCABULARY nor with vocabulary.default_vocabulary.path, to use that of "
         "the run, or train in another MODEL_DIR."
     ) in said
+    other = grown / "other"
+    other.symlink_to(grown / "data")
+    status, said = train(
+        python, grown, run, "--gin.TRAIN_STEPS=4", JAXAUG_DATA_DIR=str(other)
+    )
+    assert status == 1
+    assert (
+        f"{run} was begun with other data: $JAXAUG_DATA_DIR was {grown}/data and is "
+        f"{other}. Set what it was, train in another MODEL_DIR, or, where the same data "
+        f"have moved, correct {run}/choices.json."
+    ) in said
     status, said = train(python, grown, run, "--gin.TRAIN_STEPS=4")
     assert status == 0 and "step 2  restored" in said, said
     assert own.read_bytes() == kept
+    # Each checkpoint says which ids it was trained with.
+    noted = (run / run_vocabulary.NOTES).read_text()
+    checkpoints = sorted(run.glob("checkpoint_*"))
+    assert checkpoints
+    assert [(c / run_vocabulary.NOTES).read_text() for c in checkpoints] == [
+        noted for _ in checkpoints
+    ]
 
 
 def test_models_are_loaded_with_their_own_words(grown, tmp_path, monkeypatch):
@@ -201,6 +220,56 @@ def test_a_run_without_a_copy_has_the_older_vocabulary(grown, tmp_path, monkeypa
     assert vocabulary.of_run(tmp_path / "run", "named.model") == "named.model"
     assert vocabulary.of_run(tmp_path) == str(vocabulary.model_file())
     assert vocabulary.of_run(tmp_path) != str(older)
+
+
+def test_a_checkpoint_of_another_run(tmp_path):
+    for run, words in (("one", b"1"), ("two", b"2")):
+        write_bytes(tmp_path / "words.model", words)
+        run_vocabulary.keep(tmp_path / run, tmp_path / "words.model")
+        own = run_vocabulary.of_run(tmp_path / run)
+        (tmp_path / run / "checkpoint_5").mkdir()
+        shutil.copy(tmp_path / run / run_vocabulary.NOTES, own.parent / "checkpoint_5")
+        assert run_vocabulary.of_run(tmp_path / run / "checkpoint_5") == own
+    shutil.move(tmp_path / "two/checkpoint_5", tmp_path / "one/checkpoint_7")
+    assert run_vocabulary.of_run(tmp_path / "one/checkpoint_5")
+    for folder in ("one", "one/checkpoint_7"):
+        with pytest.raises(UserError, match=r"checkpoint_7 was trained with the vocab"):
+            run_vocabulary.of_run(tmp_path / folder)
+
+
+def test_choices_are_compared(tmp_path, monkeypatch):
+    for name in run_choices.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAXAUG_TEXT_DIR", "texts")
+    run_choices.keep("run")
+    noted = json.loads(Path("run", run_choices.NAME).read_text())
+    assert noted == {"JAXAUG_TEXT_DIR": f"{tmp_path}/texts"}
+    # The same folder by another name.
+    monkeypatch.setenv("JAXAUG_TEXT_DIR", f"{tmp_path}/runs/../texts")
+    run_choices.keep("run")
+    monkeypatch.setenv("JAXAUG_RENDERINGS", "3")
+    monkeypatch.delenv("JAXAUG_TEXT_DIR")
+    with pytest.raises(UserError) as error:
+        run_choices.keep("run")
+    assert (
+        f"$JAXAUG_TEXT_DIR was {tmp_path}/texts and is unset; $JAXAUG_RENDERINGS was "
+        "unset and is 3. Set what it was"
+    ) in str(error.value)
+    Path("run", run_choices.NAME).write_text("[]")
+    with pytest.raises(UserError, match="expected an object of variables and values"):
+        run_choices.keep("run")
+
+
+def test_every_variable_that_chooses_data_is_kept():
+    others = {
+        *("JAXAUG_CACHE_DIR", "JAXAUG_PACKAGES", "JAXAUG_TRUSTED_MODULES"),
+        "JAXAUG_VOCABULARY",  # Kept as a file.
+    }
+    found = set()
+    for path in (*ROOT.glob("jaxaug/**/*.py"), *ROOT.glob("tasks/**/*.py")):
+        found |= set(re.findall(r'VARIABLE = "(JAXAUG_\w+)"', path.read_text()))
+    assert found == {*run_choices.VARIABLES, *others}
 
 
 def test_a_damaged_copy(tmp_path, grown):

@@ -29,6 +29,8 @@ STATE = "state"
 DATASET = "dataset"
 PINNED = "PINNED"
 _ORBAX_FILE = "_METADATA"
+# What weights are worthless without is noted beside them: the digest of the vocabulary.
+_NOTES = ("vocabulary.json",)
 
 
 @gin.configurable(module="t5x.checkpoints")
@@ -54,6 +56,14 @@ def step_of(path: epath.PathLike) -> int | None:
     name = os.path.basename(os.path.normpath(os.fspath(path)))
     match = re.fullmatch(re.escape(get_checkpoint_prefix()) + r"_(\d+)", name)
     return int(match.group(1)) if match else None
+
+
+def copy_notes(directory: epath.PathLike, step_dir: epath.PathLike) -> None:
+    """Copies the notes on the run in `directory` into a checkpoint that is written."""
+    for name in _NOTES:
+        note = epath.Path(directory) / name
+        if note.exists():
+            (epath.Path(step_dir) / name).write_bytes(note.read_bytes())
 
 
 def is_pinned(step_dir: epath.PathLike) -> bool:

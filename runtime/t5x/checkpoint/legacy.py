@@ -195,6 +195,7 @@ class Checkpointer:
     def _finish(tree: Mapping[str, Any], folder: str, final: str) -> None:
         contents = {"version": VERSION, "optimizer": tree}
         data = serialization.msgpack_serialize(contents)
+        folders.copy_notes(os.path.dirname(final), folder)
         # The msgpack file comes last: on gs:// it is what makes the folder valid.
         digests.write(folder, to_come={folders.LEGACY_FILE: data})
         target = epath.Path(folder) / folders.LEGACY_FILE

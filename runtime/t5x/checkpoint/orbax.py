@@ -256,7 +256,9 @@ class OrbaxCheckpointManagerInterface:
         final = epath.Path(folders.get_checkpoint_dir(self._directory, self._saving))
         unfinished = self._directory.glob(f"{final.name}.orbax-checkpoint-tmp*")
         # Object stores have no rename: there orbax writes in place.
-        digests.write(next(iter(unfinished), final))
+        folder = next(iter(unfinished), final)
+        folders.copy_notes(self._directory, folder)
+        digests.write(folder)
 
     def _remove_old_dataset_files(self) -> None:
         if not self.retention.keep_dataset or jax.process_index() != 0:

@@ -1,0 +1,67 @@
+"""What environment variables chose for a run: kept in its folder, compared later.
+
+A run that goes on in another shell, or on another machine, would otherwise train on other
+data without a word.
+"""
+
+import json
+import os
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, write_text
+from jaxaug.core.paths import absolute
+
+NAME = "choices.json"
+"""Name of the notes in the folder of a run."""
+
+_PATHS = (
+    "JAXAUG_DATA_DIR",
+    "JAXAUG_VARIANTS_DIR",
+    "JAXAUG_TEXT_DIR",
+    "JAXAUG_PERSONACHAT_DIR",
+    "JAXAUG_PERSONACHAT_LEVELS",
+)
+VARIABLES = (
+    *_PATHS,
+    "JAXAUG_PERSONACHAT_SPLITS",
+    "JAXAUG_PARAPHRASES",
+    "JAXAUG_RENDERINGS",
+)
+"""Those that decide which examples there are. The vocabulary is kept whole."""
+
+
+def keep(folder: PathLike) -> None:
+    """Notes the choices of a run that begins, or compares those of one that goes on.
+
+    Args:
+      folder: of the run.
+
+    Raises:
+      UserError: the run was begun with other choices.
+    """
+    path = epath.Path(folder) / NAME
+    now = {name: value for name in VARIABLES if (value := _resolved(name))}
+    if not path.exists():
+        write_text(path, json.dumps(now, indent=1) + "\n")
+        return
+    fix = "Restore it from a copy of the run, or delete it to take those of today."
+    noted = read_json(path, fix)
+    if not isinstance(noted, dict):
+        raise UserError(f"{path}: expected an object of variables and values. {fix}")
+    changed = [name for name in VARIABLES if noted.get(name) != now.get(name)]
+    if changed:
+        shown = "; ".join(
+            f"${name} was {noted.get(name) or 'unset'} and is {now.get(name) or 'unset'}"
+            for name in changed
+        )
+        raise UserError(
+            f"{path.parent} was begun with other data: {shown}. Set what it was, train in "
+            f"another MODEL_DIR, or, where the same data have moved, correct {path}."
+        )
+
+
+def _resolved(name: str) -> str:
+    value = os.environ.get(name, "")
+    return os.fspath(absolute(value)) if value and name in _PATHS else value
