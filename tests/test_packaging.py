@@ -1,0 +1,132 @@
+"""What the two distributions say of themselves, and that they say the same."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import t5x
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import jaxaug
+
+ROOT = Path(__file__).resolve().parent.parent
+HOMES = {"jaxaug": ROOT, "jaxaug-t5x": ROOT / "runtime"}
+PACKAGES = {
+    "jaxaug": (ROOT / "jaxaug", ROOT / "tasks"),
+    "jaxaug-t5x": (ROOT / "runtime/t5x",),
+}
+# Import names that differ from the distribution's in more than case and dashes.
+DISTRIBUTIONS = {
+    "absl": "absl-py",
+    "gin": "gin-config",
+    "google": "protobuf",
+    "orbax": "orbax-checkpoint",
+    "tensorflow": "tensorflow-cpu",
+}
+# These come with another: jaxlib with jax.
+BROUGHT = {"jaxlib"}
+
+
+def project(name: str) -> dict:
+    return tomllib.loads((HOMES[name] / "pyproject.toml").read_text())["project"]
+
+
+def pins() -> dict[str, Version]:
+    lines = (ROOT / "constraints.txt").read_text().split()
+    return {
+        canonicalize_name(name): Version(version)
+        for name, _, version in (line.partition("==") for line in lines)
+    }
+
+
+def requirements(name: str) -> list[tuple[str, Requirement]]:
+    """(extra or "", requirement) of every line."""
+    about = project(name)
+    groups = {"": about["dependencies"], **about["optional-dependencies"]}
+    return [
+        (group, Requirement(line)) for group, lines in groups.items() for line in lines
+    ]
+
+
+def test_citation_project_and_package_agree():
+    about = project("jaxaug")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["title"] == about["name"] == "jaxaug"
+    assert (
+        citation["version"] == about["version"] == jaxaug.__version__ == t5x.__version__
+    )
+    assert citation["license"] == about["license"]
+    assert citation["abstract"].rstrip(".") == about["description"]
+    assert citation["authors"] == about["authors"]
+    assert f"\n## {about['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_distributions_agree():
+    library, runtime = project("jaxaug"), project("jaxaug-t5x")
+    for key in ("version", "license", "license-files", "authors", "requires-python"):
+        assert library[key] == runtime[key], key
+    text = (ROOT / "LICENSE").read_text()
+    assert text == (ROOT / "runtime/LICENSE").read_text()
+    assert text.split()[:4] == ["Apache", "License", "Version", "2.0,"]
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_every_dependency_has_a_lower_bound_not_above_its_pin(name):
+    pinned = pins()
+    for extra, requirement in requirements(name):
+        package = canonicalize_name(requirement.name)
+        if package == "jaxaug":
+            continue  # An extra that takes others in.
+        bounds = [s for s in requirement.specifier if s.operator == ">="]
+        assert len(bounds) == len(requirement.specifier) == 1, requirement
+        version = (
+            Version(project(package)["version"])
+            if package in HOMES
+            else pinned.get(package)
+        )
+        assert version, f"{package} of extra {extra!r} is not in constraints.txt"
+        assert requirement.specifier.contains(version), f"{requirement}: {version}"
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_what_is_imported_is_declared(name):
+    declared = {canonicalize_name(r.name) for _, r in requirements(name)}
+    for folder in PACKAGES[name]:
+        for path in folder.rglob("*.py"):
+            for module in imported(path) - sys.stdlib_module_names - BROUGHT:
+                package = canonicalize_name(DISTRIBUTIONS.get(module, module))
+                own = {"jaxaug": "jaxaug", "tasks": "jaxaug", "t5x": "jaxaug-t5x"}
+                package = own.get(package, package)
+                assert package in {name, *declared}, f"{path} imports {module}"
+
+
+def imported(path: Path) -> set[str]:
+    """First words of the names that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def test_notice_names_every_folder_of_data():
+    notice = " ".join((ROOT / "NOTICE").read_text().split())
+    ours = [
+        path.relative_to(ROOT)
+        for path in (ROOT / "jaxaug").rglob("*")
+        if path.is_file()
+        and path.suffix in {".txt", ".json", ".safetensors", ".model", ".tsv", ".csv"}
+    ]
+    named = re.findall(r"jaxaug/[\w/.]+", notice)
+    for path in ours:
+        assert any(str(path).startswith(name.rstrip(".")) for name in named) or (
+            path.name in notice
+        ), path
