@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.installed import ShowVersions
 from jaxaug.launch import arguments as launch
 
 _SPLITS = ("train", "dev", "test")
@@ -449,6 +450,11 @@ def build_parser() -> argparse.ArgumentParser:
     """The parser of every verb; importing this module stays cheap."""
     parser = argparse.ArgumentParser(
         prog="jaxaug", description="Schema augmentation for dialogue state tracking."
+    )
+    parser.add_argument(
+        "--version",
+        action=ShowVersions,
+        help="show the versions of jaxaug, its runtime, JAX and Python",
     )
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     doctor = _verb(

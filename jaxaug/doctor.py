@@ -12,7 +12,7 @@ from typing import Literal
 
 from etils import epath
 
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, installed
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote
 from jaxaug.data import folders
@@ -72,7 +72,7 @@ def requirements(distribution: str = "jaxaug") -> dict[str, list[str]]:
         if name.lower() == distribution:
             continue
         names = [name]
-        if extra and inner and _version(name):
+        if extra and inner and installed.version(name):
             names = [n for n, _, e in _requirement_lines(name) if e == inner] or names
         needed.setdefault(extra, []).extend(dict.fromkeys(names))
     return needed
@@ -100,7 +100,7 @@ def check_packages() -> Iterator[Finding]:
         )
         return
     for name in ["jaxaug", *needed.pop("", []), "jaxlib"]:
-        version = _version(name)
+        version = installed.version(name)
         if version:
             yield Finding("ok", name, version)
         else:
@@ -109,8 +109,10 @@ def check_packages() -> Iterator[Finding]:
                 fix = f"Run `pip install {name}`."
             yield Finding("missing", name, "is not installed", fix)
     for extra, names in sorted(needed.items()):
-        absent = [name for name in names if not _version(name)]
-        present = [f"{name} {_version(name)}" for name in names if name not in absent]
+        absent = [name for name in names if not installed.version(name)]
+        present = [
+            f"{name} {installed.version(name)}" for name in names if name not in absent
+        ]
         if absent:
             yield Finding(
                 "note",
@@ -120,16 +122,6 @@ def check_packages() -> Iterator[Finding]:
             )
         else:
             yield Finding("ok", f"extra {extra}", ", ".join(present))
-
-
-def _version(name: str) -> str | None:
-    # tensorflow-cpu and tensorflow are the same package under two names.
-    for candidate in (name, name.removesuffix("-cpu")):
-        try:
-            return metadata.version(candidate)
-        except metadata.PackageNotFoundError:
-            continue
-    return None
 
 
 def check_devices() -> Iterator[Finding]:
