@@ -10,12 +10,20 @@ SEEDS ?= 0 1 2 3 4
 INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo compare test check lint types unit clean
+.PHONY: help install demo compare test check lint types unit clean
 
 help:
+	@echo "make install   everything but the development tools, into $(VENV); VENV=DIR for another"
+	@echo "               environment, EXTRA=cuda or EXTRA=tpu for such a machine"
 	@echo "make demo      install, train configs/d3st_aug.gin, print the report"
 	@echo "make test      install with test tools, lint, types, all tests"
 	@echo "make compare   D3ST with every set of training schemas, seeds $(SEEDS): runs/compare_d3st.html"
+
+# jaxaug is on no index, so its extras are installed from here.
+install:
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(INSTALL) -e ./runtime -e '.[all$(EXTRA:%=,%)]'
+	touch $(VENV)/run.stamp
 
 $(VENV)/run.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

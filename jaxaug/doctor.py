@@ -22,7 +22,6 @@ Level = Literal["ok", "note", "missing"]
 
 _MIN_PYTHON = (3, 11)
 _GIB = 2**30
-# Distributions that the extras add, by extra; `pip install 'jaxaug[...]'` gets them.
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]+)\])?")
 _EXTRA = re.compile(r"extra\s*==\s*['\"]([^'\"]+)['\"]")
 
@@ -96,7 +95,7 @@ def check_packages() -> Iterator[Finding]:
             "missing",
             "jaxaug",
             "is not installed as a distribution",
-            "Run `pip install -e .` in the repository.",
+            f"Run `{installed.install_command()}` in the repository.",
         )
         return
     for name in ["jaxaug", *needed.pop("", []), "jaxlib"]:
@@ -104,9 +103,7 @@ def check_packages() -> Iterator[Finding]:
         if version:
             yield Finding("ok", name, version)
         else:
-            fix = "Run `pip install -e runtime -e .` in the repository."
-            if name != "jaxaug-t5x":
-                fix = f"Run `pip install {name}`."
+            fix = f"Run `{installed.install_command()}` in the repository."
             yield Finding("missing", name, "is not installed", fix)
     for extra, names in sorted(needed.items()):
         absent = [name for name in names if not installed.version(name)]
@@ -118,7 +115,7 @@ def check_packages() -> Iterator[Finding]:
                 "note",
                 f"extra {extra}",
                 f"lacks {', '.join(absent)}",
-                f"Optional: `pip install 'jaxaug[{extra}]'`.",
+                f"Optional: `{installed.install_command(extra)}` in the repository.",
             )
         else:
             yield Finding("ok", f"extra {extra}", ", ".join(present))
@@ -137,7 +134,7 @@ def check_devices() -> Iterator[Finding]:
             "missing",
             "devices",
             f"JAX cannot start its backend: {str(error).splitlines()[0]}",
-            "Install the extra that fits the machine (`jaxaug[tpu]`, `jaxaug[cuda]`), "
+            "Install what fits the machine (`make install EXTRA=tpu`, or `EXTRA=cuda`), "
             "or set JAX_PLATFORMS=cpu.",
         )
         return
@@ -149,7 +146,7 @@ def check_devices() -> Iterator[Finding]:
             "note",
             "devices",
             "no accelerator found: enough for MiniSGD, slow for real sizes",
-            "`pip install 'jaxaug[tpu]'` or `'jaxaug[cuda]'` on such a machine.",
+            "`make install EXTRA=tpu` or `EXTRA=cuda` on such a machine.",
         )
 
 

@@ -7,6 +7,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach, write_bytes
+from jaxaug.core.installed import missing_extra
 
 _FORMS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps")
 
@@ -35,9 +36,8 @@ def new_figure(path: PathLike, width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise UserError(
-            f"cannot draw {path}: matplotlib is not installed. Install the extra with "
-            "`pip install 'jaxaug[report]'`."
+        raise missing_extra(
+            f"cannot draw {path}: matplotlib is not installed", "report"
         ) from None
     return Figure(figsize=(width, height), layout="constrained")
 

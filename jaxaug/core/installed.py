@@ -1,10 +1,16 @@
-"""What is installed."""
+"""What is installed, and how to install the rest."""
 
 import argparse
 import platform
+import sys
+from pathlib import Path
 from typing import Any
 
 import jaxaug
+from jaxaug.core.errors import UserError
+
+BY_CHOICE = {"cuda", "dev", "tpu"}
+"""Extras for some machines and people; `make install` brings all others."""
 
 
 def version(distribution: str) -> str | None:
@@ -40,3 +46,31 @@ class ShowVersions(argparse.Action):
         """What argparse calls when it meets the option."""
         print(versions())
         parser.exit()
+
+
+def install_command(extra: str = "") -> str:
+    """What to run in the repository to have that extra in this environment.
+
+    jaxaug is on no index, so pip cannot find it by its name.
+    """
+    words = ["make", "install"]
+    if extra in BY_CHOICE:
+        words.append(f"EXTRA={extra}")
+    root = Path(__file__).resolve().parents[2]
+    inside = sys.prefix != sys.base_prefix
+    if inside and Path(sys.prefix).resolve() != root / ".venv":
+        words.append(f"VENV={sys.prefix}")
+    return " ".join(words)
+
+
+def missing_extra(problem: str, extra: str) -> UserError:
+    """The error for work that needs packages of an extra.
+
+    Args:
+      problem: what cannot be done and which package is missing, without a full stop.
+      extra: of pyproject.toml.
+    """
+    return UserError(
+        f"{problem}. It comes with the extra {extra!r}: run `{install_command(extra)}` "
+        "in the repository of jaxaug."
+    )

@@ -44,8 +44,7 @@ def root() -> Path:
     if not (folder / "launch" / "entry.sh").is_file():
         raise UserError(
             f"{folder} has no folder launch/: `jaxaug launch` sends a checkout to the "
-            "other machines. Clone the repository and install it there with "
-            "pip install -e ./runtime -e ."
+            "other machines. Clone the repository and run `make install` there."
         )
     return folder
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import numpy as np
 
-from jaxaug.core.errors import UserError
+from jaxaug.core.installed import missing_extra
 
 _ORDER = 4  # n-grams of BLEU
 
@@ -23,9 +23,8 @@ def load_sacrebleu() -> ModuleType:
     try:
         import sacrebleu
     except ImportError:
-        raise UserError(
-            "cannot compute BLEU: sacrebleu is not installed. Install the extra with "
-            "`pip install 'jaxaug[nlp]'`."
+        raise missing_extra(
+            "cannot compute BLEU: sacrebleu is not installed", "nlp"
         ) from None
     return sacrebleu
 

@@ -15,6 +15,7 @@ from types import ModuleType
 import numpy as np
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.installed import missing_extra
 from jaxaug.metrics.diversity import distinct, load_sacrebleu, ngrams
 
 BLEU_ORDERS = (2, 3, 4)
@@ -116,9 +117,8 @@ def load_rouge() -> ModuleType:
     try:
         from rouge_score import rouge_scorer
     except ImportError:
-        raise UserError(
-            "cannot compute ROUGE: rouge-score is not installed. Install the extra "
-            "with `pip install 'jaxaug[nlp]'`."
+        raise missing_extra(
+            "cannot compute ROUGE: rouge-score is not installed", "nlp"
         ) from None
     return rouge_scorer
 

@@ -1,6 +1,9 @@
 """Versions, and how extras are installed."""
 
 import platform
+import re
+import sys
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -38,3 +41,45 @@ def test_the_version_of_what_is_not_there(monkeypatch):
     assert installed.versions().splitlines()[1] == "jaxaug-t5x not installed"
     assert installed.version("jaxaug-t5x") is None
     assert installed.version("tensorflow-cpu") == real("tensorflow")
+
+
+def test_the_command_names_what_is_not_for_everybody(monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
+    assert installed.install_command("nlp") == "make install"
+    assert installed.install_command("cuda") == "make install EXTRA=cuda"
+
+
+def test_the_command_names_an_environment_of_ones_own(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert installed.install_command() == f"make install VENV={tmp_path}"
+    # Not that of the system, into which nobody should install.
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    assert installed.install_command() == "make install"
+
+
+def test_the_error_names_extra_and_command(monkeypatch):
+    monkeypatch.setattr(sys, "prefix", str(ROOT / ".venv"))
+    error = installed.missing_extra("cannot draw x.png: matplotlib is absent", "report")
+    assert str(error) == (
+        "cannot draw x.png: matplotlib is absent. It comes with the extra 'report': run "
+        "`make install` in the repository of jaxaug."
+    )
+
+
+def test_make_install_brings_every_extra_but_the_named_ones():
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = about["optional-dependencies"]
+    (everything,) = extras.pop("all")
+    assert everything == f"jaxaug[{','.join(sorted({*extras} - installed.BY_CHOICE))}]"
+    assert {*extras} >= installed.BY_CHOICE
+    recipe = (ROOT / "Makefile").read_text().partition("\ninstall:")[2]
+    assert "-e ./runtime -e '.[all$(EXTRA:%=,%)]'" in recipe.partition("\n\n")[0]
+
+
+@pytest.mark.parametrize("folder", ["jaxaug", "tasks", "docs", "launch", "README.md"])
+def test_nothing_advises_to_install_jaxaug_from_an_index(folder):
+    place = ROOT / folder
+    for path in [place] if place.is_file() else place.rglob("*"):
+        if path.suffix in {".py", ".md", ".sh"}:
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"pip install [^\n]*jaxaug|jaxaug\[\w", text), path

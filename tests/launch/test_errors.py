@@ -172,8 +172,7 @@ def test_no_checkout(capsys, monkeypatch, tmp_path):
     assert cli.main(["launch", "local", GIN]) == 1
     assert capsys.readouterr().err == (
         f"jaxaug: error: {tmp_path} has no folder launch/: `jaxaug launch` sends a "
-        "checkout to the other machines. Clone the repository and install it there with "
-        "pip install -e ./runtime -e .\n"
+        "checkout to the other machines. Clone the repository and run `make install` there.\n"
     )
 
 

@@ -87,6 +87,9 @@ def test_histogram_edges():
 
 def test_without_sacrebleu_the_fix_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
-    with pytest.raises(UserError, match=r"pip install 'jaxaug\[nlp\]'"):
+    with pytest.raises(
+        UserError,
+        match=r"is not installed. It comes with the extra 'nlp': run `make install",
+    ):
         diversity.self_bleu(["a b", "a c"])
     assert diversity.distinct(["a b", "a c"], 1) == 3 / 4

@@ -236,6 +236,9 @@ def test_a_missing_matplotlib_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     run = report.Run.of_report("a", robustness())
-    with pytest.raises(UserError, match=r"pip install 'jaxaug\[report\]'"):
+    with pytest.raises(
+        UserError,
+        match=r"is not installed. It comes with the extra 'report': run `make install",
+    ):
         report.write_png(tmp_path / "a.png", [run])
     assert list(tmp_path.iterdir()) == []

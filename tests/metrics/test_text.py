@@ -215,5 +215,8 @@ def test_as_many_references_as_responses(predictions, count):
 
 def test_missing_library(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "rouge_score", None)
-    with pytest.raises(UserError, match=r"pip install 'jaxaug\[nlp\]'"):
+    with pytest.raises(
+        UserError,
+        match=r"is not installed. It comes with the extra 'nlp': run `make install",
+    ):
         text.load_rouge()

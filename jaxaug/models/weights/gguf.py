@@ -26,6 +26,7 @@ from tokenizers import (
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown, write_text
+from jaxaug.core.installed import missing_extra
 from jaxaug.models.weights import families, gguf_file
 from jaxaug.models.weights.hf_folder import Published
 from jaxaug.models.weights.keymap import params_from
@@ -359,9 +360,8 @@ def _open(path: PathLike) -> gguf_file.Parts:
     try:
         return gguf_file.read(path)
     except ImportError:
-        raise UserError(
-            f"{path} is a GGUF file: install its reader with `pip install "
-            "'jaxaug[hf]'`."
+        raise missing_extra(
+            f"{path} is a GGUF file, whose reader (gguf) is not installed", "hf"
         ) from None
     except FileNotFoundError:
         raise UserError(f"{path}: no such file. {_FIX}") from None

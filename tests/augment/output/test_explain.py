@@ -116,5 +116,8 @@ def test_what_cannot_be_drawn(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="name a file that ends in .png or .svg"):
         explain.draw(tmp_path / "tree.pdf", ranking(), TITLE)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UserError, match=r"pip install 'jaxaug\[report\]'"):
+    with pytest.raises(
+        UserError,
+        match=r"is not installed. It comes with the extra 'report': run `make install",
+    ):
         explain.draw(tmp_path / "tree.png", ranking(), TITLE)

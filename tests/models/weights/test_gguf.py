@@ -515,3 +515,14 @@ def test_smollm2_loads_fast_and_small(smollm2: Path):
     # Of the processor, since the machine that tests may be busy.
     assert seconds < 10
     assert peak < 1.5 * size
+
+
+def test_without_the_reader_the_extra_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "model.gguf"
+    write(path)
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    monkeypatch.setitem(sys.modules, "gguf.constants", None)
+    with pytest.raises(
+        UserError, match=r"model.gguf is a GGUF file, .* 'hf': run `make install"
+    ):
+        ours.load(path)
