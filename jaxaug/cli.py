@@ -96,8 +96,7 @@ def _add_data(verbs: argparse._SubParsersAction) -> None:
     cache.add_argument(
         "--module",
         nargs="+",
-        default=["tasks"],
-        help="modules that register them (default: tasks)",
+        help="modules that register them (default: those of jaxaug)",
     )
     cache.add_argument(
         "--vocabulary", help="as $JAXAUG_VOCABULARY, which is the default"

@@ -8,6 +8,7 @@ from typing import Any
 import ml_collections
 from etils import epath
 
+from jaxaug.core import bundled
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 
@@ -16,7 +17,8 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
     """The fields that a file gives, and the name of the file.
 
     Args:
-      path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
+      path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`. What
+        the current folder does not have is looked for beside the configs of jaxaug.
       examples: folder of such files, for messages.
 
     Raises:
@@ -27,7 +29,7 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
         f"Name a Python file with a function get_config(), such as those in {examples}."
     )
     name, colon, argument = path.partition(".py:")
-    file = epath.Path(f"{name}.py" if colon else name)
+    file = _found(epath.Path(f"{name}.py" if colon else name))
     if file.suffix != ".py" or not file.exists():
         raise UserError(f"--config {path}: no such file. {fix}")
     get_config = getattr(_module(file), "get_config", None)
@@ -68,6 +70,13 @@ def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
             "from get_config()."
         )
     return dict(config)
+
+
+def _found(file: epath.Path) -> epath.Path:
+    if file.is_absolute() or file.exists():
+        return file
+    ours = epath.Path(bundled.folder_of_configs()) / file
+    return ours if ours.exists() else file
 
 
 def _module(file: epath.Path) -> types.ModuleType:

@@ -8,6 +8,7 @@ import argparse
 import importlib
 import os
 
+from jaxaug.core import bundled
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 from jaxaug.feed import vocabulary
@@ -28,4 +29,6 @@ def run(arguments: argparse.Namespace) -> int:
         os.environ[folders.DATA_DIR_VARIABLE] = str(found)
     if arguments.vocabulary is not None:
         os.environ[vocabulary.VOCABULARY_VARIABLE] = arguments.vocabulary
-    return importlib.import_module("tasks.offline").run(arguments)
+    if arguments.module is None:
+        arguments.module = [bundled.tasks_module()]
+    return importlib.import_module(bundled.tasks_module("tasks.offline")).run(arguments)

@@ -20,6 +20,7 @@ from typing import Any
 from etils import epath
 from gin import config_parser
 
+from jaxaug.core import bundled
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, shortened
 
@@ -133,8 +134,8 @@ def _full_name(
     if (statement := imports.get(first)) is None:
         return ""
     if statement.is_from or statement.alias:
-        return f"{statement.module}{dot}{rest}"
-    return selector
+        selector = f"{statement.module}{dot}{rest}"
+    return bundled.name_in_checkout(selector)
 
 
 class _Reader:
@@ -272,7 +273,8 @@ class _Reader:
                 f"imports {reference.written.partition('.')[0]}."
             )
         module, _, name = reference.target.rpartition(".")
-        if name not in KNOWN.get(module, ()) and not _is_trusted(module):
+        ours = name in KNOWN.get(module, ())
+        if not ours and not _is_trusted(module):
             raise UserError(
                 f"{self._path}: refers to @{reference.written} ({reference.target}), "
                 "which is no network, model or vocabulary of jaxaug or T5X, so it is "
@@ -281,8 +283,10 @@ class _Reader:
             )
         if reference.target in self.replaced:
             return self.replaced[reference.target]
+        # Who trusts another module called `tasks` means their own.
+        place = bundled.tasks_module(module) if ours else module
         try:
-            return getattr(importlib.import_module(module), name)
+            return getattr(importlib.import_module(place), name)
         except (AttributeError, ImportError) as error:
             raise UserError(
                 f"{self._path}: @{reference.written} cannot be imported ({error})."

@@ -7,6 +7,7 @@ from typing import Any
 
 from etils import epath
 
+from jaxaug.core import bundled
 from jaxaug.feed import run_vocabulary, vocabulary
 from jaxaug.models.tokenizers import hf
 
@@ -43,7 +44,9 @@ class RunWords:
     def default_vocabulary(self, path: str | None = None) -> Any:
         """As `tasks.vocabulary.default_vocabulary`."""
         if path and hf.is_published(path):
-            return importlib.import_module(_TASKS).default_vocabulary(path)
+            return importlib.import_module(
+                bundled.tasks_module(_TASKS)
+            ).default_vocabulary(path)
         self._named = self._named or path or ""
         return self.words
 

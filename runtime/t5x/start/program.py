@@ -2,6 +2,7 @@
 
 import copy
 import os
+import pathlib
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +16,11 @@ from t5x import peers
 from t5x.errors import UserError
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
-from t5x.start import gin_config, gin_hints, machine
+from t5x.start import gin_config, gin_hints, machine, search_paths
 
 FLAGS = flags.FLAGS
 
-_PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE_PARENT = str(pathlib.Path(__file__).resolve().parents[2])
 
 
 def define_flags() -> None:
@@ -33,7 +34,10 @@ def define_flags() -> None:
         "One gin binding, 'NAME = VALUE'; --gin.NAME=VALUE for short.",
     )
     flags.DEFINE_list(
-        "gin_search_paths", ["."], "Folders in which gin files and includes are found."
+        "gin_search_paths",
+        ["."],
+        "Folders in which gin files and includes are found, before those that installed "
+        "packages offer.",
     )
     flags.DEFINE_string(
         "tfds_data_dir", None, "TFDS folder that replaces the one of every task."
@@ -100,7 +104,9 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         bindings.append(f"infer.shard_id = {FLAGS['shard_id'].value}")
     with machine.quick_imports():
         gin_config.parse_gin_flags(
-            [*FLAGS.gin_search_paths, _PACKAGE_PARENT], FLAGS.gin_file, bindings
+            [*FLAGS.gin_search_paths, _PACKAGE_PARENT, *search_paths.offered()],
+            FLAGS.gin_file,
+            bindings,
         )
     if FLAGS.dry_run:
         _check_names(bindings)

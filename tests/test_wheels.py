@@ -1,0 +1,160 @@
+"""The wheels of both distributions, and what works without a checkout."""
+
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from jaxaug import cli
+from jaxaug.core import bundled, config_file
+from jaxaug.feed import offline
+from jaxaug.models.text import run_config
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = "from setuptools import build_meta; build_meta.build_wheel({!r})"
+# What a user has: tasks of their own, and an experiment on top of ours.
+TASKS = "def rate(value=1):\n    return value\n"
+MINE = """from __gin__ import dynamic_registration
+import tasks
+tasks.rate.value = 5
+MODEL_DIR = 'runs/mine'
+"""
+
+
+def files_of(folder: str) -> set[str]:
+    """Files of a folder of the repository, but for what Python writes there."""
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both wheels unpacked, as pip would put them there."""
+    source = tmp_path_factory.mktemp("source")
+    out = tmp_path_factory.mktemp("site")
+    for name in ("jaxaug", "tasks", "configs", "runtime"):
+        ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+        shutil.copytree(ROOT / name, source / name, ignore=ignored)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, source)
+    for folder in (source, source / "runtime"):
+        command = [sys.executable, "-c", BUILD.format(str(source))]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    for wheel in source.glob("*.whl"):
+        zipfile.ZipFile(wheel).extractall(out)
+    return out
+
+
+@pytest.mark.slow
+def test_what_the_wheels_hold(site: Path):
+    assert {path.name.partition("-")[0] for path in site.iterdir()} == {
+        "jaxaug",
+        "jaxaug_t5x",
+        "t5x",
+    }
+    (names,) = site.glob("jaxaug-*.dist-info/top_level.txt")
+    assert names.read_text().split() == ["jaxaug"]
+    held = {
+        path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()
+    }
+    assert files_of("jaxaug") <= held
+    assert {
+        f"jaxaug/{name}" for name in files_of("tasks") | files_of("configs")
+    } <= held
+    assert {name.removeprefix("runtime/") for name in files_of("runtime/t5x")} <= held
+    for name in ("jaxaug", "jaxaug_t5x"):
+        (info,) = site.glob(f"{name}-*.dist-info")
+        for text in ("LICENSE", "NOTICE"):
+            home = ROOT if name == "jaxaug" else ROOT / "runtime"
+            assert (info / "licenses" / text).read_bytes() == (home / text).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_run_in_an_empty_folder_with_tasks_of_ones_own(site: Path, tmp_path: Path):
+    (tmp_path / "tasks.py").write_text(TASKS)
+    (tmp_path / "mine.gin").write_text(MINE)
+    done = subprocess.run(
+        [sys.executable, "-m", "t5x.train", "--dry_run"]
+        + ["--gin_file=configs/d3st_aug.gin", "--gin_file=mine.gin"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the configuration is valid" in done.stderr + done.stdout
+    # Both modules are there, each under a name of its own.
+    assert "import jaxaug.tasks as tasks\n" in done.stdout
+    assert "import tasks as tasks2\n" in done.stdout
+    assert "tasks2.rate.value = 5\n" in done.stdout
+
+
+def test_lines_that_a_wheel_has_otherwise(tmp_path: Path):
+    renamed = runpy.run_path(str(ROOT / "setup.py"))["renamed"]
+    path = tmp_path / "x.gin"
+    path.write_text(
+        "# import tasks\nimport tasks\nfrom tasks import dst\n"
+        "    from tasks.dst import register\nimport tasks_of_others\n"
+    )
+    assert renamed(path) == (
+        "# import tasks\nimport jaxaug.tasks as tasks\nfrom jaxaug.tasks import dst\n"
+        "    from jaxaug.tasks.dst import register\nimport tasks_of_others\n"
+    )
+    path.write_text("import tasks.dst\n")
+    with pytest.raises(
+        ValueError, match=r"x.gin: write 'import tasks.dst' as `from tasks import ...`"
+    ):
+        renamed(path)
+
+
+def test_names_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert bundled.tasks_module() == "tasks"
+    assert bundled.tasks_module("tasks.offline") == "tasks.offline"
+    assert bundled.folder_of_configs() == str(ROOT)
+    monkeypatch.chdir(tmp_path)
+    _, name = config_file.read("configs/augment/eda.py", "configs/augment")
+    assert name == str(ROOT / "configs/augment/eda.py")
+
+
+def test_names_in_a_wheel(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bundled, "_INSIDE", True)
+    assert bundled.tasks_module() == "jaxaug.tasks"
+    assert bundled.tasks_module("tasks.offline") == "jaxaug.tasks.offline"
+    assert bundled.tasks_module("tasks2.offline") == "tasks2.offline"
+    assert bundled.folder_of_configs() == str(ROOT / "jaxaug")
+
+
+def test_the_cache_verb_registers_the_tasks_under_their_name(monkeypatch):
+    def import_module(name: str) -> SimpleNamespace:
+        return SimpleNamespace(run=lambda arguments: (name, arguments.module))
+
+    monkeypatch.setattr(bundled, "_INSIDE", True)
+    monkeypatch.setattr(
+        offline, "importlib", SimpleNamespace(import_module=import_module)
+    )
+    command = ["data", "cache", "--task", "x", "--out", "y"]
+    found = offline.run(cli.build_parser().parse_args(command))
+    assert found == ("jaxaug.tasks.offline", ["jaxaug.tasks"])
+    mine = cli.build_parser().parse_args([*command, "--module", "tasks"])
+    assert offline.run(mine) == ("jaxaug.tasks.offline", ["tasks"])
+
+
+def test_a_run_of_a_wheel_is_read_in_a_checkout(tmp_path: Path):
+    path = tmp_path / "config.gin"
+    path.write_text(
+        "from jaxaug.tasks import vocabulary\nimport jaxaug.tasks.vocabulary as words\n"
+        "A = @vocabulary.padded_size\nB = @words.padded_size\n"
+    )
+    for name in "AB":
+        found = run_config.build(path, name)
+        assert (found.__module__, found.__name__) == ("tasks.vocabulary", "padded_size")
