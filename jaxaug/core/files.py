@@ -12,6 +12,7 @@ from typing import Any
 
 from etils import epath
 
+from jaxaug.core import json_places
 from jaxaug.core.errors import UserError
 from jaxaug.core.publishing import replacing
 
@@ -175,7 +176,11 @@ def read_json(path: PathLike, fix: str) -> Any:
         JSON; an object has a name twice, a number too many digits, or a string half a
         surrogate pair.
     """
-    text = read_text(path, fix)
+    return parse_json(read_text(path, fix), path, fix)
+
+
+def parse_json(text: str, path: PathLike, fix: str) -> Any:
+    """The value of a JSON text; raises as `read_json`, which has read it from `path`."""
     try:
         value = json.loads(text, object_pairs_hook=_distinct_names)
     except json.JSONDecodeError as error:
@@ -192,7 +197,9 @@ def read_json(path: PathLike, fix: str) -> Any:
     except RecursionError:
         raise UserError(f"{path}: invalid JSON: nested too deeply. {fix}") from None
     except _RepeatedNameError as error:
-        raise UserError(f"{path}: invalid JSON: {error}. {fix}") from None
+        place = json_places.repeated_name(text)
+        where = " (again at line {}, column {})".format(*place) if place else ""
+        raise UserError(f"{path}: invalid JSON: {error}{where}. {fix}") from None
     except ValueError:  # The one that is left: of a number in the text.
         raise UserError(
             f"{path}: invalid JSON: an integer has more than "

@@ -1,16 +1,21 @@
 """Checks the JSON of dialogue files against a schema, field by field.
 
 Correct data takes one type or membership test a field; a message is put together
-only once something is wrong.
+only once something is wrong. Readers stop at the first problem (`check_dialogues`),
+`jaxaug data check` wants all of them (`dialogue_problems`).
 """
 
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from jaxaug.core.errors import UserError
-from jaxaug.core.files import FETCH_AGAIN, shown
+from jaxaug.core.files import PathLike, shown
+from jaxaug.core.json_places import Keys
 from jaxaug.core.suggestion import suggestion
+from jaxaug.data.problem import REPEATED, WRONG_TYPE, Problem, refuse
 from jaxaug.data.schema import Schema
+
+UNKNOWN_SERVICE = "unknown service"
 
 _STRINGS = frozenset({str})
 _SPEAKERS = ("USER", "SYSTEM")
@@ -21,19 +26,46 @@ _MISSING = object()
 _NOTHING: list[Any] = []  # a missing list that may be missing
 
 
-class _Wrong(Exception):
-    """A rule is broken; every level on the way up adds its place in the file."""
+class _Found:
+    """The problems of one file."""
 
-    def __init__(self, field: str, expected: str, got: Any):
-        super().__init__()
-        self.places: list[str] = []
-        self.field, self.expected, self.got = field, expected, got
+    def __init__(self, data: Any):
+        self.data = data
+        self.problems: list[Problem] = []
 
-    def message(self, path: str) -> str:
-        where = ": ".join([path, *filter(None, [", ".join(reversed(self.places))])])
-        field = f"field {shown(self.field)}: " if self.field else ""
-        got = "nothing" if self.got is _MISSING else shown(self.got)
-        return f"{where}: {field}expected {self.expected}, got {got}. {FETCH_AGAIN}"
+    def add(
+        self, rule: str, keys: Keys, field: str, expected: str, got: Any = _MISSING
+    ) -> None:
+        shown_field = f"field {shown(field)}: " if field else ""
+        value = "nothing" if got is _MISSING else shown(got)
+        text = f"{shown_field}expected {expected}, got {value}"
+        self.problems.append(Problem(rule, keys, place_of(self.data, keys), text))
+
+    def unknown(
+        self, what: str, keys: Keys, field: str, name: Any, known: Collection[str]
+    ) -> None:
+        """Reports a slot or an intent that the service lacks."""
+        if type(name) is not str:
+            self.add(WRONG_TYPE, keys, field, f"the name of one {what}", name)
+        else:
+            expected = f"{what}s of the service ({_hint(name, known)})"
+            self.add(f"unknown {what}", keys, field, expected, name)
+
+
+def place_of(data: Any, keys: Keys) -> str:
+    """The dialogue, turn and frame that keys of a dialogue file lead to."""
+    words = []
+    if keys:
+        index = keys[0]
+        dialogue = data[index]
+        name = dialogue.get("dialogue_id") if type(dialogue) is dict else None
+        known = type(name) is str and name
+        words.append(f"dialogue {shown(name) if known else f'#{index}'}")
+    if len(keys) > 2 and keys[1] == "turns":
+        words.append(f"turn {keys[2]}")
+    if len(keys) > 4 and keys[3] == "frames":
+        words.append(f"frame {keys[4]}")
+    return ", ".join(words)
 
 
 class ServiceRules:
@@ -61,7 +93,16 @@ def rules_of(schema: Schema) -> dict[str, ServiceRules]:
 
 
 def check_dialogues(data: Any, schema: Schema, path: str) -> None:
-    """Checks what was parsed from a dialogue file.
+    """Checks what was parsed from a dialogue file; see `dialogue_problems`.
+
+    Raises:
+      UserError: the first broken rule, with file, dialogue, turn, frame and field.
+    """
+    refuse(dialogue_problems(data, schema), path)
+
+
+def dialogue_problems(data: Any, schema: Schema) -> list[Problem]:
+    """Everything that is wrong in what was parsed from a dialogue file.
 
     Rules: a list of dialogues with distinct ids; each has distinct services of the
     schema and turns; a turn has a speaker (USER or SYSTEM), an utterance and frames,
@@ -69,198 +110,258 @@ def check_dialogues(data: Any, schema: Schema, path: str) -> None:
     names slots and intents of the service, every slot with a non-empty list of
     strings; spans, actions, service calls and results, where present, have the
     fields and types of SGD and name slots of the service.
-
-    Raises:
-      UserError: the first broken rule, with file, dialogue, turn, frame and field.
     """
+    found = _Found(data)
+    if type(data) is not list:
+        found.add(WRONG_TYPE, (), "", "a list of dialogues", data)
+        return found.problems
     rules = rules_of(schema)
-    try:
-        if type(data) is not list:
-            raise _Wrong("", "a list of dialogues", data)
-        ids: set[str] = set()
-        for index, dialogue in enumerate(data):
-            try:
-                _check_dialogue(dialogue, rules, ids)
-            except _Wrong as wrong:
-                wrong.places.append(f"dialogue {_name_of(dialogue, index)}")
-                raise
-    except _Wrong as wrong:
-        raise UserError(wrong.message(path)) from None
+    ids: set[str] = set()
+    for index, dialogue in enumerate(data):
+        _check_dialogue(found, (index,), dialogue, rules, ids)
+    return found.problems
 
 
-def _name_of(dialogue: Any, index: int) -> str:
-    name = dialogue.get("dialogue_id") if type(dialogue) is dict else None
-    return shown(name) if type(name) is str and name else f"#{index}"
+def repeated_id(name: str, index: int, first: PathLike) -> Problem:
+    """The problem of a dialogue, the `index`-th of its file, that another file has too."""
+    text = f"is in {first} too; ids are unique in a split"
+    # The colon of the other problems would part subject and verb.
+    return Problem(
+        REPEATED,
+        (index, "dialogue_id"),
+        "",
+        f"dialogue {shown(name)} {text}",
+        "Remove one of the two.",
+    )
 
 
 def _check_dialogue(
-    dialogue: Any, rules: dict[str, ServiceRules], ids: set[str]
+    found: _Found,
+    at: Keys,
+    dialogue: Any,
+    rules: dict[str, ServiceRules],
+    ids: set[str],
 ) -> None:
     if type(dialogue) is not dict:
-        raise _Wrong("", "an object", dialogue)
+        found.add(WRONG_TYPE, at, "", "an object", dialogue)
+        return
     name = dialogue.get("dialogue_id", _MISSING)
+    here = (*at, "dialogue_id")
     if type(name) is not str or not name:
-        raise _Wrong("dialogue_id", "a non-empty string", name)
-    if name in ids:
-        raise _Wrong("dialogue_id", "an id that no other dialogue has", name)
-    ids.add(name)
-    services = dialogue.get("services", _MISSING)
-    if type(services) is not list or {*map(type, services)} != _STRINGS:
-        raise _Wrong("services", "a non-empty list of strings", services)
-    if len({*services}) != len(services):
-        raise _Wrong("services", "distinct services", services)
-    for service in services:
-        if service not in rules:
-            raise _unknown("services", "services of the split's schema", service, rules)
+        found.add(WRONG_TYPE, here, "dialogue_id", "a non-empty string", name)
+    elif name in ids:
+        expected = "an id that no other dialogue has"
+        found.add(REPEATED, here, "dialogue_id", expected, name)
+    else:
+        ids.add(name)
+    services = _services_of(found, (*at, "services"), dialogue, rules)
     turns = dialogue.get("turns", _MISSING)
     if type(turns) is not list or not turns:
-        raise _Wrong("turns", "a non-empty list", turns)
+        found.add(WRONG_TYPE, (*at, "turns"), "turns", "a non-empty list", turns)
+        return
     for index, turn in enumerate(turns):
-        try:
-            _check_turn(turn, services, rules)
-        except _Wrong as wrong:
-            wrong.places.append(f"turn {index}")
-            raise
+        _check_turn(found, (*at, "turns", index), turn, services, rules)
 
 
-def _unknown(field: str, expected: str, name: str, known: Collection[str]) -> "_Wrong":
-    hint = suggestion(name, known).rstrip(".")
-    return _Wrong(field, f"{expected} ({hint})", name)
+def _services_of(
+    found: _Found, at: Keys, dialogue: dict[str, Any], rules: dict[str, ServiceRules]
+) -> list[str] | None:
+    """The services of a dialogue; None where the field is no list of names."""
+    services = dialogue.get("services", _MISSING)
+    if type(services) is not list or {*map(type, services)} != _STRINGS:
+        expected = "a non-empty list of strings"
+        found.add(WRONG_TYPE, at, "services", expected, services)
+        return None
+    if len({*services}) != len(services):
+        found.add(REPEATED, at, "services", "distinct services", services)
+    for index, service in enumerate(services):
+        if service not in rules:
+            expected = f"services of the split's schema ({_hint(service, rules)})"
+            found.add(UNKNOWN_SERVICE, (*at, index), "services", expected, service)
+    return services
 
 
-def _check_turn(turn: Any, services: list[str], rules: dict[str, ServiceRules]) -> None:
+def _hint(name: str, known: Collection[str]) -> str:
+    return suggestion(name, known).rstrip(".")
+
+
+def _check_turn(
+    found: _Found,
+    at: Keys,
+    turn: Any,
+    services: list[str] | None,
+    rules: dict[str, ServiceRules],
+) -> None:
     if type(turn) is not dict:
-        raise _Wrong("", "an object", turn)
+        found.add(WRONG_TYPE, at, "", "an object", turn)
+        return
     speaker = turn.get("speaker", _MISSING)
     if speaker not in _SPEAKERS:
-        raise _Wrong("speaker", "USER or SYSTEM", speaker)
+        found.add("speaker", (*at, "speaker"), "speaker", "USER or SYSTEM", speaker)
     utterance = turn.get("utterance", _MISSING)
-    if type(utterance) is not str:
-        raise _Wrong("utterance", "a string", utterance)
+    length = sys.maxsize  # Where there is no text, no span is outside.
+    if type(utterance) is str:
+        length = len(utterance)
+    else:
+        here = (*at, "utterance")
+        found.add(WRONG_TYPE, here, "utterance", "a string", utterance)
     frames = turn.get("frames", _MISSING)
     if type(frames) is not list:
-        raise _Wrong("frames", "a list", frames)
+        found.add(WRONG_TYPE, (*at, "frames"), "frames", "a list", frames)
+        return
     seen: list[str] = []
     for index, frame in enumerate(frames):
-        try:
-            service = _service_of(frame, services, rules)
-            if service in seen:
-                raise _Wrong("service", "one frame a service", service)
-            seen.append(service)
-            _check_frame(frame, rules[service], len(utterance))
-        except _Wrong as wrong:
-            wrong.places.append(f"frame {index}")
-            raise
+        here = (*at, "frames", index)
+        service = _service_of(found, here, frame, services, rules)
+        if service is None:
+            continue
+        if service in seen:
+            place = (*here, "service")
+            found.add(REPEATED, place, "service", "one frame a service", service)
+        seen.append(service)
+        _check_frame(found, here, frame, rules[service], length)
 
 
-def _service_of(frame: Any, services: list[str], rules: dict[str, ServiceRules]) -> str:
+def _service_of(
+    found: _Found,
+    at: Keys,
+    frame: Any,
+    services: list[str] | None,
+    rules: dict[str, ServiceRules],
+) -> str | None:
+    """The service of a frame; None where the schema has no such service."""
     if type(frame) is not dict:
-        raise _Wrong("", "an object", frame)
+        found.add(WRONG_TYPE, at, "", "an object", frame)
+        return None
     service = frame.get("service", _MISSING)
+    here = (*at, "service")
     if type(service) is not str:
-        raise _Wrong("service", "a string", service)
+        found.add(WRONG_TYPE, here, "service", "a string", service)
+        return None
     if service not in rules:
-        raise _unknown("service", "a service of the split's schema", service, rules)
-    if service not in services:
-        raise _unknown("service", "one of the dialogue's services", service, services)
+        expected = f"a service of the split's schema ({_hint(service, rules)})"
+        found.add(UNKNOWN_SERVICE, here, "service", expected, service)
+        return None
+    if services is not None and service not in services:
+        expected = f"one of the dialogue's services ({_hint(service, services)})"
+        found.add(UNKNOWN_SERVICE, here, "service", expected, service)
     return service
 
 
 def _check_frame(
-    frame: dict[str, Any], rules: ServiceRules, utterance_length: int
+    found: _Found, at: Keys, frame: dict[str, Any], rules: ServiceRules, length: int
 ) -> None:
+    """`length` is that of the utterance."""
     if "state" in frame:
-        _check_state(frame["state"], rules)
-    for span in _objects(frame, "slots"):
-        _check_span(span, rules, utterance_length)
-    for action in _objects(frame, "actions"):
-        _check_action(action, rules)
+        _check_state(found, (*at, "state"), frame["state"], rules)
+    for index, span in _objects(found, at, frame, "slots"):
+        _check_span(found, (*at, "slots", index), span, rules, length)
+    for index, action in _objects(found, at, frame, "actions"):
+        _check_action(found, (*at, "actions", index), action, rules)
     if "service_call" in frame:
-        call = frame["service_call"]
-        if type(call) is not dict:
-            raise _Wrong("service_call", "an object", call)
-        method = call.get("method", _MISSING)
-        if type(method) is not str or method not in rules.intents:
-            raise _name_error("service_call.method", "intent", method, rules.intents)
-        parameters = call.get("parameters", _MISSING)
-        _check_values("service_call.parameters", parameters, rules.slots)
-    for result in _objects(frame, "service_results"):
-        _check_values("service_results", result, rules.slots)
+        _check_call(found, (*at, "service_call"), frame["service_call"], rules)
+    for index, result in _objects(found, at, frame, "service_results"):
+        here = (*at, "service_results", index)
+        _check_values(found, here, "service_results", result, rules.slots)
 
 
-def _objects(frame: dict[str, Any], field: str) -> list[dict[str, Any]]:
+def _check_call(found: _Found, at: Keys, call: Any, rules: ServiceRules) -> None:
+    if type(call) is not dict:
+        found.add(WRONG_TYPE, at, "service_call", "an object", call)
+        return
+    method = call.get("method", _MISSING)
+    if type(method) is not str or method not in rules.intents:
+        here, field = (*at, "method"), "service_call.method"
+        found.unknown("intent", here, field, method, rules.intents)
+    parameters = call.get("parameters", _MISSING)
+    here, field = (*at, "parameters"), "service_call.parameters"
+    _check_values(found, here, field, parameters, rules.slots)
+
+
+def _objects(
+    found: _Found, at: Keys, frame: dict[str, Any], field: str
+) -> Iterable[tuple[int, dict[str, Any]]]:
+    """Number and value of the objects in a list that a frame may have."""
     items = frame.get(field, _NOTHING)
     if type(items) is not list:
-        raise _Wrong(field, "a list", items)
-    for item in items:
+        found.add(WRONG_TYPE, (*at, field), field, "a list", items)
+        return ()
+    for index, item in enumerate(items):
         if type(item) is not dict:
-            raise _Wrong(field, "a list of objects", item)
-    return items
+            here = (*at, field, index)
+            found.add(WRONG_TYPE, here, field, "a list of objects", item)
+    return ((i, item) for i, item in enumerate(items) if type(item) is dict)
 
 
-def _name_error(field: str, what: str, name: Any, known: Collection[str]) -> _Wrong:
-    if type(name) is not str:
-        return _Wrong(field, f"the name of one {what}", name)
-    return _unknown(field, f"{what}s of the service", name, known)
-
-
-def _check_state(state: Any, rules: ServiceRules) -> None:
+def _check_state(found: _Found, at: Keys, state: Any, rules: ServiceRules) -> None:
     if type(state) is not dict:
-        raise _Wrong("state", "an object", state)
+        found.add(WRONG_TYPE, at, "state", "an object", state)
+        return
     active = state.get("active_intent", _MISSING)
     if type(active) is not str or active not in rules.active_intents:
-        raise _name_error("state.active_intent", "intent", active, rules.active_intents)
+        here, field = (*at, "active_intent"), "state.active_intent"
+        found.unknown("intent", here, field, active, rules.active_intents)
     requested = state.get("requested_slots", _MISSING)
+    here, field = (*at, "requested_slots"), "state.requested_slots"
     if type(requested) is not list:
-        raise _Wrong("state.requested_slots", "a list of slots", requested)
-    for name in requested:
+        found.add(WRONG_TYPE, here, field, "a list of slots", requested)
+        requested = ()
+    for index, name in enumerate(requested):
         if type(name) is not str or name not in rules.slots:
-            raise _name_error("state.requested_slots", "slot", name, rules.slots)
+            found.unknown("slot", (*here, index), field, name, rules.slots)
     slot_values = state.get("slot_values", _MISSING)
+    here, field = (*at, "slot_values"), "state.slot_values"
     if type(slot_values) is not dict:
-        raise _Wrong(
-            "state.slot_values", "an object from slots to lists of values", slot_values
-        )
+        expected = "an object from slots to lists of values"
+        found.add(WRONG_TYPE, here, field, expected, slot_values)
+        return
     for name, values in slot_values.items():
         if name not in rules.slots:
-            raise _name_error("state.slot_values", "slot", name, rules.slots)
-        if type(values) is not list or {*map(type, values)} != _STRINGS:
-            raise _Wrong(
-                f"state.slot_values.{name}", "a non-empty list of strings", values
-            )
+            found.unknown("slot", (*here, name), field, name, rules.slots)
+        elif type(values) is not list or {*map(type, values)} != _STRINGS:
+            expected = "a non-empty list of strings"
+            found.add(WRONG_TYPE, (*here, name), f"{field}.{name}", expected, values)
 
 
-def _check_span(span: dict[str, Any], rules: ServiceRules, length: int) -> None:
+def _check_span(
+    found: _Found, at: Keys, span: dict[str, Any], rules: ServiceRules, length: int
+) -> None:
     name = span.get("slot", _MISSING)
     if type(name) is not str or name not in rules.slots:
-        raise _name_error("slots.slot", "slot", name, rules.slots)
+        found.unknown("slot", (*at, "slot"), "slots.slot", name, rules.slots)
     start, end = span.get("start"), span.get("exclusive_end")
     if type(start) is int and type(end) is int and 0 <= start < end <= length:
         return
-    raise _Wrong(
-        "slots",
-        f"0 <= start < exclusive_end <= {length}, the length of the utterance",
-        span,
-    )
+    bound = f" <= {length}, the length of the utterance" if length < sys.maxsize else ""
+    expected = f"0 <= start < exclusive_end{bound}"
+    found.add("span outside the text", (*at, "start"), "slots", expected, span)
 
 
-def _check_action(action: dict[str, Any], rules: ServiceRules) -> None:
+def _check_action(
+    found: _Found, at: Keys, action: dict[str, Any], rules: ServiceRules
+) -> None:
     act = action.get("act", _MISSING)
     if type(act) is not str:
-        raise _Wrong("actions.act", "a string", act)
+        found.add(WRONG_TYPE, (*at, "act"), "actions.act", "a string", act)
     name = action.get("slot", "")
     if type(name) is not str or name not in rules.action_slots:
-        raise _name_error("actions.slot", "slot", name, rules.slots)
-    for field in ("values", "canonical_values"):
-        values = action.get(field, _NOTHING)
+        found.unknown("slot", (*at, "slot"), "actions.slot", name, rules.slots)
+    for key in ("values", "canonical_values"):
+        values = action.get(key, _NOTHING)
         if type(values) is not list or not {*map(type, values)} <= _STRINGS:
-            raise _Wrong(f"actions.{field}", "a list of strings", values)
+            field = f"actions.{key}"
+            found.add(WRONG_TYPE, (*at, key), field, "a list of strings", values)
 
 
-def _check_values(field: str, values: Any, slots: frozenset[str]) -> None:
+def _check_values(
+    found: _Found, at: Keys, field: str, values: Any, slots: frozenset[str]
+) -> None:
     if type(values) is not dict:
-        raise _Wrong(field, "an object from slots to values", values)
+        found.add(WRONG_TYPE, at, field, "an object from slots to values", values)
+        return
     if not values.keys() <= slots:
-        raise _name_error(field, "slot", next(iter(values.keys() - slots)), slots)
+        for name in values:
+            if name not in slots:
+                found.unknown("slot", (*at, name), field, name, slots)
     if values and {*map(type, values.values())} != _STRINGS:
-        raise _Wrong(field, "strings as values", values)
+        found.add(WRONG_TYPE, at, field, "strings as values", values)

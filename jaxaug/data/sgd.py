@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from etils import epath
 
-from jaxaug.core.errors import UserError
-from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json, shown
+from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json
 from jaxaug.data import folders
-from jaxaug.data.check import check_dialogues
+from jaxaug.data.check import check_dialogues, repeated_id
+from jaxaug.data.problem import refuse
 from jaxaug.data.rename import Renaming, rename_dialogue, renaming
 from jaxaug.data.schema import Schema, read_schema
 
@@ -137,13 +137,10 @@ def _read_files(
 ) -> Iterator[Dialogue]:
     file_of: dict[str, epath.Path] = {}
     for path in paths:
-        for dialogue in read_dialogue_file(path, schema, names):
+        for index, dialogue in enumerate(read_dialogue_file(path, schema, names)):
             first = file_of.setdefault(dialogue.dialogue_id, path)
             if first is not path:
-                raise UserError(
-                    f"{path}: dialogue {shown(dialogue.dialogue_id)} is in {first} too; "
-                    "ids are unique in a split. Remove one of the two."
-                )
+                refuse([repeated_id(dialogue.dialogue_id, index, first)], path)
             yield dialogue
 
 

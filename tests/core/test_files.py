@@ -71,7 +71,10 @@ def test_other_encodings(tmp_path, data, problem):
     [
         ("[" * 100_000, "nested too deeply"),
         ("[" + "1" * 4301 + "]", "an integer has more than 4300 digits"),
-        ('[{"a": 1, "b": 2, "a": 3}]', "an object has the name 'a' 2 times"),
+        (
+            '[{"a": 1, "b": 2,\n "a": 3}]',
+            "an object has the name 'a' 2 times (again at line 2, column 2)",
+        ),
         (
             '["\\ud83d\\ude00", "x\\ud83d"]',
             "a string holds \\ud83d, half of a surrogate pair",
