@@ -10,9 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
-from jaxaug.data.schema import Schema, Service
+from jaxaug.core.json_places import Keys
+from jaxaug.data.problem import Problem, refuse
+from jaxaug.data.schema import Schema
+
+MISMATCH = "variant does not match"
 
 # Actions that speak of an intent put its name into their values.
 _INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
@@ -43,39 +46,58 @@ def renaming(original: Schema, variant: Schema, where: str) -> Renaming:
       UserError: the two differ in the number of services, or a pair of services
         differs in the number of slots or intents or in which slots are categorical.
     """
-    _same_length("service", original.services, variant.services, where)
+    refuse(mismatches(original, variant), where)
     return {
-        old.name: _service_names(old, new, where)
+        old.name: ServiceNames(
+            new.name,
+            {a.name: b.name for a, b in zip(old.slots, new.slots, strict=True)},
+            {a.name: b.name for a, b in zip(old.intents, new.intents, strict=True)},
+        )
         for old, new in zip(original.services, variant.services, strict=True)
     }
 
 
-def _service_names(old: Service, new: Service, where: str) -> ServiceNames:
-    here = f"{where}: service {shown(new.name)} (variant of {shown(old.name)})"
-    _same_length("slot", old.slots, new.slots, here)
-    _same_length("intent", old.intents, new.intents, here)
-    for old_slot, new_slot in zip(old.slots, new.slots, strict=True):
-        if old_slot.is_categorical != new_slot.is_categorical:
-            raise UserError(
-                f"{here}: slot {shown(new_slot.name)} stands where the original has "
-                f"{shown(old_slot.name)}, but is_categorical is {new_slot.is_categorical} "
-                f"instead of {old_slot.is_categorical}. A variant keeps the order of "
-                "the original's slots: restore it."
-            )
-    return ServiceNames(
-        new.name,
-        {a.name: b.name for a, b in zip(old.slots, new.slots, strict=True)},
-        {a.name: b.name for a, b in zip(old.intents, new.intents, strict=True)},
+def mismatches(original: Schema, variant: Schema) -> list[Problem]:
+    """Everything that keeps a variant from being matched; see `renaming`.
+
+    Keys are those of the variant's file.
+    """
+    found = _other_length("service", original.services, variant.services, "", ())
+    # Numbers that differ say nothing about single pairs.
+    for index, (old, new) in enumerate(
+        zip(original.services, variant.services, strict=True) if not found else ()
+    ):
+        here = f"service {shown(new.name)} (variant of {shown(old.name)})"
+        keys = (index, "slots")
+        surplus = _other_length("slot", old.slots, new.slots, here, keys)
+        found += surplus
+        pairs = () if surplus else zip(old.slots, new.slots, strict=True)
+        for number, (old_slot, new_slot) in enumerate(pairs):
+            if old_slot.is_categorical != new_slot.is_categorical:
+                text = (
+                    f"slot {shown(new_slot.name)} stands where the original has "
+                    f"{shown(old_slot.name)}, but is_categorical is "
+                    f"{new_slot.is_categorical} instead of {old_slot.is_categorical}"
+                )
+                place = (*keys, number, "is_categorical")
+                fix = "A variant keeps the order of the original's slots: restore it."
+                found.append(Problem(MISMATCH, place, here, text, fix))
+        keys = (index, "intents")
+        found += _other_length("intent", old.intents, new.intents, here, keys)
+    return found
+
+
+def _other_length(
+    what: str, old: tuple, new: tuple, place: str, keys: Keys
+) -> list[Problem]:
+    if len(old) == len(new):
+        return []
+    text = f"{len(new)} {what}s, but the original has {len(old)}"
+    fix = (
+        "A variant holds the same services, slots and intents as the original, in the "
+        "same order: restore the missing ones or remove the surplus."
     )
-
-
-def _same_length(what: str, old: tuple, new: tuple, where: str) -> None:
-    if len(old) != len(new):
-        raise UserError(
-            f"{where}: {len(new)} {what}s, but the original has {len(old)}. A variant "
-            "holds the same services, slots and intents as the original, in the same "
-            "order: restore the missing ones or remove the surplus."
-        )
+    return [Problem(MISMATCH, keys, place, text, fix)]
 
 
 def rename_dialogue(dialogue: dict[str, Any], names: Renaming) -> None:

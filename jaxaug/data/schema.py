@@ -5,13 +5,15 @@ by name, description, whether they are categorical and their possible values.
 Every variant of a schema (SGD-X, generated ones) has the same layout.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json, shown
+from jaxaug.core.json_places import Keys
 from jaxaug.core.suggestion import suggestion
+from jaxaug.data.problem import REPEATED, WRONG_TYPE, Problem, refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,42 +103,54 @@ def read_schema(path: PathLike) -> Schema:
         file, service, slot or intent, field, what was expected and what to do.
     """
     data = read_json(path, FETCH_AGAIN)
+    schema, problems = check_schema(data)
+    refuse(problems, path)
+    return schema
+
+
+def check_schema(data: Any) -> tuple[Schema, list[Problem]]:
+    """What was parsed from a `schema.json`, and everything that is wrong in it.
+
+    The rules are those of `read_schema`. Where there are problems, the schema has what
+    could be read.
+    """
     if not isinstance(data, list) or not data:
-        raise UserError(
-            f"{path}: expected a non-empty list of services, got {shown(data)}. {FETCH_AGAIN}"
-        )
-    services = [
-        _read_service(_Object(item, f"{path}: service #{index}", "service_name"))
+        text = f"expected a non-empty list of services, got {shown(data)}"
+        return Schema(()), [Problem(WRONG_TYPE, (), "", text)]
+    found: list[Problem] = []
+    objects = [
+        _Object(found, (index,), item, f"service #{index}")
         for index, item in enumerate(data)
     ]
-    _distinct((s.name for s in services), f"{path}: service")
-    return Schema(tuple(services))
+    services = tuple(_read_service(item) for item in objects)
+    names = [(item.name, (*item.keys, "service_name")) for item in objects]
+    _distinct(found, names, "", "service")
+    return Schema(services), found
 
 
 def _read_service(service: "_Object") -> Service:
-    name = service.name
-    slots = [
-        _read_slot(_Object(item, f"{service.where}, slot #{index}", "name"))
-        for index, item in enumerate(service.items("slots", dict))
-    ]
-    _distinct((s.name for s in slots), f"{service.where}: slot")
+    slots = [_read_slot(slot) for slot in service.objects("slots", "slot")]
     known = {slot.name for slot in slots}
-    intents = [
-        _read_intent(_Object(item, f"{service.where}, intent #{index}", "name"), known)
-        for index, item in enumerate(service.items("intents", dict))
-    ]
-    _distinct((i.name for i in intents), f"{service.where}: intent")
-    return Service(name, service.get("description", str), tuple(slots), tuple(intents))
+    intents = service.objects("intents", "intent")
+    return Service(
+        service.name,
+        service.get("description", str),
+        tuple(slots),
+        tuple(_read_intent(intent, known) for intent in intents),
+    )
 
 
 def _read_slot(slot: "_Object") -> Slot:
     is_categorical = slot.get("is_categorical", bool)
+    before = len(slot.found)
     values = tuple(slot.items("possible_values", str))
-    if is_categorical and not values:
-        raise slot.error(
-            "possible_values", "at least one value, as the slot is categorical", []
-        )
-    _distinct(values, f"{slot.where}: possible value")
+    if is_categorical and not values and len(slot.found) == before:
+        expected = "at least one value, as the slot is categorical"
+        slot.wrong("no values", "possible_values", expected, [])
+    if len(slot.found) == before:
+        keys = (*slot.keys, "possible_values")
+        places = [(value, (*keys, index)) for index, value in enumerate(values)]
+        _distinct(slot.found, places, slot.where, "possible value")
     return Slot(slot.name, slot.get("description", str), is_categorical, values)
 
 
@@ -144,18 +158,19 @@ def _read_intent(intent: "_Object", known: set[str]) -> Intent:
     required = intent.items("required_slots", str)
     optional = intent.get("optional_slots", dict)
     result = intent.items("result_slots", str)
-    for default in optional.values():
-        if not isinstance(default, str):
-            raise intent.error("optional_slots", "strings as defaults", optional)
+    if not {*map(type, optional.values())} <= {str}:
+        intent.wrong(WRONG_TYPE, "optional_slots", "strings as defaults", optional)
+        optional = {}
     for key, names in (
-        ("required_slots", required),
-        ("optional_slots", optional),
-        ("result_slots", result),
+        ("required_slots", dict(enumerate(required))),
+        ("optional_slots", {name: name for name in optional}),
+        ("result_slots", dict(enumerate(result))),
     ):
-        for name in names:
+        for last, name in names.items():
             if name not in known:
                 hint = suggestion(name, known).rstrip(".")
-                raise intent.error(key, f"slots of the service ({hint})", name)
+                expected = f"slots of the service ({hint})"
+                intent.wrong("unknown slot", key, expected, name, last)
     return Intent(
         intent.name,
         intent.get("description", str),
@@ -170,52 +185,91 @@ _TYPES = {str: "a string", bool: "true or false", dict: "an object", list: "a li
 
 
 class _Object:
-    """A JSON object with its place in the file; checks the fields it hands out."""
+    """A JSON object with its place in the file; checks the fields it hands out.
 
-    def __init__(self, data: Any, where: str, name_field: str):
-        self.data, self.where = data, where
-        if not isinstance(data, dict):
-            raise UserError(
-                f"{where}: expected an object, got {shown(data)}. {FETCH_AGAIN}"
-            )
-        self.name: str = self.get(name_field, str)
-        if not self.name.strip():
-            raise self.error(name_field, "a name", self.name)
-        # From here on messages give the name instead of the position.
-        self.where = f"{where.rpartition('#')[0]}{shown(self.name)}"
+    Problems go into `found`; a wrong field is handed out empty.
+    """
+
+    def __init__(
+        self,
+        found: list[Problem],
+        keys: Keys,
+        data: Any,
+        where: str,
+        name_field: str = "service_name",
+    ):
+        self.found, self.keys, self.data, self.where = found, keys, data, where
+        self.name = f"#{keys[-1]}"  # of what has none
+        self._is_object = isinstance(data, dict)
+        if not self._is_object:
+            text = f"expected an object, got {shown(data)}"
+            found.append(Problem(WRONG_TYPE, keys, where, text))
+            return
+        before = len(found)
+        name: str = self.get(name_field, str)
+        if name.strip():
+            self.name = name
+            # From here on messages give the name instead of the position.
+            self.where = f"{where.rpartition('#')[0]}{shown(name)}"
+        elif len(found) == before:
+            self.wrong("no name", name_field, "a name", name)
 
     def get(self, key: str, kind: type) -> Any:
-        try:
-            value = self.data[key]
-        except KeyError:
-            raise UserError(
-                f"{self.where}: field {key!r} is missing, expected {_TYPES[kind]}. "
-                f"{FETCH_AGAIN}"
-            ) from None
+        if not self._is_object:
+            return kind()
+        if key not in self.data:
+            text = f"field {key!r} is missing, expected {_TYPES[kind]}"
+            problem = Problem("missing field", self.keys, self.where, text)
+            self.found.append(problem)
+            return kind()
+        value = self.data[key]
         if type(value) is not kind:
-            raise self.error(key, _TYPES[kind], value)
+            self.wrong(WRONG_TYPE, key, _TYPES[kind], value)
+            return kind()
         return value
 
     def items(self, key: str, kind: type) -> list[Any]:
+        """The items of a list that are of a kind."""
         values: list[Any] = self.get(key, list)
-        for value in values:
+        for index, value in enumerate(values):
             if type(value) is not kind:
-                raise self.error(key, f"a list, each item {_TYPES[kind]}", value)
-        return values
+                expected = f"a list, each item {_TYPES[kind]}"
+                self.wrong(WRONG_TYPE, key, expected, value, index)
+        return [value for value in values if type(value) is kind]
 
-    def error(self, key: str, expected: str, got: Any) -> UserError:
-        return UserError(
-            f"{self.where}: field {key!r}: expected {expected}, got {shown(got)}. "
-            f"{FETCH_AGAIN}"
-        )
-
-
-def _distinct(names: Iterable[str], what: str) -> None:
-    seen = set()
-    for name in names:
-        if name in seen:
-            raise UserError(
-                f"{what} {shown(name)} occurs twice, expected distinct names. Rename or "
-                "remove one of the two."
+    def objects(self, key: str, what: str) -> list["_Object"]:
+        """The objects of a list, by their field `name`."""
+        items = self.get(key, list)
+        objects = [
+            _Object(
+                self.found,
+                (*self.keys, key, index),
+                item,
+                f"{self.where}, {what} #{index}",
+                "name",
             )
+            for index, item in enumerate(items)
+        ]
+        names = [(item.name, (*item.keys, "name")) for item in objects]
+        _distinct(self.found, names, self.where, what)
+        return objects
+
+    def wrong(
+        self, rule: str, key: str, expected: str, got: Any, *further: str | int
+    ) -> None:
+        text = f"field {key!r}: expected {expected}, got {shown(got)}"
+        keys = (*self.keys, key, *further)
+        self.found.append(Problem(rule, keys, self.where, text))
+
+
+def _distinct(
+    found: list[Problem], names: Sequence[tuple[str, Keys]], where: str, what: str
+) -> None:
+    """Reports names, each with its place, that have occurred before."""
+    seen = set()
+    for name, keys in names:
+        if name in seen:
+            text = f"{what} {shown(name)} occurs twice, expected distinct names"
+            fix = "Rename or remove one of the two."
+            found.append(Problem(REPEATED, keys, where, text, fix))
         seen.add(name)
