@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import ShowVersions
+from jaxaug.data import arguments as data
 from jaxaug.launch import arguments as launch
 
 _SPLITS = ("train", "dev", "test")
@@ -52,6 +53,7 @@ def _add_data(verbs: argparse._SubParsersAction) -> None:
         "counts per split and service, seen and unseen",
     )
     _data_dir(describe)
+    data.add_check(group)
     variants = _verb(
         group,
         "variants",

@@ -13,6 +13,7 @@ _VERBS = [
     ("doctor",),
     ("data", "fetch"),
     ("data", "describe"),
+    ("data", "check"),
     ("data", "variants"),
     ("data", "invent"),
     ("data", "cache"),

@@ -1,0 +1,225 @@
+"""What readers take, and what a tracker still cannot learn from or be scored by.
+
+SGD itself keeps every rule here that is not a note.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jaxaug.core.files import shown
+from jaxaug.core.json_places import Keys
+from jaxaug.core.suggestion import suggestion
+from jaxaug.core.text import clean
+from jaxaug.data.check import place_of
+from jaxaug.data.problem import Problem
+from jaxaug.data.rename import MISMATCH
+from jaxaug.data.schema import Intent, Schema, Slot
+
+DONTCARE = "dontcare"
+
+
+def dialogue(data: list[Any], index: int, schema: Schema) -> Iterator[Problem]:
+    """Problems of a dialogue that `check.dialogue_problems` has none of.
+
+    Speakers take turns, the user first; a categorical value is one of the slot's
+    possible values or `dontcare`; the text of a span is a value of its slot. Notes: a
+    turn without text, frames of a user without a state.
+    """
+    speakers = ("USER", "SYSTEM")
+    for number, turn in enumerate(data[index]["turns"]):
+        keys: Keys = (index, "turns", number)
+        place = place_of(data, keys)
+        if turn["speaker"] != speakers[number % 2]:
+            yield Problem(
+                "speaker order",
+                (*keys, "speaker"),
+                place,
+                f"expected {speakers[number % 2]}, got {turn['speaker']}: speakers take "
+                "turns, the user begins",
+                "Join the turns of one speaker, or add the missing one.",
+            )
+            # Else one turn too many would make all turns after it wrong.
+            speakers = speakers[::-1]
+        if not turn["utterance"].strip():
+            yield Problem(
+                "no text",
+                (*keys, "utterance"),
+                place,
+                "the utterance is empty",
+                "Leave it so if nothing was said.",
+                is_note=True,
+            )
+        for frame_number, frame in enumerate(turn["frames"]):
+            here = (*keys, "frames", frame_number)
+            yield from _frame(turn, frame, here, place_of(data, here), schema)
+
+
+def _frame(
+    turn: dict[str, Any], frame: dict[str, Any], keys: Keys, place: str, schema: Schema
+) -> Iterator[Problem]:
+    service = schema.service(frame["service"])
+    state = frame.get("state")
+    if state is None and turn["speaker"] == "USER":
+        yield Problem(
+            "no state",
+            keys,
+            place,
+            f"the frame of {shown(service.name)} has no state: nothing is learned from it",
+            "Add the state, or leave it so on purpose.",
+            is_note=True,
+        )
+    values = state["slot_values"] if state else {}
+    for name, found in values.items():
+        slot = service.slot(name)
+        # A slot without any is a problem of the schema.
+        possible = slot.possible_values if slot.is_categorical else ()
+        for number, value in enumerate(found if possible else ()):
+            if value not in possible and value != DONTCARE:
+                hint = suggestion(value, possible).rstrip(".")
+                yield Problem(
+                    "value not possible",
+                    (*keys, "state", "slot_values", name, number),
+                    place,
+                    f"slot {shown(name)} has the value {shown(value)}, expected one of its "
+                    f"possible_values or {DONTCARE!r} ({hint})",
+                    "Correct the value, or add it to the schema.",
+                )
+    for number, span in enumerate(frame.get("slots", ())):
+        yield from _span(turn, frame, values, span, (*keys, "slots", number), place)
+
+
+def _span(
+    turn: dict[str, Any],
+    frame: dict[str, Any],
+    state: dict[str, list[str]],
+    span: dict[str, Any],
+    keys: Keys,
+    place: str,
+) -> Iterator[Problem]:
+    name = span["slot"]
+    said = [
+        value
+        for action in frame.get("actions", ())
+        if action.get("slot") == name
+        for value in (*action.get("values", ()), *action.get("canonical_values", ()))
+    ]
+    # In SGD a state may lack a value that the user names; actions have them all.
+    values = said or state.get(name, [])
+    text = turn["utterance"][span["start"] : span["exclusive_end"]]
+    if values and text not in values:
+        where = [turn["utterance"].find(value) for value in values]
+        best = next(
+            ((at, v) for at, v in zip(where, values, strict=True) if at >= 0), None
+        )
+        hint = f"{shown(best[1])} begins at {best[0]}. " if best else ""
+        yield Problem(
+            "span is not the value",
+            (*keys, "start"),
+            place,
+            f"slot {shown(name)}: the text from {span['start']} to "
+            f"{span['exclusive_end']} is {shown(text)}, expected one of its values: "
+            f"{shown(values)}",
+            f"{hint}Correct start and exclusive_end (characters, from 0), or the value.",
+        )
+
+
+def schema(of: Schema, is_note: bool) -> Iterator[Problem]:
+    """Descriptions that a service has twice, or that are empty.
+
+    Args:
+      of: the schema.
+      is_note: whether it is a variant, where paraphrases may meet.
+    """
+    for index, service in enumerate(of.services):
+        kinds: dict[str, Sequence[Slot | Intent]] = {
+            "slots": service.slots,
+            "intents": service.intents,
+        }
+        for field, items in kinds.items():
+            first: dict[str, str] = {}
+            for number, item in enumerate(items):
+                text = clean(item.description, True).rstrip(" .")
+                keys = (index, field, number, "description")
+                place = (
+                    f"service {shown(service.name)}, {field[:-1]} {shown(item.name)}"
+                )
+                if not text:
+                    yield Problem(
+                        "no description",
+                        keys,
+                        place,
+                        "the description is empty, and it is all that a tracker reads",
+                        "Say in a few words what it means.",
+                        is_note,
+                    )
+                elif text in first:
+                    yield Problem(
+                        "repeated description",
+                        keys,
+                        place,
+                        f"has the description of {shown(first[text])}, "
+                        f"{shown(item.description)}: a tracker cannot tell them apart",
+                        "Say in what they differ.",
+                        is_note,
+                    )
+                first.setdefault(text, item.name)
+
+
+def variant(original: Schema, other: Schema) -> Iterator[Problem]:
+    """Problems of a variant that `rename.mismatches` has none of.
+
+    Services keep their order, and categorical slots their values. A note: a slot or an
+    intent with the name that another one of the same service has in the original.
+    """
+    names = [service.name for service in original.services]
+    for index, (old, new) in enumerate(
+        zip(original.services, other.services, strict=True)
+    ):
+        # SGD-X appends the number of the variant.
+        meant = new.name if new.name in names else new.name[:-1]
+        if meant in names and meant != old.name:
+            yield Problem(
+                MISMATCH,
+                (index, "service_name"),
+                f"service {shown(new.name)}",
+                f"stands where the original has {shown(old.name)}, and is called like "
+                f"{shown(meant)}",
+                "Variants are matched by position: restore the order of the services.",
+            )
+            continue
+        here = f"service {shown(new.name)} (variant of {shown(old.name)})"
+        for number, (a, b) in enumerate(zip(old.slots, new.slots, strict=True)):
+            if not (a.is_categorical and a.possible_values):
+                continue
+            if {*a.possible_values} != {*b.possible_values}:
+                yield Problem(
+                    MISMATCH,
+                    (index, "slots", number, "possible_values"),
+                    here,
+                    f"slot {shown(b.name)} has the values {shown(list(b.possible_values))}, "
+                    f"the original's {shown(a.name)} has {shown(list(a.possible_values))}",
+                    "Dialogues keep their values: restore those of the original.",
+                )
+        yield from _moved("slot", old.slots, new.slots, (index, "slots"), here)
+        yield from _moved("intent", old.intents, new.intents, (index, "intents"), here)
+
+
+def _moved(
+    what: str,
+    old: Sequence[Slot | Intent],
+    new: Sequence[Slot | Intent],
+    keys: Keys,
+    place: str,
+) -> Iterator[Problem]:
+    names = [item.name for item in old]
+    for number, item in enumerate(new):
+        if item.name in names and item.name != names[number]:
+            yield Problem(
+                "name of another",
+                (*keys, number, "name"),
+                place,
+                f"{what} {shown(item.name)} stands where the original has "
+                f"{shown(names[number])}, and another {what} of the original has its name",
+                "Variants are matched by position: see whether the order was lost.",
+                is_note=True,
+            )

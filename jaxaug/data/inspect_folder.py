@@ -1,0 +1,249 @@
+"""`jaxaug data check`: everything that is wrong in a data folder.
+
+Rules are those of the readers (`check`, `schema`, `rename`, `folders`), which stop at
+the first broken one, and those of `consistency`.
+"""
+
+import argparse
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core import json_places
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import FETCH_AGAIN, PathLike, parse_json, read_text
+from jaxaug.core.progress import progress
+from jaxaug.data import consistency, folders
+from jaxaug.data.check import dialogue_problems, repeated_id
+from jaxaug.data.problem import Problem
+from jaxaug.data.rename import mismatches
+from jaxaug.data.schema import Schema, check_schema
+
+LIMIT = 20
+"""Problems of a kind that are printed."""
+
+_AT = re.compile(r" at line (\d+), column (\d+)")
+_OTHER_NAMES = {"dev": ("validation", "valid", "val"), "test": ("eval",)}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem with its file; line and column from 1, None where they are unknown."""
+
+    path: str
+    place: tuple[int, int] | None
+    problem: Problem
+
+    def __str__(self) -> str:
+        place = ":{}:{}".format(*self.place) if self.place else ""
+        kind = "note" if self.problem.is_note else "error"
+        return f"{self.path}{place}: {kind}: {self.problem} [{self.problem.rule}]"
+
+
+@dataclass(slots=True)
+class Report:
+    """What a folder holds, and what is wrong in it.
+
+    Attributes:
+      findings: the first `LIMIT` of each rule, errors and notes apart.
+      errors: rule -> how many there are.
+      notes: likewise, of what the readers take.
+      summary: lines about splits and variants.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    errors: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+    summary: list[str] = field(default_factory=list)
+
+    def add(self, path: PathLike, text: str, problems: Iterable[Problem]) -> None:
+        """Adds problems of a file, whose text tells their places; empty: none."""
+        kept = []
+        for problem in problems:
+            counts = self.notes if problem.is_note else self.errors
+            counts[problem.rule] = counts.get(problem.rule, 0) + 1
+            if counts[problem.rule] <= LIMIT:
+                kept.append(problem)
+        if not kept:
+            return
+        wanted = [problem.keys for problem in kept if text]
+        places = json_places.places(text, wanted)
+        found = [Finding(str(path), places.get(one.keys), one) for one in kept]
+        self.findings += sorted(found, key=lambda one: one.place or (0, 0))
+
+    def add_error(self, rule: str, path: PathLike, error: UserError) -> None:
+        """Adds what a reader of a file or folder has raised."""
+        self.errors[rule] = self.errors.get(rule, 0) + 1
+        if self.errors[rule] > LIMIT:
+            return
+        text, _, fix = str(error).removeprefix(f"{path}: ").partition(". ")
+        match = _AT.search(text)
+        place = (int(match[1]), int(match[2])) if match else None
+        problem = Problem(rule, (), "", text, fix)
+        self.findings.append(Finding(str(path), place, problem))
+
+    def __str__(self) -> str:
+        lines = [str(finding) for finding in self.findings]
+        for counts in (self.errors, self.notes):
+            for rule, count in counts.items():
+                if count > LIMIT:
+                    lines.append(f"... and {count - LIMIT} more [{rule}]")
+        if lines:
+            lines.append("")
+        errors, notes = sum(self.errors.values()), sum(self.notes.values())
+        last = f"{errors or 'no'} error{'' if errors == 1 else 's'}"
+        if notes:
+            last += f", {notes} note{'' if notes == 1 else 's'}"
+        return "\n".join([*lines, *self.summary, last])
+
+
+def inspect(data_dir: PathLike) -> Report:
+    """Reads all schemas, dialogues and variants of a data folder.
+
+    Args:
+      data_dir: folder in the layout of the SGD repository, local or gs://.
+
+    Raises:
+      UserError: there is no such folder, or no split of it has a schema.
+    """
+    folder = folders.resolve_data_dir(data_dir)
+    report = Report()
+    schemas = {}
+    for split in folders.SPLITS:
+        found = _split(folder, split, report)
+        if found is not None:
+            schemas[split] = found
+    try:
+        variants = folders.variant_folders(folder)
+    except UserError as error:
+        report.add_error("variants folder", folder, error)
+        variants = {"sgdx": folders.sgdx_folder(folder)}
+    for name, path in variants.items():
+        _variants(name, path, schemas, report)
+    if not any(folders.variant_names(path) for path in variants.values()):
+        report.summary.append("no variants: schema sensitivity cannot be measured")
+    return report
+
+
+def _parsed(path: epath.Path, report: Report) -> tuple[str, Any] | None:
+    try:
+        text = read_text(path, FETCH_AGAIN)
+        return text, parse_json(text, path, FETCH_AGAIN)
+    except UserError as error:
+        report.add_error("not JSON", path, error)
+        return None
+
+
+def _schema(path: epath.Path, is_variant: bool, report: Report) -> Schema | None:
+    """The schema in a file; None where it is no JSON."""
+    parsed = _parsed(path, report)
+    if parsed is None:
+        return None
+    text, data = parsed
+    schema, problems = check_schema(data)
+    report.add(path, text, problems)
+    if not problems:
+        report.add(path, text, consistency.schema(schema, is_variant))
+    return schema
+
+
+def _split(folder: epath.Path, split: str, report: Report) -> Schema | None:
+    """Checks a split; returns its schema, None where there is none that can be read."""
+    try:
+        path = folders.schema_path(folder, split)
+    except UserError:
+        for other in _OTHER_NAMES.get(split, ()):
+            if (folder / other).is_dir():
+                error = UserError(f"{folder / other} is no split. Call it {split}.")
+        report.add_error("missing file", folder / split / "schema.json", error)
+        report.summary.append(f"{split}: missing")
+        return None
+    schema = _schema(path, False, report)
+    try:
+        paths = folders.dialogue_paths(folder, split)
+    except UserError as error:
+        report.add_error("missing file", path.parent, error)
+        paths = []
+    for other in sorted(path.parent.glob("*.json"), key=lambda path: path.name):
+        if other not in paths and other != path:
+            text = "is not read: dialogues are in dialogues_*.json"
+            fix = "Rename the file, such as to dialogues_001.json."
+            report.add(other, "", [Problem("not read", (), "", text, fix, True)])
+    if schema is None:
+        report.summary.append(f"{split}: the schema cannot be read, dialogues were not")
+        return None
+    dialogues = turns = 0
+    first: dict[str, epath.Path] = {}
+    for file in progress(paths, desc=split, unit="file", leave=False):
+        parsed = _parsed(file, report)
+        if parsed is not None:
+            found = _dialogues(file, *parsed, schema, first, report)
+            dialogues, turns = dialogues + found[0], turns + found[1]
+    report.summary.append(
+        f"{split}: {len(schema.services):,} services, {dialogues:,} dialogues, "
+        f"{turns:,} turns"
+    )
+    return schema
+
+
+def _dialogues(
+    path: epath.Path,
+    text: str,
+    data: Any,
+    schema: Schema,
+    first: dict[str, epath.Path],
+    report: Report,
+) -> tuple[int, int]:
+    """Checks a file; returns how many dialogues and turns it has."""
+    problems = dialogue_problems(data, schema)
+    wrong = {problem.keys[0] for problem in problems if problem.keys}
+    dialogues = turns = 0
+    for index, dialogue in enumerate(data if isinstance(data, list) else ()):
+        dialogues += 1
+        if index in wrong:
+            continue
+        turns += len(dialogue["turns"])
+        name = dialogue["dialogue_id"]
+        if first.setdefault(name, path) is not path:
+            problems.append(repeated_id(name, index, first[name]))
+        problems += consistency.dialogue(data, index, schema)
+    report.add(path, text, problems)
+    return dialogues, turns
+
+
+def _variants(
+    name: str, folder: epath.Path, schemas: dict[str, Schema], report: Report
+) -> None:
+    labels = folders.variant_names(folder)
+    found = {label: folders.variant_splits(folder, label) for label in labels}
+    every = [s for s in folders.SPLITS if any(s in splits for splits in found.values())]
+    for label, splits in found.items():
+        for split in every or folders.SPLITS[:1]:
+            if split not in splits:
+                path = folder / label / split / "schema.json"
+                text = f"is missing: {label} has no wording for {split}"
+                fix = "Add the file, or remove the variant."
+                problem = Problem("missing variant", (), "", text, fix, bool(splits))
+                report.add(path, "", [problem])
+        for split in splits:
+            path = folder / label / split / "schema.json"
+            schema = _schema(path, True, report)
+            if schema is None or split not in schemas:
+                continue
+            problems = mismatches(schemas[split], schema)
+            problems += [] if problems else consistency.variant(schemas[split], schema)
+            report.add(path, read_text(path, FETCH_AGAIN), problems)
+    if labels:
+        report.summary.append(
+            f"variants {name}: {', '.join(labels)} ({', '.join(every) or 'no split'})"
+        )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb `jaxaug data check`; status 1 where there is an error."""
+    report = inspect(arguments.dir)
+    print(report)
+    return 1 if report.errors else 0

@@ -1,0 +1,413 @@
+"""`jaxaug data check`: each rule with its place, and all problems at once."""
+
+import functools
+import json
+import operator
+import shutil
+
+import pytest
+
+from jaxaug.cli import main
+from jaxaug.data import inspect_folder
+
+_DEV = "dev/dialogues_001.json"
+_TEST = "test/dialogues_001.json"
+_TRAIN = "train/schema.json"
+_V1 = "sgd_x/data/v1/dev/schema.json"
+
+
+def _put(*keys_and_value):
+    """Sets a value in JSON."""
+    *keys, last, value = keys_and_value
+    return lambda data: functools.reduce(operator.getitem, keys, data).__setitem__(
+        last, value
+    )
+
+
+def _frame(*keys_and_value, turn=0):
+    return _put(0, "turns", turn, "frames", 0, *keys_and_value)
+
+
+def _double(data):
+    turns = data[0]["turns"]
+    turns.insert(1, json.loads(json.dumps(turns[0])))
+
+
+def _same_description(data):
+    data[0]["slots"][2]["description"] = data[0]["slots"][0]["description"] + "."
+
+
+def _swap(data):
+    data[0], data[1] = data[1], data[0]
+
+
+@pytest.fixture
+def lines(sgd_tree):
+    """The folder, written in lines: places then say something."""
+    for path in sgd_tree.rglob("*.json"):
+        # A categorical slot has two wordings there.
+        text = path.read_text().replace('"a picnic"', '"dontcare"')
+        path.write_text(json.dumps(json.loads(text), indent=1))
+    return sgd_tree
+
+
+def _damage(root, name, change):
+    path = root / name
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data, indent=1))
+    return path
+
+
+# File, damage, what stands at the place (its n-th occurrence), rule, words.
+_CASES = [
+    (_DEV, _put(0, 3), "3", 1, "wrong type", "dialogue #0: expected an object, got 3"),
+    (
+        _DEV,
+        _put(0, "turns", 1, "utterance", 5),
+        '"utterance"',
+        2,
+        "wrong type",
+        "turn 1: field 'utterance': expected a string, got 5. Correct the file",
+    ),
+    (
+        _DEV,
+        _frame("service", "Train_1"),
+        '"service": "Train_1"',
+        1,
+        "unknown service",
+        "expected a service of the split's schema (did you mean 'Trains_1'?)",
+    ),
+    (
+        _DEV,
+        _frame("state", "slot_values", "town", ["Oslo"]),
+        '"town"',
+        1,
+        "unknown slot",
+        "expected slots of the service (known: city, class, price), got 'town'",
+    ),
+    (
+        _DEV,
+        _frame("state", "requested_slots", ["price", "prise"]),
+        '"prise"',
+        1,
+        "unknown slot",
+        "(did you mean 'price'?), got 'prise'",
+    ),
+    (
+        _DEV,
+        _frame("state", "active_intent", "FindTrains"),
+        '"active_intent"',
+        1,
+        "unknown intent",
+        "(did you mean 'FindTrain'?), got 'FindTrains'",
+    ),
+    (
+        _DEV,
+        _frame("slots", 0, "exclusive_end", 99),
+        '"start"',
+        1,
+        "span outside the text",
+        "expected 0 <= start < exclusive_end <= 22, the length of the utterance",
+    ),
+    (
+        _DEV,
+        _frame("slots", 0, "start", 10),
+        '"start"',
+        1,
+        "span is not the value",
+        (
+            "slot 'city': the text from 10 to 15 is ' Bern', expected one of its values: "
+            "['Bern', 'Bern']. 'Bern' begins at 11. Correct start and exclusive_end"
+        ),
+    ),
+    (
+        _DEV,
+        _frame("state", "slot_values", "class", ["second", "third"], turn=2),
+        '"third"',
+        1,
+        "value not possible",
+        (
+            "slot 'class' has the value 'third', expected one of its possible_values or "
+            "'dontcare' (known: first, second). Correct the value, or add it to the schema."
+        ),
+    ),
+    (
+        _DEV,
+        _double,
+        '"speaker"',
+        2,
+        "speaker order",
+        "dialogue '3_00000', turn 1: expected SYSTEM, got USER: speakers take turns",
+    ),
+    (
+        _DEV,
+        _put(1, "turns", 0, "speaker", "BOT"),
+        '"speaker": "BOT"',
+        1,
+        "speaker",
+        "expected USER or SYSTEM, got 'BOT'",
+    ),
+    (
+        _DEV,
+        _put(1, "dialogue_id", "3_00000"),
+        '"dialogue_id"',
+        2,
+        "repeated",
+        "expected an id that no other dialogue has, got '3_00000'",
+    ),
+    (
+        "train/dialogues_002.json",
+        _put(0, "dialogue_id", "1_00000"),
+        '"dialogue_id"',
+        1,
+        "repeated",
+        "dialogues_001.json too; ids are unique in a split. Remove one of the two.",
+    ),
+    (
+        _TRAIN,
+        _put(0, "slots", 2, "name", "city"),
+        '"name": "city"',
+        2,
+        "repeated",
+        "service 'Trains_1': slot 'city' occurs twice, expected distinct names",
+    ),
+    (
+        _TRAIN,
+        _same_description,
+        '"description": "Where the train goes."',
+        1,
+        "repeated description",
+        (
+            "slot 'price': has the description of 'city', 'Where the train goes.': a tracker "
+            "cannot tell them apart. Say in what they differ."
+        ),
+    ),
+    (
+        _TRAIN,
+        _put(0, "slots", 2, "description", " "),
+        '"description": " "',
+        1,
+        "no description",
+        "slot 'price': the description is empty",
+    ),
+    (
+        _TRAIN,
+        _put(0, "slots", 1, "possible_values", []),
+        '"possible_values"',
+        2,
+        "no values",
+        "expected at least one value, as the slot is categorical, got []",
+    ),
+    (
+        _TRAIN,
+        lambda data: data[0]["slots"][2].pop("is_categorical"),
+        '{\n   "name": "price"'.replace("\n   ", "\n    "),
+        1,
+        "missing field",
+        "slot 'price': field 'is_categorical' is missing, expected true or false",
+    ),
+    (
+        _TRAIN,
+        _put(0, "intents", 1, "required_slots", ["city", "clas"]),
+        '"clas"',
+        1,
+        "unknown slot",
+        (
+            "intent 'BuyTicket': field 'required_slots': expected slots of the service (did "
+            "you mean 'class'?), got 'clas'"
+        ),
+    ),
+    (
+        _V1,
+        lambda data: data.pop(),
+        "[",
+        1,
+        "variant does not match",
+        "1 services, but the original has 2. A variant holds the same services",
+    ),
+    (
+        _V1,
+        lambda data: data[0]["intents"].pop(),
+        '"intents"',
+        1,
+        "variant does not match",
+        "service 'Trains_11' (variant of 'Trains_1'): 1 intents, but the original has 2",
+    ),
+    (
+        _V1,
+        _put(0, "slots", 1, "possible_values", ["first", "2nd"]),
+        '"possible_values"',
+        2,
+        "variant does not match",
+        (
+            "slot 'class_v1' has the values ['first', '2nd'], the original's 'class' has "
+            "['first', 'second']. Dialogues keep their values"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "at", "number", "rule", "words"),
+    _CASES,
+    ids=[f"{index}-{case[4]}" for index, case in enumerate(_CASES)],
+)
+def test_each_rule_with_its_place(lines, capsys, name, change, at, number, rule, words):
+    path = _damage(lines, name, change)
+    assert main(["data", "check", str(lines)]) == 1
+    out = capsys.readouterr().out
+    text = path.read_text()
+    offset = -1
+    for _ in range(number):
+        offset = text.index(at, offset + 1)
+    line = text.count("\n", 0, offset) + 1
+    column = offset - text.rfind("\n", 0, offset)
+    (found,) = [row for row in out.splitlines() if row.endswith(f"[{rule}]")]
+    assert found.startswith(f"{path}:{line}:{column}: error: ")
+    assert words in found
+    # A name that is gone is missed elsewhere.
+    assert out.endswith("\n1 error\n") or "occurs twice" in words
+
+
+def test_order_of_services(lines, capsys):
+    twins = json.loads((lines / _TRAIN).read_text())
+    twins.append(dict(twins[0], service_name="Trams_1"))
+    (lines / _TRAIN).write_text(json.dumps(twins))
+    for variant in range(1, 6):
+        _damage(
+            lines,
+            f"sgd_x/data/v{variant}/train/schema.json",
+            lambda data: data.append(dict(data[0], service_name="Trams_11")),
+        )
+    assert main(["data", "check", str(lines)]) == 0
+    _damage(lines, "sgd_x/data/v1/train/schema.json", _swap)
+    capsys.readouterr()
+    assert main(["data", "check", str(lines)]) == 1
+    assert (
+        "v1/train/schema.json:3:3: error: service 'Trams_11': stands where the original "
+        "has 'Trains_1', and is called like 'Trams_1'. Variants are matched by position: "
+        "restore the order of the services. [variant does not match]"
+    ) in capsys.readouterr().out
+
+
+def test_files_that_are_missing_or_not_json(lines, capsys):
+    (lines / "dev").rename(lines / "validation")
+    shutil.rmtree(lines / "sgd_x/data/v5")
+    (lines / "sgd_x/data/v5").mkdir()
+    (lines / "sgd_x/data/v4/train/schema.json").unlink()
+    (lines / "test/dialogues_001.json").rename(lines / "test/dialogues.json")
+    (lines / "train/dialogues_001.json").write_text('[\n {"a": 1,\n  "a": 2}]')
+    (lines / "train/dialogues_002.json").write_text('[\n {"a": 1')
+    assert main(["data", "check", str(lines)]) == 1
+    out = capsys.readouterr().out
+    for words in (
+        (
+            f"{lines}/dev/schema.json: error: {lines}/validation is no split. Call it dev. "
+            "[missing file]"
+        ),
+        (
+            f"{lines}/test: error: data folder {lines} is incomplete: "
+            f"{lines}/test/dialogues_001.json and all further dialogue files are missing. "
+        ),
+        (
+            f"{lines}/test/dialogues.json: note: is not read: dialogues are in "
+            "dialogues_*.json. Rename the file, such as to dialogues_001.json. [not read]"
+        ),
+        (
+            f"{lines}/train/dialogues_001.json:3:3: error: invalid JSON: an object has the "
+            "name 'a' 2 times (again at line 3, column 3). Correct the file"
+        ),
+        f"{lines}/train/dialogues_002.json:2:9: error: truncated JSON: ",
+        (
+            f"{lines}/sgd_x/data/v5/train/schema.json: error: is missing: v5 has no wording "
+            "for train. Add the file, or remove the variant. [missing variant]"
+        ),
+        f"{lines}/sgd_x/data/v4/train/schema.json: note: is missing: v4 has no wording",
+        "dev: missing\n",
+    ):
+        assert words in out
+
+
+def test_schema_that_cannot_be_read(lines, capsys):
+    (lines / "train/schema.json").write_text("[")
+    assert main(["data", "check", str(lines)]) == 1
+    out = capsys.readouterr().out
+    assert "train/schema.json:1:2: error: truncated JSON: Expecting value" in out
+    assert "train: the schema cannot be read, dialogues were not\n" in out
+
+
+def test_two_folders_of_one_name(lines, capsys):
+    (lines / "variants" / "a-b").mkdir(parents=True)
+    assert main(["data", "check", str(lines)]) == 1
+    out = capsys.readouterr().out
+    assert "a-b: its name becomes part of task names" in out
+    assert "variants sgdx: v1, v2, v3, v4, v5 (train, dev, test)" in out
+
+
+def test_all_problems_but_twenty_of_a_kind_are_printed(lines, capsys):
+    def change(data):
+        data[0]["turns"][0]["frames"][0]["state"]["slot_values"] = {
+            f"slot{number}": ["x"] for number in range(33)
+        }
+        data[1]["turns"][0]["speaker"] = "BOT"
+
+    _damage(lines, _DEV, change)
+    _damage(lines, _TEST, _put(1, "turns", []))
+    assert main(["data", "check", str(lines)]) == 1
+    out = capsys.readouterr().out
+    assert out.count("[unknown slot]\n") == 21
+    assert "... and 13 more [unknown slot]\n" in out
+    assert out.count("[speaker]\n") == 1 and out.count("[wrong type]\n") == 1
+    assert out.endswith("\n35 errors\n")
+
+
+def test_notes_leave_the_status_alone(lines, capsys):
+    def change(data):
+        data[0]["turns"][1]["utterance"] = " "
+        del data[0]["turns"][2]["frames"][0]["state"]
+
+    _damage(lines, _DEV, change)
+    # A state that loses a slot is no error.
+    _damage(lines, _TEST, _put(1, "turns", 2, "frames", 0, "state", "slot_values", {}))
+    variant = lines / _V1
+    variant.write_text(variant.read_text().replace('"price_v1"', '"city"'))
+    assert main(["data", "check", str(lines)]) == 0
+    assert capsys.readouterr().out.endswith("""
+train: 1 services, 2 dialogues, 6 turns
+dev: 2 services, 2 dialogues, 5 turns
+test: 2 services, 2 dialogues, 5 turns
+variants sgdx: v1, v2, v3, v4, v5 (train, dev, test)
+no errors, 3 notes
+""")
+
+
+def test_clean_folder(lines, capsys, monkeypatch):
+    shutil.rmtree(lines / "sgd_x")
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(lines))
+    assert main(["data", "check"]) == 0
+    assert (
+        capsys.readouterr().out
+        == """\
+train: 1 services, 2 dialogues, 6 turns
+dev: 2 services, 2 dialogues, 5 turns
+test: 2 services, 2 dialogues, 5 turns
+no variants: schema sensitivity cannot be measured
+no errors
+"""
+    )
+
+
+def test_real_sgd_has_notes_alone(real_data, tmp_path):
+    root = tmp_path / "sgd"
+    root.mkdir()
+    for name in ("dev", "test", "sgd_x"):
+        (root / name).symlink_to(real_data / "sgd" / name)
+    (root / "train").mkdir()
+    (root / "train/schema.json").symlink_to(real_data / "sgd/train/schema.json")
+    (root / "train/dialogues_001.json").symlink_to(
+        real_data / "sgd/train/dialogues_001.json"
+    )
+    report = inspect_folder.inspect(root)
+    assert report.errors == {}
+    assert report.notes == {"no text": 2, "name of another": 4}
