@@ -7,7 +7,6 @@ Bound in gin beside SeqIO's own loggers:
 """
 
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,13 +21,11 @@ from jaxaug.feed import recipes
 from jaxaug.feed.cache import Recipe
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.metrics import benchmark, dst, report, sensitivity
-from jaxaug.metrics.evaluate import ABOUT, write_json
-from jaxaug.metrics.frames import FrameTable, write_frames
+from jaxaug.metrics.evaluate import write_json
+from jaxaug.metrics.frames import WORDINGS, FrameTable, write_frames
 from jaxaug.metrics.predictions import write_predictions
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
 from tasks.metrics import FrameAnswer, join
-
-_WORDING = re.compile(r"(?P<family>.+)_(?:sgd|sgdx_(?P<variant>v\d+))")
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,9 @@ class RobustnessLogger(seqio.Logger):
     - `predictions/<family>-<step>/{original,v1..v5}/dialogues.json`, which `jaxaug
       evaluate sgdx` and the official evaluator read (other tasks: `predictions/
       <task>-<step>/dialogues.json`);
-    - `robustness/<family>-<step>.{json,csv,png,frames.npz}` as soon as `<family>_sgd` and
-      `<family>_sgdx_v1..v5` have been evaluated at one step; the table is printed too.
+    - `robustness/<family>-<step>.{json,csv,png,frames.npz}` as soon as the tasks of the
+      mixture `<family>_eval`, such as `d3st_sgd` and `d3st_sgdx_v1..v5`, have been evaluated
+      at one step; the table is printed too. Where data have no variants, it says so.
 
     Frames are scored against the annotation in the data folder, not against the
     targets' text. Where only some frames were evaluated, those are scored and the
@@ -73,7 +71,8 @@ class RobustnessLogger(seqio.Logger):
     ) -> None:
         """See `seqio.Logger`; tasks that jaxaug has not registered are passed over."""
         del metrics, dataset
-        known = recipes.table().recipes.get(task_name)
+        table = recipes.table()
+        known = table.recipes.get(task_name)
         answers = (inferences or {}).get("prediction")
         if known is None or not answers or not targets:
             return
@@ -82,12 +81,14 @@ class RobustnessLogger(seqio.Logger):
         reference = self._benchmark(recipe)
         states = _states(answers, recipe, reference)
         step = -1 if step is None else step
-        match = _WORDING.fullmatch(task_name)
-        wording = (match["variant"] or ORIGINAL) if match else ""
-        family = match["family"] if match else task_name
+        family = task_name.partition("_")[0]
+        awaited = _wordings(table, family, split)
+        wording = awaited.get(task_name, "")
+        family = family if wording else task_name
         self._write(states, reference, f"{family}-{step:06}", wording)
-        if match:
+        if wording in WORDINGS:
             self._score(states, reference, family, split, step, wording)
+            self._report_if_complete(family, split, step, {*awaited.values()})
 
     def _benchmark(self, recipe: Recipe) -> benchmark.Benchmark:
         if recipe not in self._benchmarks:
@@ -140,7 +141,12 @@ class RobustnessLogger(seqio.Logger):
             dst.aggregate(scores, reference.seen_services),
             len(benchmark.references_of(reference.dialogues.values())),
         )
-        if self._pending[key].keys() >= {ORIGINAL, *VARIANTS}:
+
+    def _report_if_complete(
+        self, family: str, split: str, step: int, awaited: set[str]
+    ) -> None:
+        key = family, split
+        if self._pending[key].keys() >= awaited & {*WORDINGS}:
             self._report(self._pending.pop(key), family, split, step)
             del self._steps[key]
 
@@ -153,12 +159,13 @@ class RobustnessLogger(seqio.Logger):
         result = {
             **figures,
             "per_variant": {name: wording.report for name, wording in wordings.items()},
-            ABOUT: {
+            report.ABOUT: {
                 "definitions": dst.DEFINITIONS | sensitivity.DEFINITIONS,
                 "family": family,
                 "split": split,
                 "step": step,
                 "frames_of_split": total,
+                report.ABSENT: [name for name in VARIANTS if name not in wordings],
                 "counts": {
                     n: {"frames": len(w.frames[""])} for n, w in wordings.items()
                 },
@@ -183,6 +190,16 @@ class RobustnessLogger(seqio.Logger):
         print(
             "\n".join([*lines, f"written: {place}.json"]), file=sys.stdout, flush=True
         )
+
+
+def _wordings(table: recipes.Table, family: str, split: str) -> dict[str, str]:
+    """Task -> wording, of the tasks that evaluation of a family is on."""
+    found = {}
+    for task in table.mixtures.get(f"{family}_eval", ()):
+        for recipe in table.recipes[task].values():
+            if recipe.corpus.split == split:
+                found[task] = recipe.corpus.variant or ORIGINAL
+    return found
 
 
 def _states(

@@ -8,7 +8,8 @@ One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
 - `..._short2`, `..._short5`: the train split of the same with only 1 to 2, or 1 to 5,
   randomly chosen slots in prompt and answer;
 - mixtures `d3st_<folder>_{2,4,6}x`: the originals and 1, 3 or 5 variants at equal
-  rates; `d3st_eval`: the originals and all SGD-X variants;
+  rates; `d3st_eval`: the originals and all variants that have a dev or test split, of
+  SGD-X where it is there, else of the first other folder that has such variants;
 - the same for `d3st2a`, whose prompts show options as figure 2a of Coca et al. (2023)
   does, and for `t5dst`, without the short prompts.
 """
@@ -16,7 +17,7 @@ One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from etils import epath
@@ -28,6 +29,7 @@ from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus, Options
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.t5dst import T5DSTOptions
+from jaxaug.metrics.sensitivity import VARIANTS
 
 # Names of the splits in SeqIO and in the data folder.
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
@@ -51,10 +53,12 @@ class Table:
     Attributes:
       recipes: task -> SeqIO split -> recipe.
       mixtures: mixture -> its tasks, drawn at equal rates.
+      evaluation: what the mixtures `*_eval` hold and what they lack, in a sentence.
     """
 
     recipes: Mapping[str, Mapping[str, Recipe]]
     mixtures: Mapping[str, tuple[str, ...]]
+    evaluation: str = ""
 
     def tasks_of(self, name: str) -> tuple[str, ...]:
         """The tasks of a mixture, or the task itself.
@@ -99,7 +103,48 @@ def table(data_dir: PathLike | None = None) -> Table:
                     short = replace(options, max_items=limits)
                     shorter = f"{task}_{word}"
                     recipes[shorter] = _recipes(shorter, train, short, count)
-    return Table(recipes, _mixtures(folder, recipes))
+    word, scored = _scored(folder, corpora)
+    return Table(
+        recipes,
+        _mixtures(folder, recipes, word, scored),
+        _evaluation(folder, word, scored),
+    )
+
+
+def _scored(
+    folder: epath.Path, corpora: Mapping[str, Mapping[str, Corpus]]
+) -> tuple[str, list[str]]:
+    """The variants folder that evaluation is on, and those of its variants."""
+    for word, variants in folders.variant_folders(folder).items():
+        found = [
+            variant
+            for variant in folders.variant_names(variants)
+            if set(corpora.get(f"{word}_{variant}", ())) - {"train"}
+        ]
+        if found:
+            return word, found
+    return "", []
+
+
+def _evaluation(folder: epath.Path, word: str, scored: Sequence[str]) -> str:
+    names = ", ".join(f"{name}_eval" for name in FORMATS)
+    fix = (
+        "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment --splits "
+        "train,test` makes some for any data"
+    )
+    if not scored:
+        return (
+            f"{names}: the original schemas only, as {folder} has no variants of dev or "
+            f"test: there will be no schema sensitivity. {fix}."
+        )
+    found = f"{names}: the original schemas and {word} {', '.join(scored)}"
+    missing = [variant for variant in VARIANTS if variant not in scored]
+    if not missing:
+        return f"{found}."
+    return (
+        f"{found}. {folders.variant_folders(folder)[word]} has no {', '.join(missing)} of "
+        f"dev or test. {fix}."
+    )
 
 
 def _renderings(folder: epath.Path) -> int:
@@ -154,9 +199,12 @@ def _recipes(
 
 
 def _mixtures(
-    folder: epath.Path, recipes: Mapping[str, Mapping[str, Recipe]]
+    folder: epath.Path,
+    recipes: Mapping[str, Mapping[str, Recipe]],
+    scored_word: str,
+    scored: Sequence[str],
 ) -> dict[str, tuple[str, ...]]:
-    mixtures = {}
+    mixtures: dict[str, tuple[str, ...]] = {}
     for name in FORMATS:
         for word, variants in folders.variant_folders(folder).items():
             tasks = [
@@ -170,9 +218,8 @@ def _mixtures(
                         f"{name}_sgd",
                         *trainable[: copies - 1],
                     )
-            if word == "sgdx":
-                scored = [
-                    task for task in tasks if set(recipes.get(task, ())) - {"train"}
-                ]
-                mixtures[f"{name}_eval"] = (f"{name}_sgd", *scored)
+        mixtures[f"{name}_eval"] = (
+            f"{name}_sgd",
+            *(f"{name}_{scored_word}_{variant}" for variant in scored),
+        )
     return mixtures

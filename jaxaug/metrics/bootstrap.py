@@ -78,8 +78,13 @@ def dialogue_sums(
     services, the variation over v1..v5, the same with frames always wrong as 0.
     """
     whole, seen, unseen = table.scores
-    variation = coefficient_of_variation(whole[1:])
-    always_wrong = (whole[1:] == 0).all(axis=0)
+    # As in the report, over the variants that were evaluated.
+    variants = whole[1:][~np.isnan(whole[1:]).all(axis=1)]
+    always_wrong = (variants == 0).all(axis=0)
+    if len(variants) > 1:
+        variation = coefficient_of_variation(variants)
+    else:
+        variation, always_wrong = np.full(whole.shape[1], np.nan), np.False_
     values = np.concatenate(
         [
             whole,

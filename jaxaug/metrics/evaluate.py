@@ -6,16 +6,14 @@ from typing import Any
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach, write_text
-from jaxaug.data.folders import resolve_data_dir
+from jaxaug.data.folders import resolve_data_dir, sgdx_folder, variant_names
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.benchmark import group_scores, load
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.frames import FrameTable, write_frames
 from jaxaug.metrics.predictions import read_predictions, warn
-from jaxaug.metrics.report import Run, sgd_table, text_table
+from jaxaug.metrics.report import ABOUT, ABSENT, Run, sgd_table, text_table
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS, GroupScores
-
-ABOUT = "about"
 
 
 @collector_paused()
@@ -66,8 +64,10 @@ def evaluate_variants(
 ) -> dict[str, Any]:
     """Scores `folder/{original,v1..v5}`; the report of `jaxaug evaluate sgdx`.
 
+    Of v1..v5 those count that the data folder has.
+
     Raises:
-      UserError: one of the six folders is missing or cannot be scored.
+      UserError: one of these folders is missing or cannot be scored.
     """
     return _score_variants(data_dir, split, folder, exact, joint_across_turn)[0]
 
@@ -80,7 +80,8 @@ def _score_variants(
     joint_across_turn: bool,
 ) -> tuple[dict[str, Any], FrameTable]:
     """The report of `evaluate_variants`, and the scores that its figures are means of."""
-    names = (ORIGINAL, *VARIANTS)
+    known = variant_names(sgdx_folder(data_dir))
+    names = (ORIGINAL, *(name for name in VARIANTS if name in known))
     place = reach(folder, "Name the folder of predictions with --predictions.")
     missing = [name for name in names if not (place / name).is_dir()]
     if missing:
@@ -106,6 +107,7 @@ def _score_variants(
         "exact": exact,
         "joint_across_turn": joint_across_turn,
         "counts": counts,
+        ABSENT: [name for name in VARIANTS if name not in names],
     }
     return result, FrameTable.of_scores(split, frames)
 

@@ -49,7 +49,12 @@ class FrameTable:
 
     @staticmethod
     def of_scores(split: str, scores: Mapping[str, GroupScores]) -> "FrameTable":
-        """The table of what `sensitivity.robustness` takes: one entry a wording."""
+        """The table of what `sensitivity.robustness` takes: one entry a wording.
+
+        A wording that was not evaluated is NaN.
+        """
+        none: GroupScores = {group: {} for group in GROUPS}
+        scores = {name: scores.get(name, none) for name in WORDINGS}
         frames = sorted({key for name in WORDINGS for key in scores[name][GROUPS[0]]})
         dialogues, dialogue = np.unique([key[0] for key in frames], return_inverse=True)
         services, service = np.unique([key[2] for key in frames], return_inverse=True)
@@ -70,10 +75,22 @@ class FrameTable:
             np.array(values, np.float64),
         )
 
+    @property
+    def wordings(self) -> tuple[str, ...]:
+        """Those under which a frame was scored."""
+        measured = ~np.isnan(self.scores[0]).all(axis=-1)
+        return tuple(
+            name for name, is_there in zip(WORDINGS, measured, strict=True) if is_there
+        )
+
     def difference(self, other: "FrameTable") -> str | None:
         """What keeps two tables from being compared frame by frame; None if nothing."""
         if self.split != other.split:
             return f"split {self.split!r} and split {other.split!r}"
+        if self.wordings != other.wordings:
+            return (
+                f"wordings {', '.join(self.wordings)} and {', '.join(other.wordings)}"
+            )
         mine, yours = set(self.dialogues.tolist()), set(other.dialogues.tolist())
         if mine != yours:
             odd = min(mine ^ yours)

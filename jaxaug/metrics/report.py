@@ -23,6 +23,8 @@ from jaxaug.metrics.dst import ALL_SERVICES, JGA, SEEN_SERVICES, UNSEEN_SERVICES
 from jaxaug.metrics.frames import FrameTable, read_frames
 from jaxaug.metrics.sensitivity import VARIANTS
 
+ABOUT = "about"
+ABSENT = "wordings_not_evaluated"
 _ROUNDING = 1e-9
 # Where the evaluation logger writes, below its output folder.
 REPORT_FOLDER = "robustness"
@@ -81,7 +83,12 @@ class Run:
           UserError: `report` lacks one of its figures, or one is no fraction.
         """
         figures = {}
+        about = report.get(ABOUT, {}) if isinstance(report, Mapping) else {}
+        absent = about.get(ABSENT, ()) if isinstance(about, Mapping) else ()
         for column in COLUMNS:
+            if column in VARIANTS and column in absent:
+                figures[column] = math.nan
+                continue
             keys = ("per_variant", column, ALL_SERVICES, JGA)
             value: Any = report
             for key in keys if column in VARIANTS else (column,):
@@ -172,7 +179,29 @@ def text_table(runs: Sequence[Run]) -> str:
     rows = [["", *COLUMNS.values()]]
     for run in runs:
         rows.append([run.name, *(cell(run, column) for column in COLUMNS)])
-    return f"{aligned(rows)}\n{LEGEND}"
+    return "\n".join([aligned(rows), LEGEND, *notes_on_wordings(runs)])
+
+
+def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
+    """A line for the runs that were evaluated on the same, not all, wordings."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for run in runs:
+        found = tuple(v for v in VARIANTS if not math.isnan(run.figures[v]))
+        names.setdefault(found, []).append(run.name)
+    lines = []
+    for found, group in names.items():
+        missing = ", ".join(name for name in VARIANTS if name not in found)
+        if not found:
+            lines.append(
+                f"{', '.join(group)}: evaluated on the original schemas only: JGA, and no "
+                "schema sensitivity. `jaxaug augment --splits train,test` makes variants"
+            )
+        elif missing:
+            lines.append(
+                f"{', '.join(group)}: not evaluated on {missing}: mean and sensitivity are "
+                f"over {', '.join(found)}"
+            )
+    return lines
 
 
 def cell(run: Run, column: str) -> str:

@@ -10,7 +10,15 @@ from jaxaug.core.figures import new_figure, picture
 from jaxaug.core.files import PathLike, write_text
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.bootstrap import FIGURES
-from jaxaug.metrics.report import COLUMNS, LEGEND, Run, cell, configurations, draw_bars
+from jaxaug.metrics.report import (
+    COLUMNS,
+    LEGEND,
+    Run,
+    cell,
+    configurations,
+    draw_bars,
+    notes_on_wordings,
+)
 from jaxaug.metrics.statistics import (
     HEADLINE,
     Statistics,
@@ -52,7 +60,7 @@ def write_page(path: PathLike, rows: Sequence[Run], statistics: Statistics) -> N
         "<h1>Robustness to the wording of the schema</h1>",
         *(_paragraphs(method(statistics)[:1]) if statistics.groups else ()),
         *_table(["", *COLUMNS.values()], (_configuration(run) for run in main)),
-        *_paragraphs([LEGEND]),
+        *_paragraphs([LEGEND, *notes_on_wordings(main)]),
         _image(bars, "Joint goal accuracy of each configuration under each wording"),
     ]
     if statistics.differences:

@@ -88,7 +88,7 @@ def robustness(scores: Mapping[str, GroupScores]) -> dict[str, float | int | Non
     Returns:
       name -> fraction, None where nothing defines it. `jga_v1_5` is the mean of the
       per-variant means; `*_seen` and `*_unseen` are restricted to such services; SS
-      rests on the `frames` that every variant has scored.
+      rests on the `frames` that every variant has scored, and needs two variants.
     """
     names = sorted(name for name in scores if name != ORIGINAL)
     report: dict[str, float | int | None] = {}
@@ -96,16 +96,20 @@ def robustness(scores: Mapping[str, GroupScores]) -> dict[str, float | int | Non
         variants = [scores[name][group] for name in names]
         means = [_mean(np.array([*variant.values()], float)) for variant in variants]
         defined = [value for value in means if value is not None]
+        measured = variants or [scores[ORIGINAL][group]]
         shared = [
-            frame for frame in variants[0] if all(frame in v for v in variants[1:])
+            frame for frame in measured[0] if all(frame in v for v in measured[1:])
         ]
         table = np.array([[variant[frame] for frame in shared] for variant in variants])
         if ORIGINAL in scores:
             original = np.array([*scores[ORIGINAL][group].values()], float)
             report[f"jga_orig{group}"] = _mean(original)
         report[f"jga_v1_5{group}"] = float(np.mean(defined)) if defined else None
-        report[f"ss_jga{group}"] = schema_sensitivity(table)
-        report[f"ss_jga_all_frames{group}"] = schema_sensitivity(table, True)
+        several = len(names) > 1
+        report[f"ss_jga{group}"] = schema_sensitivity(table) if several else None
+        report[f"ss_jga_all_frames{group}"] = (
+            schema_sensitivity(table, True) if several else None
+        )
         if not group:
             report["frames"] = len(shared)
     return report

@@ -1,5 +1,7 @@
 """The table of training and evaluation sets."""
 
+import shutil
+
 import pytest
 
 from jaxaug.core.errors import UserError
@@ -28,6 +30,45 @@ def test_mixtures_hold_the_originals_and_variants(table):
     assert len(table.tasks_of("d3st_aug_6x")) == 6
     with pytest.raises(UserError, match="'d3st_x' is no task and no mixture; known: "):
         table.tasks_of("d3st_x")
+
+
+def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
+    root = tmp_path / "data"
+    minisgd.write(root, train_dialogues=1, dev_dialogues=1, test_dialogues=1)
+    names = "d3st_eval, d3st2a_eval, t5dst_eval"
+    fix = (
+        "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment --splits "
+        "train,test` makes some for any data."
+    )
+    every = "v1, v2, v3, v4, v5"
+    expected = f"{names}: the original schemas and sgdx {every}."
+    assert recipes.table(root).evaluation == expected
+    for number in (3, 5):
+        shutil.rmtree(root / f"sgd_x/data/v{number}")
+    table = recipes.table(root)
+    assert table.mixtures["d3st_eval"] == (
+        "d3st_sgd",
+        *(f"d3st_sgdx_v{number}" for number in (1, 2, 4)),
+    )
+    assert table.evaluation == (
+        f"{names}: the original schemas and sgdx v1, v2, v4. {root}/sgd_x/data has no v3, "
+        f"v5 of dev or test. {fix}"
+    )
+    # Variants that were made for training alone are none to evaluate on.
+    shutil.move(root / "sgd_x", tmp_path)
+    table = recipes.table(root)
+    assert table.mixtures["t5dst_eval"] == ("t5dst_sgd",)
+    assert table.evaluation == (
+        f"{names}: the original schemas only, as {root} has no variants of dev or test: "
+        f"there will be no schema sensitivity. {fix}"
+    )
+    shutil.copytree(tmp_path / "sgd_x/data", root / "variants/mine")
+    table = recipes.table(root)
+    assert table.mixtures["d3st_eval"] == (
+        "d3st_sgd",
+        *(f"d3st_mine_v{number}" for number in (1, 2, 4)),
+    )
+    assert "the original schemas and mine v1, v2, v4." in table.evaluation
 
 
 def test_only_training_is_shuffled_and_each_task_in_its_own_way(table):

@@ -188,6 +188,18 @@ def test_a_report_with_other_values(tmp_path, capsys, changes, problem):
     )
 
 
+def test_only_wordings_that_are_said_to_be_absent_may_be(tmp_path, capsys):
+    partial = robustness()
+    del partial["per_variant"]["v3"]
+    (tmp_path / "m.json").write_text(json.dumps(partial))
+    assert main(["report", str(tmp_path / "m.json")]) == 1
+    assert "m: no robustness report: 'v3' is missing." in capsys.readouterr().err
+    partial["about"] = {"wordings_not_evaluated": ["v3"]}
+    (tmp_path / "m.json").write_text(json.dumps(partial))
+    assert main(["report", str(tmp_path / "m.json")]) == 0
+    assert "m: not evaluated on v3: mean" in capsys.readouterr().out
+
+
 def test_figures_at_their_limits():
     highest = report.Run.of_report("a", robustness(1.25, ss_jga=math.sqrt(5)))
     assert highest.figures["jga_orig"] == 1.0

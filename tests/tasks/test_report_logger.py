@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import random
+import shutil
 import subprocess
 
 import msgspec
@@ -199,6 +200,63 @@ def test_a_missing_matplotlib_does_not_end_the_run(
         f"d3st-000003.{e}" for e in ("csv", "frames.npz", "json")
     ]
     assert "JGA_orig" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kept", [(), (2,), (1, 4)])
+def test_fewer_variants_are_reported_as_such(
+    world, tmp_path, monkeypatch, capsys, kept
+):
+    data = tmp_path / "data"
+    shutil.copytree(world, data)
+    shutil.rmtree(data / "sgd_x")
+    for number in kept:
+        name = f"sgd_x/data/v{number}"
+        shutil.copytree(world / name, data / name)
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(data))
+    run = tmp_path / "run"
+    logger = RobustnessLogger(str(run / "inference_eval"))
+    for task in recipes.table(data).mixtures["d3st_eval"]:
+        log(logger, task, 5, *answers(data, task, seed=1))
+    printed = capsys.readouterr().out
+    report_file = run / "inference_eval/robustness/d3st-000005.json"
+    made = json.loads(report_file.read_text())
+    scores = [
+        made["per_variant"][f"v{n}"]["#ALL_SERVICES"]["joint_goal_accuracy"]
+        for n in kept
+    ]
+    assert made["frames"] == made["about"]["frames_of_split"]
+    assert 0 < made["jga_orig"] < 1
+    assert made["jga_v1_5"] == (pytest.approx(np.mean(scores)) if kept else None)
+    assert (made["ss_jga"] is None) == (len(kept) < 2)
+    # The table, the intervals of the same figures and the page.
+    page = tmp_path / "a.html"
+    assert main(["report", str(run), "--html", str(page), "--resamples", "100"]) == 0
+    missing = [f"v{n}" for n in range(1, 6) if n not in kept]
+    note = (
+        f"not evaluated on {', '.join(missing)}: mean and sensitivity are over "
+        f"{', '.join(f'v{n}' for n in kept)}"
+        if kept
+        else "evaluated on the original schemas only: JGA, and no schema sensitivity. "
+        "`jaxaug augment --splits train,test` makes variants"
+    )
+    shown = capsys.readouterr().out
+    assert f"d3st step 5: {note}\n" in printed
+    assert f"run: {note}\n" in shown and f"run: {note}." in page.read_text()
+    assert "run (1 seed)" in shown
+    # Predictions of the same wordings are scored alike.
+    predictions = run / "inference_eval/predictions/d3st-000005"
+    output = tmp_path / "m.json"
+    assert (
+        main(
+            ["evaluate", "sgdx", "--data_dir", str(data), "--split", "test"]
+            + ["--predictions", str(predictions), "--output", str(output)]
+        )
+        == 0
+    )
+    scored = json.loads(output.read_text())
+    assert scored.pop("about")["wordings_not_evaluated"] == missing
+    made.pop("about")
+    assert scored == made
 
 
 EVALUATION = """
