@@ -286,6 +286,12 @@ def _add_augment(verbs: argparse._SubParsersAction) -> None:
         "nobody whom you do not trust; FILE.py:TEXT hands TEXT to its get_config",
     )
     parser.add_argument("--out", help="variants folder to write")
+    parser.add_argument(
+        "--splits",
+        metavar="NAMES",
+        help="whose schemas are augmented, such as train,test: variants of dev and test "
+        "are what a tracker is evaluated on (default: as the config says, mostly train)",
+    )
     _shards(parser)
     group = parser.add_subparsers(metavar="COMMAND")
     explain = _verb(

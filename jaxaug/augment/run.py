@@ -36,6 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
                 "with a file such as configs/augment/smollm2_tree.py."
             )
     config = configs.load(arguments.config)
+    if arguments.splits is not None:
+        config = _with_splits(config, arguments.splits)
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     if arguments.shard is not None:
         part = parts.parse(arguments.shard)
@@ -50,6 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
         folder = _merged(config, data_dir, arguments.out, arguments.merge)
     print(augment(config, data_dir, arguments.out, folder))
     return 0
+
+
+def _with_splits(config: Config, names: str) -> Config:
+    """The config for other splits, given as `train,test`."""
+    splits = tuple(name.strip() for name in names.split(","))
+    try:
+        return dataclasses.replace(config, splits=splits)
+    except UserError as error:
+        raise UserError(f"--splits {names}: {error}") from None
 
 
 def run_explain(arguments: argparse.Namespace) -> int:

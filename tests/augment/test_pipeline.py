@@ -18,6 +18,7 @@ from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
 from jaxaug.core.errors import UserError
 from jaxaug.core.parts import Part
+from jaxaug.data import folders
 from jaxaug.data.schema import read_schema
 
 FIELDS = {
@@ -564,6 +565,24 @@ def test_the_verb(sgd_tree, fake, tmp_path, capsys):
     ]  # fmt: skip
     assert cli.main(["augment", *arguments]) == 1
     assert "--out is missing: `jaxaug augment --config" in capsys.readouterr().err
+    other = tmp_path / "other"
+    arguments += ["--out", str(other), "--splits"]
+    assert cli.main(["augment", *arguments, "test, train"]) == 0
+    assert folders.variant_splits(other, "v2") == ("train", "test")
+    # A service of two splits has the same wordings in both.
+    texts = [
+        read_schema(other / f"v2/{split}/schema.json").service("Trains_12")
+        for split in ("train", "test")
+    ]
+    assert texts[0] == texts[1]
+    capsys.readouterr()
+    for names, problem in (
+        ("train,tset", "splits: did you mean 'test'?"),
+        ("train,train", "splits=('train', 'train'): name one or more, each once."),
+    ):
+        assert cli.main(["augment", *arguments, names]) == 1
+        expected = f"jaxaug: error: --splits {names}: {problem}\n"
+        assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize("own_folders", [False, True])
