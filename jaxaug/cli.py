@@ -471,6 +471,7 @@ def build_parser() -> argparse.ArgumentParser:
         "versions, devices, data found, what is missing and the fix for each",
     )
     _data_dir(doctor)
+    data.add_init(verbs)
     _add_data(verbs)
     _add_format(verbs)
     _add_evaluate(verbs)

@@ -80,7 +80,8 @@ def register(data_dir: PathLike | None = None) -> None:
       UserError: the data folder or a variants folder is wrong.
     """
     table = recipes.table(data_dir)
-    logging.info("%s", table.evaluation)
+    level = logging.INFO if table.is_sgdx else logging.WARNING
+    logging.log(level, "%s", table.evaluation)
     words = vocabulary.default_vocabulary()
     features = {
         "inputs": seqio.Feature(words, add_eos=True),

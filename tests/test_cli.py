@@ -11,6 +11,7 @@ from jaxaug.core.errors import UserError
 
 _VERBS = [
     ("doctor",),
+    ("init",),
     ("data", "fetch"),
     ("data", "describe"),
     ("data", "check"),

@@ -15,3 +15,15 @@ def add_check(group: argparse._SubParsersAction) -> None:
         help="folder in the layout of the SGD repository, local or gs:// "
         "(default: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
     )
+
+
+def add_init(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `init`."""
+    text = (
+        "write an example of own data: 2 services, 20 dialogues, every field explained"
+    )
+    parser = verbs.add_parser("init", help=text, description=text)
+    parser.set_defaults(target="jaxaug.data.example:run")
+    parser.add_argument(
+        "dir", metavar="DIR", help="new or empty folder, local or gs://"
+    )

@@ -54,11 +54,13 @@ class Table:
       recipes: task -> SeqIO split -> recipe.
       mixtures: mixture -> its tasks, drawn at equal rates.
       evaluation: what the mixtures `*_eval` hold and what they lack, in a sentence.
+      is_sgdx: whether these are v1..v5 of SGD-X, as a benchmark wants.
     """
 
     recipes: Mapping[str, Mapping[str, Recipe]]
     mixtures: Mapping[str, tuple[str, ...]]
     evaluation: str = ""
+    is_sgdx: bool = True
 
     def tasks_of(self, name: str) -> tuple[str, ...]:
         """The tasks of a mixture, or the task itself.
@@ -108,6 +110,7 @@ def table(data_dir: PathLike | None = None) -> Table:
         recipes,
         _mixtures(folder, recipes, word, scored),
         _evaluation(folder, word, scored),
+        word == "sgdx" and {*scored} >= {*VARIANTS},
     )
 
 

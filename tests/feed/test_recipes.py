@@ -42,7 +42,7 @@ def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
     )
     every = "v1, v2, v3, v4, v5"
     expected = f"{names}: the original schemas and sgdx {every}."
-    assert recipes.table(root).evaluation == expected
+    assert recipes.table(root).evaluation == expected and recipes.table(root).is_sgdx
     for number in (3, 5):
         shutil.rmtree(root / f"sgd_x/data/v{number}")
     table = recipes.table(root)
@@ -69,6 +69,7 @@ def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
         *(f"d3st_mine_v{number}" for number in (1, 2, 4)),
     )
     assert "the original schemas and mine v1, v2, v4." in table.evaluation
+    assert not table.is_sgdx
 
 
 def test_only_training_is_shuffled_and_each_task_in_its_own_way(table):
