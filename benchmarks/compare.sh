@@ -27,8 +27,10 @@ for seed in "$@"; do
 done
 mkdir -p "$OUT"
 list="$OUT/compare_$FORMAT.txt"
-# Another configuration makes a finished run stale.
-STATE=$(find configs -name '*.gin' | LC_ALL=C sort | xargs cat | cksum)
+# Another configuration makes a finished run stale, and so do other data.
+data=${JAXAUG_DATA_DIR:-jaxaug/data/minisgd}
+STATE=$({ find configs -name '*.gin' -print0; find -L "$data" -name '*.json' -print0; } |
+  LC_ALL=C sort -z | xargs -0 cat | cksum)
 export STATE list
 
 finished() { # RUN

@@ -32,11 +32,11 @@ def compare(tmp_path):
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
     env = {"PATH": path, "RUNS": str(tmp_path), "SETS": "sgd tree_6x"}
 
-    def call(*words):
+    def call(*words, **variables):
         done = subprocess.run(
             [ROOT / "benchmarks/compare.sh", *words],
             cwd=ROOT,
-            env=env,
+            env=env | variables,
             capture_output=True,
             text=True,
             check=False,
@@ -74,6 +74,18 @@ def test_finished_runs_are_skipped_and_the_page_is_made(compare, tmp_path):
     assert len(trained(tmp_path)) == 4
     compare("3", "4")
     assert len(trained(tmp_path)) == 5
+
+
+def test_other_data_make_a_run_stale(compare, tmp_path):
+    schema = tmp_path / "my data" / "train" / "schema.json"
+    schema.parent.mkdir(parents=True)
+    schema.write_text("[]")
+    data = {"JAXAUG_DATA_DIR": str(tmp_path / "my data")}
+    compare("0", **data)
+    assert compare("--left", "0", **data)[1] == ["2 runs, left: 0"]
+    schema.write_text("[{}]")
+    assert compare("--left", "0", **data)[1][0] == "2 runs, left: 2"
+    assert compare("--left", "0")[1][0] == "2 runs, left: 2"
 
 
 def test_a_failed_run_stops_the_rest_and_is_left(compare, tmp_path):

@@ -8,7 +8,11 @@ from jaxaug.augment.judge import measures
 from jaxaug.augment.output import comparison
 from jaxaug.data import folders, minisgd
 from jaxaug.data.minisgd.language import OPENERS
-from jaxaug.data.minisgd.overlap import overlap_report, uncovered_words
+from jaxaug.data.minisgd.overlap import (
+    STOP_WORDS,
+    overlap_report,
+    uncovered_words,
+)
 from jaxaug.data.minisgd.values import VALUES
 from jaxaug.data.minisgd.world import (
     AUGMENTED,
@@ -95,6 +99,22 @@ def test_wordings_are_as_far_from_the_original_as_those_of_sgd_x(tmp_path):
             found = [100 * row.figures[f"table1_{name}"] for row in rows]
             found = found[-len(expected) :]
             assert found == pytest.approx(expected, abs=within), (split, name)
+
+
+def test_unseen_services_speak_as_train_services_do_but_no_more_than_in_sgd():
+    """Of the words of SGD's unseen test slots, 76% are in its train schema."""
+    train = services_of("train")
+    texts = [item.wordings[ORIGINAL][1] for s in train for item in s.slots + s.intents]
+    texts += [spec.descriptions[ORIGINAL] for spec in train]
+    known = set(" ".join(texts).split())
+    words = [
+        word
+        for spec in unseen_services("test")
+        for slot in spec.slots
+        for word in slot.wordings[ORIGINAL][1].split()
+        if word not in STOP_WORDS
+    ]
+    assert 0.65 < sum(word in known for word in words) / len(words) < 0.76
 
 
 @pytest.mark.parametrize("label", [ORIGINAL, *VARIANTS, *AUGMENTED])
