@@ -10,6 +10,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from jaxaug.core import completion
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import ShowVersions
 from jaxaug.data import arguments as data
@@ -501,6 +502,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="of the bootstrap behind the intervals (default: 10000)",
     )
+    completion.add(verbs, parser)
     return parser
 
 

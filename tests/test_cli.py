@@ -35,6 +35,7 @@ _VERBS = [
     ("launch", "tpu_pod"),
     ("launch", "k8s"),
     ("report",),
+    ("completion",),
 ]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")
 _HEAVY += ("seqio", "sentencepiece", "tensorflow", "torch", "tqdm", "transformers")

@@ -1,0 +1,40 @@
+"""`jaxaug completion`: what a shell needs to complete the command line by itself."""
+
+import argparse
+from collections.abc import Iterator
+
+SHELLS = ("bash", "zsh")
+
+
+def add(verbs: argparse._SubParsersAction, program: argparse.ArgumentParser) -> None:
+    """Adds the verb to those of a program, which it completes."""
+    parser = verbs.add_parser(
+        "completion",
+        help="print the completion of this command line for a shell",
+        description="Prints the completion of this command line for a shell. bash: "
+        "jaxaug completion bash > ~/.local/share/bash-completion/completions/jaxaug; "
+        "zsh: jaxaug completion zsh > DIR/_jaxaug, with DIR in $fpath before compinit. "
+        "Write it again after an update of jaxaug.",
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash or zsh")
+    parser.set_defaults(target="jaxaug.core.completion:run", program=program)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Handler of `jaxaug completion`: prints the script."""
+    import shtab
+
+    for action in _texts(arguments.program):
+        # Most are files or folders; for the others a shell offers files, too.
+        action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(arguments.program, shell=arguments.shell))
+
+
+def _texts(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """The arguments of all verbs that take any text."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for verb in action.choices.values():
+                yield from _texts(verb)
+        elif action.choices is None and action.type is None and action.nargs != 0:
+            yield action

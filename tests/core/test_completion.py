@@ -1,0 +1,59 @@
+"""The completion of the command line, asked as a shell asks for it."""
+
+import subprocess
+
+import pytest
+
+from jaxaug import cli
+
+ASK = """source /dev/stdin <<< "$SCRIPT"
+COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+complete -p jaxaug > /dev/null || exit 1
+_shtab_jaxaug "jaxaug" "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+def script(capsys: pytest.CaptureFixture, shell: str) -> str:
+    assert cli.main(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "answers"),
+    [
+        ("jaxaug da", ["data"]),
+        ("jaxaug --v", ["--version"]),
+        ("jaxaug completion ''", ["bash", "zsh"]),
+        ("jaxaug data v", ["variants"]),
+        ("jaxaug format d3st --cat", ["--categorical"]),
+        ("jaxaug data variants --split ''", ["train", "dev", "test"]),
+        ("jaxaug report runs/se", ["runs/seed0"]),
+        ("jaxaug predict --run runs/se", ["runs/seed0"]),
+    ],
+)
+def test_bash(tmp_path, capsys, words, answers):
+    (tmp_path / "runs/seed0").mkdir(parents=True)
+    done = subprocess.run(
+        ["bash", "-c", ASK.format(words=words)],
+        cwd=tmp_path,
+        env={"SCRIPT": script(capsys, "bash"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.split(), done.stderr) == (answers, "")
+
+
+def test_zsh(capsys):
+    text = script(capsys, "zsh")
+    assert text.startswith("#compdef jaxaug\n")
+    assert "    predict:'the states of dialogues, by a trained tracker" in text
+    assert '"--categorical[categorical]:categorical:(1a a none)"' in text
+    assert '"--run[folder of a training run, or a checkpoint in it]:run:_files"' in text
+
+
+def test_a_shell_that_is_not_known(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["completion", "sh"])
+    assert "invalid choice: 'sh'" in capsys.readouterr().err
