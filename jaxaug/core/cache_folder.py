@@ -8,15 +8,22 @@ from etils import epath
 from jaxaug.core.files import is_remote, reach
 
 CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
+# The folder of all programs' caches (XDG Base Directory Specification).
+_CACHES_VARIABLE = "XDG_CACHE_HOME"
 
 
 def cache_dir() -> epath.Path:
-    """`$JAXAUG_CACHE_DIR`, else `~/.cache/jaxaug`; not created here.
+    """`$JAXAUG_CACHE_DIR`, else `$XDG_CACHE_HOME/jaxaug`, else `~/.cache/jaxaug`.
+
+    It is not created here. A relative `$XDG_CACHE_HOME` counts as none, as that
+    specification demands.
 
     Raises:
       UserError: the storage that the variable names is out of reach.
     """
-    place = os.environ.get(CACHE_DIR_VARIABLE) or "~/.cache/jaxaug"
+    caches = os.environ.get(_CACHES_VARIABLE, "")
+    default = os.path.join(caches if os.path.isabs(caches) else "~/.cache", "jaxaug")
+    place = os.environ.get(CACHE_DIR_VARIABLE) or default
     if is_remote(place):
         _reach_cache(place)
     return epath.Path(place).expanduser()

@@ -10,13 +10,22 @@ from jaxaug.data import folders
 
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch):
-    for name in ("JAXAUG_DATA_DIR", "JAXAUG_CACHE_DIR", "JAXAUG_VARIANTS_DIR"):
+    for name in (
+        "JAXAUG_DATA_DIR",
+        "JAXAUG_CACHE_DIR",
+        "JAXAUG_VARIANTS_DIR",
+        "XDG_CACHE_HOME",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 
 def test_cache_dir(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Path(cache_folder.cache_dir()) == tmp_path / ".cache/jaxaug"
+    monkeypatch.setenv("XDG_CACHE_HOME", "caches")
+    assert Path(cache_folder.cache_dir()) == tmp_path / ".cache/jaxaug"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert Path(cache_folder.cache_dir()) == tmp_path / "caches/jaxaug"
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "elsewhere"))
     assert Path(cache_folder.cache_dir()) == tmp_path / "elsewhere"
 

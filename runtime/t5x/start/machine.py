@@ -201,7 +201,9 @@ def _unless_set(name: str, value: float) -> None:
 
 
 def _user_cache() -> str:
-    return os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    caches = os.environ.get("XDG_CACHE_HOME", "")
+    # A relative one counts as none, as the specification (XDG Base Directory) demands.
+    return caches if os.path.isabs(caches) else os.path.join("~", ".cache")
 
 
 def _kind_of_cpu() -> str:

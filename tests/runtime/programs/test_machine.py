@@ -124,6 +124,14 @@ def test_a_cache_that_cannot_be_made(config, monkeypatch, tmp_path):
     assert machine.use_compilation_cache(None) is None
 
 
+def test_a_relative_folder_of_caches_counts_as_none(config, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "caches")
+    jax.config.update("jax_compilation_cache_dir", None)
+    folder = machine.use_compilation_cache(None)
+    assert folder.startswith(f"{tmp_path}/.cache/t5x/compiled/")
+
+
 def test_the_garbage_collector_rests_while_modules_are_imported():
     gc.unfreeze()
     with pytest.raises(KeyError), machine.quick_imports():
