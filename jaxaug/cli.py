@@ -7,6 +7,8 @@ arguments and returns the exit status.
 
 import argparse
 import importlib
+import os
+import select
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +18,7 @@ from jaxaug.core.installed import ShowVersions
 from jaxaug.data import arguments as data
 from jaxaug.launch import arguments as launch
 
+_SIGPIPE = 128 + 13  # as a shell reports a program that this signal has ended
 _SPLITS = ("train", "dev", "test")
 
 
@@ -510,18 +513,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one verb and returns its exit status.
 
     A `UserError` or an operating-system error (a missing file, a full disk) ends
-    in one line on stderr and status 1.
+    in one line on stderr and status 1. A reader that has seen enough (`| head`) ends it
+    silently, with status 141.
     """
     arguments = build_parser().parse_args(argv)
     module, function = arguments.target.split(":")
     try:
-        return getattr(importlib.import_module(module), function)(arguments) or 0
+        status = getattr(importlib.import_module(module), function)(arguments) or 0
+        sys.stdout.flush()
+        return status
     except (UserError, OSError) as error:
+        if isinstance(error, BrokenPipeError) and _nobody_reads():
+            return _SIGPIPE
         print(f"jaxaug: error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("jaxaug: interrupted", file=sys.stderr)
         return 130
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe that was closed; if so, it is left to itself."""
+    try:
+        output = sys.stdout.fileno()
+    except OSError:  # It is no file.
+        return False
+    poll = select.poll()
+    poll.register(output, 0)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    # What is still buffered would be tried again at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    return True
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 import argparse
 import errno
 import importlib
+import os
 import subprocess
 import sys
 
@@ -151,6 +152,21 @@ def test_status_and_message(monkeypatch, capsys, outcome, status, message):
     monkeypatch.setattr(cli.importlib, "import_module", lambda _: _Handler(outcome))
     assert cli.main(["doctor"]) == status
     assert capsys.readouterr().err == message
+
+
+def test_a_reader_that_has_seen_enough():
+    """As in `jaxaug completion bash | head -1`, where the pipe is closed."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [sys.executable, "-m", "jaxaug.cli", "completion", "bash"],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 def test_defects_keep_their_traceback(monkeypatch):
