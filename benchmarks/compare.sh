@@ -9,13 +9,20 @@
 #   benchmarks/compare.sh               seeds 0 to 4
 #   benchmarks/compare.sh --left        which runs are left; trains nothing
 #   FORMAT=t5dst SETS="sgd tree_6x" benchmarks/compare.sh 0
+#   SETS=curricula benchmarks/compare.sh    the tree's variants as a plain mixture and in
+#                  cyclic, gradual, inverse and random order, as many updates of each (D3ST)
 #
 # One run a core at a time: models as small as these gain nothing from a second core.
 # Logs lie beside the runs. A run that is finished with the same configuration is not
-# trained again, one that was interrupted goes on. The page is compare_FORMAT.html.
+# trained again, one that was interrupted goes on. The page is compare_FORMAT.html, or
+# compare_curricula.html.
 set -euo pipefail
 export FORMAT=${FORMAT:-d3st} OUT=${RUNS:-runs}
 sets=${SETS:-sgd eda_6x tree_6x aug_6x sgdx_6x}
+page=$FORMAT
+if [ "$sets" = curricula ]; then
+  page=curricula sets="mixture cyclic gradual inverse random"
+fi
 train=true
 if [ "${1:-}" = --left ]; then
   train=false
@@ -26,7 +33,7 @@ for seed in "$@"; do
   [[ $seed =~ ^[0-9]+$ ]] || { echo "usage: $0 [--left] [SEED]... (got $seed)" >&2; exit 2; }
 done
 mkdir -p "$OUT"
-list="$OUT/compare_$FORMAT.txt"
+list="$OUT/compare_$page.txt"
 # Another configuration makes a finished run stale, and so do other data.
 data=${JAXAUG_DATA_DIR:-jaxaug/data/minisgd}
 STATE=$({ find configs -name '*.gin' -print0; find -L "$data" -name '*.json' -print0; } |
@@ -43,21 +50,36 @@ left() { # names of the runs that are not finished
   done < "$list"
 }
 
+arguments() { # SET: what T5X is told, one word a line
+  case $1 in
+    mixture) # as many updates as the schedules have
+      steps=$(sed -n 's/^TRAIN_STEPS = //p' configs/d3st_cyclic.gin)
+      printf '%s\n' --gin_file=configs/d3st_aug.gin \
+        --gin.TRAIN_STEPS="$steps" --gin.EVAL_PERIOD="$steps" ;;
+    cyclic | gradual | inverse | inverse_cyclic | two_stage | random)
+      printf '%s\n' --gin_file=configs/d3st_cyclic.gin \
+        --gin_file="configs/curriculum/$1.gin" ;;
+    *)
+      printf '%s\n' "--gin_file=configs/${FORMAT}_aug.gin" \
+        --gin.MIXTURE_OR_TASK_NAME="'${FORMAT}_$1'" ;;
+  esac
+}
+
 train() { # SET SEED
-  local run="$OUT/${FORMAT}_$1-seed$2" pin=()
+  local run="$OUT/${FORMAT}_$1-seed$2" pin=() words=()
   finished "$run" && return
   if command -v taskset > /dev/null; then
     pin=(taskset -c "$(python -c "import os; print(sorted(os.sched_getaffinity(0))[$CORE])")")
   fi
   echo "training $run"
-  "${pin[@]}" python -m t5x.train --gin_file="configs/${FORMAT}_aug.gin" \
-    --gin.MIXTURE_OR_TASK_NAME="'${FORMAT}_$1'" \
+  mapfile -t words < <(arguments "$1")
+  "${pin[@]}" python -m t5x.train "${words[@]}" \
     --gin.RANDOM_SEED="$2" --gin.MODEL_DIR="'$run'" > "$run.log" 2>&1 ||
     { tail -n 3 "$run.log" >&2; return 255; }
   echo "$STATE" > "$run/compare.finished"
   echo "finished $run in ${SECONDS}s; left: $(left | wc -l)"
 }
-export -f train finished left
+export -f train arguments finished left
 
 runs=()
 for seed in "$@"; do
@@ -72,5 +94,5 @@ if ! $train; then
   exit
 fi
 xargs -P "$(nproc)" --process-slot-var=CORE -L 1 bash -c 'train "$0" "$1"' < "$list"
-page="$OUT/compare_$FORMAT"
+page="$OUT/compare_$page"
 jaxaug report "${runs[@]}" --html "$page.html" --csv "$page.csv" --png "$page.png"

@@ -1,12 +1,14 @@
 """benchmarks/compare.sh with stand-ins for the programs that it calls."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+CYCLIC = ROOT / "configs/d3st_cyclic.gin"
 # `-c` asks for the core; otherwise a training, which fails where a file says so.
 TRAIN = """#!/usr/bin/env bash
 [ "$1" = -c ] && { echo "$CORE"; exit; }
@@ -86,6 +88,23 @@ def test_other_data_make_a_run_stale(compare, tmp_path):
     schema.write_text("[{}]")
     assert compare("--left", "0", **data)[1][0] == "2 runs, left: 2"
     assert compare("--left", "0")[1][0] == "2 runs, left: 2"
+
+
+def test_curricula_get_as_many_updates_as_the_mixture(compare, tmp_path):
+    status, lines, error = compare("2", SETS="curricula")
+    assert status == 0, error
+    steps = re.search(r"^TRAIN_STEPS = (\d+)", CYCLIC.read_text(), re.MULTILINE)[1]
+    seed = f"--gin.RANDOM_SEED=2 --gin.MODEL_DIR='{tmp_path}/d3st_"
+    assert trained(tmp_path) == [
+        "-m t5x.train --gin_file=configs/d3st_aug.gin "
+        f"--gin.TRAIN_STEPS={steps} --gin.EVAL_PERIOD={steps} {seed}mixture-seed2'",
+        *(
+            "-m t5x.train --gin_file=configs/d3st_cyclic.gin "
+            f"--gin_file=configs/curriculum/{name}.gin {seed}{name}-seed2'"
+            for name in ("cyclic", "gradual", "inverse", "random")
+        ),
+    ]
+    assert f"--html {tmp_path}/compare_curricula.html" in lines[-1]
 
 
 def test_a_failed_run_stops_the_rest_and_is_left(compare, tmp_path):
