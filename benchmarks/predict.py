@@ -1,0 +1,116 @@
+"""How soon and how fast a trained tracker answers.
+
+    python benchmarks/predict.py RUN [--data_dir DIR] [--dialogues 64] [--rounds 2]
+
+Prints seconds from the start of `jaxaug predict` to its answer to a dialogue of one turn,
+as ratios to `import jax` (with no compiled program, and with those of the run before), and
+dialogues a second on the test set, as a ratio to one dialogue a call. Programs are compiled
+before the clock of the second part starts.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+
+from jaxaug import Tracker
+from jaxaug.data import folders, sgd
+
+
+def seconds(arguments: list[str], cache: str) -> float:
+    """Wall time of a program; `cache` is its cache folder."""
+    given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
+    start = time.perf_counter()
+    subprocess.run(
+        [sys.executable, *arguments],
+        check=True,
+        capture_output=True,
+        env={**given, "XDG_CACHE_HOME": cache, "JAXAUG_CACHE_DIR": f"{cache}/jaxaug"},
+    )
+    return time.perf_counter() - start
+
+
+def best(measure: Callable[[], float], rounds: int) -> float:
+    return min(measure() for _ in range(rounds))
+
+
+def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]:
+    """Seconds of each start."""
+    with tempfile.TemporaryDirectory() as folder:
+        talk = Path(folder, "talk.txt")
+        call = ["-m", "jaxaug.cli", "predict", "--run", run, "--schema", schema]
+        call += ["--services", service, "--in", str(talk)]
+        number = 0
+
+        def answer(cache: str) -> float:
+            nonlocal number
+            number += 1  # What was answered before would be read again.
+            talk.write_text(f"USER: i need {number} of them\n")
+            return seconds(call, cache)
+
+        def cold() -> float:
+            with tempfile.TemporaryDirectory() as empty:
+                return answer(empty)
+
+        answer(folder)
+        return {
+            "import jax": best(lambda: seconds(["-c", "import jax"], folder), rounds),
+            "first answer, cold": best(cold, rounds),
+            "first answer, warm": best(lambda: answer(folder), rounds),
+        }
+
+
+def rates(tracker: Tracker, dialogues: list, rounds: int) -> dict[str, float]:
+    """Dialogues a second, one a call and all in one."""
+
+    def alone() -> float:
+        start = time.perf_counter()
+        for dialogue in dialogues:
+            tracker.predict_all([dialogue])
+        return time.perf_counter() - start
+
+    def together() -> float:
+        start = time.perf_counter()
+        tracker.predict_all(dialogues)
+        return time.perf_counter() - start
+
+    found = {}
+    for name, measure in (("one a call", alone), ("all in one call", together)):
+        measure()
+        found[name] = len(dialogues) / best(measure, rounds)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("--data_dir", help="default: $JAXAUG_DATA_DIR, else MiniSGD")
+    parser.add_argument("--dialogues", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    folder = folders.resolve_data_dir(options.data_dir)
+    schema = folders.schema_path(folder, "test")
+    tracker = Tracker.load(options.run, schema)
+    dialogues = list(sgd.read_dialogues(folder, "test"))[: options.dialogues]
+    turns = sum(turn.speaker == "USER" for one in dialogues for turn in one.turns)
+    service = tracker.schema.services[0].name
+    times = starts(options.run, str(schema), service, options.rounds)
+    speeds = rates(tracker, dialogues, options.rounds)
+    print(f"{jax.default_backend()}, {os.cpu_count()} cores")
+    for name, found in times.items():
+        ratio = found / times["import jax"]
+        print(f"{name:20} {found:7.2f} s {ratio:6.2f}x import jax")
+    for name, speed in speeds.items():
+        ratio = speed / speeds["one a call"]
+        print(f"{name:20} {speed:7.2f} dialogues/s {ratio:6.2f}x")
+    print(f"{len(dialogues)} dialogues, {turns} turns of users")
+
+
+if __name__ == "__main__":
+    main()
