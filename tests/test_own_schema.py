@@ -14,7 +14,8 @@ from jaxaug.cli import main
 ROOT = Path(__file__).resolve().parent.parent
 _PAGE = (ROOT / "docs/own_schema.md").read_text(encoding="utf-8")
 # Its figures are of 100 steps.
-_QUICK = ["--gin.TRAIN_STEPS=2", "--gin.EVAL_PERIOD=2"]
+_QUICK = ["--gin.TRAIN_STEPS=2", "--gin.EVAL_PERIOD=2", "--gin.BATCH_SIZE=2"]
+_QUICK += ["--gin.EVAL_BATCH_SIZE=10"]
 
 
 def _commands():

@@ -18,6 +18,7 @@ from jaxaug.data.schema import Schema
 UNKNOWN_SERVICE = "unknown service"
 
 _STRINGS = frozenset({str})
+_OBJECTS = frozenset({dict})
 _SPEAKERS = ("USER", "SYSTEM")
 # Action slots that SGD uses beside those of the service.
 _ACTION_SLOTS = frozenset({"", "intent", "count"})
@@ -255,9 +256,9 @@ def _check_frame(
     if "state" in frame:
         _check_state(found, (*at, "state"), frame["state"], rules)
     for index, span in _objects(found, at, frame, "slots"):
-        _check_span(found, (*at, "slots", index), span, rules, length)
+        _check_span(found, at, index, span, rules, length)
     for index, action in _objects(found, at, frame, "actions"):
-        _check_action(found, (*at, "actions", index), action, rules)
+        _check_action(found, at, index, action, rules)
     if "service_call" in frame:
         _check_call(found, (*at, "service_call"), frame["service_call"], rules)
     for index, result in _objects(found, at, frame, "service_results"):
@@ -286,6 +287,10 @@ def _objects(
     if type(items) is not list:
         found.add(WRONG_TYPE, (*at, field), field, "a list", items)
         return ()
+    if not items:
+        return ()
+    if {*map(type, items)} <= _OBJECTS:
+        return enumerate(items)
     for index, item in enumerate(items):
         if type(item) is not dict:
             here = (*at, field, index)
@@ -302,55 +307,70 @@ def _check_state(found: _Found, at: Keys, state: Any, rules: ServiceRules) -> No
         here, field = (*at, "active_intent"), "state.active_intent"
         found.unknown("intent", here, field, active, rules.active_intents)
     requested = state.get("requested_slots", _MISSING)
-    here, field = (*at, "requested_slots"), "state.requested_slots"
+    field = "state.requested_slots"
     if type(requested) is not list:
+        here = (*at, "requested_slots")
         found.add(WRONG_TYPE, here, field, "a list of slots", requested)
         requested = ()
     for index, name in enumerate(requested):
         if type(name) is not str or name not in rules.slots:
-            found.unknown("slot", (*here, index), field, name, rules.slots)
+            here = (*at, "requested_slots", index)
+            found.unknown("slot", here, field, name, rules.slots)
     slot_values = state.get("slot_values", _MISSING)
-    here, field = (*at, "slot_values"), "state.slot_values"
+    field = "state.slot_values"
     if type(slot_values) is not dict:
         expected = "an object from slots to lists of values"
+        here = (*at, "slot_values")
         found.add(WRONG_TYPE, here, field, expected, slot_values)
         return
     for name, values in slot_values.items():
         if name not in rules.slots:
-            found.unknown("slot", (*here, name), field, name, rules.slots)
+            here = (*at, "slot_values", name)
+            found.unknown("slot", here, field, name, rules.slots)
         elif type(values) is not list or {*map(type, values)} != _STRINGS:
-            expected = "a non-empty list of strings"
-            found.add(WRONG_TYPE, (*here, name), f"{field}.{name}", expected, values)
+            here, expected = (*at, "slot_values", name), "a non-empty list of strings"
+            found.add(WRONG_TYPE, here, f"{field}.{name}", expected, values)
 
 
 def _check_span(
-    found: _Found, at: Keys, span: dict[str, Any], rules: ServiceRules, length: int
+    found: _Found,
+    at: Keys,
+    index: int,
+    span: dict[str, Any],
+    rules: ServiceRules,
+    length: int,
 ) -> None:
+    """`at` is the frame's place: that of the span is needed where it is wrong."""
     name = span.get("slot", _MISSING)
     if type(name) is not str or name not in rules.slots:
-        found.unknown("slot", (*at, "slot"), "slots.slot", name, rules.slots)
+        here = (*at, "slots", index, "slot")
+        found.unknown("slot", here, "slots.slot", name, rules.slots)
     start, end = span.get("start"), span.get("exclusive_end")
     if type(start) is int and type(end) is int and 0 <= start < end <= length:
         return
     bound = f" <= {length}, the length of the utterance" if length < sys.maxsize else ""
     expected = f"0 <= start < exclusive_end{bound}"
-    found.add("span outside the text", (*at, "start"), "slots", expected, span)
+    here = (*at, "slots", index, "start")
+    found.add("span outside the text", here, "slots", expected, span)
 
 
 def _check_action(
-    found: _Found, at: Keys, action: dict[str, Any], rules: ServiceRules
+    found: _Found, at: Keys, index: int, action: dict[str, Any], rules: ServiceRules
 ) -> None:
+    """`at` is the frame's place, as in `_check_span`."""
     act = action.get("act", _MISSING)
     if type(act) is not str:
-        found.add(WRONG_TYPE, (*at, "act"), "actions.act", "a string", act)
+        here = (*at, "actions", index, "act")
+        found.add(WRONG_TYPE, here, "actions.act", "a string", act)
     name = action.get("slot", "")
     if type(name) is not str or name not in rules.action_slots:
-        found.unknown("slot", (*at, "slot"), "actions.slot", name, rules.slots)
+        here = (*at, "actions", index, "slot")
+        found.unknown("slot", here, "actions.slot", name, rules.slots)
     for key in ("values", "canonical_values"):
         values = action.get(key, _NOTHING)
         if type(values) is not list or not {*map(type, values)} <= _STRINGS:
-            field = f"actions.{key}"
-            found.add(WRONG_TYPE, (*at, key), field, "a list of strings", values)
+            here, field = (*at, "actions", index, key), f"actions.{key}"
+            found.add(WRONG_TYPE, here, field, "a list of strings", values)
 
 
 def _check_values(
