@@ -94,10 +94,10 @@ def test_curricula_get_as_many_updates_as_the_mixture(compare, tmp_path):
     status, lines, error = compare("2", SETS="curricula")
     assert status == 0, error
     steps = re.search(r"^TRAIN_STEPS = (\d+)", CYCLIC.read_text(), re.MULTILINE)[1]
+    updates = f"--gin.TRAIN_STEPS={steps} --gin.EVAL_PERIOD={steps}"
     seed = f"--gin.RANDOM_SEED=2 --gin.MODEL_DIR='{tmp_path}/d3st_"
     assert trained(tmp_path) == [
-        "-m t5x.train --gin_file=configs/d3st_aug.gin "
-        f"--gin.TRAIN_STEPS={steps} --gin.EVAL_PERIOD={steps} {seed}mixture-seed2'",
+        f"-m t5x.train --gin_file=configs/d3st_aug.gin {updates} {seed}mixture-seed2'",
         *(
             "-m t5x.train --gin_file=configs/d3st_cyclic.gin "
             f"--gin_file=configs/curriculum/{name}.gin {seed}{name}-seed2'"
