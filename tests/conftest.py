@@ -17,9 +17,13 @@ from typing import Any
 
 import pytest
 
-# To compile the small programs of tests costs more than to run them. Programs that
-# tests start inherit this.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# To compile the small programs of tests costs more than to run them. The emitters of
+# fusions go through MLIR, which takes twice as long as to emit LLVM code at once.
+# Programs that tests start inherit this; what they need besides comes behind it.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+)
 
 
 def _share_compiled_programs() -> None:
