@@ -16,8 +16,9 @@ from jaxaug.data.sgd import (
     read_schema_of,
 )
 from jaxaug.metrics.collector import collector_paused
-from jaxaug.metrics.dst import JGA, FrameScores, Reference
+from jaxaug.metrics.dst import JGA, FrameScores
 from jaxaug.metrics.sensitivity import GROUPS, FrameId, GroupScores
+from jaxaug.metrics.slot_scores import Reference
 
 # (dialogue id, index of the turn, service as the scored schema names it)
 FrameKey = tuple[str, int, str]

@@ -13,25 +13,18 @@ each per user frame, then averaged over the frames of a group:
 - requested slots and span tags are multisets; precision and recall over an empty
   denominator are 1.
 
-Values are compared as the official program's fuzzywuzzy does. (rapidfuzz's
-`default_process`, and thefuzz with it, make an underscore a blank and drop the dot of
-U+0130; fuzzywuzzy keeps both.)
-
-Instead of walking every slot of every frame, all distinct (annotated values,
-predicted value) pairs are scored once and frames are reduced by array segments.
+How values compare is in `slot_scores`.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from rapidfuzz import fuzz, process
 
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.collector import collector_paused
+from jaxaug.metrics.slot_scores import SPURIOUS, Entries, Reference, StateLike, collect
 
 ALL_SERVICES = "#ALL_SERVICES"
 SEEN_SERVICES = "#SEEN_SERVICES"
@@ -58,31 +51,6 @@ DEFINITIONS = {
     "domain": "the part of the service name before the first underscore",
 }
 
-# The table that fuzzywuzzy calls "force ASCII": it removes Latin-1 only, so a
-# typographic quote (U+2019) is still there to become a blank.
-_LATIN_1 = dict.fromkeys(range(128, 256))
-_NO_WORD = re.compile(r"\W")
-
-
-class StateLike(Protocol):
-    """What a prediction must offer; `data.sgd.State` and the parsers' results do."""
-
-    @property
-    def active_intent(self) -> str: ...
-    @property
-    def requested_slots(self) -> Sequence[str]: ...
-    @property
-    def slot_values(self) -> Mapping[str, Sequence[str]]: ...
-
-
-class Reference(NamedTuple):
-    """One annotated user frame."""
-
-    dialogue_id: str
-    turn: int  # index in the dialogue's turns
-    service: str
-    state: StateLike
-
 
 @dataclass(frozen=True, slots=True)
 class FrameScores:
@@ -105,130 +73,16 @@ class FrameScores:
         return len(self.service)
 
 
-def normalise(value: str) -> str:
-    """The form in which two values are compared.
-
-    >>> normalise("Café, 5 pm!")
-    'caf  5 pm'
-    """
-    return _NO_WORD.sub(" ", value.translate(_LATIN_1)).lower().strip()
-
-
-def match_values(
-    references: Sequence[Sequence[str]], predictions: Sequence[str], exact: bool = False
-) -> Float[np.ndarray, " pairs"]:
-    """Score in [0, 1] of each predicted value against its alternatives.
-
-    Args:
-      references: the annotated values of each pair, at least one per pair.
-      predictions: the predicted value of each pair.
-      exact: compare strings for equality instead of fuzzily.
-
-    Returns:
-      The best score over the alternatives of each pair.
-    """
-    if not predictions:
-        return np.zeros(0)
-    if exact:
-        pairs = zip(references, predictions, strict=True)
-        return np.array([float(value in values) for values, value in pairs])
-    known: dict[str, str] = {}
-
-    def normal(value: str) -> str:
-        if value not in known:
-            known[value] = normalise(value)
-        return known[value]
-
-    left = [normal(value) for values in references for value in values]
-    right = [
-        normal(value)
-        for values, value in zip(references, predictions, strict=True)
-        for _ in values
-    ]
-    # float64: in the default float32 a ratio just under .5 would round up.
-    ratio = process.cpdist(left, right, scorer=fuzz.token_sort_ratio, dtype=np.float64)
-    sizes = np.array([len(values) for values in references])
-    starts = np.cumsum(sizes) - sizes
-    return np.maximum.reduceat(np.rint(ratio) / 100.0, starts)
-
-
-@dataclass(slots=True)
-class _Entries:
-    """The slots that at least one side fills, frame after frame, as flat columns."""
-
-    frame: list[int]
-    categorical: list[bool]
-    pair: list[int]  # index of the value pair, or one of the two below
-    pairs: dict[tuple[bool, Sequence[str], str], int]
-    unknown: int = 0
-
-
-# Entries without a pair: annotated but not predicted, predicted but not annotated.
-_MISSED, _SPURIOUS = -2, -1
-
-
-def _collect(
-    references: Sequence[Reference],
-    predictions: Sequence[StateLike],
-    categorical: Mapping[str, Mapping[str, bool]],
-) -> _Entries:
-    entries = _Entries([], [], [], {})
-    add_frame, add_kind = entries.frame.append, entries.categorical.append
-    add_pair, pairs = entries.pair.append, entries.pairs
-    for index, (reference, prediction) in enumerate(
-        zip(references, predictions, strict=True)
-    ):
-        kinds = categorical[reference.service]
-        annotated, predicted = reference.state.slot_values, prediction.slot_values
-        for slot, values in annotated.items():
-            add_frame(index)
-            add_kind(kinds[slot])
-            guess = predicted.get(slot)
-            if guess:
-                pair = (kinds[slot], values, guess[0])
-                add_pair(pairs.setdefault(pair, len(pairs)))
-            else:
-                add_pair(_MISSED)
-        if predicted.keys() <= annotated.keys():
-            continue
-        for slot, guess in predicted.items():
-            if slot not in kinds:
-                entries.unknown += 1
-            elif guess and slot not in annotated:
-                add_frame(index)
-                add_kind(kinds[slot])
-                add_pair(_SPURIOUS)
-    return entries
-
-
-def _pair_scores(
-    pairs: Collection[tuple[bool, Sequence[str], str]], exact: bool
-) -> Float[np.ndarray, " pairs"]:
-    scores = np.empty(len(pairs))
-    free: list[int] = []
-    for index, (categorical, values, guess) in enumerate(pairs):
-        if categorical:
-            scores[index] = values[0] == guess
-        else:
-            free.append(index)
-    ordered = list(pairs)
-    scores[free] = match_values(
-        [ordered[i][1] for i in free], [ordered[i][2] for i in free], exact
-    )
-    return scores
-
-
 def _goal_scores(
-    entries: _Entries, has: Bool[np.ndarray, "2 frames"], exact: bool
+    entries: Entries, has: Bool[np.ndarray, "2 frames"], exact: bool
 ) -> dict[str, Float[np.ndarray, " frames"]]:
     """Joint and average accuracies; `has` = the service has (cat, noncat) slots."""
     frames = has.shape[1]
     frame = np.array(entries.frame, np.int64)
     pair = np.array(entries.pair, np.int64)
     categorical = np.array(entries.categorical, bool)
-    score = np.zeros(len(frame))
-    score[pair >= 0] = _pair_scores(entries.pairs, exact)[pair[pair >= 0]]
-    annotated = pair != _SPURIOUS
+    score = entries.scores(exact)
+    annotated = pair != SPURIOUS
     starts = np.flatnonzero(np.diff(frame, prepend=-1))
     everything = np.ones_like(categorical)
     result = {}
@@ -325,7 +179,7 @@ def frame_scores(
         [[flag in kinds[name].values() for name in services] for flag in (True, False)],
         bool,
     ).reshape(2, -1)[:, service]
-    entries = _collect(references, predictions, kinds)
+    entries = collect(references, predictions, kinds)
     values = _goal_scores(entries, has, exact)
     values["active_intent_accuracy"] = np.array(
         [

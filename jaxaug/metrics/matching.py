@@ -10,7 +10,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.metrics.benchmark import scored_frames
-from jaxaug.metrics.dst import Reference
+from jaxaug.metrics.slot_scores import Reference
 
 FIX = "Correct the file, or write the predictions again."
 

@@ -20,8 +20,8 @@ from jaxaug.core.suggestion import suggestion
 from jaxaug.data.sgd import Dialogue, State
 from jaxaug.metrics.benchmark import Benchmark, FrameKey, scored_frames
 from jaxaug.metrics.collector import collector_paused
-from jaxaug.metrics.dst import Reference, StateLike
 from jaxaug.metrics.matching import FIX, DialogueReader, Span, spans_of
+from jaxaug.metrics.slot_scores import Reference, StateLike
 
 # The official evaluator leaves this file in the folder that it has scored.
 _OFFICIAL_OUTPUT = "dialogues_and_metrics.json"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.data.sgd import State
-from jaxaug.metrics import dst
+from jaxaug.metrics import dst, slot_scores
 from jaxaug.metrics.benchmark import load
 from jaxaug.metrics.collector import collector_paused
 from jaxaug.metrics.predictions import read_predictions
@@ -181,7 +181,7 @@ def test_joint_across_turn_multiplies_the_frames_of_a_turn():
     ],
 )
 def test_match_of_the_official_program(a, b, percent):
-    assert dst.match_values([[a]], [b]).tolist() == [percent / 100]
+    assert slot_scores.match_values([[a]], [b]).tolist() == [percent / 100]
 
 
 WORDS = st.text(
@@ -205,7 +205,7 @@ def percentage(a, b):
 @given(st.lists(st.tuples(st.lists(WORDS, min_size=1, max_size=3), WORDS), max_size=9))
 @settings(deadline=None, max_examples=200)
 def test_match_values_equals_common_letters_of_sorted_words(pairs):
-    got = dst.match_values(
+    got = slot_scores.match_values(
         [values for values, _ in pairs], [guess for _, guess in pairs]
     )
     expected = [
@@ -216,9 +216,9 @@ def test_match_values_equals_common_letters_of_sorted_words(pairs):
 
 
 def test_match_keeps_what_lies_above_latin_1():
-    assert dst.normalise("Café Zoë, 5 pm!") == "caf zo  5 pm"
-    assert dst.normalise("O’Hare") == "o hare"
-    assert dst.normalise("東京") == "東京"
+    assert slot_scores.normalise("Café Zoë, 5 pm!") == "caf zo  5 pm"
+    assert slot_scores.normalise("O’Hare") == "o hare"
+    assert slot_scores.normalise("東京") == "東京"
 
 
 NAMES = ("Eat_1", "Eat_2", "Lamp_1", "Chat_1")
