@@ -17,6 +17,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.installed import ShowVersions
 from jaxaug.data import arguments as data
 from jaxaug.launch import arguments as launch
+from jaxaug.look import arguments as look
 
 _SIGPIPE = 128 + 13  # as a shell reports a program that this signal has ended
 _SPLITS = ("train", "dev", "test")
@@ -505,6 +506,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="of the bootstrap behind the intervals (default: 10000)",
     )
+    look.add_errors(verbs)
     completion.add(verbs, parser)
     return parser
 

@@ -82,7 +82,7 @@ class RobustnessLogger(seqio.Logger):
         states = _states(answers, recipe, reference)
         step = -1 if step is None else step
         family = task_name.partition("_")[0]
-        awaited = _wordings(table, family, split)
+        awaited = table.wordings(family, split)
         wording = awaited.get(task_name, "")
         family = family if wording else task_name
         self._write(states, reference, f"{family}-{step:06}", wording)
@@ -190,16 +190,6 @@ class RobustnessLogger(seqio.Logger):
         print(
             "\n".join([*lines, f"written: {place}.json"]), file=sys.stdout, flush=True
         )
-
-
-def _wordings(table: recipes.Table, family: str, split: str) -> dict[str, str]:
-    """Task -> wording, of the tasks that evaluation of a family is on."""
-    found = {}
-    for task in table.mixtures.get(f"{family}_eval", ()):
-        for recipe in table.recipes[task].values():
-            if recipe.corpus.split == split:
-                found[task] = recipe.corpus.variant or ORIGINAL
-    return found
 
 
 def _states(

@@ -27,7 +27,7 @@ FLOORS = {
         "paraphrase",
         "augment",
         "curriculum",
-        "train launch track",
+        "train launch track look",
         "doctor cli",
     ),
     "jaxaug.models": (

@@ -36,6 +36,7 @@ _VERBS = [
     ("launch", "tpu_pod"),
     ("launch", "k8s"),
     ("report",),
+    ("errors",),
     ("completion",),
 ]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")

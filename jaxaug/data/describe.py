@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jaxaug.core import columns
 from jaxaug.core.files import PathLike
 from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
@@ -128,13 +129,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     right = [isinstance(cell, int) for cell in rows[0]]
     cells.insert(1, ["-" * width for width in widths])
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if numeric else cell.ljust(width)
-            for cell, width, numeric in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in cells
-    )
+    return columns.aligned(cells, right)
 
 
 def run(arguments: argparse.Namespace) -> int:

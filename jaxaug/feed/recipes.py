@@ -29,7 +29,7 @@ from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus, Options
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.t5dst import T5DSTOptions
-from jaxaug.metrics.sensitivity import VARIANTS
+from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
 
 # Names of the splits in SeqIO and in the data folder.
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
@@ -74,6 +74,20 @@ class Table:
             return self.mixtures[name]
         known = ", ".join([*self.mixtures, *self.recipes])
         raise UserError(f"{name!r} is no task and no mixture; known: {known}.")
+
+    def wordings(self, family: str, split: str) -> dict[str, str]:
+        """Task -> wording (`original`, `v1`, ...) that evaluation of a family is on.
+
+        Args:
+          family: first word of the tasks' names, such as "d3st".
+          split: of the data folder, such as "dev".
+        """
+        found = {}
+        for task in self.mixtures.get(f"{family}_eval", ()):
+            for recipe in self.recipes[task].values():
+                if recipe.corpus.split == split:
+                    found[task] = recipe.corpus.variant or ORIGINAL
+        return found
 
 
 def table(data_dir: PathLike | None = None) -> Table:

@@ -46,10 +46,7 @@ def keep(folder: PathLike) -> None:
     if not path.exists():
         write_text(path, json.dumps(now, indent=1) + "\n")
         return
-    fix = "Restore it from a copy of the run, or delete it to take those of today."
-    noted = read_json(path, fix)
-    if not isinstance(noted, dict):
-        raise UserError(f"{path}: expected an object of variables and values. {fix}")
+    noted = read(folder)
     changed = [name for name in VARIABLES if noted.get(name) != now.get(name)]
     if changed:
         shown = "; ".join(
@@ -60,6 +57,22 @@ def keep(folder: PathLike) -> None:
             f"{path.parent} was begun with other data: {shown}. Set what it was, train in "
             f"another MODEL_DIR, or, where the same data have moved, correct {path}."
         )
+
+
+def read(folder: PathLike) -> dict[str, str]:
+    """The choices that were noted in the folder of a run; empty where none were.
+
+    Raises:
+      UserError: the notes are damaged.
+    """
+    path = epath.Path(folder) / NAME
+    if not path.exists():
+        return {}
+    fix = "Restore it from a copy of the run, or delete it to take those of today."
+    noted = read_json(path, fix)
+    if not isinstance(noted, dict):
+        raise UserError(f"{path}: expected an object of variables and values. {fix}")
+    return noted
 
 
 def _resolved(name: str) -> str:

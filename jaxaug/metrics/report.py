@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from etils import epath
 
+from jaxaug.core import columns
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import new_figure, write_figure
 from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
@@ -216,13 +217,7 @@ def cell(run: Run, column: str) -> str:
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Rows as lines: the first column on the left, the others on the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    return columns.aligned(rows, [place > 0 for place in range(len(rows[0]))])
 
 
 def sgd_table(report: Mapping[str, Mapping[str, float]]) -> str:
@@ -306,13 +301,17 @@ def write_png(path: PathLike, runs: Sequence[Run]) -> None:
     write_figure(path, figure)
 
 
+def evaluation_folders(run: PathLike) -> tuple[epath.Path, ...]:
+    """Where evaluations of a run may have written, whether or not they have."""
+    folder = epath.Path(run)
+    # The second one is where configs/runs/robustness.gin writes.
+    return folder / "inference_eval", folder / "eval" / "inference_eval", folder
+
+
 def report_files(run: PathLike) -> dict[str, epath.Path]:
     """Family ("d3st", "t5dst") -> its newest report below a model folder."""
-    folder = epath.Path(run)
     newest: dict[str, tuple[int, epath.Path]] = {}
-    # The second one is where configs/runs/robustness.gin writes.
-    places = (folder / "inference_eval", folder / "eval" / "inference_eval", folder)
-    for place in places:
+    for place in evaluation_folders(run):
         if not (place / REPORT_FOLDER).is_dir():
             continue
         for path in (place / REPORT_FOLDER).glob("*.json"):

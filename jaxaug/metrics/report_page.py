@@ -3,9 +3,10 @@
 import base64
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from jaxaug.core import page
 from jaxaug.core.figures import new_figure, picture
 from jaxaug.core.files import PathLike, write_text
 from jaxaug.metrics import dst, sensitivity
@@ -28,16 +29,6 @@ from jaxaug.metrics.statistics import (
     p_cell,
 )
 
-_STYLE = """
-body { font-family: sans-serif; margin: 2em; max-width: 90em }
-table { border-collapse: collapse; margin: 1em 0 }
-th, td { border: 1px solid #ccc; padding: 0.25em 0.6em; text-align: left }
-td.number { text-align: right; white-space: nowrap }
-td small { display: block; color: #555 }
-tr.holds td:first-child { font-weight: bold }
-img { max-width: 100% }
-"""
-
 
 def write_page(path: PathLike, rows: Sequence[Run], statistics: Statistics) -> None:
     """Writes tables, intervals, differences and plots as one HTML file.
@@ -54,27 +45,27 @@ def write_page(path: PathLike, rows: Sequence[Run], statistics: Statistics) -> N
     main = configurations(rows)
     draw_bars(bars, main)
     parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en"><head><meta charset="utf-8"><title>jaxaug report</title>',
-        f"<style>{_STYLE}</style></head><body>",
+        page.head("jaxaug report"),
         "<h1>Robustness to the wording of the schema</h1>",
-        *(_paragraphs(method(statistics)[:1]) if statistics.groups else ()),
-        *_table(["", *COLUMNS.values()], (_configuration(run) for run in main)),
-        *_paragraphs([LEGEND, *notes_on_wordings(main)]),
+        *(page.paragraphs(method(statistics)[:1]) if statistics.groups else ()),
+        *page.table(["", *COLUMNS.values()], (_configuration(run) for run in main)),
+        *page.paragraphs([LEGEND, *notes_on_wordings(main)]),
         _image(bars, "Joint goal accuracy of each configuration under each wording"),
     ]
     if statistics.differences:
         parts += _differences(path, statistics)
     parts += [
-        *_list(statistics.notes),
+        *page.items(statistics.notes),
         "<h2>Every run</h2>",
-        *_table(["", *COLUMNS.values()], (_run(run) for run in rows if run.seeds == 1)),
+        *page.table(
+            ["", *COLUMNS.values()], (_run(run) for run in rows if run.seeds == 1)
+        ),
         "<h2>Definitions</h2>",
-        *_list(
+        *page.items(
             f"{name}: {text}"
             for name, text in (dst.DEFINITIONS | sensitivity.DEFINITIONS).items()
         ),
-        "</body></html>",
+        page.END,
     ]
     write_text(path, "\n".join(parts) + "\n")
 
@@ -89,13 +80,13 @@ def _differences(path: PathLike, statistics: Statistics) -> list[str]:
         cells = [difference_cell(one, HEADLINE), p_cell(one.p_holm)]
         cells += [difference_cell(one, name) for name in others]
         kind = "holds" if one.holds else "open"
-        rows.append(_row(kind, f"{one.first} - {one.second}", cells))
+        rows.append(page.row(kind, f"{one.first} - {one.second}", cells))
     return [
         "<h2>Differences</h2>",
-        *_paragraphs(method(statistics)[1:]),
-        *_list(findings(statistics)),
+        *page.paragraphs(method(statistics)[1:]),
+        *page.items(findings(statistics)),
         _image(figure, f"Differences of {heading} with 95% intervals"),
-        *_table(["", heading, "p", *(COLUMNS[name] for name in others)], rows),
+        *page.table(["", heading, "p", *(COLUMNS[name] for name in others)], rows),
     ]
 
 
@@ -125,34 +116,11 @@ def _configuration(run: Run) -> str:
         if not math.isnan(low):
             text += f"<small>{100 * low:.1f}-{100 * high:.1f}</small>"
         cells.append(text)
-    return _line("mean", html.escape(run.name), cells)
+    return page.line("mean", html.escape(run.name), cells)
 
 
 def _run(run: Run) -> str:
-    return _row("run", run.name, [cell(run, column) for column in COLUMNS])
-
-
-def _row(kind: str, name: str, cells: Iterable[str]) -> str:
-    return _line(kind, html.escape(name), [html.escape(text) for text in cells])
-
-
-def _line(kind: str, name: str, cells: Iterable[str]) -> str:
-    numbers = "".join(f'<td class="number">{text}</td>' for text in cells)
-    return f'<tr class="{kind}"><td>{name}</td>{numbers}</tr>'
-
-
-def _table(head: Iterable[str], rows: Iterable[str]) -> list[str]:
-    heads = "".join(f"<th>{html.escape(text)}</th>" for text in head)
-    return ["<table>", f"<tr>{heads}</tr>", *rows, "</table>"]
-
-
-def _paragraphs(lines: Iterable[str]) -> list[str]:
-    return [f"<p>{html.escape(line)}.</p>" for line in lines]
-
-
-def _list(lines: Iterable[str]) -> list[str]:
-    items = [f"<li>{html.escape(line)}</li>" for line in lines]
-    return ["<ul>", *items, "</ul>"] if items else []
+    return page.row("run", run.name, [cell(run, column) for column in COLUMNS])
 
 
 def _image(figure: Any, alt: str) -> str:

@@ -1,0 +1,59 @@
+"""Pages of HTML that need nothing else: one file, no network, no library."""
+
+import html
+from collections.abc import Iterable
+
+_STYLE = """
+body { font-family: sans-serif; margin: 2em; max-width: 90em }
+table { border-collapse: collapse; margin: 1em 0 }
+th, td { border: 1px solid #ccc; padding: 0.25em 0.6em; text-align: left }
+td.number { text-align: right; white-space: nowrap }
+td small { display: block; color: #555 }
+tr.holds td:first-child { font-weight: bold }
+img { max-width: 100% }
+"""
+
+END = "</body></html>"
+"""The last line of a page."""
+
+
+def head(title: str, style: str = "") -> str:
+    """The beginning of a page, up to `<body>`.
+
+    Args:
+      title: plain text.
+      style: CSS after that of all pages.
+    """
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title>\n"
+        f"<style>{_STYLE}{style}</style></head><body>"
+    )
+
+
+def table(headings: Iterable[str], rows: Iterable[str]) -> list[str]:
+    """A table of rows that are HTML already."""
+    cells = "".join(f"<th>{html.escape(text)}</th>" for text in headings)
+    return ["<table>", f"<tr>{cells}</tr>", *rows, "</table>"]
+
+
+def row(kind: str, name: str, cells: Iterable[str]) -> str:
+    """A row of plain texts: a name, then numbers; `kind` is its class."""
+    return line(kind, html.escape(name), [html.escape(text) for text in cells])
+
+
+def line(kind: str, name: str, cells: Iterable[str]) -> str:
+    """The same of what is HTML already."""
+    numbers = "".join(f'<td class="number">{text}</td>' for text in cells)
+    return f'<tr class="{kind}"><td>{name}</td>{numbers}</tr>'
+
+
+def paragraphs(lines: Iterable[str]) -> list[str]:
+    """A paragraph for each plain sentence, which lacks its full stop."""
+    return [f"<p>{html.escape(text)}.</p>" for text in lines]
+
+
+def items(lines: Iterable[str]) -> list[str]:
+    """A list of plain texts; nothing where there are none."""
+    found = [f"<li>{html.escape(text)}</li>" for text in lines]
+    return ["<ul>", *found, "</ul>"] if found else []

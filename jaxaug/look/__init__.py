@@ -1,0 +1,1 @@
+"""What a person looks at: where a run fails, which tasks there are."""

@@ -1,0 +1,221 @@
+"""The page of `jaxaug errors --html`: every table, sorted by a click, and examples."""
+
+import html
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from jaxaug.core import page
+from jaxaug.core.files import PathLike, write_text
+from jaxaug.look import errors_text
+from jaxaug.look.evaluations import Evaluation
+from jaxaug.look.results import (
+    DEFINITIONS,
+    KINDS,
+    Example,
+    Failures,
+    SlotId,
+    by_count,
+)
+
+_STYLE = """
+th button { all: unset; cursor: pointer; font-weight: bold }
+th button:focus-visible { outline: 2px solid }
+th[aria-sort=ascending] button::after { content: " \\25B2" }
+th[aria-sort=descending] button::after { content: " \\25BC" }
+details { margin: 0.5em 0 }
+.turn { margin: 0.2em 1em }
+.last { font-weight: bold }
+.kind { color: #a00 }
+"""
+
+# A first click puts the largest number, or the first word, on top.
+_SORT = """
+<script>
+for (const button of document.querySelectorAll("th button")) {
+  button.addEventListener("click", () => {
+    const head = button.parentElement, table = head.closest("table");
+    const value = (row) => {
+      const cell = row.cells[head.cellIndex];
+      return "value" in cell.dataset ? Number(cell.dataset.value) : cell.textContent;
+    };
+    const rows = [...table.tBodies[0].rows];
+    const numeric = rows.some((row) => typeof value(row) === "number");
+    const before = head.getAttribute("aria-sort");
+    const first = numeric ? "descending" : "ascending";
+    const other = numeric ? "ascending" : "descending";
+    const order = before === first ? other : first;
+    for (const one of head.parentElement.cells) one.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    rows.sort((a, b) => {
+      const x = value(a), y = value(b);
+      return sign * (typeof x === "number" ? x - y : x.localeCompare(y));
+    });
+    table.tBodies[0].append(...rows);
+  });
+}
+</script>
+"""
+
+
+def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
+    """Writes the page.
+
+    Args:
+      path: the HTML file.
+      evaluation: that was counted.
+      failures: of `failures.count`; all examples that it has are shown.
+    """
+    name = f"Errors of {evaluation.run.name}"
+    heading, rows = errors_text.wording_rows(failures)
+    parts = [
+        page.head(name, _STYLE),
+        f"<h1>{html.escape(name)}</h1>",
+        *page.paragraphs([errors_text.title(evaluation, failures)]),
+        *_table(heading, ([_text(row[0]), *map(_shown, row[1:])] for row in rows)),
+        "<h2>Slots</h2>",
+        *_slots(failures),
+        "<h2>Slots under each description</h2>",
+        *_sensitivity(failures),
+        "<h2>Values of another slot</h2>",
+        *_counted(
+            ["the value of", "was given to"], by_count(failures.owners), failures
+        ),
+    ]
+    if failures.has_intents:
+        heads = ["service", "expected intent", "predicted intent"]
+        parts += [
+            "<h2>Active intents</h2>",
+            *_counted(heads, by_count(failures.intents), failures),
+            "<h2>Requested slots</h2>",
+            *_counted(["slot", "how"], by_count(failures.requested), failures),
+        ]
+    parts += [
+        "<h2>Definitions</h2>",
+        *page.items(f"{word}: {meaning}" for word, meaning in DEFINITIONS.items()),
+        "<h2>Examples</h2>",
+        *_examples(failures),
+        _SORT.strip(),
+        page.END,
+    ]
+    write_text(path, "\n".join(parts) + "\n")
+
+
+def _slots(failures: Failures) -> Iterator[str]:
+    """Slots that fail: all wordings together, then the failures under each."""
+    names = list(failures.wordings)
+    heads = [
+        "slot",
+        *errors_text.SLOT_COLUMNS,
+        "cost",
+        *(f"{n}: failed" for n in names),
+    ]
+    rows = []
+    for slot in failures.costliest():
+        cells = errors_text.slot_row(failures, slot)
+        link = f'<td><a href="#{_anchor(slot)}">{html.escape(cells[0])}</a></td>'
+        numbers = [*cells[2:], f"{failures.total(slot).cost:.2f}"]
+        numbers += [str(failures.slots[slot][n].failed) for n in names]
+        rows.append([link, _text(cells[1]), *map(_shown, numbers)])
+    return _table(heads, rows)
+
+
+def _sensitivity(failures: Failures) -> Iterator[str]:
+    """All slots that somebody fills: the accuracy above the description of a wording."""
+    names = list(failures.wordings)
+    first = failures.most_sensitive()
+    rest = sorted(failures.slots.keys() - {*first})
+    rows = []
+    for slot in [*first, *rest]:
+        if not failures.total(slot).frames:
+            continue
+        row = [_text(str(slot)), _shown(errors_text.percent(failures.spread(slot)))]
+        for name in names:
+            counts = failures.slots[slot].get(name)
+            if counts is None:
+                row.append(_text(""))
+                continue
+            note = f"{failures.descriptions[slot][name]} (of {counts.frames})"
+            value = errors_text.percent(counts.accuracy)
+            row.append(_shown(value, note))
+        rows.append(row)
+    return _table(["slot", "spread", *names], rows)
+
+
+def _counted(
+    names: Sequence[str],
+    rows: Sequence[tuple[tuple, Counter[str]]],
+    failures: Failures,
+) -> Iterator[str]:
+    """A table of counters, a column for each wording."""
+    if not rows:
+        yield "<p>None.</p>"
+        return
+    wordings = list(failures.wordings)
+    yield from _table(
+        [*names, "times", *wordings],
+        (
+            [
+                *(_text(str(part)) for part in key),
+                _shown(str(counts.total())),
+                *(_shown(str(counts[name])) for name in wordings),
+            ]
+            for key, counts in rows
+        ),
+    )
+
+
+def _examples(failures: Failures) -> Iterator[str]:
+    for slot in failures.costliest():
+        yield f'<h3 id="{_anchor(slot)}">{html.escape(str(slot))}</h3>'
+        for kind in KINDS:
+            found = failures.examples.get((slot, kind), ())
+            total = failures.total(slot).of_kind(kind)
+            if found:
+                yield f"<p>{kind}: {len(found)} of {total}</p>"
+            for example in found:
+                yield from _example(example)
+
+
+def _example(example: Example) -> Iterator[str]:
+    expected, predicted = errors_text.expected(example), errors_text.predicted(example)
+    line = f"{example.wording}: expected {expected}, predicted {predicted}"
+    place = f"dialogue {example.dialogue_id}, turn {example.turn}"
+    yield (
+        f'<details><summary><span class="kind">{example.kind}</span> '
+        f"{html.escape(line)}</summary>"
+    )
+    yield f"<p>{html.escape(f'{place}. {example.name}: {example.description}')}</p>"
+    if example.before:
+        yield f'<p class="turn">{example.before} earlier turns</p>'
+    for number, (speaker, utterance) in enumerate(example.turns, 1):
+        kind = "turn last" if number == len(example.turns) else "turn"
+        yield f'<p class="{kind}">{html.escape(f"{speaker}: {utterance}")}</p>'
+    yield "</details>"
+
+
+def _anchor(slot: SlotId) -> str:
+    return html.escape(f"slot-{slot}")
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table that a click on a heading sorts; cells are `<td>` already."""
+    cells = "".join(
+        f'<th><button type="button">{html.escape(text)}</button></th>' for text in heads
+    )
+    yield f"<table><thead><tr>{cells}</tr></thead><tbody>"
+    for row in rows:
+        yield f"<tr>{''.join(row)}</tr>"
+    yield "</tbody></table>"
+
+
+def _text(text: str) -> str:
+    return f"<td>{html.escape(text)}</td>"
+
+
+def _shown(value: str, note: str = "") -> str:
+    """The cell of a number; one that is not defined sorts below all others."""
+    key = "-1" if value == "NA" else value
+    if not note:
+        return f'<td class="number" data-value="{key}">{value}</td>'
+    return f'<td data-value="{key}">{value}<small>{html.escape(note)}</small></td>'

@@ -1,0 +1,177 @@
+"""What `jaxaug errors` prints: the worst of each table."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from jaxaug.core import columns
+from jaxaug.look.evaluations import Evaluation
+from jaxaug.look.results import KINDS, Example, Failures, SlotId, by_count
+from jaxaug.metrics.report import aligned
+
+SLOT_COLUMNS = ("in train", "filled", *KINDS, "accuracy")
+
+
+def percent(value: float) -> str:
+    """A fraction per cent; "NA" where it is not defined."""
+    return "NA" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def title(evaluation: Evaluation, failures: Failures) -> str:
+    """What is looked at, in a line."""
+    sizes = sorted({(w.frames, w.dialogues) for w in failures.wordings.values()})
+    shown = " or ".join(f"{f} frames of {d} dialogues" for f, d in sizes)
+    return (
+        f"{evaluation.run.name}: {evaluation.family}, step {evaluation.step}, split "
+        f"{evaluation.split}: {shown} under {', '.join(failures.wordings)}"
+    )
+
+
+def wording_rows(failures: Failures) -> tuple[list[str], list[list[str]]]:
+    """Heading and rows of the table of wordings."""
+    heading = ["wording", "JGA", *KINDS]
+    if failures.has_intents:
+        heading += ["wrong intent", "wrong requested slots"]
+    rows = []
+    for name, counts in failures.wordings.items():
+        slots = counts.slots
+        row = [name, percent(counts.jga)]
+        row += map(str, (slots.missed, slots.extra, slots.wrong))
+        if failures.has_intents:
+            row += map(str, (counts.intents, counts.requested))
+        rows.append(row)
+    return heading, rows
+
+
+def slot_row(failures: Failures, slot: SlotId) -> list[str]:
+    """A slot under all wordings together, as `SLOT_COLUMNS` after its name."""
+    total = failures.total(slot)
+    counts = total.filled, total.missed, total.extra, total.wrong
+    status = "seen" if slot.service in failures.seen else "unseen"
+    return [str(slot), status, *map(str, counts), percent(total.accuracy)]
+
+
+def split_counts(counts: Counter[str], failures: Failures) -> str:
+    """Where a count comes from: "v1 3, v4 1"."""
+    return ", ".join(f"{n} {counts[n]}" for n in failures.wordings if counts[n])
+
+
+def predicted(example: Example) -> str:
+    """What was predicted, and whose value that is."""
+    if example.predicted is None:
+        return "nothing"
+    owner = f" (the value of {example.owner})" if example.owner else ""
+    return f"{example.predicted!r}{owner}"
+
+
+def expected(example: Example) -> str:
+    """The annotated values, alternatives of each other."""
+    return " or ".join(map(repr, example.expected)) or "nothing"
+
+
+def text(evaluation: Evaluation, failures: Failures, limit: int) -> str:
+    """All tables, `limit` rows each.
+
+    Args:
+      evaluation: that was counted.
+      failures: of `failures.count`.
+      limit: rows of each table.
+    """
+    heading, rows = wording_rows(failures)
+    parts = [[title(evaluation, failures)], [aligned([heading, *rows])]]
+    worst = failures.costliest()
+    if not worst and not failures.intents and not failures.requested:
+        return "\n\n".join([*map("\n".join, parts), "no failure"])
+    if worst:
+        parts.append([f"slots by cost{_of(worst, limit)}, over all wordings"])
+        rows = [slot_row(failures, slot) for slot in worst[:limit]]
+        parts[-1].append(aligned([["", *SLOT_COLUMNS], *rows]))
+    parts += _owners(failures, limit)
+    parts += _sensitivity(failures, limit)
+    if failures.has_intents:
+        parts += _intents(failures, limit)
+    else:
+        parts.append([f"{evaluation.family} answers no intents and no requested slots"])
+    shown = list(_examples(failures, worst[:limit]))
+    if shown:
+        parts.append(["examples", *shown])
+    return "\n\n".join(map("\n".join, parts))
+
+
+def _of(rows: Sequence[object], limit: int) -> str:
+    return f" ({limit} of {len(rows)})" if len(rows) > limit else ""
+
+
+def _owners(failures: Failures, limit: int) -> list[list[str]]:
+    rows = by_count(failures.owners)
+    if not rows:
+        return []
+    table = [["the value of", "was given to", "times", "under"]]
+    table += [
+        [str(owner), str(taker), str(counts.total()), split_counts(counts, failures)]
+        for (owner, taker), counts in rows[:limit]
+    ]
+    return [[f"values of another slot of the frame{_of(rows, limit)}", _left(table)]]
+
+
+def _sensitivity(failures: Failures, limit: int) -> list[list[str]]:
+    slots = failures.most_sensitive()
+    if not slots:
+        return []
+    found = [
+        f"accuracy under each description, largest spread first{_of(slots, limit)}"
+    ]
+    for slot in slots[:limit]:
+        found.append(f"{slot}: {percent(failures.spread(slot))} points")
+        table = [
+            [
+                f"  {name}",
+                percent(failures.slots[slot][name].accuracy),
+                f"of {failures.slots[slot][name].frames}",
+                description,
+            ]
+            for name, description in failures.descriptions[slot].items()
+        ]
+        found.append(_left(table))
+    return [found]
+
+
+def _intents(failures: Failures, limit: int) -> list[list[str]]:
+    found = []
+    rows = by_count(failures.intents)
+    if rows:
+        table = [["active intent", "expected", "predicted", "times", "under"]]
+        table += [
+            [*names, str(counts.total()), split_counts(counts, failures)]
+            for names, counts in rows[:limit]
+        ]
+        found.append([f"active intents{_of(rows, limit)}", _left(table)])
+    rows = by_count(failures.requested)
+    if rows:
+        table = [["requested slot", "how", "times", "under"]]
+        table += [
+            [str(slot), kind, str(counts.total()), split_counts(counts, failures)]
+            for (slot, kind), counts in rows[:limit]
+        ]
+        found.append([f"requested slots{_of(rows, limit)}", _left(table)])
+    return found
+
+
+def _examples(failures: Failures, slots: Sequence[SlotId]) -> Iterator[str]:
+    """One of each slot, of the kind that it has most of."""
+    for slot in slots:
+        kind = max(KINDS, key=failures.total(slot).of_kind)
+        example = failures.examples[slot, kind][0]
+        yield (
+            f"{slot}, {example.kind} under {example.wording}: dialogue "
+            f"{example.dialogue_id}, turn {example.turn}"
+        )
+        yield f"  {example.name}: {example.description}"
+        for speaker, utterance in example.turns[-3:]:
+            yield f"  {speaker}: {utterance}"
+        yield f"  expected {expected(example)}, predicted {predicted(example)}"
+
+
+def _left(rows: Sequence[Sequence[str]]) -> str:
+    """Rows as lines; numbers alone stand on the right."""
+    return columns.aligned(rows, [cell.replace(".", "").isdigit() for cell in rows[-1]])
