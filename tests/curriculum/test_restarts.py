@@ -31,7 +31,7 @@ def start(
     workers = [
         subprocess.Popen(
             [python, PROGRAM, str(rank), *common],
-            env={**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": ""},
+            env={**os.environ, "JAX_PLATFORMS": "cpu"},
             stderr=subprocess.PIPE,
             text=True,
         )

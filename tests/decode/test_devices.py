@@ -11,8 +11,8 @@ PROGRAM = pathlib.Path(__file__).with_name("decode_program.py")
 
 
 def start(python, devices, *batch_sizes):
-    flags = f"--xla_force_host_platform_device_count={devices}"
-    flags += " --xla_backend_optimization_level=0"
+    flags = os.environ["XLA_FLAGS"]
+    flags += f" --xla_force_host_platform_device_count={devices}"
     return subprocess.Popen(
         [python, str(PROGRAM), *map(str, batch_sizes)],
         env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},

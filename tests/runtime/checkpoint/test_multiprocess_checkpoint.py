@@ -142,7 +142,8 @@ def run_pair(python, folder):
     env = {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} "
+        "--xla_force_host_platform_device_count=2",
     }
     workers = [
         subprocess.Popen(

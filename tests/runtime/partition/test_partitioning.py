@@ -40,7 +40,8 @@ def run_on_8_devices(python):
     def run(code: str) -> str:
         env = {
             **os.environ,
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+            "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} "
+            "--xla_force_host_platform_device_count=8",
             "JAX_PLATFORMS": "cpu",
         }
         done = subprocess.run(

@@ -69,11 +69,10 @@ def same_params() -> Callable[[Any, Any], None]:
 
 def program_env(cwd: Path, env: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a program that finds modules in its own folder."""
-    inherited = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     env = dict(env or {})
     first = [env.pop("PYTHONPATH")] if "PYTHONPATH" in env else []
     path = os.pathsep.join([*first, str(cwd), str(HERE)])
-    return {**inherited, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu", **env}
+    return {**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu", **env}
 
 
 @pytest.fixture(scope="session")

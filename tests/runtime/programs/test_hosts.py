@@ -43,7 +43,7 @@ def start(python, folder, count, *jobs):
     env = {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
-        "XLA_FLAGS": "--xla_backend_optimization_level=0 "
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} "
         f"--xla_force_host_platform_device_count={DEVICES // count}",
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }

@@ -1,6 +1,7 @@
 """The programs, end to end: a small T5 on a SeqIO task with the stock run files."""
 
 import json
+import os
 import signal
 import time
 
@@ -175,7 +176,8 @@ def test_sigterm_and_the_same_command_again(
 
 def test_eight_devices_give_the_same_losses(pretrained, folder, env, here, run_program):
     few = {"steps": 4, "period": 4}
-    eight = {**env, "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
+    eight = {**env, "XLA_FLAGS": flags}
     status, _, err = run_program(
         "train",
         *train_flags(here, "eight", "train.train_eval_dataset_cfg=None", **few),
