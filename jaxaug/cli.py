@@ -507,6 +507,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="of the bootstrap behind the intervals (default: 10000)",
     )
     look.add_errors(verbs)
+    look.add_tasks(verbs)
     completion.add(verbs, parser)
     return parser
 

@@ -37,6 +37,7 @@ _VERBS = [
     ("launch", "k8s"),
     ("report",),
     ("errors",),
+    ("tasks",),
     ("completion",),
 ]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")

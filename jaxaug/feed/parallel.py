@@ -50,7 +50,8 @@ class FormatJob:
 
 
 @functools.lru_cache(maxsize=8)
-def _reader(corpus: Corpus) -> Callable[[str], Sequence[Dialogue]]:
+def reader(corpus: Corpus) -> Callable[[str], Sequence[Dialogue]]:
+    """What reads a dialogue file of a corpus, renamed to its variant."""
     schema = sgd.read_schema_of(corpus.data_dir, corpus.split)
     names = sgd.renaming_of(
         corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
@@ -80,13 +81,13 @@ def version_of(options: Options) -> int:
 
 def forget_schemas() -> None:
     """Drops the schemas read so far: files may have changed since."""
-    _reader.cache_clear()
+    reader.cache_clear()
     _formatter.cache_clear()
 
 
 def format_file(job: FormatJob) -> list[list[Example]]:
     """The examples of one dialogue file, a list for each epoch of the job."""
-    dialogues = _reader(job.corpus)(job.path)
+    dialogues = reader(job.corpus)(job.path)
     formatter = _formatter(job.corpus, job.options)
     return [
         [

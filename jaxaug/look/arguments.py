@@ -41,3 +41,32 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--exact", action="store_true", help="exact instead of fuzzy value match"
     )
+
+
+def add_tasks(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `tasks`."""
+    text = "tasks and mixtures of the data folder: splits, numbers of examples, parts"
+    parser = verbs.add_parser("tasks", help=text, description=text)
+    parser.set_defaults(target="jaxaug.look.tasks:run")
+    parser.add_argument(
+        "name",
+        metavar="NAME-GLOB",
+        nargs="?",
+        default="*",
+        help="those of such names, as in 'd3st_*x' (default: all)",
+    )
+    parser.add_argument(
+        "--data_dir",
+        help="folder in the layout of the SGD repository, local or gs:// "
+        "(default: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
+    )
+    parser.add_argument(
+        "--count",
+        action="store_true",
+        help="read large data too, to count their examples",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="what is registered with SeqIO alone as well; loads TensorFlow",
+    )

@@ -1,0 +1,178 @@
+"""`jaxaug tasks`: what can be trained and evaluated on, as names for gin files.
+
+D3ST and T5DST are listed from the table that SeqIO's registration reads too, without
+TensorFlow. Other tasks exist only once they are registered: `--all`.
+"""
+
+import argparse
+import fnmatch
+import importlib
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from etils import epath
+
+from jaxaug.core import bundled, columns
+from jaxaug.core.errors import UserError
+from jaxaug.core.progress import progress
+from jaxaug.core.suggestion import suggestion
+from jaxaug.data import folders, sgd
+from jaxaug.feed import parallel, recipes
+from jaxaug.feed.cache import Recipe
+from jaxaug.feed.parallel import Corpus
+from jaxaug.formats.d3st import D3STOptions
+from jaxaug.formats.records import user_frames
+
+_CHEAP = 32 * 2**20  # bytes of dialogues that are read in well under a second
+_OTHERS = (
+    "exercises, general_paraphraser, paraphrase_*, personachat_*, schema_paraphraser*"
+)
+
+Rates = Mapping[str, float]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug tasks --help`.
+
+    Raises:
+      UserError: the data folder is wrong, or nothing has such a name.
+    """
+    folder = folders.resolve_data_dir(arguments.data_dir)
+    table = recipes.table(folder)
+    mixtures: dict[str, Rates] = {
+        name: dict.fromkeys(tasks, 1.0) for name, tasks in table.mixtures.items()
+    }
+    others: dict[str, Sequence[str]] = {}
+    if arguments.all:
+        os.environ[folders.DATA_DIR_VARIABLE] = str(folder)
+        registered = importlib.import_module(bundled.tasks_module("tasks.listing"))
+        others, further = registered.others(table)
+        mixtures |= further
+    known = [*table.recipes, *others, *mixtures]
+    names = {name for name in known if fnmatch.fnmatchcase(name, arguments.name)}
+    if not names:
+        raise UserError(
+            f"{arguments.name!r} fits no task and no mixture of {folder}; "
+            f"{suggestion(arguments.name, known)}"
+            + ("" if arguments.all else f" --all knows {_OTHERS} too.")
+        )
+    sizes = _Sizes(arguments.count)
+    rows = [
+        _task_row(name, splits, sizes)
+        for name, splits in table.recipes.items()
+        if name in names
+    ]
+    rows += [
+        [name, *("?" if split in splits else "-" for split in recipes.SPLITS), "SeqIO"]
+        for name, splits in others.items()
+        if name in names
+    ]
+    parts = [f"data folder {folder}"]
+    if rows:
+        heading = ["task", *recipes.SPLITS, "of"]
+        right = [False, *(True for _ in recipes.SPLITS), False]
+        parts.append(columns.aligned([heading, *rows], right))
+    chosen = [(name, rates) for name, rates in mixtures.items() if name in names]
+    if chosen:
+        lines = [["mixture", "share of each task"], *map(_mixture_row, chosen)]
+        parts.append(columns.aligned(lines, [False, False]))
+    parts += sizes.notes()
+    if names & others.keys():
+        parts.append("tasks of SeqIO are not counted: a split is made when it is read")
+    if not arguments.all:
+        parts.append(f"--all lists {_OTHERS} too; that needs SeqIO and TensorFlow")
+    print("\n\n".join(parts))
+    return 0
+
+
+def _task_row(name: str, splits: Mapping[str, Recipe], sizes: "_Sizes") -> list[str]:
+    cells = [sizes.of(splits[s]) if s in splits else "-" for s in recipes.SPLITS]
+    return [name, *cells, _content(name, splits)]
+
+
+def _content(name: str, splits: Mapping[str, Recipe]) -> str:
+    """What a task is of, in a few words."""
+    recipe = next(iter(splits.values()))
+    corpus, options = recipe.corpus, recipe.options
+    words = "T5DST"
+    if isinstance(options, D3STOptions):
+        words = f"D3ST, options as {options.categorical})"
+        if options.max_items:
+            words += f", {options.max_items[0]} to {options.max_items[1]} slots"
+    place = "original schemas"
+    if corpus.variant:
+        folder = str(corpus.variants_dir).removeprefix(f"{corpus.data_dir}/")
+        place = f"{folder}/{corpus.variant}"
+    words += f": {place}"
+    renderings = splits["train"].renderings if "train" in splits else 1
+    if renderings > 1:
+        words += f", train in {renderings} orders"
+    return words
+
+
+def _mixture_row(mixture: tuple[str, Rates]) -> list[str]:
+    """Tasks of equal rates stand together."""
+    name, rates = mixture
+    groups: dict[float, list[str]] = {}
+    for task, rate in rates.items():
+        groups.setdefault(rate, []).append(task)
+    total = sum(rates.values())
+    shares = [f"{rate / total:.1%} {', '.join(g)}" for rate, g in groups.items()]
+    return [name, "; ".join(shares)]
+
+
+class _Sizes:
+    """Numbers of examples; each split is read once, whatever the number of tasks."""
+
+    def __init__(self, read_all: bool):
+        self._read_all = read_all
+        self._frames: dict[tuple[str, str], Counter[str]] = {}
+        self._unread: dict[tuple[str, str], int] = {}
+
+    def of(self, recipe: Recipe) -> str:
+        """The number of examples, or "?" where the data are large."""
+        frames = self._count(recipe.corpus)
+        if frames is None:
+            return "?"
+        if isinstance(recipe.options, D3STOptions):
+            count = frames.total()
+        else:
+            schema = sgd.read_schema_of(recipe.corpus.data_dir, recipe.corpus.split)
+            count = sum(len(schema.service(s).slots) * n for s, n in frames.items())
+        return f"{count * recipe.renderings:,}"
+
+    def _count(self, corpus: Corpus) -> Counter[str] | None:
+        """Service -> frames to track; None where they were not read."""
+        original = Corpus(corpus.data_dir, corpus.split)
+        key = original.data_dir, original.split
+        if key in self._unread:
+            return None
+        if key not in self._frames:
+            files = original.files()
+            size = sum(epath.Path(file).stat().length for file in files)
+            if size > _CHEAP and not self._read_all:
+                self._unread[key] = size
+                return None
+            read = parallel.reader(original)
+            self._frames[key] = Counter(
+                frame.service
+                for file in progress(
+                    files, desc=corpus.split, unit="files", leave=False
+                )
+                for dialogue in read(file)
+                for *_, frame in user_frames(dialogue, False)
+            )
+        return self._frames[key]
+
+    def notes(self) -> list[str]:
+        """What was not counted, and how it would be."""
+        if not self._unread:
+            return []
+        splits = ", ".join(
+            f"{split} ({size / 2**20:.0f} MiB)"
+            for (_, split), size in self._unread.items()
+        )
+        return [
+            f"?: not counted, as the dialogues are not read; --count reads {splits}"
+        ]

@@ -1,0 +1,31 @@
+"""What is registered with SeqIO beside the sets of `jaxaug.feed.recipes`.
+
+Importing this imports `tasks`, which registers.
+"""
+
+from collections.abc import Mapping
+
+import seqio
+
+from jaxaug.feed.recipes import Table
+
+
+def others(
+    table: Table,
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Mapping[str, float]]]:
+    """Tasks with the names of their splits, and mixtures with the rates of their tasks.
+
+    Args:
+      table: whose tasks and mixtures are left out.
+    """
+    found = {
+        name: tuple(seqio.TaskRegistry.get(name).splits)
+        for name in sorted(seqio.TaskRegistry.names())
+        if name not in table.recipes
+    }
+    mixtures = {}
+    for name in sorted(set(seqio.MixtureRegistry.names()) - table.mixtures.keys()):
+        mixture = seqio.MixtureRegistry.get(name)
+        rates = {t.name: mixture.get_rate(t) for t in mixture.tasks}
+        mixtures[name] = dict(sorted(rates.items()))
+    return found, mixtures

@@ -1,0 +1,29 @@
+"""`jaxaug tasks --all`: what only SeqIO knows."""
+
+from jaxaug.cli import main
+
+
+def test_tasks_and_rates_of_seqio(sgd_tree, monkeypatch, capsys):
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
+    assert main(["tasks", "personachat_[or]*", "--all"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        out
+        == f"""\
+data folder {sgd_tree}
+
+task                        train  validation  test  of
+personachat_other_original      ?           ?     -  SeqIO
+personachat_other_revised       ?           ?     -  SeqIO
+personachat_rt_level1           ?           -     -  SeqIO
+
+mixture               share of each task
+personachat_official  20.0% personachat_self_original; 80.0% personachat_self_revised
+personachat_rt        80.0% personachat_rt_level1; 20.0% personachat_self_original
+
+tasks of SeqIO are not counted: a split is made when it is read
+"""
+    )
+    # What the table has is listed from it.
+    assert main(["tasks", "t5dst_sgd", "--all"]) == 0
+    assert "T5DST: original schemas" in capsys.readouterr().out
