@@ -59,6 +59,7 @@ def _add_data(verbs: argparse._SubParsersAction) -> None:
     )
     _data_dir(describe)
     data.add_check(group)
+    data.add_show(group)
     variants = _verb(
         group,
         "variants",

@@ -16,6 +16,7 @@ _VERBS = [
     ("data", "fetch"),
     ("data", "describe"),
     ("data", "check"),
+    ("data", "show"),
     ("data", "variants"),
     ("data", "invent"),
     ("data", "cache"),
