@@ -23,7 +23,7 @@ def others(
         for name in sorted(seqio.TaskRegistry.names())
         if name not in table.recipes
     }
-    mixtures = {}
+    mixtures: dict[str, Mapping[str, float]] = {}
     for name in sorted(set(seqio.MixtureRegistry.names()) - table.mixtures.keys()):
         mixture = seqio.MixtureRegistry.get(name)
         rates = {t.name: mixture.get_rate(t) for t in mixture.tasks}
