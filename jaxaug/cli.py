@@ -12,6 +12,7 @@ import select
 import sys
 from collections.abc import Sequence
 
+from jaxaug.augment import arguments as augment
 from jaxaug.core import completion
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import ShowVersions
@@ -309,6 +310,7 @@ def _add_augment(verbs: argparse._SubParsersAction) -> None:
     explain.add_argument("id", metavar="ID", help="such as train/3/slot/5")
     explain.add_argument("--out", required=True, help="folder of the run")
     explain.add_argument("--image", help=".svg or .png to write")
+    augment.add_dialogues(group)
 
 
 def _add_fewshot(verbs: argparse._SubParsersAction) -> None:

@@ -43,12 +43,12 @@ FLOORS = {
         "finetune",
     ),
     "jaxaug.augment": (
-        "descriptions",
+        "descriptions arguments",
         "language tree",
         "judge",
         "config result",
         "schemes naming",
-        "pipeline output",
+        "pipeline output plain",
         "run",
     ),
     "t5x": (

@@ -32,6 +32,7 @@ _VERBS = [
     ("models", "fetch"),
     ("convert",),
     ("augment", "explain"),
+    ("augment", "dialogues"),
     ("launch", "local"),
     ("launch", "slurm"),
     ("launch", "tpu_pod"),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from jaxaug.augment.schemes.eda import eda, token_substitution
 from jaxaug.augment.schemes.noise import pervasive_dropout, switch_out
+from jaxaug.augment.schemes.user_noise import disfluency, typos
 
 Method = Callable[..., str]
 
@@ -12,5 +13,7 @@ METHODS: Mapping[str, Method] = {
     "token_substitution": token_substitution,
     "pervasive_dropout": pervasive_dropout,
     "switch_out": switch_out,
+    "typos": typos,
+    "disfluency": disfluency,
 }
 """Name -> method(text, rng, **options) -> text; see each for its options."""

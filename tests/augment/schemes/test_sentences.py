@@ -28,12 +28,14 @@ def bag(text: str) -> collections.Counter:
     return collections.Counter(text.lower().replace(".", "").replace(",", "").split())
 
 
-def test_the_four_methods_have_names():
+def test_the_methods_have_names():
     assert list(METHODS) == [
         "eda",
         "token_substitution",
         "pervasive_dropout",
         "switch_out",
+        "typos",
+        "disfluency",
     ]
 
 
@@ -58,6 +60,8 @@ def test_numbers_placeholders_and_protected_texts_stay(name):
         "token_substitution": {"rate": 1.0},
         "pervasive_dropout": {"rate": 0.95},
         "switch_out": {"temperature": 100.0},
+        "typos": {"rate": 1.0},
+        "disfluency": {"rate": 1.0},
     }[name]
     text = "The Round Trip fare of flight 12 for <name> and 3.50 dollars"
     for changed in many(METHODS[name], text, protected=("round trip",), **heavy):

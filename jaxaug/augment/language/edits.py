@@ -1,0 +1,78 @@
+"""Changes of a text at known places, so that spans in it can be moved along."""
+
+import bisect
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+Span = tuple[int, int]
+"""Start and exclusive end, in characters."""
+
+# Letters, also with an apostrophe inside, as in "don't".
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+
+
+class Edit(NamedTuple):
+    """Another text in the place of `text[start:end]`; start == end inserts."""
+
+    start: int
+    end: int
+    new: str
+
+
+def applied(text: str, edits: Sequence[Edit]) -> str:
+    """The text after all edits, which are sorted and do not overlap."""
+    parts, done = [], 0
+    for edit in edits:
+        parts += [text[done : edit.start], edit.new]
+        done = edit.end
+    return "".join([*parts, text[done:]])
+
+
+def moved(span: Span, edits: Iterable[Edit]) -> Span:
+    """Where a span that no edit touches lies after all of them.
+
+    What is inserted at the start of a span comes before it, and at its end behind it.
+    """
+    shifts = [0, 0]
+    for edit in edits:
+        grown = len(edit.new) - (edit.end - edit.start)
+        shifts[0] += grown if edit.end <= span[0] else 0
+        shifts[1] += grown if edit.end <= span[1] and edit.start < span[1] else 0
+    return span[0] + shifts[0], span[1] + shifts[1]
+
+
+def words(text: str) -> list[Span]:
+    """The words of a text: runs of letters, without digits and marks."""
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def occurrences(text: str, values: Iterable[str]) -> list[Span]:
+    """Where values stand in a text as whole words, letter case aside; they may overlap."""
+    folded = text.casefold()
+    return [
+        match.span()
+        for value in dict.fromkeys(values)
+        # Most values do not stand in the text, and a pattern costs more than this.
+        if value.strip() and value.casefold() in folded
+        for match in re.finditer(
+            rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE
+        )
+    ]
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """The same characters as spans that are sorted and do not touch inside."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start < found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        elif start < end:
+            found.append((start, end))
+    return found
+
+
+def touches(span: Span, kept: Sequence[Span]) -> bool:
+    """Whether a span shares a character with one of `union`, or lies inside of it."""
+    place = bisect.bisect_right(kept, span[0], key=lambda one: one[1])
+    return place < len(kept) and kept[place][0] < span[1]

@@ -1,0 +1,1 @@
+"""Augmentation without a schema: of any text, and of what users say in dialogues."""
