@@ -310,6 +310,7 @@ def _add_augment(verbs: argparse._SubParsersAction) -> None:
     explain.add_argument("id", metavar="ID", help="such as train/3/slot/5")
     explain.add_argument("--out", required=True, help="folder of the run")
     explain.add_argument("--image", help=".svg or .png to write")
+    augment.add_text(group)
     augment.add_dialogues(group)
 
 

@@ -32,6 +32,7 @@ _VERBS = [
     ("models", "fetch"),
     ("convert",),
     ("augment", "explain"),
+    ("augment", "text"),
     ("augment", "dialogues"),
     ("launch", "local"),
     ("launch", "slurm"),

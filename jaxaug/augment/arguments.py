@@ -2,6 +2,74 @@
 
 import argparse
 
+SCHEMES = {
+    "eda": "synonyms, insertions, swaps and deletions of words",
+    "token_substitution": "synonyms",
+    "pervasive_dropout": "words left out",
+    "switch_out": "random words in the place of some",
+    "typos": "letters beside the right ones, left out, doubled, swapped",
+    "disfluency": "uh, i mean, repetitions, restarts",
+    "contextual": "words that a language model would write there "
+    "(--model, such as smollm2)",
+    "paraphrase": "whole sentences of a model (--model and --sampler, as of "
+    "`jaxaug paraphrase`)",
+    "backtranslate": "there and back (`jaxaug models fetch marian-en-fr marian-fr-en`, "
+    "--option pivots=fr)",
+    "qcpg": "paraphrases under control (`jaxaug models fetch qcpg-sentences`)",
+}
+"""Name -> what it does and, in brackets, what it needs; shown by --help."""
+
+
+def add_text(group: argparse._SubParsersAction) -> None:
+    """Adds `text` to the commands of `jaxaug augment`."""
+    text = "other wordings of any text: lines, or a column of CSV, TSV or JSON lines"
+    width = max(map(len, SCHEMES))
+    rows = [f"  {name:{width}}  {what}" for name, what in SCHEMES.items()]
+    rows += ["", "and those of packages that register some (docs/extending.md)."]
+    parser = group.add_parser(
+        "text",
+        help=text,
+        description=text,
+        epilog="\n".join(["schemes:", *rows]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(target="jaxaug.augment.plain.text:run")
+    parser.add_argument(
+        "--scheme",
+        required=True,
+        metavar="NAME[,NAME...]",
+        help="one of those below, or several, done from left to right",
+    )
+    parser.add_argument(
+        "--in",
+        dest="input",
+        required=True,
+        help="UTF-8: .csv, .tsv, .jsonl, else a text a line; - is standard input",
+    )
+    parser.add_argument(
+        "--column", help="of the texts (default: text, or the only column)"
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        help="file to write, in the form of the input; JSON lines where --num of lines "
+        "is above 1",
+    )
+    parser.add_argument(
+        "--num", type=int, default=1, help="outputs of each text (default: 1)"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--option",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of a scheme, such as replace=0.5; SCHEME.NAME=VALUE where several have it",
+    )
+    parser.add_argument("--model", help="of paraphrase or contextual")
+    parser.add_argument("--sampler", help="of paraphrase, such as top_k_top_p")
+
 
 def add_dialogues(group: argparse._SubParsersAction) -> None:
     """Adds `dialogues` to the commands of `jaxaug augment`."""

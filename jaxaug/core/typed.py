@@ -1,6 +1,7 @@
 """Values that users write, checked against the annotations of what takes them."""
 
 import collections.abc
+import json
 import math
 import numbers
 import os
@@ -46,6 +47,39 @@ def check(
             raise UserError(
                 f"{where}: {name}={shown(value)}: expected {_named(hints[name])}."
             )
+
+
+def parsed(text: str, kind: Any) -> Any:
+    """A value from a command line, as an annotation wants it.
+
+    Numbers and True or False as Python writes them (case aside), sequences with commas
+    between their items, mappings as JSON.
+
+    Args:
+      text: what was written.
+      kind: the annotation; of a union the first that fits.
+
+    Returns:
+      The text itself where it fits nothing, for `check` to complain of.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        found = [value for one in arguments if _fits(value := parsed(text, one), one)]
+        return next(iter(found), text)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        if kind is types.NoneType:
+            return {"none": None}[text.lower()]
+        if kind in (int, float):
+            return kind(text)
+        if origin is collections.abc.Mapping:
+            return json.loads(text)
+    except (KeyError, ValueError):
+        return text
+    if origin in (tuple, collections.abc.Sequence):
+        return [parsed(part.strip(), arguments[0]) for part in text.split(",")]
+    return text
 
 
 def check_seed(seed: Any, name: str) -> None:

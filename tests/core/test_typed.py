@@ -101,3 +101,27 @@ def test_seeds():
     for seed in (-1, 2**32, 2**63, 10**400, 1.0, True, "1"):
         with pytest.raises(UserError, match="give a whole number from 0 to 4294967295"):
             typed.check_seed(seed, "--seed")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("3", int, 3),
+        ("x", int, "x"),
+        ("0.5", float, 0.5),
+        ("TRUE", bool, True),
+        ("3", str, "3"),
+        ("a, b", Sequence[str], ["a", "b"]),
+        ("1,2", tuple[int, ...], [1, 2]),
+        ("3", int | Sequence[str], 3),
+        ("fr,ru", int | Sequence[str], ["fr", "ru"]),
+        ("none", int | None, None),
+        ("x", int | None, "x"),
+        ("a/b", str | os.PathLike[str] | None, "a/b"),
+        ('{"a": 1}', Mapping[str, int], {"a": 1}),
+        ("{", Mapping[str, int], "{"),
+    ],
+)
+def test_a_text_becomes_what_an_annotation_wants(text, kind, value):
+    found = typed.parsed(text, kind)
+    assert found == value and type(found) is type(value)

@@ -107,7 +107,7 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     from jaxaug.paraphrase import generation
     from jaxaug.paraphrase.version import of_outputs
 
-    found = importlib.import_module(f"jaxaug.augment.schemes.{module}")
+    found = _module_of(module)
     typed.check(options, found.candidates, f"scheme {module!r}")
     given = inspect.signature(found.candidates).bind((), seed=seed, **options)
     given.apply_defaults()
@@ -119,6 +119,15 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     }
     run = functools.partial(found.candidates, seed=seed, **options)
     return [Job(module, key, run)]
+
+
+def candidates_of(scheme: str) -> Callable[..., list[list[str]]]:
+    """The function behind a scheme that is a module of its own."""
+    return _module_of(scheme).candidates
+
+
+def _module_of(scheme: str) -> Any:
+    return importlib.import_module(f"jaxaug.augment.schemes.{scheme}")
 
 
 def _modules_of(module: ModuleType) -> list[ModuleType]:

@@ -1,0 +1,262 @@
+"""Schemes that work on a single text, one after the other."""
+
+import inspect
+import typing
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxaug.augment.schemes import registry, sentences
+from jaxaug.core import typed
+from jaxaug.core.digests import code_digest
+from jaxaug.core.errors import UserError
+from jaxaug.core.shards import Json, Shards, Stage
+from jaxaug.core.suggestion import suggestion
+
+PARAPHRASE, CONTEXTUAL = "paraphrase", "contextual"
+MODEL_SCHEMES = (CONTEXTUAL, PARAPHRASE, "backtranslate", "qcpg")
+"""Schemes of the registry that give outputs of texts by models."""
+
+_OWN = ("seed", "num", "batch_size")  # Options of the verb itself.
+_OF_SETTING = ("prompt", "max_length")  # Of a paraphraser, beside those of its sampler.
+
+Outputs = list[list[str]]
+
+
+class Step(NamedTuple):
+    """One scheme of a chain, with its options.
+
+    Attributes:
+      name: of a method on sentences, or of `MODEL_SCHEMES`.
+      options: complete but for defaults.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+
+    @property
+    def method(self) -> Callable[..., str] | None:
+        """The method on sentences; None of a scheme with a model."""
+        return None if self.name in MODEL_SCHEMES else sentences.METHODS[self.name]
+
+    def job(self, seed: int, num: int) -> registry.Job:
+        """The work of a scheme with a model: `num` outputs of each text."""
+        if self.name != PARAPHRASE:
+            return registry.made(self.name, seed, {**self.options, "num": num})[0]
+        options = {**self.options, "num": num}
+        return registry.made(PARAPHRASE, seed, {"grid": [options]})[0]
+
+
+def steps(
+    names: Sequence[str],
+    options: Sequence[str] = (),
+    model: str | None = None,
+    sampler: str | None = None,
+) -> list[Step]:
+    """The steps of a chain.
+
+    Args:
+      names: of the schemes, in their order.
+      options: `name=value`, or `scheme.name=value` where several schemes have it.
+      model: of the scheme paraphrase, else of contextual.
+      sampler: of the scheme paraphrase.
+
+    Raises:
+      UserError: an unknown scheme or option, an option that several schemes have, a
+        value of the wrong type, or a model or sampler that nobody needs or that lacks.
+    """
+    known = [*sentences.METHODS, *MODEL_SCHEMES]
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"--scheme {name}: no such scheme; {suggestion(name, known)}"
+            )
+        if names.count(name) > 1:
+            raise UserError(f"--scheme: {name!r} comes twice. Name it once.")
+    if PARAPHRASE in names and not (model and sampler):
+        raise UserError(
+            "--scheme paraphrase: --model and --sampler are missing, such as --model "
+            "smollm2 --sampler top_k_top_p."
+        )
+    if sampler and PARAPHRASE not in names:
+        raise UserError(f"--sampler {sampler}: only paraphrase has one. Leave it out.")
+    taking = next((name for name in (PARAPHRASE, CONTEXTUAL) if name in names), None)
+    if model and taking is None:
+        raise UserError(
+            f"--model {model}: only paraphrase and contextual have one. Leave it out."
+        )
+    hints = {name: _hints(name, sampler) for name in names}
+    given = _given(options, hints)
+    if model:
+        given[taking or ""]["model"] = model
+    return [_step(name, given[name], sampler) for name in names]
+
+
+def _hints(name: str, sampler: str | None) -> dict[str, Any]:
+    """Name -> annotation of the options of a scheme."""
+    if name == PARAPHRASE:
+        # Models bring JAX with them.
+        from jaxaug.paraphrase import generation, samplers
+
+        own = typing.get_type_hints(generation.Setting)
+        of_sampler = samplers.find(str(sampler)).options
+        hints = {name: type(one.default) for name, one in of_sampler.items()}
+        # Tuples of samplers hold numbers.
+        hints = {k: tuple[float, ...] if v is tuple else v for k, v in hints.items()}
+        return hints | {name: own[name] for name in _OF_SETTING}
+    function = registry.candidates_of(name) if name in MODEL_SCHEMES else None
+    function = function or sentences.METHODS[name]
+    found = typing.get_type_hints(function)
+    parameters = inspect.signature(function).parameters.values()
+    return {
+        one.name: found.get(one.name, Any)
+        for one in parameters
+        if one.kind is one.KEYWORD_ONLY and one.name not in _OWN
+    }
+
+
+def _given(
+    options: Sequence[str], hints: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Scheme -> its options."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in hints}
+    for option in options:
+        left, equals, text = option.partition("=")
+        scheme, dot, name = left.partition(".")
+        if not equals:
+            raise UserError(f"--option {option}: write it as name=value.")
+        if not dot:
+            name = left
+        owners = [s for s in hints if name in hints[s] and (not dot or s == scheme)]
+        if dot and scheme not in hints:
+            raise UserError(
+                f"--option {option}: {scheme!r} is no scheme of this chain; "
+                f"{suggestion(scheme, hints)}"
+            )
+        if not owners:
+            known = hints[scheme] if dot else {n for one in hints.values() for n in one}
+            raise UserError(
+                f"--option {option}: {scheme if dot else ', '.join(hints)} has no option "
+                f"{name!r}; {suggestion(name, known)}"
+            )
+        if len(owners) > 1:
+            raise UserError(
+                f"--option {option}: {' and '.join(owners)} have it. Write "
+                f"{owners[0]}.{option}."
+            )
+        if name in found[owners[0]]:
+            raise UserError(f"--option {option}: {name!r} comes twice: give it once.")
+        found[owners[0]][name] = typed.parsed(text, hints[owners[0]][name])
+    return found
+
+
+def _step(name: str, options: dict[str, Any], sampler: str | None) -> Step:
+    """A step whose options were checked."""
+    where = f"scheme {name!r}"
+    if name == PARAPHRASE:
+        own = {
+            key: options.pop(key) for key in (*_OF_SETTING, "model") if key in options
+        }
+        # Tuples in a list would mean each of their values in turn.
+        options = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in options.items()
+        }
+        step = Step(name, {**own, "sampler": sampler, "options": options})
+    else:
+        step = Step(name, options)
+    if step.method is not None:
+        typed.check(options, step.method, where)
+        # What is out of its range is found now, not after half of a file.
+        step.method("A text of five words.", np.random.default_rng(0), **options)
+    elif name != PARAPHRASE:
+        typed.check(options, registry.candidates_of(name), where)
+    return step
+
+
+def key_of(chain: Sequence[Step], num: int, seed: int) -> Json:
+    """JSON; everything that the outputs of a chain depend on beside its texts."""
+    return [
+        [step.name, step.job(seed, num).key]
+        if step.method is None
+        else [
+            step.name,
+            dict(step.options),
+            code_digest("jaxaug.augment"),
+            code_digest(step.method.__module__),
+        ]
+        for step in chain
+    ]
+
+
+def apply(
+    chain: Sequence[Step], texts: Sequence[str], num: int, seed: int, shards: Shards
+) -> Outputs:
+    """`num` outputs of each text by all steps, one after the other.
+
+    Draws of a method on sentences depend on seed, row and number, those of a model on
+    seed, text and number. The first step makes the `num` outputs; a scheme with a
+    model may give fewer, where it has no more that differ.
+
+    Args:
+      chain: from `steps`.
+      texts: one a row; blank ones stay as they are.
+      num: outputs of each.
+      seed: of everything that is random.
+      shards: where the outputs of models are kept.
+    """
+    found: Outputs = [[text] for text in texts]
+    for place, step in enumerate(chain):
+        several = num if place == 0 else 1
+        if step.method is not None:
+            found = [
+                _by_method(step, own, several, (seed, place, row))
+                for row, own in enumerate(found)
+            ]
+        elif place == 0:
+            outputs = _by_model(step, texts, num, seed, shards)
+            found = [outputs.get(text) or [text] for text in texts]
+        else:
+            _one_by_one(step, found, place, seed, shards)
+    return found
+
+
+def _by_method(
+    step: Step, own: Sequence[str], several: int, seed: tuple[int, int, int]
+) -> list[str]:
+    method = step.method
+    assert method is not None
+    if not own[0].strip():
+        return list(own)
+    inputs = [own[0]] * several if several > 1 else own
+    return [
+        method(text, np.random.default_rng([*seed, number]), **step.options)
+        for number, text in enumerate(inputs)
+    ]
+
+
+def _one_by_one(
+    step: Step, found: Outputs, place: int, seed: int, shards: Shards
+) -> None:
+    """Replaces each output by one of a model; equal texts of a row get other draws."""
+    for number in range(max(map(len, found), default=0)):
+        rows = [own for own in found if number < len(own)]
+        draws = zlib.crc32(f"{seed} {place} {number}".encode())
+        outputs = _by_model(step, [own[number] for own in rows], 1, draws, shards)
+        for own in rows:
+            own[number : number + 1] = outputs.get(own[number], [])[:1] or [own[number]]
+
+
+def _by_model(
+    step: Step, texts: Sequence[str], num: int, seed: int, shards: Shards
+) -> dict[str, list[str]]:
+    """Outputs of the texts that are not blank, at most `num`, empty ones left out."""
+    job = step.job(seed, num)
+    distinct = [text for text in dict.fromkeys(texts) if text.strip()]
+    stage = Stage("candidates", job.key, job.run, step.name)
+    outputs = shards.run(stage, distinct)
+    return {
+        text: list(filter(None, own))[:num]
+        for text, own in zip(distinct, outputs, strict=True)
+    }

@@ -1,0 +1,262 @@
+"""Texts in files: lines, or a column of CSV, TSV or JSON lines; read and written."""
+
+import codecs
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, parse_json, read_text, shown
+from jaxaug.core.suggestion import suggestion
+
+LINES, JSONL = "lines", "jsonl"
+STDIN = "-"
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+SOURCE_ROW, SCHEME, NUMBER = "source_row", "scheme", "number"
+"""Columns that are added; the number where there are several outputs of a row."""
+
+_FIX = "Name a UTF-8 file with --in: lines of text, .csv, .tsv or .jsonl."
+_DEFAULT_COLUMN = "text"
+_MARK = codecs.BOM_UTF8.decode()
+_SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".jsonl": JSONL}
+# The csv module refuses longer fields.
+_LONGEST_FIELD = 1 << 30
+
+
+class Row(NamedTuple):
+    """A row of a table: its text and all else; blank texts have nothing to change."""
+
+    text: str
+    rest: Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """Texts with what stands around them.
+
+    Attributes:
+      kind: `LINES`, a key of `DELIMITERS`, or `JSONL`.
+      rows: in the order of the file.
+      column: of the texts; empty for lines.
+      header: names of the columns of CSV and TSV.
+      newline: that of the file.
+      mark: what the file begins with: a BOM or nothing.
+    """
+
+    kind: str
+    rows: Sequence[Row]
+    column: str = ""
+    header: Sequence[str] = ()
+    newline: str = "\n"
+    mark: str = ""
+
+
+def read(path: PathLike, column: str | None = None) -> Table:
+    """The texts of a file.
+
+    Args:
+      path: its suffix says what it is; `-` is lines from standard input.
+      column: of the texts; None is `text`, or the only column there is.
+
+    Raises:
+      UserError: the file is missing, no UTF-8 or malformed, holds no text, or has no
+        such column; names the line.
+    """
+    if path == STDIN:
+        where = "standard input"
+        try:
+            text, mark = sys.stdin.read(), ""
+        except UnicodeDecodeError as error:
+            raise UserError(f"{where}: is not UTF-8: {error}. {_FIX}") from None
+    else:
+        where, text = str(path), read_text(path, _FIX)
+        with epath.Path(path).open("rb") as file:
+            marked = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+        mark = _MARK if marked else ""
+    suffix = epath.Path(path).suffix.lower()
+    kind = _SUFFIXES.get(suffix, LINES)
+    if suffix == ".json":
+        raise UserError(f"{where}: one JSON text is no table of texts. {_FIX}")
+    if not text.strip():
+        raise UserError(f"{where}: holds no text. {_FIX}")
+    if kind == LINES and column is not None:
+        raise UserError(
+            f"--column {column}: {where} is lines of text. Leave --column out, or name a "
+            ".csv, .tsv or .jsonl file."
+        )
+    newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
+    # Not splitlines, which also splits at characters that belong to a text.
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    if kind == LINES:
+        rows = [Row(line, None) for line in lines]
+        return Table(kind, rows, newline=newline, mark=mark)
+    if kind == JSONL:
+        rows, column = _objects(lines, column, where)
+        return Table(kind, rows, column, (), newline, mark)
+    header, cells = _cells(text, DELIMITERS[kind], where)
+    column = _column(column, header, where)
+    place = header.index(column)
+    rows = [Row(row[place], row) for row in cells]
+    return Table(kind, rows, column, header, newline, mark)
+
+
+def _cells(text: str, delimiter: str, where: str) -> tuple[list[str], list[list[str]]]:
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows = []
+    try:
+        header = next(reader)
+        for row in reader:
+            # A blank line ends a file, or is the empty text of the only column.
+            if not row and len(header) > 1:
+                continue
+            if len(row or [""]) != len(header):
+                raise UserError(
+                    f"{where}: line {reader.line_num}: {len(row)} columns, the header "
+                    f"has {len(header)}. Quote fields with {shown(delimiter)} in them."
+                )
+            rows.append(row or [""])
+    except csv.Error as error:
+        raise UserError(
+            f"{where}: line {reader.line_num}: {error}. Quote fields that hold a quote, "
+            "and double it."
+        ) from None
+    for name in header:
+        if header.count(name) > 1:
+            raise UserError(f"{where}: two columns are called {name!r}. Rename one.")
+    return header, rows
+
+
+def _objects(
+    lines: Sequence[str], column: str | None, where: str
+) -> tuple[list[Row], str]:
+    rows = []
+    for number, line in enumerate(lines, 1):
+        place = f"{where}: line {number}"
+        found = parse_json(line, place, "Write one JSON object a line.")
+        if not isinstance(found, dict):
+            raise UserError(f"{place}: {shown(found)} is no object. Write one a line.")
+        column = _column(column, list(found), place)
+        text = "" if found[column] is None else found[column]
+        if not isinstance(text, str):
+            raise UserError(
+                f"{place}: {column!r} is {shown(text)}, expected a text. Name another "
+                "--column."
+            )
+        rows.append(Row(text, found))
+    return rows, column or ""
+
+
+def _column(column: str | None, names: Sequence[str], where: str) -> str:
+    """The column of the texts; raises `UserError` where there is none."""
+    if column is not None and column not in names:
+        raise UserError(f"{where}: no column {column!r}; {suggestion(column, names)}")
+    if column is None and _DEFAULT_COLUMN not in names and len(names) != 1:
+        raise UserError(
+            f"{where}: no column {_DEFAULT_COLUMN!r}. Name the column of the texts with "
+            f"--column: {', '.join(map(shown, names))}."
+        )
+    return column or (_DEFAULT_COLUMN if _DEFAULT_COLUMN in names else names[0])
+
+
+def check(table: Table, path: PathLike, out: PathLike, num: int) -> None:
+    """Checks what will be written, before the long work.
+
+    Args:
+      table: what was read.
+      path: from where.
+      out: the file to write.
+      num: outputs of each text.
+
+    Raises:
+      UserError: the name of the file belongs to another kind than is written, or a
+        column that is added is there.
+    """
+    kind = JSONL if table.kind == LINES and num > 1 else table.kind
+    named = _SUFFIXES.get(epath.Path(out).suffix.lower(), LINES)
+    if named not in (kind, LINES):
+        raise UserError(
+            f"--out {out}: {kind} are written, as the input is {table.kind} and --num is "
+            f"{num}. Name another file."
+        )
+    names = set(table.header)
+    if table.kind == JSONL:
+        names.update(*(row.rest for row in table.rows))
+    for added in (SOURCE_ROW, SCHEME, *((NUMBER,) if num > 1 else ())):
+        if added in names:
+            raise UserError(
+                f"{path}: there is a column {added!r}, which is to be added. Rename it."
+            )
+
+
+def written(
+    table: Table, outputs: Sequence[Sequence[str]], scheme: str, num: int
+) -> str:
+    """The text of the file with outputs in the place of the texts.
+
+    Args:
+      table: what was read.
+      outputs: of each row, one or more.
+      scheme: what made them.
+      num: how many were asked for: several are numbered.
+
+    Raises:
+      UserError: an output for a file of lines holds a line break.
+    """
+    several = num > 1
+    if table.kind in DELIMITERS:
+        file = io.StringIO(newline="")
+        delimiter = DELIMITERS[table.kind]
+        writer = csv.writer(file, delimiter=delimiter, lineterminator=table.newline)
+        added = (SOURCE_ROW, SCHEME, *((NUMBER,) if several else ()))
+        writer.writerow([*table.header, *added])
+        place = table.header.index(table.column)
+        for row, number, output in _flat(outputs):
+            cells = list(table.rows[row].rest)
+            cells[place] = output
+            writer.writerow([*cells, row + 1, scheme, *([number] if several else [])])
+        return table.mark + file.getvalue()
+    if table.kind == LINES and not several:
+        found = [output for _, _, output in _flat(outputs)]
+        for number, output in enumerate(found, 1):
+            if "\n" in output:
+                raise UserError(
+                    f"line {number}: {scheme} gave a text with a line break, "
+                    f"{shown(output)}. Put the texts into a .csv or .jsonl file."
+                )
+        return table.mark + table.newline.join([*found, ""])
+    lines = (
+        json.dumps(record, ensure_ascii=False)
+        for record in _records(table, outputs, scheme, several)
+    )
+    return table.mark + table.newline.join([*lines, ""])
+
+
+def _records(
+    table: Table, outputs: Sequence[Sequence[str]], scheme: str, several: bool
+) -> Iterator[dict[str, Any]]:
+    for row, number, output in _flat(outputs):
+        text, rest = table.rows[row]
+        added = {SOURCE_ROW: row + 1, SCHEME: scheme}
+        added |= {NUMBER: number} if several else {}
+        if table.kind == LINES:
+            yield {"input": text, "output": output, **added}
+        else:  # A text that is null stays so.
+            yield {
+                **rest,
+                table.column: output if text else rest[table.column],
+                **added,
+            }
+
+
+def _flat(outputs: Sequence[Sequence[str]]) -> Iterator[tuple[int, int, str]]:
+    """(row from 0, number from 1, output) of all outputs."""
+    for row, found in enumerate(outputs):
+        for number, output in enumerate(found, 1):
+            yield row, number, output
