@@ -136,7 +136,7 @@ def trained():
             return (optax.apply_updates(params, updates), state), value
 
         carry = (params, optimizer.init(params))
-        (params, _), values = lax.scan(step, carry, jax.random.split(key, 200))
+        (params, _), values = lax.scan(step, carry, jax.random.split(key, 400))
         return params, values[-1]
 
     params, value = train(params, jax.random.PRNGKey(0))
@@ -145,7 +145,7 @@ def trained():
 
 def test_a_trained_model_writes_the_same():
     module, params, value = trained()
-    assert value < 0.5
+    assert value < 0.1
     packed, _ = in_int8(module, params)
 
     @jax.jit
