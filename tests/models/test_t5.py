@@ -1,5 +1,7 @@
 """Initialisation of models that start from nothing."""
 
+import functools
+
 import flax
 import jax
 import jax.numpy as jnp
@@ -22,13 +24,18 @@ class Words:
     vocab_size = 32
 
 
+def initial(model, seed):
+    init = functools.partial(model.get_initial_variables, input_shapes=SHAPES)
+    return jax.jit(init)(jax.random.PRNGKey(seed))
+
+
 def variables(cls, **kwargs):
     config = network.T5Config(
         vocab_size=32, emb_dim=8, num_heads=4, num_encoder_layers=1,
         num_decoder_layers=1, head_dim=4, mlp_dim=16,
     )  # fmt: skip
     model = cls(network.Transformer(config), Words(), Words(), None, **kwargs)
-    found = model.get_initial_variables(jax.random.PRNGKey(3), SHAPES)
+    found = initial(model, 3)
     return flax.traverse_util.flatten_dict(flax.core.unfreeze(found))
 
 
@@ -66,7 +73,7 @@ def test_the_decode_function_sees_source_and_embeddings_by_id(offset):
     model = t5.SourceEncoderDecoderModel(
         bart.Bart(config), Words(), Words(), None, decode_fn=decode_fn
     )
-    params = model.get_initial_variables(jax.random.PRNGKey(0), SHAPES)["params"]
+    params = initial(model, 0)["params"]
     batch = {name: jnp.ones(shape, jnp.int32) for name, shape in SHAPES.items()}
     model.predict_batch_with_aux(params, batch)
     table = params["token_embedder"]["embedding"]
