@@ -1,5 +1,7 @@
 """The attentive LSTM against PyTorch's LSTM and the attention of the DiPS program."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,6 +59,7 @@ class Torch(torch.nn.Module):
             return self.decoder.out(torch.relu(self.decoder.concat(joined))).numpy()
 
 
+@functools.cache
 def both(config: lstm.Config) -> tuple[Torch, lstm.Transducer, dict]:
     torch.manual_seed(3)
     theirs = Torch(config)
@@ -106,9 +109,11 @@ def test_logits_are_those_of_torch_without_padding(bidirectional, num_layers):
 def test_steps_with_the_cache_equal_the_full_forward():
     _, module, params = both(CONFIG.replace(bidirectional=True))
     full = applied(module)(params, SHIFTED)
-    encoded = module.apply(
-        {"params": params}, SOURCES, enable_dropout=False, method="encode"
-    )
+    encoded = jax.jit(
+        lambda params: module.apply(
+            {"params": params}, SOURCES, enable_dropout=False, method="encode"
+        )
+    )(params)
 
     @jax.jit
     def step(variables, tokens):
@@ -154,7 +159,7 @@ def test_greedy_decoding_is_that_of_torch():
         "encoder_input_tokens": jnp.asarray(SOURCES),
         "decoder_input_tokens": jnp.zeros((len(SOURCES), length), jnp.int32),
     }
-    decoded = model(module, greedy).predict_batch(params, batch)
+    decoded = jax.jit(model(module, greedy).predict_batch)(params, batch)
     expected = [greedy_of_torch(theirs, real(row), length) for row in SOURCES]
     assert [real(row) for row in np.asarray(decoded)] == expected
     assert len({tuple(row) for row in expected}) > 1
@@ -167,13 +172,13 @@ def test_beam_search_scores_what_it_returns():
         "encoder_input_tokens": jnp.asarray(SOURCES),
         "decoder_input_tokens": jnp.zeros((len(SOURCES), 5), jnp.int32),
     }
-    decodes, aux = model(module, decoding.beam_search).predict_batch_with_aux(
-        params,
-        batch,
+    predict = functools.partial(
+        model(module, decoding.beam_search).predict_batch_with_aux,
         decoder_params={"alpha": 0.0},
         num_decodes=4,
         return_all_decodes=True,
     )
+    decodes, aux = jax.jit(predict)(params, batch)
     decodes, checked = np.asarray(decodes), 0
     apply = applied(module)
     for beam_number in range(4):
