@@ -101,6 +101,7 @@ class Endless(Words):
     eos_id = 99
 
 
+@functools.cache
 def pair(variant: str) -> tuple[Any, Any, Any]:
     """Torch model, our module and its parameters, the same weights in both."""
     family, base, flags = VARIANTS[variant]
@@ -166,6 +167,18 @@ def stepper(module: Any, params: Any) -> Any:
     )
 
 
+def filled(
+    module: Any, variables: Any, tokens: np.ndarray, lengths: Any = None, **call: bool
+) -> Any:
+    """Variables with the cache that a call with all tokens leaves."""
+    apply = functools.partial(
+        module.apply, enable_dropout=False, mutable=["cache"], **call
+    )
+    return jax.jit(lambda v: apply(v, tokens, tokens, prefill_lengths=lengths)[1])(
+        variables
+    )
+
+
 def draw(rows: int, length: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(2, 61, (rows, length)).astype(np.int32)
 
@@ -187,14 +200,7 @@ def test_steps_equal_the_full_forward(variant: str):
     _, module, params = pair(variant)
     tokens = draw(2, 7)
     full = forward(module, params, tokens)
-    _, variables = module.apply(
-        {"params": params},
-        tokens,
-        tokens,
-        enable_dropout=False,
-        decode=True,
-        mutable=["cache"],
-    )
+    variables = filled(module, {"params": params}, tokens, decode=True)
     step = stepper(module, params)
     for column in range(tokens.shape[1]):
         logits, variables = step(variables, tokens[:, column : column + 1])
@@ -207,16 +213,9 @@ def test_steps_after_prefill_equal_the_full_forward(variant: str):
     tokens = draw(2, 7)
     lengths = jnp.asarray([2, 5])
     full = forward(module, params, tokens)
-    call = {"enable_dropout": False, "mutable": ["cache"]}
-    _, variables = module.apply({"params": params}, tokens, tokens, decode=True, **call)
-    _, variables = module.apply(
-        {"params": params, **variables},
-        tokens,
-        tokens,
-        prefill=True,
-        prefill_lengths=lengths,
-        **call,
-    )
+    empty = filled(module, {"params": params}, tokens, decode=True)
+    given = {"params": params, **empty}
+    variables = filled(module, given, tokens, lengths, prefill=True)
     take = stepper(module, params)
     for step in range(2):
         token = jnp.take_along_axis(jnp.asarray(tokens), (lengths + step)[:, None], 1)
