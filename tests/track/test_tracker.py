@@ -52,6 +52,24 @@ network.T5Config:
 TALK = "USER: A train to Oslo please\nSYSTEM: I found 2.\nUSER: First class.\n"
 
 
+@functools.cache
+def initial_state(vocab_size):
+    """Random parameters, the same for all runs."""
+    module = network.Transformer(
+        network.T5Config(
+            vocab_size=vocab_size, emb_dim=8, num_heads=2, num_encoder_layers=1,
+            num_decoder_layers=1, head_dim=4, mlp_dim=8, dtype="float32",
+        )
+    )  # fmt: skip
+    model = models.EncoderDecoderModel(module, None, None, None)
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    init = functools.partial(
+        model.get_initial_variables, input_shapes=dict.fromkeys(names, (1, 4))
+    )
+    variables = jax.jit(init)(jax.random.PRNGKey(3))
+    return train_state.InferenceState.create(flax.core.freeze(variables))
+
+
 @pytest.fixture
 def trained(sgd_tree, tmp_path, monkeypatch):
     """The folder of a run with random weights, and of its data."""
@@ -62,18 +80,7 @@ def trained(sgd_tree, tmp_path, monkeypatch):
     run_vocabulary.keep(folder, words.path)
     text = CONFIG.format(task="d3st_sgd", size=words.vocab_size)
     (folder / "config.gin").write_text(text)
-    module = network.Transformer(
-        network.T5Config(
-            vocab_size=words.vocab_size, emb_dim=8, num_heads=2, num_encoder_layers=1,
-            num_decoder_layers=1, head_dim=4, mlp_dim=8, dtype="float32",
-        )
-    )  # fmt: skip
-    model = models.EncoderDecoderModel(module, words, words, None)
-    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
-    variables = model.get_initial_variables(
-        jax.random.PRNGKey(3), dict.fromkeys(names, (1, 4))
-    )
-    state = train_state.InferenceState.create(flax.core.freeze(variables))
+    state = initial_state(words.vocab_size)
     partitioner = partitioning.PjitPartitioner(num_partitions=1)
     checkpoints.Checkpointer(state, partitioner, folder).save(state)
     return folder, sgd_tree
