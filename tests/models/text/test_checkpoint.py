@@ -1,5 +1,6 @@
 """A T5X run folder as a model: configuration, newest checkpoint, what is refused."""
 
+import functools
 import shutil
 
 import flax
@@ -64,9 +65,10 @@ def variables(words):
         network.Transformer(config), vocabulary_, vocabulary_, None
     )
     names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
-    return model.get_initial_variables(
-        jax.random.PRNGKey(0), dict.fromkeys(names, (1, 4))
+    init = functools.partial(
+        model.get_initial_variables, input_shapes=dict.fromkeys(names, (1, 4))
     )
+    return jax.jit(init)(jax.random.PRNGKey(0))
 
 
 @pytest.fixture
