@@ -1,5 +1,6 @@
 """The layers as networks of users call them."""
 
+import functools
 import re
 
 import jax
@@ -283,9 +284,10 @@ def test_a_network_of_a_user_decodes_what_it_scores_best():
         "decoder_input_tokens": prompt,
         "decoder_causal_attention": (np.arange(7) <= np.array([[3], [1]])).astype(int),
     }
-    params = model.get_initial_variables(KEY, {"decoder_input_tokens": (2, 7)})[
-        "params"
-    ]
+    init = functools.partial(
+        model.get_initial_variables, input_shapes={"decoder_input_tokens": (2, 7)}
+    )
+    params = jax.eval_shape(init, KEY)["params"]
     rng = np.random.default_rng(7)
     params = jax.tree.map(
         lambda x: 0.3 * rng.standard_normal(x.shape).astype(np.float32), params
