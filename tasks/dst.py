@@ -13,12 +13,6 @@ from jaxaug.feed.source import RecordSource
 from tasks import metrics, preprocessors, vocabulary
 from tasks.cached_task import CachedTask
 
-_POSTPROCESS = {
-    "d3st": metrics.d3st_postprocess,
-    "d3st2a": metrics.d3st_postprocess,
-    "t5dst": metrics.t5dst_postprocess,
-}
-
 
 class DialogueTask(CachedTask):
     """A task over record caches; hosts read disjoint shards of them."""
@@ -88,6 +82,7 @@ def register(data_dir: PathLike | None = None) -> None:
         "targets": seqio.Feature(words, add_eos=True),
     }
     for name, splits in table.recipes.items():
+        options = next(iter(splits.values())).options
         task = DialogueTask(
             name,
             source=RecordSource(splits),
@@ -98,7 +93,7 @@ def register(data_dir: PathLike | None = None) -> None:
                 preprocessors.truncate_inputs_left,
                 seqio.preprocessors.append_eos_after_trim,
             ],
-            postprocess_fn=_POSTPROCESS[name.partition("_")[0]],
+            postprocess_fn=metrics.postprocessor(options.parse),
             metric_fns=[metrics.goal_metrics(splits)],
         )
         seqio.TaskRegistry.add_provider(name, task)

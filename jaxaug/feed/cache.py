@@ -24,7 +24,6 @@ from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 from jaxaug.feed import parallel
-from jaxaug.formats import d3st
 from jaxaug.formats.records import Example
 
 _LAYOUT = 3  # Part of the cache key: raise it when shards or meta.json change.
@@ -111,13 +110,12 @@ def build(
 
 def cache_name(recipe: Recipe) -> str:
     """Name of a cache's folder: format, split and content hash."""
-    is_d3st = isinstance(recipe.options, d3st.D3STOptions)
     corpus = recipe.corpus
     digest = hashlib.blake2b(digest_size=12)
     header = {
         "layout": _LAYOUT,
         "columns": parallel.COLUMNS,
-        "version": parallel.version_of(recipe.options),
+        "version": recipe.options.version,
         "options": dataclasses.asdict(recipe.options),
         "renderings": recipe.renderings,
     }
@@ -130,9 +128,8 @@ def cache_name(recipe: Recipe) -> str:
         )
     for path in [*schemas, *map(epath.Path, corpus.files())]:
         digest.update(f"\n{path.name} {file_digest(path)}".encode())
-    name = "d3st" if is_d3st else "t5dst"
     variant = f"-{corpus.variant}" if corpus.variant else ""
-    return f"{name}-{corpus.split}{variant}-{digest.hexdigest()}"
+    return f"{recipe.options.family}-{corpus.split}{variant}-{digest.hexdigest()}"
 
 
 def _load(folder: epath.Path) -> RecordCache | None:

@@ -11,10 +11,9 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.progress import progress
 from jaxaug.data import lean, sgd
 from jaxaug.feed.workers import Pool
-from jaxaug.formats import d3st, t5dst
-from jaxaug.formats.records import Dialogue, Example, Formatter
+from jaxaug.formats.records import Dialogue, Example, FormatOptions, Formatter
 
-Options = d3st.D3STOptions | t5dst.T5DSTOptions
+Options = FormatOptions
 COLUMNS: tuple[str, ...] = Example.__struct_fields__
 
 _Job = TypeVar("_Job")
@@ -69,14 +68,7 @@ def _formatter(corpus: Corpus, options: Options) -> Formatter:
     schema = sgd.read_schema_of(
         corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
     )
-    if isinstance(options, d3st.D3STOptions):
-        return d3st.D3STFormatter(schema, options)
-    return t5dst.T5DSTFormatter(schema, options)
-
-
-def version_of(options: Options) -> int:
-    """Version of the format that the options belong to."""
-    return d3st.VERSION if isinstance(options, d3st.D3STOptions) else t5dst.VERSION
+    return options.formatter(schema)
 
 
 def forget_schemas() -> None:

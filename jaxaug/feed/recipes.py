@@ -17,11 +17,14 @@ One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
 import os
 import re
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from typing import cast
 
+from absl import logging
 from etils import epath
 
+from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders
@@ -34,12 +37,33 @@ from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
 # Names of the splits in SeqIO and in the data folder.
 SPLITS = {"train": "train", "validation": "dev", "test": "test"}
 RENDERINGS_VARIABLE = "JAXAUG_RENDERINGS"
-FORMATS: Mapping[str, Options] = {
-    "d3st": D3STOptions(),
-    # Options as in figure 2a of Coca et al. (2023).
-    "d3st2a": D3STOptions(categorical="a", digit_options=True),
-    "t5dst": T5DSTOptions(),
-}
+
+
+def _registered(name: str, found: object) -> Options:
+    """The format of another package."""
+    lacking = [n for n in _OF_OPTIONS if not hasattr(found, n)]
+    if lacking or not is_dataclass(found) or isinstance(found, type):
+        what = f"lacks {', '.join(lacking)}" if lacking else "is no dataclass"
+        raise TypeError(f"{what}: expected a FormatOptions of jaxaug.formats.records")
+    if not name.isalnum():
+        raise TypeError(
+            f"is called {name!r}: names of formats have letters and digits only, as the "
+            "names of sets begin with them"
+        )
+    return cast(Options, found)
+
+
+_OF_OPTIONS = ("family", "version", "order", "seed", "formatter", "parse")
+FORMATS = extensions.Table[Options](
+    {
+        "d3st": D3STOptions(),
+        # Options as in figure 2a of Coca et al. (2023).
+        "d3st2a": D3STOptions(categorical="a", digit_options=True),
+        "t5dst": T5DSTOptions(),
+    },
+    "formats",
+    made=_registered,
+)
 """First word of the name of a set -> how its examples are written."""
 
 _SHORT = {"short2": (1, 2), "short5": (1, 5)}
@@ -72,6 +96,8 @@ class Table:
             return (name,)
         if name in self.mixtures:
             return self.mixtures[name]
+        if (word := name.partition("_")[0]) in FORMATS:
+            FORMATS[word]  # Says what is wrong with a format that could not be loaded.
         known = ", ".join([*self.mixtures, *self.recipes])
         raise UserError(f"{name!r} is no task and no mixture; known: {known}.")
 
@@ -108,7 +134,8 @@ def table(data_dir: PathLike | None = None) -> Table:
     renderings = _renderings(folder)
     corpora = _corpora(folder)
     recipes: dict[str, dict[str, Recipe]] = {}
-    for name, options in FORMATS.items():
+    formats = _formats()
+    for name, options in formats.items():
         for suffix, splits in corpora.items():
             count = renderings if suffix == "sgd" else 1
             task = f"{name}_{suffix}"
@@ -122,8 +149,8 @@ def table(data_dir: PathLike | None = None) -> Table:
     word, scored = _scored(folder, corpora)
     return Table(
         recipes,
-        _mixtures(folder, recipes, word, scored),
-        _evaluation(folder, word, scored),
+        _mixtures(folder, formats, recipes, word, scored),
+        _evaluation(folder, formats, word, scored),
         word == "sgdx" and {*scored} >= {*VARIANTS},
     )
 
@@ -143,8 +170,23 @@ def _scored(
     return "", []
 
 
-def _evaluation(folder: epath.Path, word: str, scored: Sequence[str]) -> str:
-    names = ", ".join(f"{name}_eval" for name in FORMATS)
+def _formats() -> dict[str, Options]:
+    """All formats but those of other packages that cannot be loaded."""
+    found = {}
+    for name in FORMATS:
+        try:
+            found[name] = FORMATS[name]
+        except UserError as error:
+            if name in FORMATS.data:
+                raise
+            logging.warning("%s Its sets are left out.", error)
+    return found
+
+
+def _evaluation(
+    folder: epath.Path, formats: Iterable[str], word: str, scored: Sequence[str]
+) -> str:
+    names = ", ".join(f"{name}_eval" for name in formats)
     fix = (
         "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment --splits "
         "train,test` makes some for any data"
@@ -217,12 +259,13 @@ def _recipes(
 
 def _mixtures(
     folder: epath.Path,
+    formats: Iterable[str],
     recipes: Mapping[str, Mapping[str, Recipe]],
     scored_word: str,
     scored: Sequence[str],
 ) -> dict[str, tuple[str, ...]]:
     mixtures: dict[str, tuple[str, ...]] = {}
-    for name in FORMATS:
+    for name in formats:
         for word, variants in folders.variant_folders(folder).items():
             tasks = [
                 f"{name}_{word}_{variant}"

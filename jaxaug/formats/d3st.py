@@ -20,7 +20,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
@@ -42,8 +42,6 @@ from jaxaug.formats.records import (
     split_values,
     user_frames,
 )
-
-VERSION = 1  # Part of the cache key: raise it when the text or the key changes.
 
 _CHOICES = {
     "level": ("dst", "dst_intent"),
@@ -82,6 +80,9 @@ class D3STOptions:
     max_items: tuple[int, int] | None = None
     seed: int = 0
 
+    family: ClassVar[str] = "d3st"
+    version: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
@@ -101,6 +102,14 @@ class D3STOptions:
                     f"D3ST option max_items={self.max_items}: use (lo, hi) with "
                     "1 <= lo <= hi."
                 )
+
+    def formatter(self, schema: Schema) -> "D3STFormatter":
+        """What writes dialogues under a schema."""
+        return D3STFormatter(schema, self)
+
+    def parse(self, text: str, key: str) -> Parsed:
+        """See `parse` of this module."""
+        return parse(text, key)
 
 
 class _Slot(NamedTuple):

@@ -5,13 +5,14 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.data import lean, sgd
+from jaxaug.data.schema import Schema
 
 Dialogue = sgd.Dialogue | lean.Dialogue
 Frame = sgd.Frame | lean.Frame
@@ -68,6 +69,35 @@ class Formatter(Protocol):
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
         """The examples of a dialogue, in the order of its turns and frames."""
+
+
+class FormatOptions(Protocol):
+    """How a format writes: a frozen dataclass, which is the format in all tables.
+
+    Attributes:
+      family: name of caches; letters and digits.
+      version: part of the cache key: raise it when the text or the key changes.
+      order: "schema", or "shuffled" for training.
+      seed: of the shuffled order.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    family: ClassVar[str]
+    version: ClassVar[int]
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def order(self) -> str: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    def formatter(self, schema: Schema) -> Formatter:
+        """What writes dialogues under a schema."""
+
+    def parse(self, text: str, key: str) -> Parsed:
+        """The state that an answer says; `key` is that of the example."""
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import functools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
@@ -30,8 +31,6 @@ from jaxaug.formats.records import (
     user_frames,
 )
 
-VERSION = 1  # Part of the cache key: raise it when the text or the key changes.
-
 _NONE = "none"
 
 
@@ -50,11 +49,22 @@ class T5DSTOptions:
     lowercase: bool = True
     seed: int = 0
 
+    family: ClassVar[str] = "t5dst"
+    version: ClassVar[int] = 1
+
     def __post_init__(self) -> None:
         if self.order not in ("schema", "shuffled"):
             raise UserError(
                 f"T5DST option order={self.order!r}: use one of schema, shuffled."
             )
+
+    def formatter(self, schema: Schema) -> "T5DSTFormatter":
+        """What writes dialogues under a schema."""
+        return T5DSTFormatter(schema, self)
+
+    def parse(self, text: str, key: str) -> Parsed:
+        """See `parse` of this module."""
+        return parse(text, key)
 
 
 class T5DSTFormatter:

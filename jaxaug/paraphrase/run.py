@@ -129,7 +129,7 @@ def paraphrase(
         "num": num,
         "max_length": max_length,
         "seed": seed,
-        "code": version.of_outputs(),
+        "code": version.of_outputs(sampler),
     }
     loaded = with_precision(loaded, precision)
     if isinstance(loaded, LanguageModel):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
 from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
@@ -320,7 +321,19 @@ def _ssr(*, probability: float = 1.0, alpha: float = 0.6) -> DecodeFn:
     return functools.partial(ssr.decode, probability=probability, alpha=alpha)
 
 
-SAMPLERS: Mapping[str, Sampler] = {
+def _registered(name: str, found: Any) -> Sampler:
+    """The sampler of another package: a function like those above."""
+    make = extensions.function(name, found)
+    for option in inspect.signature(make).parameters.values():
+        if option.kind is not option.KEYWORD_ONLY or type(option.default) not in _FORMS:
+            raise TypeError(
+                f"takes {option}: its options are keywords with a default that is "
+                f"{', '.join(kind.__name__ for kind in _FORMS)}"
+            )
+    return Sampler(name, make)
+
+
+_OWN = {
     sampler.name: sampler
     for sampler in (
         Sampler("greedy", _greedy, single=True),
@@ -334,3 +347,5 @@ SAMPLERS: Mapping[str, Sampler] = {
         Sampler("ssr", _ssr),
     )
 }
+
+SAMPLERS: Mapping[str, Sampler] = extensions.Table(_OWN, "samplers", made=_registered)

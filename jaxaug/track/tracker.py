@@ -16,8 +16,7 @@ from jaxaug.data import folders
 from jaxaug.data.schema import Schema, Service, read_schema
 from jaxaug.data.sgd import Dialogue
 from jaxaug.feed import recipes
-from jaxaug.formats import d3st, t5dst
-from jaxaug.formats.records import Example, Formatter, Parsed, merged
+from jaxaug.formats.records import Example, Parsed, merged
 from jaxaug.models.text import registry, run_config
 from jaxaug.paraphrase import decoder, samplers
 from jaxaug.track import turns
@@ -128,7 +127,7 @@ class Tracker:
           dialogues: see `turns.read_dialogues`.
           write: what makes output tokens of input tokens; None is `write_tokens`.
         """
-        formatter = self._formatter()
+        formatter = self._options.formatter(self.schema)
         examples = [list(formatter.dialogue(dialogue)) for dialogue in dialogues]
         tokens = [self._encode(e.inputs) for found in examples for e in found]
         outputs = iter((write or self.write_tokens)(tokens))
@@ -163,12 +162,6 @@ class Tracker:
                 outputs[index] = row
         return outputs
 
-    def _formatter(self) -> Formatter:
-        options = self._options
-        if isinstance(options, d3st.D3STOptions):
-            return d3st.D3STFormatter(self.schema, options)
-        return t5dst.T5DSTFormatter(self.schema, options)
-
     def _encode(self, text: str) -> list[int]:
         words = self._model.input_vocabulary
         # Cut from the left, so that the last turns are kept, as in training.
@@ -180,13 +173,11 @@ class Tracker:
         examples: Sequence[Example],
         outputs: Sequence[list[int]],
     ) -> Prediction:
-        is_d3st = isinstance(self._options, d3st.D3STOptions)
-        parse = d3st.parse if is_d3st else t5dst.parse
         states: dict[tuple[int, str], Parsed] = {}
         for example, tokens in zip(examples, outputs, strict=True):
             text = self._model.output_vocabulary.decode(tokens)
             key = example.turn, example.service
-            parsed = parse(text, example.key)
+            parsed = self._options.parse(text, example.key)
             states[key] = merged(states[key], parsed) if key in states else parsed
         frames = (
             frame_state(dialogue, turn, service, state)

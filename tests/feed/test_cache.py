@@ -122,7 +122,7 @@ def test_the_key_covers_options_version_and_content(sgd_tree, monkeypatch, edit_
         lambda data: data[0].update(description="other"),
     )
     names.add(cache_name(base))
-    monkeypatch.setattr("jaxaug.formats.d3st.VERSION", 99)
+    monkeypatch.setattr("jaxaug.formats.d3st.D3STOptions.version", 99)
     names.add(cache_name(base))
     assert len(names) == 11
 

@@ -17,6 +17,7 @@ import rapidfuzz
 from jaxtyping import Float
 
 from jaxaug.augment.language import nlp
+from jaxaug.core import extensions
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
@@ -113,7 +114,7 @@ def _pairs(name: str, model: str) -> Callable[..., Metric]:
     return make
 
 
-METRICS: Mapping[str, Callable[..., Metric]] = {
+_OWN: Mapping[str, Callable[..., Metric]] = {
     "jaccard": _plain(jaccard),
     "string_similarity": _plain(string_similarity),
     "bleu": _plain(bleu),
@@ -123,6 +124,8 @@ METRICS: Mapping[str, Callable[..., Metric]] = {
     "mutual_implication": _pairs("MutualImplication", "roberta-mi"),
     "bleurt": _pairs("Bleurt", "bleurt-20"),
 }
+
+METRICS: Mapping[str, Callable[..., Metric]] = extensions.Table(_OWN, "metrics")
 """Name -> what makes the metric; those of a model take `model` and its options."""
 
 

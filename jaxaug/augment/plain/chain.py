@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxaug.augment.schemes import registry, sentences
-from jaxaug.core import typed
+from jaxaug.augment.schemes.sentences import MODEL_SCHEMES
+from jaxaug.core import extensions, typed
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.core.suggestion import suggestion
 
 PARAPHRASE, CONTEXTUAL = "paraphrase", "contextual"
-MODEL_SCHEMES = (CONTEXTUAL, PARAPHRASE, "backtranslate", "qcpg")
-"""Schemes of the registry that give outputs of texts by models."""
-
 _OWN = ("seed", "num", "batch_size")  # Options of the verb itself.
 _OF_SETTING = ("prompt", "max_length")  # Of a paraphraser, beside those of its sampler.
 
@@ -106,8 +104,10 @@ def _hints(name: str, sampler: str | None) -> dict[str, Any]:
         # Tuples of samplers hold numbers.
         hints = {k: tuple[float, ...] if v is tuple else v for k, v in hints.items()}
         return hints | {name: own[name] for name in _OF_SETTING}
-    function = registry.candidates_of(name) if name in MODEL_SCHEMES else None
-    function = function or sentences.METHODS[name]
+    is_model = name in MODEL_SCHEMES
+    function: Callable[..., Any] = (
+        registry.candidates_of(name) if is_model else sentences.METHODS[name]
+    )
     found = typing.get_type_hints(function)
     parameters = inspect.signature(function).parameters.values()
     return {
@@ -184,7 +184,7 @@ def key_of(chain: Sequence[Step], num: int, seed: int) -> Json:
             step.name,
             dict(step.options),
             code_digest("jaxaug.augment"),
-            code_digest(step.method.__module__),
+            extensions.code_of(step.method),
         ]
         for step in chain
     ]

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxaug.augment.config import Config
 from jaxaug.augment.schemes import sentences
-from jaxaug.core import typed
+from jaxaug.core import extensions, typed
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
@@ -91,6 +91,7 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
     key = {"sentence": method, "num": num, "options": options, "seed": seed}
     # Quick to compute, so that changed code need not spare what was computed before.
     key["code"] = code_digest("jaxaug.augment", "jaxaug.paraphrase")
+    key |= {"outside": code} if (code := extensions.code_of(chosen)) else {}
     return [Job(method, key, run)]
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from jaxaug.augment.schemes.eda import eda, token_substitution
 from jaxaug.augment.schemes.noise import pervasive_dropout, switch_out
 from jaxaug.augment.schemes.user_noise import disfluency, typos
+from jaxaug.core import extensions
 
 Method = Callable[..., str]
 
-METHODS: Mapping[str, Method] = {
+_OWN: Mapping[str, Method] = {
     "eda": eda,
     "token_substitution": token_substitution,
     "pervasive_dropout": pervasive_dropout,
@@ -16,4 +17,9 @@ METHODS: Mapping[str, Method] = {
     "typos": typos,
     "disfluency": disfluency,
 }
+
+MODEL_SCHEMES = ("contextual", "paraphrase", "backtranslate", "qcpg")
+"""Schemes that work on texts too, by models; see `registry`."""
+
+METHODS: Mapping[str, Method] = extensions.Table(_OWN, "schemes", taken=MODEL_SCHEMES)
 """Name -> method(text, rng, **options) -> text; see each for its options."""

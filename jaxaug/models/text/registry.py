@@ -23,7 +23,7 @@ from t5x import models
 from t5x.examples.t5 import network
 
 import jaxaug
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
@@ -357,7 +357,10 @@ def _lowercase(words: Any) -> bool:
     )
 
 
-MODELS: Mapping[str, Callable[[], TextModel]] = {
-    "random-tiny": random_tiny,
-    "minisgd": trained_on_minisgd,
-}
+Loader = Callable[[], TextModel | language.LanguageModel]
+
+MODELS: Mapping[str, Loader] = extensions.Table[Loader](
+    {"random-tiny": random_tiny, "minisgd": trained_on_minisgd},
+    "models",
+    taken=catalogue.CATALOGUE,
+)

@@ -64,7 +64,7 @@ def _noisy(name, text_, *seed, **options):
 
 
 def test_the_help_names_every_scheme(capsys):
-    assert list(arguments.SCHEMES) == [*sentences.METHODS, *chain.MODEL_SCHEMES]
+    assert list(arguments.SCHEMES) == [*sentences.METHODS, *sentences.MODEL_SCHEMES]
     with pytest.raises(SystemExit):
         main(["augment", "text", "--help"])
     shown = capsys.readouterr().out

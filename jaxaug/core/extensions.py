@@ -1,0 +1,151 @@
+"""Tables whose entries come from jaxaug and from other installed packages.
+
+A package registers a sampler, scheme, format, metric or model by an entry point in the
+group `jaxaug.samplers`, `jaxaug.schemes`, ... (docs/extending.md). What is registered
+is known by its name alone until it is asked for: then it is imported, once.
+"""
+
+import collections
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jaxaug.core.digests import code_digest
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUPS = ("samplers", "schemes", "formats", "metrics", "models")
+"""Behind `jaxaug.` these are the groups of entry points."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_PACKAGE = __name__.partition(".")[0]
+_T = TypeVar("_T")
+
+
+class Table(collections.UserDict[str, _T]):
+    """Name -> entry; names of other packages stand behind our own.
+
+    Raises `UserError` where a name is asked for that two have, or whose entry point
+    cannot be imported or is no entry.
+    """
+
+    def __init__(
+        self,
+        own: Mapping[str, _T],
+        group: str = "",
+        *,
+        taken: Collection[str] = (),
+        made: Callable[[str, Any], _T] | None = None,
+    ):
+        """
+        Args:
+          own: our entries.
+          group: of `GROUPS`; empty for a table that nobody adds to.
+          taken: other names that no package may use.
+          made: (name, what an entry point names) -> entry; raises `UserError` or
+            `TypeError` if it is none. None takes functions as they are.
+        """
+        super().__init__()
+        self.data.update(own)
+        self._group, self._taken = group, taken
+        self._made = made or function
+        self._loaded: dict[Any, _T] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.data or name in self._points()
+
+    def __iter__(self) -> Iterator[str]:
+        yield from dict.fromkeys([*self.data, *self._points()])
+
+    def __len__(self) -> int:
+        return len(self.data.keys() | self._points().keys())
+
+    def __getitem__(self, name: str) -> _T:
+        """The entry; see the class for what it raises."""
+        points = self._points().get(name, ())
+        if not points:
+            return self.data[name]
+        where = f"{self._group[:-1]} {name!r} of {_package(points[0])}"
+        if len(points) > 1:
+            others = " and ".join(map(_package, points[1:]))
+            raise UserError(
+                f"{where}: {others} registers that name too. Uninstall all but one."
+            )
+        if name in self.data or name in self._taken:
+            raise UserError(
+                f"{where}: jaxaug has a {self._group[:-1]} of that name. Uninstall the "
+                "package, or register it by another name."
+            )
+        if not _NAME.fullmatch(name):
+            raise UserError(
+                f"{where}: names have letters, digits, _ and - only. Register another."
+            )
+        if points[0] not in self._loaded:
+            self._loaded[points[0]] = self._load(name, points[0], where)
+        return self._loaded[points[0]]
+
+    def outside(self) -> list[str]:
+        """The names that other packages have registered; loads nothing."""
+        return list(self._points())
+
+    def _load(self, name: str, point: "EntryPoint", where: str) -> _T:
+        fix = "Mend the package, or uninstall it."
+        try:
+            found = point.load()
+        except Exception as error:
+            raise UserError(
+                f"{where}: {point.value} cannot be imported "
+                f"({type(error).__name__}: {error}). {fix}"
+            ) from error
+        try:
+            return self._made(name, found)
+        except TypeError as error:
+            raise UserError(f"{where}: {point.value} {error}. {fix}") from error
+
+    def _points(self) -> Mapping[str, tuple["EntryPoint", ...]]:
+        return _points(self._group, tuple(sys.path)) if self._group else {}
+
+
+@functools.cache
+def _points(
+    group: str, path: tuple[str, ...]
+) -> Mapping[str, tuple["EntryPoint", ...]]:
+    """Name -> entry points of it, of all packages on a path."""
+    from importlib import metadata  # Costs more than all that parsing imports.
+
+    del path  # Only part of the key.
+    found: dict[str, tuple[EntryPoint, ...]] = {}
+    for point in metadata.entry_points(group=f"{_PACKAGE}.{group}"):
+        found[point.name] = (*found.get(point.name, ()), point)
+    return found
+
+
+def _package(point: "EntryPoint") -> str:
+    return f"package {point.dist.name}" if point.dist else f"{point.value}"
+
+
+def function(name: str, found: Any) -> Any:
+    """What an entry point names, if it is a function; raises `TypeError` if not."""
+    del name
+    if not callable(found):
+        raise TypeError(f"is {shown(found)}, expected a function")
+    return found
+
+
+def code_of(value: Any) -> str:
+    """Digest of the module that a function or class of another package is in.
+
+    Empty for ours, of which the digest stands in keys by itself.
+    """
+    while isinstance(value, functools.partial):
+        value = value.func
+    module = inspect.getmodule(inspect.unwrap(value))
+    if module is None or module.__name__.partition(".")[0] == _PACKAGE:
+        return ""
+    return code_digest(module)
