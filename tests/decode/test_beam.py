@@ -344,27 +344,44 @@ def first_ones(c):
     return jnp.broadcast_to(jnp.arange(c.k), (len(c.lengths), c.k))
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("select", [None, first_ones])
-def test_logits_that_are_no_numbers_are_an_error_that_names_the_step(bad, select):
+NAMED = r"^decoding step 2 \(counted from 0\) of row "
+
+
+def broken_script(bad):
     script = np.array(towards([[2, 3, 4, EOS], [3, EOS, 3, EOS], [3, 3, 3, EOS]]))
     script[1:, 2, 4] = bad
+    return script
+
+
+def search_script(script, inputs, select):
     model, cache = scripted_model(script)
+    return beam.search(inputs, cache, model, EOS, 2, select=select, alpha=0.0)
 
-    def run(inputs):
-        return beam.search(inputs, cache, model, EOS, 2, select=select, alpha=0.0)
 
-    inputs = jnp.zeros((3, 4), jnp.int32)
-    with pytest.raises(UserError, match=r"^decoding step 2 \(counted from 0\) of row "):
-        run(inputs)
-    tokens, scores = jax.jit(run)(inputs)
+search_script_jitted = jax.jit(search_script, static_argnames=("select",))
+
+
+@pytest.mark.parametrize("select", [None, first_ones])
+def test_logits_that_are_no_numbers_are_an_error_that_names_the_step(select):
+    with pytest.raises(UserError, match=NAMED):
+        search_script(broken_script(np.nan), np.zeros((3, 4), np.int32), select)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("select", [None, first_ones])
+def test_a_compiled_program_hands_the_error_on(bad, select):
+    script, inputs = broken_script(bad), np.zeros((3, 4), np.int32)
+    tokens, scores = search_script_jitted(script, inputs, select)
+    with pytest.raises(UserError, match=NAMED):
+        contract.check_decodes(tokens)
     assert tokens[0, 1].tolist() == [2, 3, 4, EOS]
     assert tokens[2, 1].tolist() == [3, 3, contract.BROKEN, 0]
     np.testing.assert_array_equal(np.isnan(scores[0]), [False, False])
     np.testing.assert_array_equal(np.isnan(scores[2]), [True, True])
     # What is forced needs no logits.
-    forced = jnp.zeros((3, 4), jnp.int32).at[1:].set(jnp.array([0, 3, 3, 4]))
-    assert jax.jit(run)(forced)[0][2, 1].tolist() == [3, 3, 4, EOS]
+    inputs[1:] = [0, 3, 3, 4]
+    forced, _ = search_script_jitted(script, inputs, select)
+    assert forced[2, 1].tolist() == [3, 3, 4, EOS]
 
 
 @pytest.mark.parametrize("kind", ["random", "tied"])
