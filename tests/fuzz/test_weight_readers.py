@@ -1,5 +1,6 @@
 """Damaged models: safetensors, PyTorch, GGUF, tokenizers and configurations."""
 
+import functools
 import json
 import math
 import shutil
@@ -273,9 +274,10 @@ def make_run(folder, material):
     )  # fmt: skip
     model = models.EncoderDecoderModel(network.Transformer(config), None, None, None)
     names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
-    variables = model.get_initial_variables(
-        jax.random.PRNGKey(0), dict.fromkeys(names, (1, 4))
+    init = functools.partial(
+        model.get_initial_variables, input_shapes=dict.fromkeys(names, (1, 4))
     )
+    variables = jax.jit(init)(jax.random.PRNGKey(0))
     state = train_state.InferenceState.create(variables).replace(step=np.int32(3))
     partitioner = partitioning.PjitPartitioner(num_partitions=1)
     checkpoints.Checkpointer(state, partitioner, folder).save(state)
