@@ -2,6 +2,7 @@
 
 import atexit
 import copy
+import functools
 import gc
 import json
 import os
@@ -182,6 +183,77 @@ def sgd_tree(tmp_path: Path) -> Path:
                 [_variant(service, version) for service in services],
             )
     return root
+
+
+_RUN_CONFIG = """from __gin__ import dynamic_registration
+from jaxaug.feed import vocabulary
+from t5x import models
+from t5x.examples.t5 import network
+
+MIXTURE_OR_TASK_NAME = '{task}'
+TASK_FEATURE_LENGTHS = {{'inputs': 40, 'targets': 12}}
+MODEL = @models.EncoderDecoderModel()
+models.EncoderDecoderModel:
+  module = @network.Transformer()
+  input_vocabulary = @vocabulary.TokenVocabulary()
+  output_vocabulary = @vocabulary.TokenVocabulary()
+  optimizer_def = None
+network.Transformer.config = @network.T5Config()
+network.T5Config:
+  vocab_size = {size}
+  emb_dim = 8
+  num_heads = 2
+  num_encoder_layers = 1
+  num_decoder_layers = 1
+  head_dim = 4
+  mlp_dim = 8
+  dtype = 'float32'
+"""
+
+
+@functools.cache
+def _tracker_state(vocab_size: int) -> Any:
+    """Random parameters, the same for all runs."""
+    import flax
+    import jax
+    from t5x import models, train_state
+    from t5x.examples.t5 import network
+
+    module = network.Transformer(
+        network.T5Config(
+            vocab_size=vocab_size, emb_dim=8, num_heads=2, num_encoder_layers=1,
+            num_decoder_layers=1, head_dim=4, mlp_dim=8, dtype="float32",
+        )
+    )  # fmt: skip
+    model = models.EncoderDecoderModel(module, None, None, None)
+    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
+    init = functools.partial(
+        model.get_initial_variables, input_shapes=dict.fromkeys(names, (1, 4))
+    )
+    variables = jax.jit(init)(jax.random.PRNGKey(3))
+    return train_state.InferenceState.create(flax.core.freeze(variables))
+
+
+@pytest.fixture
+def trained(
+    sgd_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Path, Path]:
+    """The folder of a tracker's run with random weights, and that of its data."""
+    from t5x import checkpoints, partitioning
+
+    from jaxaug.feed import run_vocabulary, vocabulary
+
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
+    folder = tmp_path / "run"
+    words = vocabulary.TokenVocabulary(vocabulary.train_words(sgd_tree))
+    run_vocabulary.keep(folder, words.path)
+    text = _RUN_CONFIG.format(task="d3st_sgd", size=words.vocab_size)
+    (folder / "config.gin").write_text(text)
+    state = _tracker_state(words.vocab_size)
+    partitioner = partitioning.PjitPartitioner(num_partitions=1)
+    checkpoints.Checkpointer(state, partitioner, folder).save(state)
+    return folder, sgd_tree
 
 
 @pytest.fixture

@@ -128,6 +128,34 @@ def check_schema(data: Any) -> tuple[Schema, list[Problem]]:
     return Schema(services), found
 
 
+def service_object(service: Service) -> dict[str, Any]:
+    """A service as the JSON object of a `schema.json`, fields in the order of SGD."""
+    return {
+        "service_name": service.name,
+        "description": service.description,
+        "slots": [
+            {
+                "name": slot.name,
+                "description": slot.description,
+                "is_categorical": slot.is_categorical,
+                "possible_values": list(slot.possible_values),
+            }
+            for slot in service.slots
+        ],
+        "intents": [
+            {
+                "name": intent.name,
+                "description": intent.description,
+                "is_transactional": intent.is_transactional,
+                "required_slots": list(intent.required_slots),
+                "optional_slots": dict(intent.optional_slots),
+                "result_slots": list(intent.result_slots),
+            }
+            for intent in service.intents
+        ],
+    }
+
+
 def _read_service(service: "_Object") -> Service:
     slots = [_read_slot(slot) for slot in service.objects("slots", "slot")]
     known = {slot.name for slot in slots}

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     tracker = Tracker.load(arguments.run, arguments.schema, arguments.batch_size)
     if arguments.services:
         asked = [tracker.schema.service(name) for name in arguments.services]
-        tracker.schema = Schema(tuple(asked))
+        tracker = tracker.about(Schema(tuple(asked)))
     if arguments.input == "-":
         text, where = sys.stdin.read(), "standard input"
     else:

@@ -1,5 +1,6 @@
 """A trained tracker: the model of a run, its format and a schema."""
 
+import copy
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -94,14 +95,24 @@ class Tracker:
             raise UserError(f"{folder / _CONFIG}: no such file. {_FIX}")
         family, lengths = _family(root), _of_config(root, "TASK_FEATURE_LENGTHS")
         if not isinstance(schema, Schema):
-            schema = read_schema(schema) if schema else _schema_of_data()
+            schema = read_schema(schema) if schema else schema_of_data()
         model = registry.load(str(folder))
         if not isinstance(model, registry.TextModel):
             raise UserError(f"{folder}: holds a language model. {_FIX}")
         return cls(model, family, lengths, schema, batch_size)
 
+    def about(self, schema: Schema) -> "Tracker":
+        """This tracker with other services or other wordings; it itself stays as it is."""
+        other = copy.copy(self)
+        other.schema = schema
+        return other
+
     def predict(self, dialogue: Input) -> Prediction:
-        """The states of one dialogue after each turn of the user.
+        """The states of one dialogue after each turn of the user; see `read`."""
+        return self.predict_all([self.read(dialogue)])[0]
+
+    def read(self, dialogue: Input) -> Dialogue:
+        """One dialogue, to be handed to `predict_all`.
 
         Args:
           dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of SGD,
@@ -113,10 +124,12 @@ class Tracker:
         if isinstance(dialogue, str):
             found = turns.read_dialogues(dialogue, "dialogue", self.schema)
             if len(found) > 1:
-                raise UserError("dialogue: an empty line ends it; use predict_all.")
-        else:
-            found = [turns.of_object(dialogue, "dialogue", self.schema, "dialogue_1")]
-        return self.predict_all(found)[0]
+                raise UserError(
+                    f"dialogue: holds {len(found)}, as an empty line ends one. Give one, or "
+                    "all of them to predict_all or `jaxaug predict`."
+                )
+            return found[0]
+        return turns.of_object(dialogue, "dialogue", self.schema, "dialogue_1")
 
     def predict_all(
         self, dialogues: Sequence[Dialogue], write: Writer | None = None
@@ -204,8 +217,13 @@ def _of_config(root: epath.Path, name: str) -> Any:
     return run_config.build(root / _CONFIG, name)
 
 
-def _schema_of_data() -> Schema:
-    folder = folders.resolve_data_dir()
+def schema_of_data(data_dir: PathLike | None = None) -> Schema:
+    """All services of a data folder, each as in the first split that has it.
+
+    Raises:
+      UserError: see `folders.resolve_data_dir` and `read_schema`.
+    """
+    folder = folders.resolve_data_dir(data_dir)
     services: dict[str, Service] = {}
     for split in folders.SPLITS:
         path = folder / split / "schema.json"

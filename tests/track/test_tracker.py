@@ -5,12 +5,9 @@ import io
 import json
 import shutil
 
-import flax
-import jax
 import numpy as np
 import pytest
-from t5x import checkpoints, decoding, models, partitioning, train_state
-from t5x.examples.t5 import network
+from t5x import decoding, models
 
 import jaxaug
 from jaxaug import cli
@@ -18,72 +15,13 @@ from jaxaug.core.buckets import pad
 from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.schema import read_schema
-from jaxaug.feed import run_vocabulary, vocabulary
 from jaxaug.formats import d3st
 from jaxaug.metrics import evaluate_folder
 from jaxaug.track import run, turns
 from jaxaug.track.answers import Said, find
 from jaxaug.track.tracker import Tracker
 
-CONFIG = """from __gin__ import dynamic_registration
-from jaxaug.feed import vocabulary
-from t5x import models
-from t5x.examples.t5 import network
-
-MIXTURE_OR_TASK_NAME = '{task}'
-TASK_FEATURE_LENGTHS = {{'inputs': 40, 'targets': 12}}
-MODEL = @models.EncoderDecoderModel()
-models.EncoderDecoderModel:
-  module = @network.Transformer()
-  input_vocabulary = @vocabulary.TokenVocabulary()
-  output_vocabulary = @vocabulary.TokenVocabulary()
-  optimizer_def = None
-network.Transformer.config = @network.T5Config()
-network.T5Config:
-  vocab_size = {size}
-  emb_dim = 8
-  num_heads = 2
-  num_encoder_layers = 1
-  num_decoder_layers = 1
-  head_dim = 4
-  mlp_dim = 8
-  dtype = 'float32'
-"""
 TALK = "USER: A train to Oslo please\nSYSTEM: I found 2.\nUSER: First class.\n"
-
-
-@functools.cache
-def initial_state(vocab_size):
-    """Random parameters, the same for all runs."""
-    module = network.Transformer(
-        network.T5Config(
-            vocab_size=vocab_size, emb_dim=8, num_heads=2, num_encoder_layers=1,
-            num_decoder_layers=1, head_dim=4, mlp_dim=8, dtype="float32",
-        )
-    )  # fmt: skip
-    model = models.EncoderDecoderModel(module, None, None, None)
-    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
-    init = functools.partial(
-        model.get_initial_variables, input_shapes=dict.fromkeys(names, (1, 4))
-    )
-    variables = jax.jit(init)(jax.random.PRNGKey(3))
-    return train_state.InferenceState.create(flax.core.freeze(variables))
-
-
-@pytest.fixture
-def trained(sgd_tree, tmp_path, monkeypatch):
-    """The folder of a run with random weights, and of its data."""
-    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("JAXAUG_DATA_DIR", str(sgd_tree))
-    folder = tmp_path / "run"
-    words = vocabulary.TokenVocabulary(vocabulary.train_words(sgd_tree))
-    run_vocabulary.keep(folder, words.path)
-    text = CONFIG.format(task="d3st_sgd", size=words.vocab_size)
-    (folder / "config.gin").write_text(text)
-    state = initial_state(words.vocab_size)
-    partitioner = partitioning.PjitPartitioner(num_partitions=1)
-    checkpoints.Checkpointer(state, partitioner, folder).save(state)
-    return folder, sgd_tree
 
 
 def test_tokens_are_those_of_t5x(trained):

@@ -5,7 +5,6 @@ import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from etils import epath
 
@@ -14,7 +13,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders
 from jaxaug.data.rename import renaming
-from jaxaug.data.schema import Schema, Service, read_schema
+from jaxaug.data.schema import Schema, read_schema, service_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,35 +81,8 @@ def write(
 
 def to_json(schema: Schema) -> str:
     """The schema as the text of a `schema.json`."""
-    services = [_service_object(service) for service in schema.services]
+    services = [service_object(service) for service in schema.services]
     return json.dumps(services, indent=2, ensure_ascii=False) + "\n"
-
-
-def _service_object(service: Service) -> dict[str, Any]:
-    return {
-        "service_name": service.name,
-        "description": service.description,
-        "slots": [
-            {
-                "name": slot.name,
-                "description": slot.description,
-                "is_categorical": slot.is_categorical,
-                "possible_values": list(slot.possible_values),
-            }
-            for slot in service.slots
-        ],
-        "intents": [
-            {
-                "name": intent.name,
-                "description": intent.description,
-                "is_transactional": intent.is_transactional,
-                "required_slots": list(intent.required_slots),
-                "optional_slots": dict(intent.optional_slots),
-                "result_slots": list(intent.result_slots),
-            }
-            for intent in service.intents
-        ],
-    }
 
 
 def _numbered(schema: Schema, number: int) -> Schema:
