@@ -19,6 +19,7 @@ from jaxaug.core.installed import ShowVersions
 from jaxaug.data import arguments as data
 from jaxaug.launch import arguments as launch
 from jaxaug.look import arguments as look
+from jaxaug.serve import arguments as serve
 
 _SIGPIPE = 128 + 13  # as a shell reports a program that this signal has ended
 _SPLITS = ("train", "dev", "test")
@@ -485,6 +486,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_format(verbs)
     _add_evaluate(verbs)
     _add_predict(verbs)
+    serve.add(verbs)
     _add_paraphrase(verbs)
     _add_levels(verbs)
     _add_fewshot(verbs)

@@ -28,6 +28,7 @@ FLOORS = {
         "augment",
         "curriculum",
         "train launch track look",
+        "serve",
         "doctor cli",
     ),
     "jaxaug.models": (

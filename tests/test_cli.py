@@ -25,6 +25,7 @@ _VERBS = [
     ("evaluate", "sgd"),
     ("evaluate", "sgdx"),
     ("predict",),
+    ("serve",),
     ("paraphrase",),
     ("levels",),
     ("fewshot",),

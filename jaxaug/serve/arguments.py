@@ -1,0 +1,31 @@
+"""The arguments of `jaxaug serve`; importing this is cheap."""
+
+import argparse
+
+
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb to those of the command line."""
+    text = (
+        "a local web page and JSON API: what a trained tracker says, wording by wording"
+    )
+    parser = verbs.add_parser("serve", help=text, description=text)
+    parser.set_defaults(target="jaxaug.serve.run:run")
+    parser.add_argument(
+        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
+    )
+    parser.add_argument(
+        "--schema",
+        help="schema.json with the services (default: those of the data folder)",
+    )
+    parser.add_argument(
+        "--data_dir",
+        help="folder whose variants of the schema can be chosen (default, without "
+        "--schema: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
+    )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; any but a local one lets others in "
+        "(default: 127.0.0.1)",
+    )
+    parser.add_argument("--port", type=int, default=8008, help="(default: 8008)")

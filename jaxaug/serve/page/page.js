@@ -1,0 +1,268 @@
+"use strict";
+// Asks the server for the states of one dialogue under two wordings, and shows both.
+
+const byId = (id) => document.getElementById(id);
+const SIDES = ["a", "b"];
+const NO_OTHER = "";
+let wordings = [];
+let limits = {};
+// side -> "service/kind/name" of the wording -> text that the user wrote
+const edits = { a: new Map(), b: new Map() };
+
+// Texts of users and models reach the page as text nodes only.
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "class") node.className = value;
+    else if (name in node) node[name] = value;
+    else node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+const wordingOf = (side) => wordings.find((w) => w.name === byId(`wording-${side}`).value);
+
+function chosenServices() {
+  return [...document.querySelectorAll("#services input:checked")].map((box) => box.value);
+}
+
+// The services that are asked about, by original name, that a wording has.
+function servicesOf(wording) {
+  const chosen = chosenServices();
+  return Object.keys(wordings[0].services).filter(
+    (name) => (!chosen.length || chosen.includes(name)) && name in wording.services
+  );
+}
+
+// What of a service has a description: [kind, name, text]; kind "" is the service itself.
+function described(service) {
+  return [
+    ["", service.service_name, service.description],
+    ...service.slots.map((slot) => ["slots", slot.name, slot.description]),
+    ...service.intents.map((intent) => ["intents", intent.name, intent.description]),
+  ];
+}
+
+function textOf(side, original, kind, item) {
+  return edits[side].get(`${original}/${kind}/${item.name}`) ?? item.description;
+}
+
+function showEditors(side) {
+  const place = document.querySelector(`#edits-${side} div`);
+  const wording = wordingOf(side);
+  byId(`edits-${side}`).hidden = !wording;
+  place.replaceChildren();
+  // Hundreds of fields are made when they are looked at.
+  if (!wording || !byId(`edits-${side}`).open) return;
+  for (const original of servicesOf(wording)) {
+    const service = wording.services[original];
+    place.append(make("h2", {}, service.service_name));
+    for (const [kind, name, text] of described(service)) {
+      const key = `${original}/${kind}/${name}`;
+      const id = `edit-${side}-${key}`;
+      const input = make("input", {
+        type: "text", id, value: edits[side].get(key) ?? text, maxLength: limits.description,
+      });
+      const mark = () => input.classList.toggle("edited", edits[side].has(key));
+      input.addEventListener("input", () => {
+        if (input.value === text) edits[side].delete(key);
+        else edits[side].set(key, input.value);
+        mark();
+      });
+      mark();
+      const what = { "": "the service", slots: `slot ${name}`, intents: `intent ${name}` }[kind];
+      place.append(make("label", { htmlFor: id }, what), input);
+    }
+  }
+}
+
+function schemaOf(side, wording) {
+  const changed = {};
+  for (const [key, text] of edits[side]) {
+    const [service, kind, ...rest] = key.split("/");
+    if (!servicesOf(wording).includes(service)) continue;
+    const texts = (changed[service] ??= {});
+    if (kind) (texts[kind] ??= {})[rest.join("/")] = text;
+    else texts.description = text;
+  }
+  return { wording: wording.name, edits: changed };
+}
+
+async function predict(side, dialogue) {
+  const wording = wordingOf(side);
+  const services = servicesOf(wording);
+  if (!services.length) throw new Error(`${wording.name} has no wording of these services.`);
+  const answer = await fetch("api/predict", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ dialogue, services, schema: schemaOf(side, wording) }),
+  });
+  const found = await answer.json();
+  if (!answer.ok) throw new Error(found.error);
+  return { side, wording, services, turns: found.turns, title: titleOf(side, wording) };
+}
+
+function titleOf(side, wording) {
+  return Object.keys(schemaOf(side, wording).edits).length ? `${wording.name}, edited` : wording.name;
+}
+
+// A frame of an answer as rows by position: what it is, value, where it was said.
+function rowsOf(answer, turn, original) {
+  const service = answer.wording.services[original];
+  const frame = answer.turns[turn].frames.find((f) => f.service === service?.service_name);
+  if (!frame) return null;
+  const { slot_values: values, active_intent: active, requested_slots: asked } = frame.state;
+  const intent = service.intents.findIndex((item) => item.name === active);
+  const places = asked.map((name) => service.slots.findIndex((slot) => slot.name === name));
+  return {
+    slots: service.slots.map((slot) => ({
+      text: (values[slot.name] ?? []).join(" | "),
+      said: frame.spans[slot.name],
+      description: textOf(answer.side, original, "slots", slot),
+    })),
+    intent: {
+      text: active === "NONE" ? "" : active,
+      same: intent < 0 ? active : String(intent),
+      description: intent < 0 ? "" : textOf(answer.side, original, "intents", service.intents[intent]),
+    },
+    requested: { text: asked.join(", "), same: places.sort().join() },
+  };
+}
+
+function cell(row) {
+  if (!row) return make("td", {}, make("span", { class: "none" }, "not asked"));
+  const td = make("td", {});
+  td.append(row.text ? make("span", { class: "value" }, row.text) : make("span", { class: "none" }, "no value"));
+  if (row.said) td.append(` (turn ${row.said.turn + 1}: “${row.said.text}”)`);
+  if (row.description) td.append(make("div", { class: "description" }, row.description));
+  return td;
+}
+
+const same = (one, other) => (one.same ?? one.text) === (other.same ?? other.text);
+
+function line(name, cells, isSlot) {
+  if (cells.every((one) => !one?.text)) return null;
+  const differs = cells.length > 1 && cells.every(Boolean) && !same(cells[0], cells[1]);
+  const head = make("th", { scope: "row" }, name);
+  if (differs) head.append(make("span", { class: "badge" }, "≠ differs"));
+  const row = make("tr", { class: differs ? "differs" : "" }, head, ...cells.map(cell));
+  return { row, differs: differs && isSlot };
+}
+
+function table(answers, turn, original) {
+  const found = answers.map((answer) => rowsOf(answer, turn, original));
+  const service = wordings[0].services[original];
+  const lines = service.slots.map((slot, place) =>
+    line(slot.name, found.map((rows) => rows?.slots[place]), true)
+  );
+  lines.push(line("intent", found.map((rows) => rows?.intent), false));
+  lines.push(line("asked for", found.map((rows) => rows?.requested), false));
+  const shown = lines.filter(Boolean);
+  const different = service.slots.filter((_, place) => lines[place]?.differs);
+  if (!shown.length) return { node: make("p", { class: "help" }, `${original}: nothing is known yet.`), different };
+  const heads = ["slot", ...answers.map((answer) => answer.title)];
+  const node = make("table", {},
+    make("caption", {}, original),
+    make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)))),
+    make("tbody", {}, ...shown.map((one) => one.row))
+  );
+  return { node, different };
+}
+
+// An utterance, with what was said for a value of its turn marked.
+function quoted(turn, spans) {
+  const quote = make("blockquote", { class: turn.speaker.toLowerCase() }, `${turn.speaker}: `);
+  let end = 0;
+  // Positions count characters, strings of JavaScript count halves of some.
+  const letters = [...turn.utterance];
+  for (const span of spans.sort((x, y) => x.start - y.start)) {
+    if (span.start < end) continue;
+    quote.append(letters.slice(end, span.start).join(""), make("mark", {}, span.text));
+    end = span.end;
+  }
+  quote.append(letters.slice(end).join(""));
+  return quote;
+}
+
+function show(answers) {
+  const place = byId("result");
+  place.replaceChildren();
+  const { turns } = answers[0];
+  let before = [];
+  let slots = new Set();
+  turns.forEach((turn, index) => {
+    before.push(index);
+    if (turn.speaker !== "USER") return;
+    const spans = answers.flatMap((a) => a.turns[index].frames.flatMap((f) => Object.values(f.spans)));
+    const tables = wordings[0] ? answers[0].services.concat(
+      answers.length > 1 ? answers[1].services.filter((s) => !answers[0].services.includes(s)) : []
+    ).map((original) => [original, table(answers, index, original)]) : [];
+    slots = new Set(tables.flatMap(([original, t]) => t.different.map((slot) => `${original} ${slot.name}`)));
+    place.append(make("article", {},
+      make("h2", {}, `After turn ${index + 1}`),
+      ...before.map((at) => quoted(turns[at], spans.filter((span) => span.turn === at))),
+      ...tables.map(([, t]) => t.node)
+    ));
+    before = [];
+  });
+  if (answers.length < 2) return "Done.";
+  const names = [...slots].map((key) => key.split(" ").slice(1).join(" "));
+  const titles = `${answers[0].title} and ${answers[1].title}`;
+  if (!names.length) return `In the end, no slot differs between ${titles}.`;
+  return `In the end, ${names.length} ${names.length > 1 ? "slots differ" : "slot differs"} between ${titles}: ${names.join(", ")}.`;
+}
+
+function say(text, isError = false) {
+  byId("status").textContent = text;
+  byId("status").classList.toggle("error", isError);
+}
+
+async function ask() {
+  if (byId("ask").disabled) return;
+  byId("ask").disabled = true;
+  say("The tracker reads...");
+  try {
+    // An empty line would begin another dialogue.
+    const dialogue = byId("dialogue").value.split("\n").filter((text) => text.trim()).join("\n");
+    const answers = [];
+    for (const side of SIDES) if (wordingOf(side)) answers.push(await predict(side, dialogue));
+    say(show(answers));
+  } catch (error) {
+    byId("result").replaceChildren();
+    say(error.message, true);
+  } finally {
+    byId("ask").disabled = false;
+  }
+}
+
+async function start() {
+  ({ wordings, limits } = await (await fetch("api/schemas")).json());
+  for (const name of Object.keys(wordings[0].services)) {
+    const box = make("input", { type: "checkbox", value: name });
+    box.addEventListener("change", () => SIDES.forEach(showEditors));
+    byId("services").append(make("label", {}, box, ` ${name}`));
+  }
+  for (const side of SIDES) {
+    const select = byId(`wording-${side}`);
+    if (side === "b") select.append(make("option", { value: NO_OTHER }, "none"));
+    select.append(...wordings.map((w) => make("option", { value: w.name }, w.name)));
+    select.addEventListener("change", () => {
+      edits[side].clear();
+      showEditors(side);
+    });
+    byId(`edits-${side}`).addEventListener("toggle", () => showEditors(side));
+  }
+  // Without variants, the second wording is the first one, to be edited.
+  byId("wording-b").value = (wordings[1] ?? wordings[0]).name;
+  SIDES.forEach(showEditors);
+}
+
+byId("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  ask();
+});
+byId("dialogue").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();
+});
+start().catch((error) => say(`The server does not answer: ${error.message}`, true));

@@ -1,0 +1,76 @@
+"""`jaxaug serve`: starts the server and says where it is."""
+
+import argparse
+import ipaddress
+import socket
+import sys
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.installed import missing_extra
+from jaxaug.serve import wordings
+from jaxaug.serve.limits import Limits
+from jaxaug.track.tracker import Tracker
+
+_LOCAL = "localhost"
+_CONNECTIONS = 64
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug serve --help`."""
+    try:
+        import uvicorn
+
+        from jaxaug.serve import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise missing_extra(
+            f"cannot serve: {error.name} is not installed", "serve"
+        ) from None
+    limits = Limits()
+    known = wordings.read(arguments.schema, arguments.data_dir, limits.description)
+    tracker = Tracker.load(arguments.run, known.original)
+    address = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+    hosts = None
+    if is_local(arguments.host):
+        hosts = sorted({address, _LOCAL, "127.0.0.1", "[::1]"})
+    else:
+        print(
+            f"warning: --host {arguments.host} lets other machines ask, without a password "
+            "and without encryption.",
+            file=sys.stderr,
+        )
+    listener = _listen(arguments.host, arguments.port)
+    config = uvicorn.Config(
+        app.build(tracker, known, limits, hosts),
+        log_config=None,  # Its own would close the handlers of other libraries.
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=_CONNECTIONS,
+    )
+    port = listener.getsockname()[1]
+    print(f"serving on http://{address}:{port}/ (Ctrl-C ends it)", flush=True)
+    with listener:
+        uvicorn.Server(config).run(sockets=[listener])
+    return 0
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == _LOCAL
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket at that address; port 0 is any that is free."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        family, _, _, _, place = found[0]
+        return socket.create_server((place[0], port), family=family)
+    except (OSError, OverflowError) as error:
+        raise UserError(
+            f"cannot listen on {host}, port {port}: {error}. Choose another --port (0: "
+            "any that is free) or --host."
+        ) from None

@@ -1,0 +1,224 @@
+"""The wordings of a schema that a request may choose, and those that it brings itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, shown
+from jaxaug.core.suggestion import suggestion
+from jaxaug.data import folders
+from jaxaug.data.problem import refuse
+from jaxaug.data.rename import mismatches
+from jaxaug.data.schema import (
+    Intent,
+    Schema,
+    Service,
+    Slot,
+    check_schema,
+    read_schema,
+    service_object,
+)
+from jaxaug.track.tracker import schema_of_data
+
+ORIGINAL = "original"
+_SGDX = "sgdx"
+_FIX = (
+    "Give the name of a wording, an object with `wording` and `edits`, or a list of "
+    "services in the layout of schema.json."
+)
+
+Found = dict[str, Service]
+"""Original name of a service -> the service as a wording has it."""
+_Text = TypeVar("_Text", Slot, Intent)
+
+
+class Wordings:
+    """What requests may choose from.
+
+    Attributes:
+      original: the schema that the server knows.
+      others: name -> services; `v1` is of SGD-X, `mine/v1` of the folder variants/mine.
+      description: characters that a description of a request may have.
+    """
+
+    def __init__(self, original: Schema, others: Mapping[str, Found], description: int):
+        own = {service.name: service for service in original.services}
+        self.original = original
+        self.others = {ORIGINAL: own, **others}
+        self.description = description
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Every wording: its name and its services, by their original names."""
+        return [
+            {
+                "name": name,
+                "services": {key: service_object(s) for key, s in found.items()},
+            }
+            for name, found in self.others.items()
+        ]
+
+    def choose(self, wording: Any, services: Any) -> Schema:
+        """The schema that a request asks for.
+
+        Args:
+          wording: None for the original; a name; an object of `wording`, a name, and
+            `edits`, which maps a service to other texts: `description`, and `slots` and
+            `intents` by name; or a list of services in the layout of schema.json.
+          services: names in the original or in that wording; None or empty for all.
+
+        Raises:
+          UserError: there is no such wording, service, slot or intent, something is of
+            another type, or a description is too long.
+        """
+        if isinstance(wording, list):
+            found = self._brought(wording)
+        else:
+            found = self._named(wording)
+        if services in (None, []):
+            return Schema(tuple(found.values()))
+        if not _are_names(services):
+            raise UserError(
+                f"services: expected a list of names, got {shown(services)}."
+            )
+        # Each once; a schema has no two services of a name.
+        keys = dict.fromkeys(_key(found, name, "services") for name in services)
+        return Schema(tuple(found[key] for key in keys))
+
+    def _named(self, wording: Any) -> Found:
+        edits: Any = {}
+        if isinstance(wording, Mapping):
+            only(wording, ("wording", "edits"), "schema")
+            edits, wording = wording.get("edits", {}), wording.get("wording")
+        name = ORIGINAL if wording is None else wording
+        if not isinstance(name, str) or not isinstance(edits, Mapping):
+            wrong = edits if isinstance(name, str) else name
+            raise UserError(f"schema: got {shown(wrong)}. {_FIX}")
+        if name not in self.others:
+            raise UserError(
+                f"schema: {shown(name)} is no wording; {suggestion(name, self.others)}"
+            )
+        found = dict(self.others[name])
+        for service, texts in edits.items():
+            key = _key(found, service, "schema: edits")
+            found[key] = self._edited(found[key], texts)
+        return found
+
+    def _brought(self, services: list[Any]) -> Found:
+        schema, problems = check_schema(services)
+        if problems:
+            place = f"{problems[0].place}: " if problems[0].place else ""
+            raise UserError(f"schema: {place}{problems[0].text}. Correct the request.")
+        for service in schema.services:
+            for item in (service, *service.slots, *service.intents):
+                self._text(item.description, f"{service.name}: {item.name}")
+        return {service.name: service for service in schema.services}
+
+    def _edited(self, service: Service, texts: Any) -> Service:
+        where = f"schema: edits of {shown(service.name)}"
+        texts = only(texts, ("description", "slots", "intents"), where)
+
+        def described(
+            items: Sequence[_Text], kind: str, known: Callable[[str], _Text]
+        ) -> tuple[_Text, ...]:
+            given = only(texts.get(kind, {}), None, f"{where}: {kind}")
+            new = {
+                known(name).name: self._text(text, f"{where}: {name}")
+                for name, text in given.items()
+            }
+            return tuple(
+                replace(item, description=new.get(item.name, item.description))
+                for item in items
+            )
+
+        return Service(
+            service.name,
+            self._text(texts.get("description", service.description), where),
+            described(service.slots, "slots", service.slot),
+            described(service.intents, "intents", service.intent),
+        )
+
+    def _text(self, text: Any, where: str) -> str:
+        if not isinstance(text, str):
+            raise UserError(f"{where}: expected a description, got {shown(text)}.")
+        if len(text) > self.description:
+            raise UserError(
+                f"{where}: a description of {len(text)} characters; at most "
+                f"{self.description} are taken. Shorten it."
+            )
+        return text
+
+
+def read(
+    schema: PathLike | None, data_dir: PathLike | None, description: int
+) -> Wordings:
+    """The wordings of a schema file, or of a data folder with its variants.
+
+    Args:
+      schema: a file in the layout of schema.json; None is all of the data folder.
+      data_dir: folder in the layout of SGD; None is none with a schema, else that of
+        `folders.resolve_data_dir`. With both, a service of the file has the wordings of
+        the folder's service of that name, if the two have the same slots and intents.
+      description: see `Wordings`.
+
+    Raises:
+      UserError: a file is missing or wrong, or a variant does not match its original.
+    """
+    original = read_schema(schema) if schema else schema_of_data(data_dir)
+    if schema and not data_dir:
+        return Wordings(original, {}, description)
+    folder = folders.resolve_data_dir(data_dir)
+    names = {service.name: _names(service) for service in original.services}
+    others: dict[str, Found] = {}
+    for family, variants in folders.variant_folders(folder).items():
+        for variant in folders.variant_names(variants):
+            found: Found = {}
+            for split in folders.variant_splits(variants, variant):
+                path = folders.variant_schema_path(variants, variant, split)
+                of_split = read_schema(folders.schema_path(folder, split))
+                reworded = read_schema(path)
+                refuse(mismatches(of_split, reworded), path)
+                for old, new in zip(of_split.services, reworded.services, strict=True):
+                    if names.get(old.name) == _names(old):
+                        found.setdefault(old.name, new)
+            name = variant if family == _SGDX else f"{family}/{variant}"
+            if found:
+                others[name] = found
+    return Wordings(original, others, description)
+
+
+def only(value: Any, keys: Sequence[str] | None, where: str) -> Mapping[str, Any]:
+    """An object of a request, if it is one and has no other keys.
+
+    Raises:
+      UserError: it is another thing or has another key.
+    """
+    if not isinstance(value, Mapping):
+        raise UserError(f"{where}: expected a JSON object, got {shown(value)}.")
+    for key in value:
+        if keys is not None and key not in keys:
+            raise UserError(
+                f"{where}: unknown key {shown(key)}; {suggestion(key, keys)}"
+            )
+    return value
+
+
+def _key(found: Found, name: str, where: str) -> str:
+    if name in found:
+        return name
+    names = {service.name: key for key, service in found.items()}
+    if name not in names:
+        raise UserError(
+            f"{where}: the wording has no service {shown(name)}; "
+            f"{suggestion(name, {*found, *names})}"
+        )
+    return names[name]
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _names(service: Service) -> list[str]:
+    """What services must have in common for variants of one to be those of the other."""
+    return [item.name for item in (*service.slots, *service.intents)]

@@ -1,0 +1,84 @@
+"""The verb: where it listens and what it says."""
+
+import socket
+import sys
+import types
+
+import pytest
+
+from jaxaug import cli
+from jaxaug.core.errors import UserError
+from jaxaug.serve import run
+
+
+@pytest.fixture
+def uvicorn(monkeypatch):
+    """Stands for the server; keeps its configuration and sockets."""
+    import uvicorn
+
+    kept = types.SimpleNamespace()
+
+    def serve(self, sockets):
+        kept.config = self.config
+        kept.place = sockets[0].getsockname()
+
+    monkeypatch.setattr(uvicorn.Server, "run", serve)
+    return kept
+
+
+def test_it_listens_here_and_says_where(trained, uvicorn, capsys):
+    folder, _ = trained
+    assert cli.main(["serve", str(folder), "--port", "0"]) == 0
+    out, err = capsys.readouterr()
+    host, port = uvicorn.place
+    assert host == "127.0.0.1"
+    assert f"serving on http://127.0.0.1:{port}/ (Ctrl-C ends it)" in out
+    assert "warning" not in err
+    assert uvicorn.config.app._hosts == {"127.0.0.1", "localhost", "[::1]"}
+
+
+def test_others_are_let_in_with_a_warning(trained, uvicorn, capsys):
+    folder, data = trained
+    schema = data / "test/schema.json"
+    command = ["serve", str(folder), "--schema", str(schema), "--host", "0.0.0.0"]
+    assert cli.main([*command, "--port", "0"]) == 0
+    assert (
+        "warning: --host 0.0.0.0 lets other machines ask, without a password"
+        in capsys.readouterr().err
+    )
+    assert uvicorn.config.app._hosts is None
+
+
+def test_a_port_that_cannot_be_had():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for port in (taken.getsockname()[1], 99_999):
+            message = f"cannot listen on localhost, port {port}: .* Choose another"
+            with pytest.raises(UserError, match=message):
+                run._listen("localhost", port)
+
+
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn"])
+def test_what_is_not_installed(monkeypatch, capsys, missing):
+    for name in [n for n in sys.modules if n.partition(".")[0] == "starlette"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, "jaxaug.serve.app", raising=False)
+    monkeypatch.delattr("jaxaug.serve.app", raising=False)
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if name.partition(".")[0] == missing:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=missing)
+
+    monkeypatch.delitem(sys.modules, missing, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
+    assert cli.main(["serve", "runs/none"]) == 1
+    assert (
+        f"cannot serve: {missing} is not installed. It comes with the extra 'serve': "
+        in capsys.readouterr().err
+    )
+
+
+def test_what_is_local():
+    local = ["127.0.0.1", "127.1.2.3", "::1", "localhost"]
+    assert [*filter(run.is_local, [*local, "0.0.0.0", "::", "10.0.0.1", "me"])] == local
