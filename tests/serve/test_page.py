@@ -1,0 +1,170 @@
+"""The page in headless Chromium: a dialogue, two wordings, an edited description."""
+
+import os
+import shutil
+import threading
+import time
+
+import pytest
+import uvicorn
+
+from jaxaug.data import sgd
+from jaxaug.data.schema import read_schema
+from jaxaug.formats.records import Parsed
+from jaxaug.serve import app, wordings
+from jaxaug.track.answers import Prediction, frame_state
+from jaxaug.track.tracker import Tracker
+
+sync_api = pytest.importorskip("playwright.sync_api")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+TALK = (
+    "USER: A train to <b>Oslo</b> 😀 please\nSYSTEM: I found 2.\n\nUSER: First class."
+)
+
+
+class Literal(Tracker):
+    """Hears a city wherever the description of the first slot says where."""
+
+    def __init__(self, schema):
+        self.schema = schema
+
+    def predict_all(self, dialogues, write=None):
+        (dialogue,) = dialogues
+        return [Prediction(dialogue, tuple(self._frames(dialogue)))]
+
+    def _frames(self, dialogue: sgd.Dialogue):
+        for index, turn in enumerate(dialogue.turns):
+            for frame in turn.frames:
+                service = self.schema.service(frame.service)
+                first, second = service.slots[:2]
+                values = {}
+                if "here" in first.description:
+                    values[first.name] = ("oslo", "<i>oslo</i>")
+                if index == 2:
+                    values[second.name] = ("first",)
+                intent = service.intents[0].name
+                yield frame_state(
+                    dialogue,
+                    index,
+                    frame.service,
+                    Parsed(values, intent, (second.name,)),
+                )
+
+
+@pytest.fixture
+def address(sgd_tree):
+    """Of a server that answers in this process."""
+    schema = read_schema(sgd_tree / "test/schema.json")
+    known = wordings.read(None, sgd_tree, 1000)
+    built = app.build(Literal(schema), known, hosts=["127.0.0.1"])
+    server = uvicorn.Server(uvicorn.Config(built, port=0, log_config=None))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not server.started:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    (socket,) = server.servers[0].sockets
+    yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def page():
+    if not BROWSER:
+        pytest.skip("no Chromium here: `apt-get install chromium` brings one")
+    # Its sandbox refuses to run as root, as in most containers.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=BROWSER, args=flags)
+        page = browser.new_page()
+        page.set_default_timeout(20_000)
+        yield page
+        browser.close()
+
+
+def rows(page, article):
+    """(first cell, class, other cells without descriptions) of an article's tables."""
+    found = page.locator(f"#result article:nth-of-type({article}) tbody tr").all()
+    return [
+        (
+            row.locator("th").evaluate("node => node.firstChild.textContent"),
+            row.get_attribute("class"),
+            *(
+                cell.evaluate(
+                    "node => [...node.childNodes].filter(n => n.tagName != 'DIV')"
+                    ".map(n => n.textContent).join('')"
+                )
+                for cell in row.locator("td").all()
+            ),
+        )
+        for row in found
+    ]
+
+
+def test_which_slots_a_wording_changes(page, address):
+    trouble, asked = [], []
+    page.on("console", lambda m: trouble.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address)
+    status = page.get_by_role("status")
+    page.get_by_label("Trains_1").check()
+    page.get_by_label("First wording").select_option("v2")
+    page.get_by_label("Second wording").select_option("original")
+    # By keyboard, from the field of the dialogue.
+    page.get_by_label("Dialogue, a line for each turn").fill(TALK)
+    page.keyboard.press("Control+Enter")
+    sync_api.expect(status).to_have_text(
+        "In the end, no slot differs between v2 and original."
+    )
+    said = "oslo | <i>oslo</i> (turn 1: “Oslo”)"
+    # The names of v2 are others, the slots are not.
+    intents = "FindTrain_v2", "FindTrain"
+    assert rows(page, 1) == [
+        ("city", "", said, said),
+        ("intent", "", *intents),
+        ("asked for", "", "class_v2", "class"),
+    ]
+    quote = page.locator("article:nth-of-type(1) blockquote")
+    assert quote.text_content() == "USER: A train to <b>Oslo</b> 😀 please"
+    assert quote.locator("mark").all_text_contents() == ["Oslo"]
+    # Another wording of one slot.
+    page.get_by_text("Edit its descriptions").nth(1).click()
+    page.get_by_label("slot city").fill("Name of the town")
+    page.get_by_role("button", name="Show the states").click()
+    sync_api.expect(status).to_have_text(
+        "In the end, 1 slot differs between v2 and original, edited: city."
+    )
+    found = rows(page, 2)
+    assert found[0] == ("city", "differs", said, "no value")
+    first = "first (turn 3: “First”)"
+    assert found[1] == ("class", "", first, first)
+    texts = page.locator("tr.differs .description").all_text_contents()
+    assert texts[-2:] == ["Where the train goes (wording 2)", "Name of the town"]
+    # A mistake is told in the server's words.
+    page.get_by_label("Dialogue, a line for each turn").fill("hello")
+    page.get_by_role("button", name="Show the states").click()
+    sync_api.expect(status).to_contain_text(
+        "dialogue: line 1: expected USER: or SYSTEM:"
+    )
+    assert page.locator("#result article").count() == 0
+    assert {url.rpartition("/")[0].removesuffix("/api") for url in asked} == {address}
+    # What the browser itself says about the last answer.
+    assert len(trouble) == 1 and "400 (Bad Request)" in trouble[0]
+
+
+def test_every_field_has_a_name_and_colours_follow_the_system(page, address):
+    page.emulate_media(color_scheme="dark")
+    page.goto(address)
+    sync_api.expect(page.get_by_label("Parks_1")).to_be_visible()
+    page.get_by_text("Edit its descriptions").first.click()
+    unnamed = "[...document.querySelectorAll('input, select, textarea')]"
+    unnamed += ".filter(field => !field.labels.length).length"
+    assert page.evaluate(unnamed) == 0
+    assert page.locator("#edits-a input").count() > 0
+    paper = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(paper)
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(paper) == "rgb(255, 255, 255)" != dark
