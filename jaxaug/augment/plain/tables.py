@@ -71,14 +71,16 @@ def read(path: PathLike, column: str | None = None) -> Table:
     if path == STDIN:
         where = "standard input"
         try:
-            text, mark = sys.stdin.read(), ""
+            text = sys.stdin.read()
         except UnicodeDecodeError as error:
             raise UserError(f"{where}: is not UTF-8: {error}. {_FIX}") from None
+        marked = text.startswith(_MARK)
+        text = text.removeprefix(_MARK)
     else:
         where, text = str(path), read_text(path, _FIX)
         with epath.Path(path).open("rb") as file:
             marked = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
-        mark = _MARK if marked else ""
+    mark = _MARK if marked else ""
     suffix = epath.Path(path).suffix.lower()
     kind = _SUFFIXES.get(suffix, LINES)
     if suffix == ".json":

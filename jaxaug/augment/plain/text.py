@@ -1,7 +1,6 @@
 """`jaxaug augment text`: other wordings of any text, by one scheme or several."""
 
 import argparse
-import hashlib
 from collections.abc import Sequence
 
 from etils import epath
@@ -9,7 +8,7 @@ from etils import epath
 from jaxaug.augment.plain import chain, tables
 from jaxaug.augment.plain.chain import Step
 from jaxaug.core import cache_folder, typed
-from jaxaug.core.digests import digest_of
+from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
 from jaxaug.core.shards import Shards
@@ -73,7 +72,7 @@ def augment_text(
     note = cache_folder.cache_dir() / "augment_text" / digest_of(work)
     target = epath.Path(out).expanduser()
     if target.exists():
-        if note.exists() and note.read_text() == _digest(target):
+        if note.exists() and note.read_text() == file_digest(target):
             return f"{out} is complete: nothing to do"
         raise UserError(
             f"--out {out}: is there, and is not what this call writes. Choose another "
@@ -82,11 +81,7 @@ def augment_text(
     shards = Shards(cache_folder.cache_dir() / "augment")
     outputs = chain.apply(steps, texts, num, seed, shards)
     write_text(target, tables.written(table, outputs, scheme, num))
-    write_text(note, _digest(target))
+    write_text(note, file_digest(target))
     flat = [(text, o) for text, own in zip(texts, outputs, strict=True) for o in own]
     changed = sum(text != output for text, output in flat)
     return f"{changed:,} of {len(flat):,} outputs differ from their text; wrote {out}"
-
-
-def _digest(path: epath.Path) -> str:
-    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()

@@ -176,7 +176,8 @@ def disfluency_edits(
             new = f"{pair}, "
         else:
             filler = FILLERS[int(which * len(FILLERS))]
-            opens = start == 0 and text[0].isupper()
+            before = text[:start].rstrip()
+            opens = text[start].isupper() and before[-1:] in ("", ".", "!", "?")
             new = f"{filler.capitalize() if opens else filler}, "
         found.append(Edit(start, start, new))
     return found

@@ -115,6 +115,12 @@ def test_a_disfluency_adds_and_leaves_nothing_out():
         kinds |= {"filler"} if "i mean," in new else set()
         kinds |= {"opening"} if new.startswith("Um, Book") else set()
     assert kinds == {"restart", "repetition", "filler", "opening"}
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        second = user_noise.disfluency("No. Thanks", rng, rate=1.0).rpartition("No. ")[
+            2
+        ]
+        assert second[0] == "T" or second.partition(",")[0].capitalize() in second
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import textwrap
 import zlib
 
 import numpy as np
@@ -17,6 +18,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
 from jaxaug.paraphrase import samplers
 from jaxaug.paraphrase.generation import Paraphraser, Setting
+from tests.test_architecture import ROOT
 
 LINES = ["I want to find a cheap hotel in Oakland.", "", "Book a table for 3, please."]
 TABLE = [
@@ -154,12 +156,10 @@ def test_json_lines_keep_their_fields():
 
 
 def test_standard_input(monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("Find me a hotel\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("\ufeffFind me a hotel\n"))
     assert _augment("--scheme", "eda", "--in", "-", "--out", "out.txt") == 0
-    assert (
-        _content("out.txt").decode()
-        == _noisy("eda", "Find me a hotel", 0, 0, 0, 0) + "\n"
-    )
+    noisy = _noisy("eda", "Find me a hotel", 0, 0, 0, 0)
+    assert _content("out.txt").decode() == f"\ufeff{noisy}\n"
 
 
 def test_a_second_call_does_nothing_and_another_is_refused(capsys):
@@ -313,6 +313,23 @@ def test_wrong_files(name, content, column, message):
         _file(name, content)
     with pytest.raises(UserError, match=re.escape(message)):
         text.augment_text(name, "out", chain.steps(["eda"]), column=column)
+
+
+def test_the_page_shows_what_its_commands_write():
+    page = (ROOT / "docs/augment.md").read_text(encoding="utf-8")
+    part = page[page.index("## Any text") : page.index("## Users who")]
+    blocks = [
+        textwrap.dedent(found)
+        for found in re.findall(r"(?<=\n\n)((?:    .*\n)+)", part)
+    ]
+    eda, lines, out, noise, table = blocks
+    _file("lines.txt", lines)
+    content = 'id,said\n7,"I need a ride to the airport, please"\n8,\n9,'
+    _file("said.csv", f"{content}What time does the museum open?\n")
+    for command in (eda, noise):
+        assert main(command.split()[1:]) == 0
+    assert _content("out.txt").decode() == out
+    assert _content("out.csv").decode() == table
 
 
 def test_one_column_of_empty_texts_and_line_breaks():
