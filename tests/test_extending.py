@@ -219,4 +219,6 @@ def test_the_code_of_other_packages_counts(install):
     digests = {extensions.code_of(sentences.METHODS[name]) for name in "fg"}
     assert len(digests) == 2 and "" not in digests
     assert extensions.code_of(sentences.METHODS["eda"]) == ""
+    install("third", {"jaxaug.samplers": {"s": "third:s"}}, "def s(*, p=0.5): ...\n")
+    assert samplers.find("s").code and not samplers.find("beam").code
     assert sentences.METHODS["f"]("a", np.random.default_rng(0)) == "a"

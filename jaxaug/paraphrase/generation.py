@@ -67,7 +67,8 @@ class Setting:
 
         Those of model and prompt, and the code that decodes.
         """
-        code = [version.of_outputs(self.sampler), file_digest(__file__)]
+        of_sampler = samplers.find(self.sampler).code
+        code = [version.of_outputs() + of_sampler, file_digest(__file__)]
         return {**self._fields(), "code": code}
 
     def draws(self, seed: int) -> jax.Array:

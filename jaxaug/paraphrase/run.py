@@ -129,7 +129,7 @@ def paraphrase(
         "num": num,
         "max_length": max_length,
         "seed": seed,
-        "code": version.of_outputs(sampler),
+        "code": version.of_outputs() + chosen.code,
     }
     loaded = with_precision(loaded, precision)
     if isinstance(loaded, LanguageModel):

@@ -45,6 +45,11 @@ class Sampler(NamedTuple):
         """Name -> parameter, of every option."""
         return inspect.signature(self.make).parameters
 
+    @property
+    def code(self) -> str:
+        """What stands in keys for the code of another package's; empty for ours."""
+        return extensions.code_of(self.make)
+
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All options, those not given at their default.
 
