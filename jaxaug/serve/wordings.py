@@ -110,7 +110,8 @@ class Wordings:
             place = f"{problems[0].place}: " if problems[0].place else ""
             raise UserError(f"schema: {place}{problems[0].text}. Correct the request.")
         for service in schema.services:
-            for item in (service, *service.slots, *service.intents):
+            items: list[Service | Slot | Intent] = [service, *service.slots]
+            for item in (*items, *service.intents):
                 self._text(item.description, f"{service.name}: {item.name}")
         return {service.name: service for service in schema.services}
 
@@ -221,4 +222,5 @@ def _are_names(value: Any) -> bool:
 
 def _names(service: Service) -> list[str]:
     """What services must have in common for variants of one to be those of the other."""
-    return [item.name for item in (*service.slots, *service.intents)]
+    slots = [slot.name for slot in service.slots]
+    return slots + [intent.name for intent in service.intents]
