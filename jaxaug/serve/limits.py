@@ -17,4 +17,4 @@ class Limits:
     body: int = 262_144
     turns: int = 64
     description: int = 1000
-    seconds: float = 60.0
+    seconds: float = 120.0

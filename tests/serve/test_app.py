@@ -5,6 +5,7 @@ import io
 import json
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -14,6 +15,8 @@ from jaxaug.serve import app, wordings
 from jaxaug.serve.limits import Limits
 from jaxaug.track.answers import Prediction
 from jaxaug.track.tracker import Tracker, as_json_line
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Fake(Tracker):
@@ -243,3 +246,15 @@ def test_other_names_of_the_server_are_refused(sgd_tree):
         ("", 400),
     ):
         assert web.get("/healthz", headers={"host": host}).status_code == status
+
+
+def test_the_documentation_has_the_limits():
+    page = (ROOT / "docs/serve.md").read_text(encoding="utf-8")
+    limits = Limits()
+    for number, unit, status in (
+        (f"{limits.body:,}", " bytes", 413),
+        (limits.turns, "", 400),
+        (f"{limits.description:,}", "", 400),
+        (f"{limits.seconds:g}", " s", 503),
+    ):
+        assert f"| {number}{unit} | {status} |" in page
