@@ -30,14 +30,22 @@ OFF = (
 
 
 def seconds(*arguments: str, cache: str, until: bytes | None = None) -> list[float]:
-    """[wall, CPU] of a program, the first until it prints a text if one is given."""
+    """[wall, CPU] of a program, the first until it prints a text if one is given.
+
+    `cache` is where compiled programs are; records of all lie in one place beside it.
+    """
     given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     start, before = time.perf_counter(), _children()
     process = subprocess.Popen(
         [sys.executable, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**given, "TF_CPP_MIN_LOG_LEVEL": "3", "XDG_CACHE_HOME": cache},
+        env={
+            **given,
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "XDG_CACHE_HOME": cache,
+            "JAXAUG_CACHE_DIR": str(Path(cache).parent / "records"),
+        },
     )
     assert process.stdout is not None
     found = None
