@@ -32,7 +32,7 @@ FLOORS = {
         "doctor cli",
     ),
     "jaxaug.models": (
-        "layers",
+        "layers arguments",
         "weights",
         "bart_config bert_config causal reading_heads",
         "bart bert gpt2 llama lstm t5 t5_weights",

@@ -2,6 +2,8 @@
 
 import argparse
 
+from jaxaug.core import arguments
+
 SCHEMES = {
     "eda": "synonyms, insertions, swaps and deletions of words",
     "token_substitution": "synonyms",
@@ -85,11 +87,7 @@ def add_dialogues(group: argparse._SubParsersAction) -> None:
         help="typos (letters beside the right ones, left out, doubled, swapped), "
         "disfluency (uh, i mean, repetitions, restarts), or both",
     )
-    parser.add_argument(
-        "--data_dir",
-        help="folder in the layout of the SGD repository, local or gs:// "
-        "(default: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
-    )
+    arguments.data_dir(parser)
     parser.add_argument(
         "--splits",
         default="train",
@@ -104,3 +102,40 @@ def add_dialogues(group: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", required=True, help="data folder to write")
+
+
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `augment`."""
+    parser = arguments.verb(
+        verbs,
+        "augment",
+        "jaxaug.augment.run:run",
+        "schema -> ranked paraphrases -> variant folders; the same command goes on "
+        "after a stop",
+    )
+    arguments.data_dir(parser)
+    parser.add_argument(
+        "--config",
+        help="a file of configs/augment, a Python program that is run: take it from "
+        "nobody whom you do not trust; FILE.py:TEXT hands TEXT to its get_config",
+    )
+    parser.add_argument("--out", help="variants folder to write")
+    parser.add_argument(
+        "--splits",
+        metavar="NAMES",
+        help="whose schemas are augmented, such as train,test: variants of dev and test "
+        "are what a tracker is evaluated on (default: as the config says, mostly train)",
+    )
+    arguments.shards(parser)
+    group = parser.add_subparsers(metavar="COMMAND")
+    explain = arguments.verb(
+        group,
+        "explain",
+        "jaxaug.augment.run:run_explain",
+        "the tree of one description of a finished run",
+    )
+    explain.add_argument("id", metavar="ID", help="such as train/3/slot/5")
+    explain.add_argument("--out", required=True, help="folder of the run")
+    explain.add_argument("--image", help=".svg or .png to write")
+    add_text(group)
+    add_dialogues(group)

@@ -2,6 +2,8 @@
 
 import argparse
 
+from jaxaug.core import arguments
+
 
 def add_check(group: argparse._SubParsersAction) -> None:
     """Adds `check` to the commands of `jaxaug data`."""
@@ -52,3 +54,73 @@ def add_init(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "dir", metavar="DIR", help="new or empty folder, local or gs://"
     )
+
+
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `data`."""
+    parser = verbs.add_parser("data", help="fetch, describe and rewrite data folders")
+    group = parser.add_subparsers(metavar="COMMAND", required=True)
+    fetch = arguments.verb(
+        group, "fetch", "jaxaug.data.fetch:run", "download a data set with a checksum"
+    )
+    fetch.add_argument("name", help="sgd, personachat, fewshot, ...")
+    fetch.add_argument("--out", help="target folder (default: ./data/<name>)")
+    describe = arguments.verb(
+        group,
+        "describe",
+        "jaxaug.data.describe:run",
+        "counts per split and service, seen and unseen",
+    )
+    arguments.data_dir(describe)
+    add_check(group)
+    add_show(group)
+    variants = arguments.verb(
+        group,
+        "variants",
+        "jaxaug.data.variants:run",
+        "write dialogues renamed to a schema variant",
+    )
+    arguments.data_dir(variants)
+    arguments.split(variants)
+    variants.add_argument("--variant", required=True, help="v1..v5")
+    variants.add_argument("--out", required=True, help="folder to write")
+    invent = arguments.verb(
+        group,
+        "invent",
+        "jaxaug.train.invented:run",
+        "write invented services, dialogues and exercises with a vocabulary of pieces: "
+        "what configs/pretrain_mini.gin trains on",
+    )
+    invent.add_argument("--out", required=True, help="folder to write")
+    for name, count, text in (
+        ("services", 12_000, "invented services of the train split"),
+        ("dialogues", 50_000, "their dialogues"),
+        ("exercises", 300_000, "lines of exercises.tsv"),
+        ("pieces", 3072, "size of the vocabulary"),
+        ("seed", 0, "another seed gives another world"),
+    ):
+        invent.add_argument(
+            f"--{name}", type=int, default=count, help=f"{text} (default: {count})"
+        )
+    cache = arguments.verb(
+        group,
+        "cache",
+        "jaxaug.feed.offline:run",
+        "write tokenised tasks as `seqio_cache_tasks` does, without Apache Beam; read "
+        "them with --gin.USE_CACHED_TASKS=True --seqio_additional_cache_dirs=DIR",
+    )
+    arguments.data_dir(cache)
+    for kind in ("task", "mixture"):
+        text = f"registered {kind}s, such as d3st_{'sgd' if kind == 'task' else 'eval'}"
+        cache.add_argument(
+            f"--{kind}", nargs="+", default=[], metavar="NAME", help=text
+        )
+    cache.add_argument(
+        "--module",
+        nargs="+",
+        help="modules that register them (default: those of jaxaug)",
+    )
+    cache.add_argument(
+        "--vocabulary", help="as $JAXAUG_VOCABULARY, which is the default"
+    )
+    cache.add_argument("--out", required=True, help="folder to write, local or gs://")

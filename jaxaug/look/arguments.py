@@ -2,6 +2,8 @@
 
 import argparse
 
+from jaxaug.core import arguments
+
 
 def add_errors(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `errors`."""
@@ -55,11 +57,7 @@ def add_tasks(verbs: argparse._SubParsersAction) -> None:
         default="*",
         help="those of such names, as in 'd3st_*x' (default: all)",
     )
-    parser.add_argument(
-        "--data_dir",
-        help="folder in the layout of the SGD repository, local or gs:// "
-        "(default: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
-    )
+    arguments.data_dir(parser)
     parser.add_argument(
         "--count",
         action="store_true",

@@ -1,0 +1,43 @@
+"""Arguments that several verbs of the command line share; importing this is cheap."""
+
+import argparse
+
+_SPLITS = ("train", "dev", "test")
+
+
+def verb(
+    group: argparse._SubParsersAction, name: str, target: str, text: str
+) -> argparse.ArgumentParser:
+    """Adds a verb, whose work the function `module:function` does."""
+    parser = group.add_parser(name, help=text, description=text)
+    parser.set_defaults(target=target)
+    return parser
+
+
+def data_dir(parser: argparse.ArgumentParser) -> None:
+    """Adds `--data_dir`."""
+    parser.add_argument(
+        "--data_dir",
+        help="folder in the layout of the SGD repository, local or gs:// "
+        "(default: $JAXAUG_DATA_DIR, else the embedded MiniSGD)",
+    )
+
+
+def split(parser: argparse.ArgumentParser) -> None:
+    """Adds `--split`."""
+    parser.add_argument("--split", choices=_SPLITS, required=True)
+
+
+def shards(parser: argparse.ArgumentParser) -> None:
+    """Adds `--shard` and `--merge`."""
+    parser.add_argument(
+        "--shard",
+        metavar="K/N",
+        help="do the K-th of N parts (K from 1) into OUT.parts, on N machines",
+    )
+    parser.add_argument(
+        "--merge",
+        nargs="*",
+        metavar="DIR",
+        help="make OUT of all N parts in these folders (default: OUT.parts)",
+    )

@@ -1,0 +1,30 @@
+"""The arguments of `jaxaug format`; importing this is cheap."""
+
+import argparse
+
+from jaxaug.core import arguments
+
+
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `format`."""
+    parser = verbs.add_parser("format", help="dialogues to text-to-text examples")
+    group = parser.add_subparsers(metavar="FORMAT", required=True)
+    d3st = arguments.verb(group, "d3st", "jaxaug.feed.export:run_d3st", "D3ST examples")
+    d3st.add_argument("--categorical", choices=("1a", "a", "none"), default="1a")
+    d3st.add_argument("--level", choices=("dst", "dst_intent"), default="dst_intent")
+    d3st.add_argument("--delimiter", default="=")
+    t5dst = arguments.verb(
+        group, "t5dst", "jaxaug.feed.export:run_t5dst", "T5DST examples"
+    )
+    for verb in (d3st, t5dst):
+        arguments.data_dir(verb)
+        arguments.split(verb)
+        verb.add_argument("--variant", help="v1..v5 (default: the original schema)")
+        verb.add_argument("--order", choices=("schema", "shuffled"), default="schema")
+        verb.add_argument(
+            "--lowercase", action=argparse.BooleanOptionalAction, default=True
+        )
+        verb.add_argument("--seed", type=int, default=0, help="of the shuffled order")
+        verb.add_argument("--epoch", type=int, default=0, help="of the shuffled order")
+        verb.add_argument("--workers", type=int, default=0, help="0: one per core")
+        verb.add_argument("--out", required=True, help="TSV file to write")

@@ -1,0 +1,58 @@
+"""The arguments of `jaxaug evaluate` and `jaxaug report`; importing this is cheap."""
+
+import argparse
+
+from jaxaug.core import arguments
+
+
+def add_evaluate(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `evaluate`."""
+    parser = verbs.add_parser(
+        "evaluate", help="score predictions as the benchmarks define it"
+    )
+    group = parser.add_subparsers(metavar="BENCHMARK", required=True)
+    sgd = arguments.verb(
+        group, "sgd", "jaxaug.metrics.evaluate:run_sgd", "SGD metrics (DSTC8 format)"
+    )
+    sgd.add_argument("--variant", help="v1..v5 (default: the original schema)")
+    sgdx = arguments.verb(
+        group,
+        "sgdx",
+        "jaxaug.metrics.evaluate:run_sgdx",
+        "SGD-X: JGA per variant and schema sensitivity",
+    )
+    for verb in (sgd, sgdx):
+        arguments.data_dir(verb)
+        arguments.split(verb)
+        verb.add_argument("--predictions", required=True, help="folder of predictions")
+        verb.add_argument(
+            "--exact", action="store_true", help="exact instead of fuzzy value match"
+        )
+        verb.add_argument(
+            "--joint_across_turn",
+            action="store_true",
+            help="joint accuracy over all frames of a turn",
+        )
+        verb.add_argument("--output", required=True, help="JSON file to write")
+
+
+def add_report(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `report`."""
+    parser = arguments.verb(
+        verbs, "report", "jaxaug.metrics.report_verb:run", "compare finished runs"
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="model folders")
+    parser.add_argument(
+        "--html", help="page to write: tables, intervals and plots in one file"
+    )
+    parser.add_argument(
+        "--csv", help="CSV file to write; differences go to NAME.differences.csv"
+    )
+    parser.add_argument("--png", help="PNG file to write")
+    parser.add_argument(
+        "--resamples",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="of the bootstrap behind the intervals (default: 10000)",
+    )

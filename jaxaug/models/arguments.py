@@ -1,0 +1,81 @@
+"""The arguments of `jaxaug models` and `jaxaug convert`; importing this is cheap."""
+
+import argparse
+
+from jaxaug.core import arguments
+
+
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `models`."""
+    parser = verbs.add_parser("models", help="list and fetch named models")
+    group = parser.add_subparsers(metavar="COMMAND", required=True)
+    arguments.verb(
+        group,
+        "list",
+        "jaxaug.models.named.catalogue:run_list",
+        "named models: which are on disk, which need the network, how to get each",
+    )
+    fetch = arguments.verb(
+        group,
+        "fetch",
+        "jaxaug.models.named.catalogue:run_fetch",
+        "download named models into the cache",
+    )
+    fetch.add_argument(
+        "names",
+        nargs="+",
+        metavar="NAME",
+        help="a name of the list, or hf:OWNER/NAME of the Hugging Face hub",
+    )
+
+
+def add_convert(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `convert`."""
+    parser = arguments.verb(
+        verbs,
+        "convert",
+        "jaxaug.models.convert:run",
+        "a model from one form into another: Hugging Face, T5X, GGUF",
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        help="published folder, T5X run or checkpoint, .gguf file, name of `jaxaug "
+        "models list`, or hf:OWNER/NAME of the Hugging Face hub",
+    )
+    parser.add_argument(
+        "--to",
+        dest="destination",
+        required=True,
+        help="new folder; checkpoint_N for T5X",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("hf", "t5x", "t5x_legacy", "peft"),
+        help="what to write (default: t5x for checkpoint_N, else hf); peft writes the "
+        "adapter of a run with configs/runs/lora.gin, as bfloat16",
+    )
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--merge-lora",
+        metavar="ADAPTER",
+        help="put a LoRA adapter into the weights: a folder of peft, or such a run",
+    )
+    group.add_argument(
+        "--unmerge-lora",
+        metavar="ADAPTER",
+        help="take it out of weights that it was put into, up to rounding",
+    )
+    parser.add_argument(
+        "--like", help="published folder with the configuration and tokenizer to use"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16"),
+        help="round parameters to it (default: as they are)",
+    )
+    parser.add_argument("--data", help="model card: the training data")
+    parser.add_argument("--licence", help="model card: the licence")
+    parser.add_argument("--metrics", help="model card: JSON file of names and values")
+    parser.add_argument("--seed", type=int, help="model card: the seed of the training")

@@ -1,0 +1,69 @@
+"""The arguments of `jaxaug paraphrase`; importing this is cheap."""
+
+import argparse
+
+from jaxaug.core import arguments
+
+
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `paraphrase`."""
+    parser = arguments.verb(
+        verbs,
+        "paraphrase",
+        "jaxaug.paraphrase.run:run",
+        "paraphrase each line of a text file; the same command goes on after a stop",
+    )
+    parser.add_argument(
+        "--model",
+        required=True,
+        help="random-tiny, minisgd, a name of `jaxaug models list`, or the folder of "
+        "a T5X run or of a published model",
+    )
+    parser.add_argument(
+        "--adapter",
+        help="LoRA adapter of the model: a folder of peft, or a run with "
+        "configs/runs/lora.gin",
+    )
+    parser.add_argument(
+        "--sampler",
+        required=True,
+        help="greedy, sampling, top_k_top_p, bottom_k, beam, diverse_beam, dips, dpp, "
+        "ssr",
+    )
+    parser.add_argument("--num", type=int, default=1, help="outputs of each input")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--batch_size", type=int, default=32)
+    parser.add_argument(
+        "--max_length", type=int, default=64, help="tokens of an output"
+    )
+    parser.add_argument(
+        "--prompt",
+        help="of a language model: schema (default), persona, plain (default with an "
+        "adapter of ours), or a file with {text}",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "int8"),
+        default="float32",
+        help="of the weights; int8 takes a quarter of the memory",
+    )
+    parser.add_argument(
+        "--refill",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="of samplers that draw: give a row that has ended to the next input at once "
+        "(auto: where there are more inputs than rows)",
+    )
+    parser.add_argument(
+        "--option",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="of the sampler, such as k=2",
+    )
+    parser.add_argument(
+        "--in", dest="input", required=True, help="UTF-8 text, one input a line"
+    )
+    parser.add_argument("--out", required=True, help="JSON lines to write")
+    arguments.shards(parser)
