@@ -1,7 +1,6 @@
 """Fixtures for all tests: real data where it is there, and a small SGD folder."""
 
 import atexit
-import copy
 import functools
 import gc
 import json
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support import small_sgd
 
 # To compile the small programs of tests costs more than to run them. The emitters of
 # fusions go through MLIR, which takes twice as long as to emit LLVM code at once.
@@ -167,11 +168,18 @@ def sgd_tree(tmp_path: Path) -> Path:
     slot and intent names. Parks_1 has a slot of its own called `intent`.
     """
     root = tmp_path / "sgd_tree"
-    schemas = {"train": [_TRAINS], "dev": [_TRAINS, _PARKS], "test": [_PARKS, _TRAINS]}
+    schemas = {
+        "train": [small_sgd.TRAINS],
+        "dev": [small_sgd.TRAINS, small_sgd.PARKS],
+        "test": [small_sgd.PARKS, small_sgd.TRAINS],
+    }
     dialogues = {
-        "train": [[_trip("1_00000", "Oslo")], [_trip("2_00000", "Rome")]],
-        "dev": [[_trip("3_00000", "Bern"), _day_out("3_00001")]],
-        "test": [[_day_out("4_00000"), _trip("4_00001", "Kyiv")]],
+        "train": [
+            [small_sgd.trip("1_00000", "Oslo")],
+            [small_sgd.trip("2_00000", "Rome")],
+        ],
+        "dev": [[small_sgd.trip("3_00000", "Bern"), small_sgd.day_out("3_00001")]],
+        "test": [[small_sgd.day_out("4_00000"), small_sgd.trip("4_00001", "Kyiv")]],
     }
     for split, services in schemas.items():
         _dump(root / split / "schema.json", services)
@@ -180,7 +188,7 @@ def sgd_tree(tmp_path: Path) -> Path:
         for version in range(1, 6):
             _dump(
                 root / f"sgd_x/data/v{version}/{split}/schema.json",
-                [_variant(service, version) for service in services],
+                [small_sgd.variant(service, version) for service in services],
             )
     return root
 
@@ -271,184 +279,3 @@ def edit_json() -> Callable[[Path, Callable[[Any], Any]], None]:
 def _dump(path: Path, data: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data))
-
-
-def _slot(name: str, description: str, *values: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": description,
-        "is_categorical": bool(values),
-        "possible_values": list(values),
-    }
-
-
-_TRAINS: dict[str, Any] = {
-    "service_name": "Trains_1",
-    "description": "Tickets for trains",
-    "slots": [
-        _slot("city", "Where the train goes"),
-        _slot("class", "Comfort on board", "first", "second"),
-        _slot("price", "Cost of the ticket"),
-    ],
-    "intents": [
-        {
-            "name": "FindTrain",
-            "description": "Look up a train",
-            "is_transactional": False,
-            "required_slots": ["city"],
-            "optional_slots": {"class": "second"},
-            "result_slots": ["city", "class", "price"],
-        },
-        {
-            "name": "BuyTicket",
-            "description": "Pay for a seat",
-            "is_transactional": True,
-            "required_slots": ["city", "class"],
-            "optional_slots": {},
-            "result_slots": ["price"],
-        },
-    ],
-}
-
-_PARKS: dict[str, Any] = {
-    "service_name": "Parks_1",
-    "description": "Gardens and parks",
-    "slots": [
-        _slot("park", "Name of the park"),
-        _slot("intent", "What to do in the park", "picnic", "run"),
-    ],
-    "intents": [
-        {
-            "name": "FindPark",
-            "description": "Look for a park",
-            "is_transactional": False,
-            "required_slots": ["intent"],
-            "optional_slots": {},
-            "result_slots": ["park", "intent"],
-        }
-    ],
-}
-
-
-def _variant(service: dict[str, Any], version: int) -> dict[str, Any]:
-    service = copy.deepcopy(service)
-    service["service_name"] += str(version)
-    service["description"] += f" (wording {version})"
-    for slot in service["slots"]:
-        slot["name"] += f"_v{version}"
-        slot["description"] += f" (wording {version})"
-    for intent in service["intents"]:
-        intent["name"] += f"_v{version}"
-        for key in ("required_slots", "result_slots"):
-            intent[key] = [f"{name}_v{version}" for name in intent[key]]
-        intent["optional_slots"] = {
-            f"{name}_v{version}": value
-            for name, value in intent["optional_slots"].items()
-        }
-    return service
-
-
-def _action(act: str, slot: str = "", *values: str) -> dict[str, Any]:
-    return {
-        "act": act,
-        "slot": slot,
-        "values": list(values),
-        "canonical_values": list(values),
-    }
-
-
-def _turn(speaker: str, utterance: str, *frames: dict[str, Any]) -> dict[str, Any]:
-    return {"speaker": speaker, "utterance": utterance, "frames": list(frames)}
-
-
-def _frame(
-    service: str, *actions: dict[str, Any], spans: Any = (), **fields: Any
-) -> dict[str, Any]:
-    slots = [{"slot": s, "start": a, "exclusive_end": b} for s, a, b in spans]
-    return {"service": service, "slots": slots, "actions": list(actions), **fields}
-
-
-def _state(active: str, requested: list[str], **values: list[str]) -> dict[str, Any]:
-    return {
-        "active_intent": active,
-        "requested_slots": requested,
-        "slot_values": values,
-    }
-
-
-def _trip(dialogue_id: str, city: str) -> dict[str, Any]:
-    """Three turns of Trains_1 with a service call; `city` has four letters."""
-    return {
-        "dialogue_id": dialogue_id,
-        "services": ["Trains_1"],
-        "turns": [
-            _turn(
-                "USER",
-                f"A train to {city} please",
-                _frame(
-                    "Trains_1",
-                    _action("INFORM", "city", city),
-                    _action("INFORM_INTENT", "intent", "FindTrain"),
-                    spans=[("city", 11, 15)],
-                    state=_state("FindTrain", [], city=[city]),
-                ),
-            ),
-            _turn(
-                "SYSTEM",
-                "I found 2. The price is 30.",
-                _frame(
-                    "Trains_1",
-                    _action("INFORM_COUNT", "count", "2"),
-                    _action("OFFER_INTENT", "intent", "BuyTicket"),
-                    service_call={"method": "FindTrain", "parameters": {"city": city}},
-                    service_results=[
-                        {"city": city, "class": "first", "price": "30"},
-                        {"city": city, "class": "second", "price": "20"},
-                    ],
-                ),
-            ),
-            _turn(
-                "USER",
-                "First class. What is the price again?",
-                _frame(
-                    "Trains_1",
-                    _action("REQUEST", "price"),
-                    state={
-                        "active_intent": "BuyTicket",
-                        "requested_slots": ["price"],
-                        "slot_values": {"city": [city], "class": ["first"]},
-                    },
-                ),
-            ),
-        ],
-    }
-
-
-def _day_out(dialogue_id: str) -> dict[str, Any]:
-    """Two turns; the user's has a frame of Parks_1 and one of Trains_1."""
-    return {
-        "dialogue_id": dialogue_id,
-        "services": ["Parks_1", "Trains_1"],
-        "turns": [
-            _turn(
-                "USER",
-                "A park for a picnic, and a train there",
-                _frame(
-                    "Parks_1",
-                    _action("INFORM", "intent", "picnic"),
-                    _action("INFORM_INTENT", "intent", "FindPark"),
-                    state=_state("FindPark", ["park"], intent=["picnic", "a picnic"]),
-                ),
-                _frame("Trains_1", state=_state("NONE", [])),
-            ),
-            _turn(
-                "SYSTEM",
-                "Try Green Park",
-                _frame(
-                    "Parks_1",
-                    _action("OFFER", "park", "Green Park"),
-                    spans=[("park", 4, 14)],
-                ),
-            ),
-        ],
-    }
