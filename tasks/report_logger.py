@@ -19,7 +19,6 @@ from absl import logging
 from jaxaug.core.errors import UserError
 from jaxaug.feed import recipes
 from jaxaug.feed.cache import Recipe
-from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.metrics import benchmark, dst, report, sensitivity
 from jaxaug.metrics.evaluate import write_json
 from jaxaug.metrics.frames import WORDINGS, FrameTable, write_frames
@@ -200,10 +199,9 @@ def _states(
     states: dict[benchmark.FrameKey, dst.StateLike] = {}
     for key, parsed in join(answers).items():
         dialogue_id, turn, _, service = key
-        # T5DST asks for one slot at a time; evaluation may stop within a frame.
-        if isinstance(recipe.options, T5DSTOptions) and asked[key] < len(
-            reference.schema.service(service).slots
-        ):
+        slots = reference.schema.service(service).slots
+        # Evaluation may stop within a frame.
+        if recipe.options.per_slot and asked[key] < len(slots):
             continue
         states[dialogue_id, turn, service] = parsed
     return states

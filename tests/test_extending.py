@@ -1,5 +1,6 @@
 """docs/extending.md: the package on the page is built, installed and used."""
 
+import dataclasses
 import re
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
 from jaxaug.feed import parallel, recipes
+from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.models.text import registry
 from jaxaug.paraphrase import samplers
 from tests.test_architecture import ROOT
@@ -99,7 +101,7 @@ def test_metric(house):
     assert found["length_ratio"].tolist() == [1.5]
 
 
-def test_format(house, tmp_path):
+def test_format(house, tmp_path, monkeypatch, capsys):
     root = minisgd.write(
         tmp_path / "data", train_dialogues=2, dev_dialogues=1, test_dialogues=1
     )
@@ -119,6 +121,17 @@ def test_format(house, tmp_path):
             for f in map(recipes.FORMATS.get, examples)
         ]
         assert parsed[0] == parsed[1] and parsed[0].malformed == 0
+    assert main(["tasks", "polite_*", "--data_dir", str(root)]) == 0
+    line = re.search(r"^polite_sgd .*", capsys.readouterr().out, re.MULTILINE)[0]
+    assert "  POLITE, options as 1a): original schemas, train in" in line
+    # A format of no family of ours counts as it says.
+    other = dataclasses.make_dataclass("Other", [], bases=(T5DSTOptions,), frozen=True)
+    other.family, other.per_slot = "other", False
+    monkeypatch.setitem(recipes.FORMATS.data, "other", other())
+    assert main(["tasks", "[do]*_sgd", "--data_dir", str(root)]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    counts = {row[0]: row[1:4] for row in rows if len(row) > 4}
+    assert counts["other_sgd"] == counts["d3st_sgd"]
 
 
 @pytest.mark.parametrize("group", extensions.GROUPS)
@@ -188,7 +201,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
             "formats",
             "x",
             "math:pi",
-            "lacks family, version, order, seed, formatter, pars",
+            "lacks family, version, per_slot, order, seed, answers_intents, formatter, pars",
         ),
         (
             "formats",

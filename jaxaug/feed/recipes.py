@@ -53,7 +53,10 @@ def _registered(name: str, found: object) -> Options:
     return cast(Options, found)
 
 
-_OF_OPTIONS = ("family", "version", "order", "seed", "formatter", "parse")
+_OF_OPTIONS = (
+    *("family", "version", "per_slot", "order", "seed", "answers_intents"),
+    *("formatter", "parse"),
+)
 FORMATS = extensions.Table[Options](
     {
         "d3st": D3STOptions(),

@@ -82,6 +82,12 @@ class D3STOptions:
 
     family: ClassVar[str] = "d3st"
     version: ClassVar[int] = 1
+    per_slot: ClassVar[bool] = False
+
+    @property
+    def answers_intents(self) -> bool:
+        """Whether the level asks for them."""
+        return self.level == "dst_intent"
 
     def __post_init__(self) -> None:
         for name, choices in _CHOICES.items():

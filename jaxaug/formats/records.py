@@ -77,6 +77,8 @@ class FormatOptions(Protocol):
     Attributes:
       family: name of caches; letters and digits.
       version: part of the cache key: raise it when the text or the key changes.
+      per_slot: whether each slot of a service is an example of its own, not each frame.
+      answers_intents: whether answers name the active intent and requested slots.
       order: "schema", or "shuffled" for training.
       seed: of the shuffled order.
     """
@@ -84,6 +86,7 @@ class FormatOptions(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Any]]
     family: ClassVar[str]
     version: ClassVar[int]
+    per_slot: ClassVar[bool]
 
     def __hash__(self) -> int: ...
 
@@ -92,6 +95,9 @@ class FormatOptions(Protocol):
 
     @property
     def seed(self) -> int: ...
+
+    @property
+    def answers_intents(self) -> bool: ...
 
     def formatter(self, schema: Schema) -> Formatter:
         """What writes dialogues under a schema."""

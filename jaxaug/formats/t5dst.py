@@ -51,6 +51,12 @@ class T5DSTOptions:
 
     family: ClassVar[str] = "t5dst"
     version: ClassVar[int] = 1
+    per_slot: ClassVar[bool] = True
+
+    @property
+    def answers_intents(self) -> bool:
+        """No: it asks for one slot at a time."""
+        return False
 
     def __post_init__(self) -> None:
         if self.order not in ("schema", "shuffled"):

@@ -14,7 +14,6 @@ import numpy as np
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, read_schema_of
-from jaxaug.formats.d3st import D3STOptions
 from jaxaug.look.evaluations import Evaluation, Wording
 from jaxaug.look.results import (
     EXTRA,
@@ -46,9 +45,7 @@ def count(evaluation: Evaluation, exact: bool = False, examples: int = 5) -> Fai
     Raises:
       UserError: data or predictions cannot be read, or do not fit each other.
     """
-    options = evaluation.options
-    asks = isinstance(options, D3STOptions) and options.level == "dst_intent"
-    found = Failures(asks)
+    found = Failures(evaluation.options.answers_intents)
     kept: dict[tuple[SlotId, str], list[list[Example]]] = {}
     shown: set[tuple[SlotId, str, str, int]] = set()
     for label, wording in evaluation.wordings.items():

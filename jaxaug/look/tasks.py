@@ -95,9 +95,9 @@ def _content(name: str, splits: Mapping[str, Recipe]) -> str:
     """What a task is of, in a few words."""
     recipe = next(iter(splits.values()))
     corpus, options = recipe.corpus, recipe.options
-    words = "T5DST"
+    words = options.family.upper()
     if isinstance(options, D3STOptions):
-        words = f"D3ST, options as {options.categorical})"
+        words += f", options as {options.categorical})"
         if options.max_items:
             words += f", {options.max_items[0]} to {options.max_items[1]} slots"
     place = "original schemas"
@@ -135,9 +135,8 @@ class _Sizes:
         frames = self._count(recipe.corpus)
         if frames is None:
             return "?"
-        if isinstance(recipe.options, D3STOptions):
-            count = frames.total()
-        else:
+        count = frames.total()
+        if recipe.options.per_slot:
             schema = sgd.read_schema_of(recipe.corpus.data_dir, recipe.corpus.split)
             count = sum(len(schema.service(s).slots) * n for s, n in frames.items())
         return f"{count * recipe.renderings:,}"
