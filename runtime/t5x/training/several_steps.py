@@ -18,12 +18,13 @@ SMALL = 4_000_000
 Step = Callable[[Any, Batch], tuple[Any, Metrics]]
 
 
-def by_size(params: Any) -> int:
+def by_size(arrays: Any) -> int:
     """Steps of a call that suit a model: many where a step takes milliseconds.
 
-    Ten for fewer than 4 million parameters on a CPU, else one.
+    Ten for fewer than 4 million numbers on a CPU, else one. `arrays` are all that a step
+    computes with, trained or not.
     """
-    size = sum(leaf.size for leaf in jax.tree.leaves(params))
+    size = sum(leaf.size for leaf in jax.tree.leaves(arrays))
     return 10 if size < SMALL and jax.default_backend() == "cpu" else 1
 
 

@@ -46,6 +46,11 @@ class PreemptionError(Exception):
     """Training was interrupted and the state should be saved at once."""
 
 
+# More than one in work and one waiting gains nothing, and an interruption, a message and
+# the memory of their batches would have to wait for all of them.
+_QUEUED_CALLS = 2
+
+
 class BaseTrainer(abc.ABC):
     """Runs training and evaluation steps. Use as a context manager, or `close()`.
 
@@ -149,7 +154,7 @@ class BaseTrainer(abc.ABC):
         num_steps: int,
         start_step: int | None = None,
     ) -> futures.Future:
-        """Runs `num_steps` steps; queues them without waiting for the devices.
+        """Runs `num_steps` steps; the devices always have the next one waiting.
 
         Args:
             batch_iter: yields batches.
@@ -166,6 +171,7 @@ class BaseTrainer(abc.ABC):
         """
         metrics: Any = None
         readings: list[tuple[int, Any, Any]] = []
+        queued: list[Any] = []
         with self._train_state_mutex:
             state = self._train_state
             if start_step is None:
@@ -176,6 +182,8 @@ class BaseTrainer(abc.ABC):
                 self.progress.resume(step)
             try:
                 while step < last:
+                    if len(queued) == _QUEUED_CALLS:
+                        jax.block_until_ready(queued.pop(0))
                     # What is left before the end is taken step by step.
                     count = self.steps_per_call
                     count = count if last - step >= count else 1
@@ -191,6 +199,7 @@ class BaseTrainer(abc.ABC):
                             state, batches, metrics, step
                         )
                     readings += read
+                    queued.append(metrics)
                     step += count
                     if self.progress is not None:
                         self.progress.update(step, metrics)
@@ -426,8 +435,10 @@ class Trainer(BaseTrainer):
             # A subclass with a step of its own is to take that one.
             step = type(self)._partitioned_train_step
             is_ours = step is Trainer._partitioned_train_step
-            params = self.train_state.params
-            steps_per_call = several_steps.by_size(params) if is_ours else 1
+            state = self.train_state
+            # The base of an adapter lies among the mutables.
+            arrays = state.params, state.flax_mutables
+            steps_per_call = several_steps.by_size(arrays) if is_ours else 1
         self.steps_per_call = steps_per_call
 
     def _train_step(self, train_state: Any, batch: Batch) -> tuple[Any, Metrics]:

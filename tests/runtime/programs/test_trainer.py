@@ -50,12 +50,21 @@ def make_initializer(model, batches):
 def make_trainer(tiny_model, numbers, tmp_path):
     made = []
 
-    def make(num_microbatches=None, model=tiny_model, cls=trainer.Trainer, **settings):
+    def make(
+        num_microbatches=None,
+        model=tiny_model,
+        cls=trainer.Trainer,
+        mutables=None,
+        **settings,
+    ):
         initializer = make_initializer(tiny_model, numbers())
+        state = initializer.from_scratch(jax.random.PRNGKey(0))
         made.append(
             cls(
                 model=model,
-                train_state=initializer.from_scratch(jax.random.PRNGKey(0)),
+                train_state=state.replace(flax_mutables=mutables)
+                if mutables
+                else state,
                 partitioner=partitioning.PjitPartitioner(num_partitions=1),
                 eval_names=["a" * 120, "b"],
                 summary_dir=str(tmp_path),
@@ -350,8 +359,33 @@ def test_small_models_take_several_steps_in_a_call(make_trainer, monkeypatch):
         _partitioned_train_step = property(lambda self: None)
 
     assert make_trainer(cls=Own).steps_per_call == 1
+    large = {"base": np.broadcast_to(np.float32(0), several_steps.SMALL)}
+    assert make_trainer(mutables=large).steps_per_call == 1
     monkeypatch.setattr(several_steps, "SMALL", 100)
     assert make_trainer().steps_per_call == 1
+
+
+def test_two_steps_at_most_are_queued(make_trainer, numbers, monkeypatch):
+    """Else a run that is told to stop goes on until the devices have done them all."""
+    made = make_trainer(steps_per_call=1)
+    advance, wait, events, results = made._advance, jax.block_until_ready, [], []
+
+    def spy(*arguments):
+        events.append(f"queue {len(results)}")
+        results.append(advance(*arguments))
+        return results[-1]
+
+    def waits(values):
+        known = [number for number, each in enumerate(results) if each[1] is values]
+        events.extend(f"wait for {number}" for number in known)
+        return wait(values)
+
+    monkeypatch.setattr(made, "_advance", spy)
+    monkeypatch.setattr(jax, "block_until_ready", waits)
+    made.train(numbers(), 4, 0).result()
+    assert events[:6] == [
+        "queue 0", "queue 1", "wait for 0", "queue 2", "wait for 1", "queue 3",
+    ]  # fmt: skip
 
 
 def test_several_steps_are_watched_one_by_one(make_trainer, numbers):
