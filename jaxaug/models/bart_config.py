@@ -12,10 +12,11 @@ from jaxaug.models.weights import hf_config
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
+    dense,
     heads_in,
     heads_out,
     identity,
-    transposed,
+    layer_norm,
 )
 
 # Sinusoidal tables, which some files store, and versions of fairseq. (Learned tables are
@@ -235,8 +236,8 @@ def key_map(config: Config) -> dict[str, Weight]:
             "final_logits_bias", lambda b: b.reshape(-1), lambda b: b.reshape(1, -1)
         )
     if config.labels:
-        weights |= _linear("dense", "classification_head.dense")
-        weights |= _linear("output", "classification_head.out_proj")
+        weights |= dense("dense", "classification_head.dense")
+        weights |= dense("output", "classification_head.out_proj")
     return weights
 
 
@@ -246,20 +247,6 @@ def _placed(weight: Weight, bare: bool) -> Weight:
     first, *others = (*names, *prefixed) if bare else (*prefixed, *names)
     aliases = tuple(name for name in dict.fromkeys(others) if name != first)
     return weight._replace(name=first, aliases=aliases)
-
-
-def _linear(path: str, name: str) -> dict[str, Weight]:
-    return {
-        f"{path}/kernel": transposed(f"{name}.weight"),
-        f"{path}/bias": identity(f"{name}.bias"),
-    }
-
-
-def _norm(path: str, name: str) -> dict[str, Weight]:
-    return {
-        f"{path}/scale": identity(f"{name}.weight"),
-        f"{path}/bias": identity(f"{name}.bias"),
-    }
 
 
 def _embeddings_map(config: Config) -> dict[str, Weight]:
@@ -280,9 +267,9 @@ def _side_map(config: Config, side: str) -> dict[str, Weight]:
             f"{side}.embed_positions.weight"
         )
     if config.embedding_norm:
-        weights |= _norm(f"{side}/embedding_norm", f"{side}.layernorm_embedding")
+        weights |= layer_norm(f"{side}/embedding_norm", f"{side}.layernorm_embedding")
     if config.pre_norm:
-        weights |= _norm(f"{side}/norm", f"{side}.layer_norm")
+        weights |= layer_norm(f"{side}/norm", f"{side}.layer_norm")
     return weights
 
 
@@ -304,9 +291,9 @@ def _block_map(
             weights[f"{at}/{part}/bias"] = bias_heads(f"{projection}.bias", heads, dim)
         weights[f"{at}/out/kernel"] = heads_out(f"{tensor}.out_proj.weight", heads, dim)
         weights[f"{at}/out/bias"] = identity(f"{tensor}.out_proj.bias")
-        weights |= _norm(f"{at}_norm", f"{tensor}_layer_norm")
+        weights |= layer_norm(f"{at}_norm", f"{tensor}_layer_norm")
     return weights | {
-        **_linear(f"{path}/mlp/wi", f"{name}.fc1"),
-        **_linear(f"{path}/mlp/wo", f"{name}.fc2"),
-        **_norm(f"{path}/mlp_norm", f"{name}.final_layer_norm"),
+        **dense(f"{path}/mlp/wi", f"{name}.fc1"),
+        **dense(f"{path}/mlp/wo", f"{name}.fc2"),
+        **layer_norm(f"{path}/mlp_norm", f"{name}.final_layer_norm"),
     }

@@ -14,9 +14,9 @@ from flax import linen as nn
 from flax.linen.partitioning import param_with_axes, with_sharding_constraint
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxaug.core.errors import UserError
 from jaxaug.models import layers
 from jaxaug.models.bert_config import FAMILIES, IGNORED, Config, key_map, to_hf
+from jaxaug.models.weights import hf_config
 
 __all__ = [
     "IGNORED",
@@ -237,7 +237,7 @@ class Bert(nn.Module):
         Raises:
             UserError: the configuration has neither the head "pooler" nor "classifier".
         """
-        self._require("pooler", "classifier")
+        hf_config.require_head(self.config.head, "pooler", "classifier")
         return jnp.tanh(self.dense(self(tokens, segments, mask)[:, 0]))
 
     def classify(
@@ -253,7 +253,7 @@ class Bert(nn.Module):
         Raises:
             UserError: the configuration has another head.
         """
-        self._require("classifier")
+        hf_config.require_head(self.config.head, "classifier")
         x = self(tokens, segments, mask, enable_dropout=enable_dropout)[:, 0]
         # RoBERTa drops before its dense layer too; where BERT lacks that, so do we.
         x = self.dropout(jnp.tanh(self.dense(x)), deterministic=not enable_dropout)
@@ -270,15 +270,8 @@ class Bert(nn.Module):
         Raises:
             UserError: the configuration has another head.
         """
-        self._require("masked_lm")
+        hf_config.require_head(self.config.head, "masked_lm")
         return self.masked_words(self(tokens, segments, mask))
-
-    def _require(self, *heads: str) -> None:
-        if self.config.head not in heads:
-            raise UserError(
-                f"this model has the head {self.config.head!r}, but {heads[-1]!r} is "
-                "needed: take weights whose config.json names such an architecture"
-            )
 
 
 NETWORK = Bert

@@ -11,9 +11,12 @@ from jaxaug.models.weights import hf_config
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
+    dense,
     heads_in,
     heads_out,
     identity,
+    layer_norm,
+    placed,
     transposed,
 )
 
@@ -211,17 +214,17 @@ def key_map(config: Config) -> dict[str, Weight]:
     family = FAMILIES[config.family]
     body = _embeddings_map() | _layers_map(config)
     if config.embedding_dim is not None:
-        body |= _linear("encoder/projection", f"encoder.{family.projection}")
+        body |= dense("encoder/projection", f"encoder.{family.projection}")
     if config.head == "pooler" or (
         config.head == "classifier" and family.dense == "pooler.dense"
     ):
-        body |= _linear("dense", "pooler.dense")
+        body |= dense("dense", "pooler.dense")
     bare = config.head in ("none", "pooler")
-    weights = {path: _placed(w, family.prefix, bare) for path, w in body.items()}
+    weights = {path: placed(w, family.prefix, bare) for path, w in body.items()}
     if config.head == "classifier":
-        weights |= _linear("output", family.output)
+        weights |= dense("output", family.output)
         if family.dense != "pooler.dense":
-            weights |= _linear("dense", family.dense)
+            weights |= dense("dense", family.dense)
     elif config.head == "masked_lm":
         weights |= _masked_words_map(family)
         output = f"{family.masked_lm}decoder"
@@ -238,27 +241,6 @@ def key_map(config: Config) -> dict[str, Weight]:
     return weights
 
 
-def _placed(weight: Weight, prefix: str, bare: bool) -> Weight:
-    names = (weight.name, *weight.aliases)
-    prefixed = tuple(prefix + name for name in names)
-    first, *others = (*names, *prefixed) if bare else prefixed
-    return weight._replace(name=first, aliases=tuple(others))
-
-
-def _linear(path: str, name: str) -> dict[str, Weight]:
-    return {
-        f"{path}/kernel": transposed(f"{name}.weight"),
-        f"{path}/bias": identity(f"{name}.bias"),
-    }
-
-
-def _norm_map(path: str, name: str) -> dict[str, Weight]:
-    return {
-        f"{path}/scale": identity(f"{name}.weight", f"{name}.gamma"),
-        f"{path}/bias": identity(f"{name}.bias", f"{name}.beta"),
-    }
-
-
 def _embeddings_map() -> dict[str, Weight]:
     tables = {
         "token_embedder": "word_embeddings",
@@ -268,7 +250,7 @@ def _embeddings_map() -> dict[str, Weight]:
     return {
         f"embeddings/{ours}/embedding": identity(f"embeddings.{theirs}.weight")
         for ours, theirs in tables.items()
-    } | _norm_map("embeddings/norm", "embeddings.LayerNorm")
+    } | layer_norm("embeddings/norm", "embeddings.LayerNorm")
 
 
 def _layers_map(config: Config) -> dict[str, Weight]:
@@ -286,10 +268,10 @@ def _layers_map(config: Config) -> dict[str, Weight]:
                 f"{out}.dense.weight", heads, dim
             ),
             f"{path}/attention/out/bias": identity(f"{out}.dense.bias"),
-            **_norm_map(f"{path}/attention_norm", f"{out}.LayerNorm"),
-            **_linear(f"{path}/mlp/wi", f"{name}.intermediate.dense"),
-            **_linear(f"{path}/mlp/wo", f"{name}.output.dense"),
-            **_norm_map(f"{path}/mlp_norm", f"{name}.output.LayerNorm"),
+            **layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm"),
+            **dense(f"{path}/mlp/wi", f"{name}.intermediate.dense"),
+            **dense(f"{path}/mlp/wo", f"{name}.output.dense"),
+            **layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm"),
         }
     return weights
 
@@ -300,7 +282,7 @@ def _masked_words_map(family: _Family) -> dict[str, Weight]:
     if family.prefix == "roberta.":
         inner, norm = head, "layer_norm"
     return {
-        **_linear("masked_words/dense", f"{inner}dense"),
-        **_norm_map("masked_words/norm", f"{inner}{norm}"),
+        **dense("masked_words/dense", f"{inner}dense"),
+        **layer_norm("masked_words/norm", f"{inner}{norm}"),
         "masked_words/bias": identity(f"{head}bias", f"{head}decoder.bias"),
     }

@@ -183,6 +183,19 @@ def head(config: Mapping[str, Any], known: Mapping[str, str], default: str) -> s
     return heads[0]
 
 
+def require_head(head: str, *wanted: str) -> None:
+    """Checks that a network has one of the heads that a method of it needs.
+
+    Raises:
+        UserError: it has another.
+    """
+    if head not in wanted:
+        raise UserError(
+            f"this model has the head {head!r}, but {wanted[-1]!r} is needed: take "
+            "weights whose config.json names such an architecture"
+        )
+
+
 def labels(config: Mapping[str, Any], default: int) -> tuple[str, ...]:
     """Names of labels by index; a config.json has none where they are LABEL_0 ...
 

@@ -126,6 +126,36 @@ def bias_heads(name: str, heads: int, head_dim: int) -> Weight:
     )
 
 
+def dense(path: str, name: str) -> dict[str, Weight]:
+    """The leaves `kernel` and `bias` of a linear layer of PyTorch."""
+    return {
+        f"{path}/kernel": transposed(f"{name}.weight"),
+        f"{path}/bias": identity(f"{name}.bias"),
+    }
+
+
+def layer_norm(path: str, name: str) -> dict[str, Weight]:
+    """The leaves of a norm; its tensors are `gamma` and `beta` in early checkpoints."""
+    return {
+        f"{path}/scale": identity(f"{name}.weight", f"{name}.gamma"),
+        f"{path}/bias": identity(f"{name}.bias", f"{name}.beta"),
+    }
+
+
+def placed(weight: Weight, prefix: str, bare: bool) -> Weight:
+    """A tensor of an encoder in a model that may have a head around the encoder.
+
+    Args:
+      weight: named as in the encoder alone.
+      prefix: of its name in a model with a head.
+      bare: whether there is no head; then names with and without prefix are read.
+    """
+    names = (weight.name, *weight.aliases)
+    prefixed = tuple(prefix + name for name in names)
+    first, *others = (*names, *prefixed) if bare else prefixed
+    return weight._replace(name=first, aliases=tuple(others))
+
+
 def part(name: str, index: int, count: int, inner: Weight, axis: int = 0) -> Weight:
     """One of `count` equal parts of a fused tensor, such as query in a fused qkv.
 
