@@ -34,8 +34,8 @@ FLOORS = {
     "jaxaug.models": (
         "layers arguments",
         "weights",
-        "bart_config bert_config causal reading_heads",
-        "bart bert gpt2 llama lstm t5 t5_weights",
+        "bart_config bert_config causal deberta_config reading_heads",
+        "bart bert deberta gpt2 llama lstm t5 t5_weights",
         "lora",
         "named",
         "tokenizers initial",

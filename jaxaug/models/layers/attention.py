@@ -31,6 +31,7 @@ def dot_product_attention(
     mask: Mask | None = None,
     *,
     scale: float,
+    bias: Float[Array, "#batch heads #queries keys"] | None = None,
     cache_layout: bool = False,
     dropout_rng: Array | None = None,
     dropout_rate: float = 0.0,
@@ -44,6 +45,7 @@ def dot_product_attention(
         value: see cache_layout.
         mask: 0 hides a key.
         scale: of the logits.
+        bias: added to the scaled logits, before the mask.
         cache_layout: whether keys and values have the length as their last axis.
         dropout_rng: key for dropout of the weights; None for no dropout.
         dropout_rate: probability of a zero.
@@ -58,6 +60,8 @@ def dot_product_attention(
         key,
         preferred_element_type=jnp.float32,
     )
+    if bias is not None:
+        logits += bias.reshape(bias.shape[0], *logits.shape[1:3], *bias.shape[2:])
     if mask is not None:
         logits = jnp.where(mask[:, :, None] > 0, logits, MASKED)
     weights = jax.nn.softmax(logits).astype(value.dtype)

@@ -109,6 +109,7 @@ FAMILIES = (
     Family("gpt2", "jaxaug.models.gpt2", "decoder_only", ("gpt2",), _CAUSAL),
     Family("llama", "jaxaug.models.llama", "decoder_only", ("llama",), _CAUSAL),
     Family("bert", "jaxaug.models.bert", "encoder", _BERT),
+    Family("deberta", "jaxaug.models.deberta", "encoder", ("deberta-v2",)),
 )
 
 

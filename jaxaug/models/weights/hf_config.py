@@ -18,6 +18,14 @@ def _is_size(value: Any) -> bool:
     return type(value) is int and 0 < value <= _LARGEST
 
 
+def _is_size_or_none(value: Any) -> bool:
+    return value == 0 and type(value) is int or _is_size(value)
+
+
+def _is_size_or_off(value: Any) -> bool:
+    return value == -1 and type(value) is int or _is_size_or_none(value)
+
+
 def _is_depth(value: Any) -> bool:
     return type(value) is int and 0 < value <= _MOST_LAYERS
 
@@ -62,12 +70,18 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         _is_size,
         f"a whole number from 1 to {_LARGEST}",
         (
-            "d_ff d_kv d_model decoder_attention_heads decoder_ffn_dim decoder_vocab_size "
+            "attention_head_size conv_groups d_ff d_kv d_model decoder_attention_heads decoder_ffn_dim decoder_vocab_size "
             "embedding_size encoder_attention_heads encoder_ffn_dim head_dim hidden_size "
             "input_embedding_size intermediate_size max_position_embeddings n_embd n_head "
             "n_inner n_positions num_attention_heads num_heads num_key_value_heads "
-            "num_labels type_vocab_size vocab_size"
+            "num_labels vocab_size"
         ),
+    ),
+    (_is_size_or_none, f"a whole number from 0 to {_LARGEST}", "type_vocab_size"),
+    (
+        _is_size_or_off,
+        f"a whole number from -1 to {_LARGEST}",
+        "conv_kernel_size max_relative_positions position_buckets",
     ),
     (
         _is_depth,
@@ -87,7 +101,8 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         "a number from 0 to below 1",
         (
             "activation_dropout attention_dropout attention_probs_dropout_prob attn_pdrop "
-            "dropout dropout_rate embd_pdrop hidden_dropout_prob resid_pdrop"
+            "cls_dropout dropout dropout_rate embd_pdrop hidden_dropout_prob "
+            "pooler_dropout resid_pdrop"
         ),
     ),
     (
@@ -99,17 +114,26 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         lambda value: isinstance(value, bool),
         "true or false",
         (
-            "attention_bias mlp_bias scale_attn_by_inverse_layer_idx scale_attn_weights "
-            "scale_decoder_outputs scale_embedding share_encoder_decoder_embeddings "
+            "attention_bias mlp_bias position_biased_input relative_attention "
+            "scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs "
+            "scale_embedding share_att_key share_encoder_decoder_embeddings "
             "tie_word_embeddings"
         ),
     ),
     (
         _is_text,
         "a text",
-        "activation_function feed_forward_proj hidden_act model_type",
+        (
+            "activation_function conv_act feed_forward_proj hidden_act model_type "
+            "norm_rel_ebd pooler_hidden_act"
+        ),
     ),
     (_are_texts, "a list of texts", "architectures"),
+    (
+        lambda value: _is_text(value) or _are_texts(value),
+        "a text or a list of texts",
+        "pos_att_type",
+    ),
     (_are_labels, "an object from numbers to texts", "id2label"),
     (lambda value: isinstance(value, list), "a list", "bad_words_ids"),
     (

@@ -1,0 +1,336 @@
+"""Configuration and key map of DeBERTa v2 and v3; the network stands in `deberta`."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.weights import hf_config
+from jaxaug.models.weights.keymap import (
+    Weight,
+    bias_heads,
+    dense,
+    heads_in,
+    heads_out,
+    identity,
+    layer_norm,
+    placed,
+    transposed,
+)
+
+TYPE = "deberta-v2"
+"""The `model_type` of both versions."""
+
+CLASSIFIER, _BARE = "DebertaV2ForSequenceClassification", "DebertaV2Model"
+_PREFIX = "deberta."
+_KINDS = ("c2p", "p2c")
+
+# Heads of pre-training, which bare checkpoints bring along, and tables that are not used.
+IGNORED = (
+    r"(.*\.)?embeddings\.position_ids",
+    r"(.*\.)?embeddings\.position_embeddings\.weight",
+    r"(.*\.)?encoder\.LayerNorm\.(weight|bias)",
+    r"(cls|lm_predictions|mask_predictions)\..*",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Sizes and options.
+
+    Attributes:
+        vocab_size: rows of the embedding.
+        emb_dim: width of the blocks.
+        num_layers: blocks.
+        num_heads: attention heads, each emb_dim / num_heads wide.
+        mlp_dim: width of the hidden layer of an MLP block.
+        num_positions: tokens that the model was made for.
+        num_segments: rows of the table of segments; 0 for none.
+        embedding_dim: width of the embeddings where it is not emb_dim.
+        learned_positions: whether a table of positions is added to the embeddings too.
+        relative: whether attention knows the distance of tokens.
+        terms: of attention beside content to content: "c2p", "p2c".
+        shared_keys: whether the terms use the projections of the content.
+        buckets: of distances to one side; 0 where every distance has its own.
+        max_distance: distance from which on all are the same.
+        norm_distances: whether the table of distances is normalised.
+        conv_width: tokens that the convolution beside the first block sees; 0 for none.
+        conv_groups: of its channels.
+        conv_activation: by its Hugging Face name (`layers.ACTIVATIONS`).
+        head: "none" or "classifier".
+        labels: names of the classifier's outputs.
+        pooler_activation: of the dense layer before the classifier.
+        pad_token_id: the padding.
+        activation: of the MLP blocks.
+        norm_epsilon: of all norms.
+        dropout_rate: after embeddings, distances and each half of a block.
+        attention_dropout_rate: of the attention weights.
+        pooler_dropout_rate: before the dense layer of the head.
+        head_dropout_rate: after it.
+        dtype: of activations; parameters, statistics and logits are float32.
+    """
+
+    vocab_size: int
+    emb_dim: int
+    num_layers: int
+    num_heads: int
+    mlp_dim: int
+    num_positions: int = 512
+    num_segments: int = 0
+    embedding_dim: int | None = None
+    learned_positions: bool = False
+    relative: bool = True
+    terms: tuple[str, ...] = ()
+    shared_keys: bool = False
+    buckets: int = 0
+    max_distance: int = 512
+    norm_distances: bool = False
+    conv_width: int = 0
+    conv_groups: int = 1
+    conv_activation: str = "tanh"
+    head: str = "none"
+    labels: tuple[str, ...] = ()
+    pooler_activation: str = "gelu"
+    pad_token_id: int = 0
+    activation: str = "gelu"
+    norm_epsilon: float = 1e-7
+    dropout_rate: float = 0.1
+    attention_dropout_rate: float = 0.1
+    pooler_dropout_rate: float = 0.0
+    head_dropout_rate: float = 0.1
+    dtype: Any = jnp.float32
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a head."""
+        return self.emb_dim // self.num_heads
+
+    @property
+    def span(self) -> int:
+        """Half of the rows of the table of distances."""
+        return self.buckets or self.max_distance
+
+    @classmethod
+    def from_hf(cls, config: Mapping[str, Any]) -> "Config":
+        """The configuration of a published model, from the contents of config.json.
+
+        Raises:
+            UserError: another architecture, missing sizes or an unsupported option.
+        """
+        if config.get("model_type") != TYPE:
+            raise UserError(
+                f"config.json: model_type is {config.get('model_type')!r}, but must be "
+                f"{TYPE!r}. Take the family of the weights."
+            )
+        known = {_BARE: "none", CLASSIFIER: "classifier"}
+        head = hf_config.head(config, known, _BARE)
+        dropout = float(config.get("hidden_dropout_prob", 0.1))
+        head_dropout = config.get("cls_dropout")
+        with hf_config.complete():
+            size, heads = config["hidden_size"], config["num_attention_heads"]
+            _check_heads(size, heads)
+            fixed = {"pooler_hidden_size": size, "attention_head_size": size // heads}
+            hf_config.refuse(config, fixed)
+            positions = config.get("max_position_embeddings", 512)
+            narrow = config.get("embedding_size") or size
+            relative = bool(config.get("relative_attention", False))
+            buckets, furthest = _distances(config, positions)
+            return cls(
+                vocab_size=config["vocab_size"],
+                emb_dim=size,
+                num_layers=config["num_hidden_layers"],
+                num_heads=heads,
+                mlp_dim=config["intermediate_size"],
+                num_positions=positions,
+                num_segments=config.get("type_vocab_size") or 0,
+                embedding_dim=None if narrow == size else narrow,
+                learned_positions=config.get("position_biased_input", True),
+                relative=relative,
+                terms=_terms(config),
+                shared_keys=config.get("share_att_key", False),
+                buckets=buckets,
+                max_distance=furthest,
+                norm_distances=_norm_distances(config) and relative,
+                conv_width=_conv_width(config),
+                conv_groups=config.get("conv_groups", 1),
+                conv_activation=config.get("conv_act", "tanh"),
+                head=head,
+                labels=hf_config.labels(config, 2) if head == "classifier" else (),
+                pooler_activation=config.get("pooler_hidden_act", "gelu"),
+                pad_token_id=config.get("pad_token_id") or 0,
+                activation=config.get("hidden_act", "gelu"),
+                norm_epsilon=config.get("layer_norm_eps", 1e-7),
+                dropout_rate=dropout,
+                attention_dropout_rate=float(
+                    config.get("attention_probs_dropout_prob", 0.1)
+                ),
+                pooler_dropout_rate=float(config.get("pooler_dropout", 0.0)),
+                head_dropout_rate=dropout
+                if head_dropout is None
+                else float(head_dropout),
+            )
+
+
+def _distances(config: Mapping[str, Any], positions: int) -> tuple[int, int]:
+    """Buckets of distances, or 0, and the greatest distance."""
+    furthest = config.get("max_relative_positions", -1)
+    if furthest < 1:
+        furthest = positions
+    buckets = max(config.get("position_buckets", -1), 0)
+    # Half of the buckets are one distance each, the others reach up to the greatest.
+    if buckets and not 1 <= buckets // 2 < furthest - 1:
+        raise UserError(
+            f"config.json: position_buckets is {buckets}, but must be from 2 to less "
+            f"than twice the greatest distance ({furthest}) minus 2, or -1 for none. Use "
+            "the config.json that was published with the weights."
+        )
+    return buckets, furthest
+
+
+def _check_heads(size: int, heads: int) -> None:
+    if size % heads:
+        raise UserError(
+            f"config.json: hidden_size is {size} and num_attention_heads {heads}, but "
+            "the heads must divide it. Use the config.json that was published with the "
+            "weights."
+        )
+
+
+def _terms(config: Mapping[str, Any]) -> tuple[str, ...]:
+    named = config.get("pos_att_type") or []
+    if isinstance(named, str):
+        named = [name.strip() for name in named.lower().split("|")]
+    for name in named:
+        if name not in _KINDS:
+            raise UserError(
+                f"config.json: pos_att_type names {name!r}, but only "
+                f"{' and '.join(_KINDS)} are supported. Take weights that were trained "
+                "with these."
+            )
+    return tuple(kind for kind in _KINDS if kind in named)
+
+
+def _norm_distances(config: Mapping[str, Any]) -> bool:
+    named = config.get("norm_rel_ebd") or "none"
+    kinds = {name.strip() for name in named.lower().split("|")} - {"none"}
+    if kinds - {"layer_norm"}:
+        raise UserError(
+            f"config.json: norm_rel_ebd is {named!r}, but only 'none' and 'layer_norm' "
+            "are supported. Take weights that were trained with these."
+        )
+    return bool(kinds)
+
+
+def _conv_width(config: Mapping[str, Any]) -> int:
+    width = max(config.get("conv_kernel_size") or 0, 0)
+    # An even one would shorten the sequence.
+    if width and width % 2 == 0:
+        raise UserError(
+            f"config.json: conv_kernel_size is {width}, but must be 0 or odd. Use the "
+            "config.json that was published with the weights."
+        )
+    return width
+
+
+def to_hf(config: Config) -> dict[str, Any]:
+    """The config.json of a model; inverts `Config.from_hf`."""
+    result: dict[str, Any] = {
+        "architectures": [CLASSIFIER if config.head == "classifier" else _BARE],
+        "model_type": TYPE,
+        "vocab_size": config.vocab_size,
+        "hidden_size": config.emb_dim,
+        "pooler_hidden_size": config.emb_dim,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "attention_head_size": config.head_dim,
+        "intermediate_size": config.mlp_dim,
+        "max_position_embeddings": config.num_positions,
+        "type_vocab_size": config.num_segments,
+        "position_biased_input": config.learned_positions,
+        "relative_attention": config.relative,
+        "pos_att_type": list(config.terms),
+        "share_att_key": config.shared_keys,
+        "position_buckets": config.buckets or -1,
+        "max_relative_positions": config.max_distance,
+        "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
+        "pooler_hidden_act": config.pooler_activation,
+        "pooler_dropout": config.pooler_dropout_rate,
+        "cls_dropout": config.head_dropout_rate,
+        "pad_token_id": config.pad_token_id,
+        "hidden_act": config.activation,
+        "layer_norm_eps": config.norm_epsilon,
+        "hidden_dropout_prob": config.dropout_rate,
+        "attention_probs_dropout_prob": config.attention_dropout_rate,
+    }
+    if config.embedding_dim is not None:
+        result["embedding_size"] = config.embedding_dim
+    if config.conv_width:
+        result |= {
+            "conv_kernel_size": config.conv_width,
+            "conv_groups": config.conv_groups,
+            "conv_act": config.conv_activation,
+        }
+    return result | hf_config.with_labels(config.labels)
+
+
+def key_map(config: Config) -> dict[str, Weight]:
+    """Names in the Hugging Face model by the paths of the parameters of `Deberta`."""
+    body = _embeddings_map(config)
+    if config.relative:
+        table = "encoder/distances/embedding"
+        body[table] = identity("encoder.rel_embeddings.weight")
+    if config.norm_distances:
+        body |= layer_norm("encoder/distances/norm", "encoder.LayerNorm")
+    if config.conv_width:
+        body |= dense("encoder/convolution", "encoder.conv.conv")
+        body |= layer_norm("encoder/convolution/norm", "encoder.conv.LayerNorm")
+    for index in range(config.num_layers):
+        body |= _layer_map(config, f"encoder/layers_{index}", f"encoder.layer.{index}")
+    bare = config.head == "none"
+    weights = {path: placed(w, _PREFIX, bare) for path, w in body.items()}
+    if not bare:
+        weights |= dense("dense", "pooler.dense") | dense("output", "classifier")
+    return weights
+
+
+def _embeddings_map(config: Config) -> dict[str, Weight]:
+    tables = {"token_embedder": "word_embeddings"}
+    if config.learned_positions:
+        tables["position_embedder"] = "position_embeddings"
+    if config.num_segments:
+        tables["segment_embedder"] = "token_type_embeddings"
+    weights = {
+        f"embeddings/{ours}/embedding": identity(f"embeddings.{theirs}.weight")
+        for ours, theirs in tables.items()
+    }
+    if config.embedding_dim is not None:
+        name = "embeddings.embed_proj.weight"
+        weights["embeddings/projection/kernel"] = transposed(name)
+    return weights | layer_norm("embeddings/norm", "embeddings.LayerNorm")
+
+
+def _layer_map(config: Config, path: str, name: str) -> dict[str, Weight]:
+    heads, dim = config.num_heads, config.head_dim
+    parts = {"query": "query_proj", "key": "key_proj", "value": "value_proj"}
+    if config.relative and not config.shared_keys:
+        own = {"c2p": ("position_key", "pos_key_proj")}
+        own["p2c"] = ("position_query", "pos_query_proj")
+        parts |= dict(own[term] for term in config.terms)
+    weights: dict[str, Weight] = {}
+    for ours, theirs in parts.items():
+        tensor = f"{name}.attention.self.{theirs}"
+        weights |= {
+            f"{path}/attention/{ours}/kernel": heads_in(f"{tensor}.weight", heads, dim),
+            f"{path}/attention/{ours}/bias": bias_heads(f"{tensor}.bias", heads, dim),
+        }
+    out = f"{name}.attention.output"
+    weights |= {
+        f"{path}/attention/out/kernel": heads_out(f"{out}.dense.weight", heads, dim),
+        f"{path}/attention/out/bias": identity(f"{out}.dense.bias"),
+    }
+    weights |= layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm")
+    weights |= dense(f"{path}/mlp/wi", f"{name}.intermediate.dense")
+    weights |= dense(f"{path}/mlp/wo", f"{name}.output.dense")
+    return weights | layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm")
