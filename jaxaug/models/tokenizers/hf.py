@@ -18,11 +18,18 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shown
 from jaxaug.models.named import catalogue
+from jaxaug.models.tokenizers import deberta
 from jaxaug.models.weights import pins
 
 FILE = "tokenizer.json"
 _CONFIG = "tokenizer_config.json"
-_OTHER_FILES = ("vocab.json", "vocab.txt", "sentencepiece.bpe.model", "spiece.model")
+_OTHER_FILES = (
+    "vocab.json",
+    "vocab.txt",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    deberta.FILE,
+)
 _FIX = (
     "Name a tokenizer.json, a folder with one, a .gguf file, or a name of `jaxaug "
     "models list` that is on disk."
@@ -199,6 +206,8 @@ def is_published(source: PathLike) -> bool:
 def _load(path: str, id_offset: int) -> Tokenizer:
     if path.endswith(".gguf"):
         backend, special = _of_gguf(path)
+    elif epath.Path(path).name == deberta.FILE:
+        backend, special = deberta.read(epath.Path(path))
     elif epath.Path(path).name in _OTHER_FILES:
         backend, special = _converted(str(epath.Path(path).parent))
     else:
@@ -207,6 +216,7 @@ def _load(path: str, id_offset: int) -> Tokenizer:
     backend.no_truncation()
     # Text of data must not turn into control tokens.
     backend.encode_special_tokens = True
+    deberta.guard(backend)
     return Tokenizer(path, backend, special, id_offset)
 
 

@@ -22,6 +22,7 @@ TOKENIZER_FILES = (
     "source.spm",
     "special_tokens_map.json",
     "spiece.model",
+    "spm.model",
     "target.spm",
     "tokenizer.json",
     "tokenizer_config.json",

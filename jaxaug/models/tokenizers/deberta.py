@@ -1,0 +1,120 @@
+"""The tokenizer of DeBERTa v2 and v3: a SentencePiece model with BERT's special tokens.
+
+`tokenizer.json` is the same once converted, and is read by `hf`; here is the reader of
+`spm.model`, which is all that some models have, and the guard that both need.
+"""
+
+import re
+from typing import Any
+
+import tokenizers
+from etils import epath
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import normalizers, pre_tokenizers, processors
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import read_json
+
+FILE = "spm.model"
+_CONFIG = "tokenizer_config.json"
+_FIX = "Get the model again."
+_FIRST, _LAST, _MASK = "[CLS]", "[SEP]", "[MASK]"
+_ROLES = {"bos": _FIRST, "eos": _LAST, "unk": "[UNK]", "pad": "[PAD]", "mask": _MASK}
+_BLANK = "\u2581"
+
+
+def read(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
+    """The tokenizer of an `spm.model`, and the ids of the roles of its special tokens.
+
+    Texts are normalised and cut as SentencePiece does, by the tables in the file (the
+    converter of transformers 5 leaves these tables out: a ligature is unknown to it).
+    `[MASK]` follows the pieces where it is none of them. `do_lower_case` and
+    `split_by_punct` are taken from tokenizer_config.json.
+
+    Raises:
+      UserError: the file is no unigram model of SentencePiece, or lacks a special token.
+    """
+    model = _model(path)
+    pieces = [(piece.piece, piece.score) for piece in model.pieces]
+    names = {piece for piece, _ in pieces}
+    if missing := set(_ROLES.values()) - names - {_MASK}:
+        raise UserError(
+            f"{path}: lacks the pieces {', '.join(sorted(missing))}, which every "
+            f"tokenizer of DeBERTa has. {_FIX}"
+        )
+    unknown = [piece for piece, _ in pieces].index(_ROLES["unk"])
+    backend = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unknown, False))
+    backend.add_special_tokens(list(_ROLES.values()))
+    options = _options(path.parent / _CONFIG)
+    table = model.normalizer_spec.precompiled_charsmap
+    backend.normalizer = normalizers.Sequence(
+        [
+            *([normalizers.Lowercase()] if options["do_lower_case"] else []),
+            *([normalizers.Precompiled(table)] if table else []),
+            normalizers.Replace(tokenizers.Regex(" {2,}"), " "),
+            normalizers.Strip(),
+        ]
+    )
+    blanks = pre_tokenizers.Metaspace(_BLANK, prepend_scheme="always")
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Punctuation("isolated"), blanks]
+        if options["split_by_punct"]
+        else [blanks]
+    )
+    backend.decoder = tokenizers.decoders.Metaspace(_BLANK, prepend_scheme="always")
+    special = {role: backend.token_to_id(token) for role, token in _ROLES.items()}
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{_FIRST} $A {_LAST}",
+        pair=f"{_FIRST} $A {_LAST} $B:1 {_LAST}:1",
+        special_tokens=[(_FIRST, special["bos"]), (_LAST, special["eos"])],
+    )
+    return backend, special
+
+
+def guard(backend: tokenizers.Tokenizer) -> None:
+    """Keeps the text `[SEP]` from becoming the token of that name.
+
+    Special tokens are pieces of the vocabulary here, and the best ones where a text has
+    their name. Their first character is cut off, so that no such piece is found.
+    """
+    model = backend.model
+    if not isinstance(model, tokenizers.models.Unigram) or not backend.pre_tokenizer:
+        return
+    names = [
+        token for token in _ROLES.values() if backend.token_to_id(token) is not None
+    ]
+    if not {_FIRST, _LAST} <= set(names):
+        return
+    ends = "|".join(re.escape(name[1:]) for name in names)
+    cut = pre_tokenizers.Split(tokenizers.Regex(rf"\[(?=(?:{ends}))"), "isolated")
+    backend.pre_tokenizer = pre_tokenizers.Sequence([backend.pre_tokenizer, cut])
+
+
+def _model(path: epath.Path) -> Any:
+    model = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+    try:
+        model.ParseFromString(path.read_bytes())
+    except Exception as error:  # noqa: BLE001 - the class depends on the implementation
+        raise UserError(
+            f"{path}: is no model of SentencePiece ({error!s:.200}). {_FIX}"
+        ) from None
+    if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
+        raise UserError(
+            f"{path}: is no unigram model of SentencePiece, as those of DeBERTa are. "
+            f"{_FIX}"
+        )
+    return model
+
+
+def _options(path: epath.Path) -> dict[str, bool]:
+    config = read_json(path, _FIX) if path.exists() else {}
+    if not isinstance(config, dict):
+        raise UserError(f"{path}: holds no JSON object. {_FIX}")
+    options = {}
+    for name in ("do_lower_case", "split_by_punct"):
+        options[name] = config.get(name, False)
+        if not isinstance(options[name], bool):
+            raise UserError(
+                f"{path}: {name} is {options[name]!r}, expected true or false. {_FIX}"
+            )
+    return options
