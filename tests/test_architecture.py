@@ -34,7 +34,7 @@ FLOORS = {
     "jaxaug.models": (
         "layers arguments",
         "weights",
-        "bart_config bert_config causal deberta_config reading_heads",
+        "bart_config bert_config causal deberta_config llama_config reading_heads",
         "bart bert deberta gpt2 llama lstm t5 t5_weights",
         "lora",
         "named",

@@ -116,6 +116,14 @@ class Stack(nn.Module):
         """What is added to the embedded tokens."""
         return None
 
+    def scaled(self, x: Activations) -> Activations:
+        """What the family makes of embedded tokens before anything is added."""
+        return x
+
+    def capped(self, logits: Logits) -> Logits:
+        """What the family makes of the products with the output matrix."""
+        return logits
+
     @nn.compact
     def __call__(
         self,
@@ -139,7 +147,7 @@ class Stack(nn.Module):
             decode=mode.decode,
             prefill_lengths=mode.prefill_lengths,
         )
-        x = embedder(tokens)
+        x = self.scaled(embedder(tokens))
         embedded_positions = self.embed_positions(positions)
         if embedded_positions is not None:
             x = x + embedded_positions
@@ -161,8 +169,12 @@ class Stack(nn.Module):
                 name="logits_dense",
             )
             logits = output(x)
+        product = logits
+        logits = self.capped(product)
+        linear = logits is product
         logits = layers.shift_logits(logits, config.id_offset)
-        self._tell_factors(logits, x, output)
+        if linear:  # Else the factors are not those of the logits.
+            self._tell_factors(logits, x, output)
         return logits
 
     def _tell_factors(self, logits: Logits, x: Activations, output: nn.Module) -> None:
@@ -194,6 +206,10 @@ class Block(nn.Module):
         """A norm of the family."""
         raise NotImplementedError
 
+    def after(self, name: str, x: Activations) -> Activations:
+        """What the family makes of the output of a half, before it is added."""
+        return x
+
     def attention(self) -> layers.Attention:
         """The attention of the family, named `self_attention`."""
         raise NotImplementedError
@@ -221,9 +237,11 @@ class Block(nn.Module):
             deterministic=mode.deterministic,
             prefill_lengths=mode.prefill_lengths,
         )
+        y = self.after("post_self_attention_layer_norm", y)
         x = _constrain(x + dropout(y))
         y = self.norm("pre_mlp_layer_norm")(x)
         y = self.mlp()(y, deterministic=mode.deterministic)
+        y = self.after("post_mlp_layer_norm", y)
         return _constrain(x + dropout(y))
 
 

@@ -1,18 +1,21 @@
-"""The Llama family (Touvron et al. 2023), to which SmolLM2 belongs.
+"""The Llama family (Touvron et al. 2023): SmolLM2, Mistral, Qwen, Gemma and others.
 
 Pre-norm blocks with RMS norm, rotary positions, grouped queries and a gated MLP; tied
-or untied output matrix.
+or untied output matrix. What sets the models apart are options of `Config`;
+`llama_config` knows which `model_type` has which.
 """
 
 import dataclasses
+import functools
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 from flax import linen as nn
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import causal, layers
-from jaxaug.models.weights import hf_config
+from jaxaug.models import causal, layers, llama_config
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -22,16 +25,12 @@ from jaxaug.models.weights.keymap import (
     transposed,
 )
 
+# Options of training and of our ids, of which config.json says nothing.
+_UNPUBLISHED = frozenset(
+    ("dropout_rate", "embedding_dropout_rate", "dtype", "fused_attention", "id_offset")
+)
 # Rotation rates, which older checkpoints stored.
 IGNORED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)
-
-_REQUIRED = (
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,90 +38,121 @@ class Config(causal.Config):
     """The options of `causal.Config` and:
 
     Attributes:
+        model_type: of config.json, one of `llama_config.KINDS`; only written there.
         num_kv_heads: key and value heads; None means as many as query heads.
         rope_theta: base of the rotary positions.
+        local_rope_theta: base in the layers with a window, whose positions are not
+            scaled; None for the same as in the others.
+        rope_scaling: "default" for none, or the kind of a `layers.RotaryScaling`.
+        rope_factor: see `layers.RotaryScaling`.
+        rope_low_frequency: see there.
+        rope_high_frequency: see there.
+        rope_original_positions: see there.
         max_positions: longest training sequence; only written to config.json.
         attention_bias: whether the four projections of attention have a bias.
+        qkv_bias: whether those of queries, keys and values have one.
         mlp_bias: whether those of the MLP have one.
+        qk_norm: whether the heads of queries and keys are normalised.
+        sliding_window: keys that a query sees, itself included; None for all.
+        full_attention_layers: the layers, from 0, without the window.
+        query_pre_attn_scalar: the logits of attention are divided by its square root;
+            None means head_dim.
+        attention_cap: bound of these logits (`layers.softcap`); None for none.
+        logits_cap: bound of the logits of tokens.
+        unit_offset_norm: whether norms multiply by 1 + scale.
+        post_norms: whether the output of attention and of MLP is normalised, too.
+        scale_embedding: whether embedded tokens are multiplied by sqrt(emb_dim).
+
+    Raises:
+        UserError: a window, cap, base or kind of scaling without sense.
     """
 
     norm_epsilon: float = 1e-5
     activation: str = "silu"
     tie_embeddings: bool = False
+    model_type: str = "llama"
     num_kv_heads: int | None = None
     rope_theta: float = 10000.0
+    local_rope_theta: float | None = None
+    rope_scaling: str = "default"
+    rope_factor: float = 1.0
+    rope_low_frequency: float = 1.0
+    rope_high_frequency: float = 4.0
+    rope_original_positions: int = 8192
     max_positions: int = 2048
     attention_bias: bool = False
+    qkv_bias: bool = False
     mlp_bias: bool = False
+    qk_norm: bool = False
+    sliding_window: int | None = None
+    full_attention_layers: tuple[int, ...] = ()
+    query_pre_attn_scalar: float | None = None
+    attention_cap: float | None = None
+    logits_cap: float | None = None
+    unit_offset_norm: bool = False
+    post_norms: bool = False
+    scale_embedding: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in (
+            "rope_theta", "local_rope_theta", "rope_factor", "sliding_window",
+            "query_pre_attn_scalar", "attention_cap", "logits_cap",
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UserError(
+                    f"llama.Config.{name} = {value!r}: give a number above 0."
+                )
+        if self.rope_scaling not in ("default", "linear", "llama3"):
+            raise UserError(
+                f"llama.Config.rope_scaling = {self.rope_scaling!r}: give 'default', "
+                "'linear' or 'llama3'."
+            )
+        if self.rope_high_frequency <= self.rope_low_frequency:
+            raise UserError(
+                f"llama.Config.rope_high_frequency = {self.rope_high_frequency!r}: give "
+                f"more than rope_low_frequency, {self.rope_low_frequency!r}."
+            )
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
         """The configuration of a published model, from the contents of config.json.
 
         Raises:
-            UserError: another architecture, missing sizes, or an option that is not
-                supported.
+            UserError: see `llama_config.options`.
         """
-        hf_config.require(config, "llama", "LlamaForCausalLM", _REQUIRED)
-        hf_config.refuse_forced(config, "Llama")
-        hf_config.refuse(config, {"rope_interleaved": False, "pretraining_tp": 1})
-        heads = config["num_attention_heads"]
-        layers.activation(config.get("hidden_act", "silu"))
-        return cls(
-            vocab_size=config["vocab_size"],
-            emb_dim=config["hidden_size"],
-            num_layers=config["num_hidden_layers"],
-            num_heads=heads,
-            head_dim=config.get("head_dim") or config["hidden_size"] // heads,
-            mlp_dim=config["intermediate_size"],
-            norm_epsilon=config.get("rms_norm_eps", 1e-6),
-            activation=config.get("hidden_act", "silu"),
-            tie_embeddings=config.get("tie_word_embeddings", False),
-            attention_dropout_rate=float(config.get("attention_dropout") or 0.0),
-            bos_token_id=config.get("bos_token_id") or 0,
-            num_kv_heads=config.get("num_key_value_heads") or heads,
-            rope_theta=_rope_theta(config),
-            max_positions=config.get("max_position_embeddings", 2048),
-            attention_bias=config.get("attention_bias", False),
-            mlp_bias=config.get("mlp_bias", False),
-        )
+        return cls(**llama_config.options(config))
 
-
-def _rope_theta(config: Mapping[str, Any]) -> float:
-    """The base, of transformers 5 (`rope_parameters`) or older (`rope_theta`)."""
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind != "default":
-        raise UserError(
-            f"config.json: the rotary positions have type {kind!r}, but only 'default' "
-            "is supported. Take weights that were trained without scaled positions."
+    def slides(self, index: int) -> bool:
+        """Whether a layer has the sliding window."""
+        return (
+            self.sliding_window is not None and index not in self.full_attention_layers
         )
-    return float(rope.get("rope_theta") or config.get("rope_theta") or 10000.0)
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model, for transformers 4 and 5; inverts `from_hf`."""
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.emb_dim,
-        "intermediate_size": config.mlp_dim,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "num_key_value_heads": config.num_kv_heads or config.num_heads,
-        "head_dim": config.head_dim,
-        "hidden_act": config.activation,
-        "rms_norm_eps": config.norm_epsilon,
-        "max_position_embeddings": config.max_positions,
-        "rope_theta": config.rope_theta,
-        "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
-        "attention_bias": config.attention_bias,
-        "attention_dropout": config.attention_dropout_rate,
-        "mlp_bias": config.mlp_bias,
-        "tie_word_embeddings": config.tie_embeddings,
-        "bos_token_id": config.bos_token_id,
-    }
+    """The config.json of a model, for transformers 4 and 5; inverts `from_hf`.
+
+    Raises:
+        UserError: a file of its `model_type` has no words for its options.
+    """
+    values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    told = llama_config.written(values)
+    values["num_kv_heads"] = config.num_kv_heads or config.num_heads
+    read = Config.from_hf(told)
+    differs = ", ".join(
+        f"{name} = {value!r}"
+        for name, value in values.items()
+        if name not in _UNPUBLISHED and getattr(read, name) != value
+    )
+    if differs:
+        raise UserError(
+            f"llama.Config with model_type = {config.model_type!r} and {differs}: a "
+            "config.json of that type cannot say so. Give the model_type that has these "
+            "options, or leave them out."
+        )
+    return told
 
 
 class Block(causal.Block):
@@ -133,15 +163,28 @@ class Block(causal.Block):
     def norm(self, name: str) -> nn.Module:
         return _norm(self.config, name)
 
+    def after(self, name: str, x: causal.Activations) -> causal.Activations:
+        return _norm(self.config, name)(x) if self.config.post_norms else x
+
     def attention(self) -> layers.Attention:
         config = self.config
+        slides = config.slides(self.index)
+        local = slides and config.local_rope_theta is not None
+        divisor = config.query_pre_attn_scalar
         return layers.Attention(
             num_heads=config.num_heads,
             head_dim=config.head_dim,
             num_kv_heads=config.num_kv_heads,
-            qkv_bias=config.attention_bias,
+            qkv_bias=config.attention_bias or config.qkv_bias,
             out_bias=config.attention_bias,
-            rope_theta=config.rope_theta,
+            rope_theta=config.local_rope_theta if local else config.rope_theta,
+            rope_scaling=None if local else _scaling(config),
+            qk_norm=functools.partial(_norm, config, axis="kv")
+            if config.qk_norm
+            else None,
+            window=config.sliding_window if slides else None,
+            scale=None if divisor is None else 1.0 / math.sqrt(divisor),
+            cap=config.attention_cap,
             dropout_rate=config.attention_dropout_rate,
             dtype=config.dtype,
             fused=config.fused_attention,
@@ -160,8 +203,21 @@ class Block(causal.Block):
         )
 
 
-def _norm(config: Config, name: str) -> nn.Module:
-    return layers.RMSNorm(config.norm_epsilon, config.dtype, name=name)
+def _norm(config: Config, name: str, axis: str = "embed") -> nn.Module:
+    offset = 1.0 if config.unit_offset_norm else 0.0
+    return layers.RMSNorm(config.norm_epsilon, config.dtype, offset, axis, name=name)
+
+
+def _scaling(config: Config) -> layers.RotaryScaling | None:
+    if config.rope_scaling == "default":
+        return None
+    return layers.RotaryScaling(
+        config.rope_scaling,
+        config.rope_factor,
+        config.rope_low_frequency,
+        config.rope_high_frequency,
+        config.rope_original_positions,
+    )
 
 
 class Stack(causal.Stack):
@@ -174,6 +230,15 @@ class Stack(causal.Stack):
 
     def norm(self) -> nn.Module:
         return _norm(self.config, "decoder_norm")
+
+    def scaled(self, x: causal.Activations) -> causal.Activations:
+        if not self.config.scale_embedding:
+            return x
+        # Rounded to the dtype, as in the published training.
+        return x * jnp.asarray(math.sqrt(self.config.emb_dim), x.dtype)
+
+    def capped(self, logits: causal.Logits) -> causal.Logits:
+        return layers.softcap(logits, self.config.logits_cap)
 
 
 class DecoderWrapper(causal.CausalLM):
@@ -215,19 +280,17 @@ def _layer_map(config: Config, prefix: str) -> dict[str, Weight]:
     }
     dense = {"wi_0": "gate_proj", "wi_1": "up_proj", "wo": "down_proj"}
     weights = {
-        "pre_self_attention_layer_norm/scale": identity(
-            f"{prefix}input_layernorm.weight"
-        ),
-        "pre_mlp_layer_norm/scale": identity(
-            f"{prefix}post_attention_layernorm.weight"
-        ),
-        "self_attention/out/kernel": heads_out(f"{attention}o_proj.weight", heads, dim),
+        f"{ours}/scale": identity(f"{prefix}{theirs}.weight")
+        for ours, theirs in _norms(config).items()
     }
+    weights["self_attention/out/kernel"] = heads_out(
+        f"{attention}o_proj.weight", heads, dim
+    )
     for ours, (theirs, count) in projections.items():
         weights[f"self_attention/{ours}/kernel"] = heads_in(
             f"{attention}{theirs}.weight", count, dim
         )
-        if config.attention_bias:
+        if config.attention_bias or config.qkv_bias:
             weights[f"self_attention/{ours}/bias"] = bias_heads(
                 f"{attention}{theirs}.bias", count, dim
             )
@@ -238,3 +301,18 @@ def _layer_map(config: Config, prefix: str) -> dict[str, Weight]:
         if config.mlp_bias:
             weights[f"mlp/{ours}/bias"] = identity(f"{mlp}{theirs}.bias")
     return weights
+
+
+def _norms(config: Config) -> dict[str, str]:
+    """Our norms of a block -> their names; which is which depends on their number."""
+    norms = {"pre_self_attention_layer_norm": "input_layernorm"}
+    if config.post_norms:
+        norms["post_self_attention_layer_norm"] = "post_attention_layernorm"
+        norms["pre_mlp_layer_norm"] = "pre_feedforward_layernorm"
+        norms["post_mlp_layer_norm"] = "post_feedforward_layernorm"
+    else:
+        norms["pre_mlp_layer_norm"] = "post_attention_layernorm"
+    if config.qk_norm:
+        norms["self_attention/query_norm"] = "self_attn.q_norm"
+        norms["self_attention/key_norm"] = "self_attn.k_norm"
+    return norms

@@ -30,6 +30,14 @@ LLAMA: dict[str, Any] = {
     "eos_token_id": 1,
     "initializer_range": 0.3,
 }
+GROUPED = {**LLAMA, "num_key_value_heads": 2}
+WINDOW = {**GROUPED, "sliding_window": 4}
+GEMMA = {
+    **WINDOW,
+    "head_dim": 8,
+    "query_pre_attn_scalar": 5,
+    "hidden_activation": "gelu_pytorch_tanh",
+}
 GPT2: dict[str, Any] = {
     "vocab_size": 61,
     "n_embd": 24,
@@ -64,6 +72,57 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
             "rms_norm_eps": 0.1,
         },
     ),
+    "llama-linear": (
+        llama,
+        LLAMA,
+        {"rope_parameters": {"rope_type": "linear", "factor": 2.5, "rope_theta": 50.0}},
+    ),
+    # Rates that stay, that are slowed down, and one in between.
+    "llama-llama3": (
+        llama,
+        LLAMA,
+        {
+            "head_dim": 12,
+            "rope_parameters": {
+                "rope_type": "llama3",
+                "rope_theta": 50.0,
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 3.0,
+                "original_max_position_embeddings": 20,
+            },
+        },
+    ),
+    "mistral": (llama, WINDOW, {}),
+    "mistral-full": (llama, WINDOW, {"sliding_window": None, "head_dim": 10}),
+    "qwen2": (llama, GROUPED, {"tie_word_embeddings": True, "max_window_layers": 2}),
+    "qwen2-window": (
+        llama,
+        WINDOW,
+        {"use_sliding_window": True, "max_window_layers": 1},
+    ),
+    "qwen3": (llama, GROUPED, {"head_dim": 10, "max_window_layers": 2}),
+    "gemma2": (
+        llama,
+        GEMMA,
+        {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0},
+    ),
+    "gemma3": (
+        llama,
+        GEMMA,
+        {
+            "num_hidden_layers": 4,
+            "sliding_window_pattern": 3,
+            "rope_parameters": {
+                "full_attention": {
+                    "rope_type": "linear",
+                    "factor": 2.0,
+                    "rope_theta": 1000.0,
+                },
+                "sliding_attention": {"rope_type": "default", "rope_theta": 20.0},
+            },
+        },
+    ),
     "gpt2": (gpt2, GPT2, {}),
     "gpt2-untied": (
         gpt2,
@@ -82,10 +141,20 @@ VARIANTS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
         {"scale_attn_by_inverse_layer_idx": True, "reorder_and_upcast_attn": True},
     ),
 }
+# By what a variant's name begins with.
 CLASSES = {
-    llama: (transformers.LlamaConfig, transformers.LlamaForCausalLM),
-    gpt2: (transformers.GPT2Config, transformers.GPT2LMHeadModel),
+    "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
+    "mistral": (transformers.MistralConfig, transformers.MistralForCausalLM),
+    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
+    "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+    "gemma2": (transformers.Gemma2Config, transformers.Gemma2ForCausalLM),
+    "gemma3": (transformers.Gemma3TextConfig, transformers.Gemma3ForCausalLM),
+    "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
 }
+
+
+def classes(variant: str) -> tuple[Any, Any]:
+    return CLASSES[variant.partition("-")[0]]
 
 
 class Words:
@@ -105,7 +174,7 @@ class Endless(Words):
 def pair(variant: str) -> tuple[Any, Any, Any]:
     """Torch model, our module and its parameters, the same weights in both."""
     family, base, flags = VARIANTS[variant]
-    config_class, model_class = CLASSES[family]
+    config_class, model_class = classes(variant)
     torch.manual_seed(0)
     # Eager, since the other implementations of attention ignore some flags.
     theirs = model_class(config_class(**base | flags, attn_implementation="eager"))
@@ -195,8 +264,29 @@ def test_logits_are_those_of_torch(variant: str):
     np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
+@pytest.mark.parametrize("variant", ["gemma3", "qwen2-window", "llama-llama3"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_is_not_seen(variant: str, side: str):
+    theirs, module, params = pair(variant)
+    tokens = draw(3, 9)
+    real = np.arange(9) < np.asarray([[9], [7], [2]])
+    real = real[:, ::-1] if side == "left" else real
+    positions = np.maximum(np.cumsum(real, axis=1) - 1, 0)
+    with torch.no_grad():
+        expected = theirs(
+            torch.from_numpy(tokens).long(),
+            attention_mask=torch.from_numpy(real.astype(np.int64)),
+            position_ids=torch.from_numpy(positions),
+        ).logits.numpy()
+    logits = forward(
+        module, params, tokens, targets=tokens * real, decoder_positions=positions
+    )
+    np.testing.assert_allclose(logits[real], expected[real], atol=1e-4)
+
+
+@pytest.mark.parametrize("variant", ["llama-grouped", "gemma3", "gpt2"])
 def test_steps_equal_the_full_forward(variant: str):
+    """Beyond the window of those that have one, too."""
     _, module, params = pair(variant)
     tokens = draw(2, 7)
     full = forward(module, params, tokens)
@@ -207,7 +297,7 @@ def test_steps_equal_the_full_forward(variant: str):
         np.testing.assert_allclose(logits[:, 0], full[:, column], atol=2e-5)
 
 
-@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
+@pytest.mark.parametrize("variant", ["llama-grouped", "gemma3", "gpt2"])
 def test_steps_after_prefill_equal_the_full_forward(variant: str):
     _, module, params = pair(variant)
     tokens = draw(2, 7)
@@ -241,7 +331,10 @@ def uneven_prompts() -> np.ndarray:
     return prompts
 
 
-@pytest.mark.parametrize("variant", ["llama-grouped", "llama-tied", "gpt2-untied"])
+@pytest.mark.parametrize(
+    "variant",
+    ["llama-grouped", "llama-tied", "mistral", "qwen3", "gemma3", "gpt2-untied"],
+)
 def test_greedy_generation_is_that_of_torch(variant: str):
     theirs, module, params = pair(variant)
     prompts, length = uneven_prompts(), 16
@@ -295,7 +388,7 @@ def test_beam_scores_are_those_of_the_full_forward(variant: str):
         np.testing.assert_allclose(scores, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
+@pytest.mark.parametrize("variant", ["llama-grouped", "gemma3", "gpt2"])
 def test_packed_rows_equal_separate_ones(variant: str):
     _, module, params = pair(variant)
     first, second = draw(1, 4, seed=1), draw(1, 5, seed=2)
@@ -364,6 +457,24 @@ def test_loss_in_parts_is_that_of_all_logits(variant: str, id_offset: int):
     )
 
 
+def test_loss_of_capped_logits_needs_all_of_them():
+    """The factors would give the logits without the cap."""
+    _, module, params = pair("gemma2")
+    tokens = draw(2, 6)
+    batch = {
+        "decoder_input_tokens": np.pad(tokens[:, :-1], ((0, 0), (1, 0))),
+        "decoder_target_tokens": tokens,
+        "decoder_loss_weights": np.ones_like(tokens),
+    }
+    losses = [
+        models.DecoderOnlyModel(module, Words(), None, loss_chunk=chunk).loss_fn(
+            params, batch, None
+        )[0]
+        for chunk in (0, 2)
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-6)
+
+
 @pytest.mark.parametrize("variant", ["llama-grouped", "gpt2"])
 def test_bfloat16_stays_near_float32(variant: str):
     _, module, params = pair(variant)
@@ -393,8 +504,10 @@ def test_config_returns(variant: str):
     theirs, module, _ = pair(variant)
     family = VARIANTS[variant][0]
     assert family.Config.from_hf(family.to_hf(module.config)) == module.config
-    again = CLASSES[family][0](**family.to_hf(module.config)).to_dict()
-    known = family.to_hf(module.config).keys() - {"rope_theta"}
+    again = classes(variant)[0](**family.to_hf(module.config)).to_dict()
+    # Those that transformers turns into others.
+    old = {"rope_theta", "rope_scaling", "rope_local_base_freq"}
+    known = family.to_hf(module.config).keys() - old
     ours = {k: v for k, v in again.items() if k in known | {"rope_parameters"}}
     expected = theirs.config.to_dict()
     if family is gpt2 and expected["n_inner"] is None:
@@ -404,7 +517,7 @@ def test_config_returns(variant: str):
     assert len(ours) > 10
 
 
-@pytest.mark.parametrize("variant", ["llama-grouped", "gpt2-untied"])
+@pytest.mark.parametrize("variant", ["llama-grouped", "gemma3", "gpt2-untied"])
 def test_every_parameter_and_cache_has_a_layout(variant: str):
     _, module, params = pair(variant)
     tokens = jnp.ones((1, 4))

@@ -1,5 +1,6 @@
 """What a config.json of the Llama family may say; numbers are in test_causal."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -57,7 +58,11 @@ def test_smollm2():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"model_type": "mistral"}, "model_type is 'mistral', but must be 'llama'"),
+        (
+            {"model_type": "gemma"},
+            "model_type is 'gemma', but must be one of llama, mis",
+        ),
+        ({"model_type": "mistral"}, "must name MistralForCausalLM"),
         (
             {"architectures": ["LlamaForSequenceClassification"]},
             "must name LlamaForCausalLM",
@@ -69,12 +74,24 @@ def test_smollm2():
             "forced_eos_token_id is 2, but a Llama here decodes",
         ),
         (
-            {"rope_scaling": {"type": "linear", "factor": 2.0}},
-            "type 'linear', but only 'default'",
+            {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
+            "type 'dynamic', but only default, linear, llama3",
         ),
         (
-            {"rope_parameters": {"rope_type": "llama3", "rope_theta": 5e5}},
-            "type 'llama3', but only 'default'",
+            {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
+            "type 'yarn', but only default, linear, llama3",
+        ),
+        (
+            {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}},
+            "'llama3' need low_freq_factor, a number above 0, but it is None",
+        ),
+        (
+            {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}},
+            "have partial_rotary_factor, which nothing is known of",
+        ),
+        (
+            {"sliding_window": 512, "clip_qkv": 8},
+            "llama here knows nothing of clip_qkv = 8, sliding_window = 512, which may",
         ),
         ({"hidden_act": "mish"}, "activation 'mish' is not known"),
     ],
@@ -82,6 +99,51 @@ def test_smollm2():
 def test_refused(change: dict[str, Any], message: str):
     with pytest.raises(UserError, match=message):
         llama.Config.from_hf(SMOLLM2 | change)
+
+
+GEMMA3 = SMOLLM2 | {
+    "model_type": "gemma3_text",
+    "architectures": ["Gemma3ForCausalLM"],
+}
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"attn_logit_softcapping": 50.0}, "softcapping is 50.0, but only None"),
+        ({"use_bidirectional_attention": True}, "nothing of use_bidirectional_att"),
+        ({"layer_types": ["full_attention"]}, "for each of the 30 layers"),
+        ({"sliding_window": None}, "layers slide, but sliding_window is null"),
+    ],
+)
+def test_a_gemma_3_refuses(change: dict[str, Any], message: str):
+    with pytest.raises(UserError, match=message):
+        llama.Config.from_hf(GEMMA3 | change)
+
+
+def test_a_kind_is_written_with_its_own_options_alone():
+    config = llama.Config.from_hf(SMOLLM2)
+    odd = dataclasses.replace(config, qk_norm=True, sliding_window=8)
+    with pytest.raises(UserError) as caught:
+        llama.to_hf(odd)
+    assert str(caught.value) == (
+        "llama.Config with model_type = 'llama' and qk_norm = True, sliding_window = 8: "
+        "a config.json of that type cannot say so. Give the model_type that has these "
+        "options, or leave them out."
+    )
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"sliding_window": 0}, "sliding_window = 0: give a number above 0"),
+        ({"rope_scaling": "yarn"}, "rope_scaling = 'yarn': give 'default'"),
+        ({"rope_high_frequency": 1.0}, "give more than rope_low_frequency, 1.0"),
+    ],
+)
+def test_options_without_sense(change: dict[str, Any], message: str):
+    with pytest.raises(UserError, match=message):
+        dataclasses.replace(llama.Config.from_hf(SMOLLM2), **change)
 
 
 def test_tensors_of_a_block():

@@ -12,10 +12,12 @@ from jaxaug.models.layers.dense import (
     activation,
     kernel_init,
     shift_logits,
+    softcap,
 )
 from jaxaug.models.layers.positions import (
     LearnedPositions,
     Positions,
+    RotaryScaling,
     rotary,
     sinusoidal_positions,
 )
@@ -32,10 +34,12 @@ __all__ = [
     "Mlp",
     "Positions",
     "RMSNorm",
+    "RotaryScaling",
     "activation",
     "dot_product_attention",
     "kernel_init",
     "rotary",
     "shift_logits",
     "sinusoidal_positions",
+    "softcap",
 ]

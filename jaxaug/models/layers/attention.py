@@ -6,6 +6,7 @@ decode function can expand and reorder them.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,8 +17,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from jaxaug.models.layers import fused_attention
-from jaxaug.models.layers.dense import MASKED, Linear
-from jaxaug.models.layers.positions import rotary
+from jaxaug.models.layers.dense import MASKED, Linear, softcap
+from jaxaug.models.layers.positions import RotaryScaling, rotary
 
 Mask = Shaped[Array, "#rows 1 #queries keys"]
 
@@ -33,6 +34,7 @@ def dot_product_attention(
     scale: float,
     bias: Float[Array, "#batch heads #queries keys"] | None = None,
     cache_layout: bool = False,
+    cap: float | None = None,
     dropout_rng: Array | None = None,
     dropout_rate: float = 0.0,
 ) -> Float[Array, "batch queries heads dim"]:
@@ -47,6 +49,7 @@ def dot_product_attention(
         scale: of the logits.
         bias: added to the scaled logits, before the mask.
         cache_layout: whether keys and values have the length as their last axis.
+        cap: of the logits, before the mask (see `dense.softcap`); None for none.
         dropout_rng: key for dropout of the weights; None for no dropout.
         dropout_rate: probability of a zero.
     """
@@ -60,6 +63,7 @@ def dot_product_attention(
         key,
         preferred_element_type=jnp.float32,
     )
+    logits = softcap(logits, cap)
     if bias is not None:
         logits += bias.reshape(bias.shape[0], *logits.shape[1:3], *bias.shape[2:])
     if mask is not None:
@@ -89,7 +93,13 @@ class Attention(nn.Module):
         qkv_bias: of the projections of queries, keys and values.
         out_bias: of the output projection.
         rope_theta: base of rotary positions; None for none.
+        rope_scaling: of the rotary positions; None for none.
+        qk_norm: makes a norm of that name for the heads of queries and keys, which is
+            applied before positions; None for none.
+        window: keys that a query sees, itself and those before it; None for all. Where a
+            mask shows it later ones (prefixes), it sees as far that way.
         scale: of the logits; None means 1 / sqrt(head_dim).
+        cap: of the logits, see `dot_product_attention`.
         dropout_rate: of the attention weights.
         dtype: of the computation.
         fused: whether attention without dropout is one kernel where there is one (on a
@@ -102,7 +112,11 @@ class Attention(nn.Module):
     qkv_bias: bool = False
     out_bias: bool = False
     rope_theta: float | None = None
+    rope_scaling: RotaryScaling | None = None
+    qk_norm: Callable[[str], nn.Module] | None = None
+    window: int | None = None
     scale: float | None = None
+    cap: float | None = None
     dropout_rate: float = 0.0
     dtype: Any = jnp.float32
     fused: bool = True
@@ -133,6 +147,8 @@ class Attention(nn.Module):
             cross: whether keys and values come from the encoder.
         """
         query = self._project("query", self.num_heads, inputs_q)
+        if self.qk_norm is not None:
+            query = self.qk_norm("query_norm")(query)
         cache_layout = False
         key: Array
         value: Array
@@ -144,12 +160,18 @@ class Attention(nn.Module):
             kv_heads = self.num_kv_heads or self.num_heads
             key = self._project("key", kv_heads, inputs_kv)
             value = self._project("value", kv_heads, inputs_kv)
+            if self.qk_norm is not None:
+                key = self.qk_norm("key_norm")(key)
             if cross and decode:
                 self._keep_cross(key, value)
         if self.rope_theta is not None:
             assert positions is not None, "rotary embeddings need the positions"
-            query = rotary(query, positions, self.rope_theta)
-            key = rotary(key, positions, self.rope_theta)
+            query = rotary(query, positions, self.rope_theta, self.rope_scaling)
+            key = rotary(key, positions, self.rope_theta, self.rope_scaling)
+        if self.window is not None and not (
+            decode and self.has_variable("cache", "cached_key")
+        ):
+            mask = self._near(query.shape[1], key.shape[1], mask)
         if decode and not cross:
             key, value, seen = self._cache_step(query, key, value)
             if seen is not None:
@@ -178,7 +200,7 @@ class Attention(nn.Module):
     ) -> Float[Array, "rows queries heads dim"]:
         scale = self.scale or 1.0 / math.sqrt(self.head_dim)
         use_dropout = self.dropout_rate > 0.0 and not deterministic
-        fused = self.fused and not use_dropout and not cache_layout
+        fused = self.fused and not use_dropout and not cache_layout and not self.cap
         if fused and fused_attention.possible(query, key):
             return fused_attention.attend(query, key, value, mask, scale=scale)
         # Rows that share an encoder output become queries of one row, which reads the
@@ -196,9 +218,17 @@ class Attention(nn.Module):
             mask,
             scale=scale,
             cache_layout=cache_layout,
+            cap=self.cap,
             dropout_rng=self.make_rng("dropout") if use_dropout else None,
             dropout_rate=self.dropout_rate,
         ).reshape(rows, queries, self.num_heads, self.head_dim)
+
+    def _near(self, queries: int, keys: int, mask: Mask | None) -> Mask:
+        """The mask without the keys that lie outside of the window."""
+        # By place in the row: within a packed segment the distance is the same.
+        apart = jnp.arange(queries)[:, None] - jnp.arange(keys)
+        near = (jnp.abs(apart) < self.window)[None, None]
+        return near if mask is None else jnp.where(near, mask, 0)
 
     def _project(
         self, name: str, heads: int, inputs: Float[Array, "rows length emb"]
@@ -247,7 +277,10 @@ class Attention(nn.Module):
         values.value = _store(values.value, value, position)
         index.value = position + count
         last = position.reshape(-1, 1, 1, 1) + jnp.arange(count)[:, None]
-        seen = jnp.arange(keys.value.shape[-1]) <= last
+        place = jnp.arange(keys.value.shape[-1])
+        seen = place <= last
+        if self.window is not None:
+            seen &= place > last - self.window
         return keys.value, values.value, seen
 
     def _prefill(self, key: Array, value: Array, lengths: Int[Array, " rows"]) -> None:

@@ -124,28 +124,45 @@ class LayerNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """Root-mean-square norm of Zhang and Sennrich (2019); float32 statistics."""
+    """Root-mean-square norm of Zhang and Sennrich (2019); float32 statistics.
+
+    Attributes:
+        epsilon: added to the mean square.
+        dtype: of the result.
+        offset: added to the scale, which then starts at 1 - offset; Gemma has 1.
+        axis: logical name of the normalised axis.
+    """
 
     epsilon: float = 1e-6
     dtype: Any = jnp.float32
+    offset: float = 0.0
+    axis: str = "embed"
 
     @nn.compact
     def __call__(self, x: Float[Array, "... emb"]) -> Float[Array, "... emb"]:
         x = jnp.asarray(x, jnp.float32)
         mean_square = jnp.mean(lax.square(x), axis=-1, keepdims=True)
         normalised = x * lax.rsqrt(mean_square + self.epsilon)
-        return jnp.asarray(normalised * _scale(self, x), self.dtype)
+        scale = _scale(self, x, 1.0 - self.offset, self.axis)
+        return jnp.asarray(normalised * (self.offset + scale), self.dtype)
 
 
-def _scale(module: nn.Module, x: Array) -> Float[Array, " emb"]:
+def _scale(
+    module: nn.Module, x: Array, initial: float = 1.0, axis: str = "embed"
+) -> Float[Array, " emb"]:
     return param_with_axes(
         "scale",
-        nn.initializers.ones,
+        nn.initializers.constant(initial),
         x.shape[-1:],
         jnp.float32,
-        axes=("embed",),
+        axes=(axis,),
         module=module,
     )
+
+
+def softcap(x: Float[Array, "..."], cap: float | None) -> Float[Array, "..."]:
+    """cap * tanh(x / cap), which stays below the cap; x itself if there is none."""
+    return x if cap is None else cap * jnp.tanh(x / cap)
 
 
 class Mlp(nn.Module):

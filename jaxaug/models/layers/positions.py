@@ -1,6 +1,7 @@
 """Positions of tokens: learned, sinusoidal and rotary embeddings, and their counter."""
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -97,10 +98,40 @@ class Positions(nn.Module):
         return here if given is None else given
 
 
+class RotaryScaling(NamedTuple):
+    """How rotary positions are stretched to longer texts.
+
+    Attributes:
+        kind: "linear" slows all rates down (Chen et al. 2023), "llama3" slow ones alone.
+        factor: by which.
+        low_frequency: llama3: turns within `original_positions` below which a rate is
+            slowed down in full.
+        high_frequency: llama3: turns above which it stays; in between it is mixed.
+        original_positions: llama3: positions of the first training.
+    """
+
+    kind: str
+    factor: float
+    low_frequency: float = 1.0
+    high_frequency: float = 4.0
+    original_positions: int = 8192
+
+    def scaled(self, rates: Float[Array, " pairs"]) -> Float[Array, " pairs"]:
+        """The rates that take the place of `rates`."""
+        slowed = rates / self.factor
+        if self.kind == "linear":
+            return slowed
+        turns = self.original_positions * rates / (2 * math.pi)
+        width = self.high_frequency - self.low_frequency
+        kept = jnp.clip((turns - self.low_frequency) / width, 0.0, 1.0)
+        return kept * rates + (1 - kept) * slowed
+
+
 def rotary(
     x: Float[Array, "rows length heads dim"],
     positions: Int[Array, "#rows length"],
     theta: float,
+    scaling: RotaryScaling | None = None,
 ) -> Float[Array, "rows length heads dim"]:
     """Rotary embedding of Su et al. (2021), equation 34, angles in float32.
 
@@ -109,6 +140,8 @@ def rotary(
     """
     half = x.shape[-1] // 2
     rates = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+    if scaling is not None:
+        rates = scaling.scaled(rates)
     angles = positions[..., None, None].astype(jnp.float32) * rates
     cos, sin = jnp.cos(angles).astype(x.dtype), jnp.sin(angles).astype(x.dtype)
     first, second = x[..., :half], x[..., half:]

@@ -101,13 +101,14 @@ class Family:
 
 _BART = ("bart", "pegasus", "marian")
 _BERT = ("bert", "roberta", "xlm-roberta", "rembert", "bleurt")
+_LLAMA = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text")
 _CAUSAL = "DecoderWrapper"
 
 FAMILIES = (
     Family("t5", "jaxaug.models.t5_weights", "encoder_decoder", ("t5", "mt5")),
     Family("bart", "jaxaug.models.bart", "encoder_decoder", _BART),
     Family("gpt2", "jaxaug.models.gpt2", "decoder_only", ("gpt2",), _CAUSAL),
-    Family("llama", "jaxaug.models.llama", "decoder_only", ("llama",), _CAUSAL),
+    Family("llama", "jaxaug.models.llama", "decoder_only", _LLAMA, _CAUSAL),
     Family("bert", "jaxaug.models.bert", "encoder", _BERT),
     Family("deberta", "jaxaug.models.deberta", "encoder", ("deberta-v2",)),
 )

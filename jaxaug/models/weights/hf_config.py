@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from jaxaug.core.errors import UserError
@@ -74,7 +74,7 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
             "embedding_size encoder_attention_heads encoder_ffn_dim head_dim hidden_size "
             "input_embedding_size intermediate_size max_position_embeddings n_embd n_head "
             "n_inner n_positions num_attention_heads num_heads num_key_value_heads "
-            "num_labels vocab_size"
+            "num_labels sliding_window sliding_window_pattern vocab_size"
         ),
     ),
     (_is_size_or_none, f"a whole number from 0 to {_LARGEST}", "type_vocab_size"),
@@ -108,7 +108,11 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
     (
         _is_positive,
         "a number above 0",
-        "layer_norm_eps layer_norm_epsilon rms_norm_eps rope_theta",
+        (
+            "attn_logit_softcapping final_logit_softcapping layer_norm_eps "
+            "layer_norm_epsilon query_pre_attn_scalar rms_norm_eps rope_local_base_freq "
+            "rope_theta"
+        ),
     ),
     (
         lambda value: isinstance(value, bool),
@@ -117,18 +121,18 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
             "attention_bias mlp_bias position_biased_input relative_attention "
             "scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs "
             "scale_embedding share_att_key share_encoder_decoder_embeddings "
-            "tie_word_embeddings"
+            "tie_word_embeddings use_sliding_window"
         ),
     ),
     (
         _is_text,
         "a text",
         (
-            "activation_function conv_act feed_forward_proj hidden_act model_type "
-            "norm_rel_ebd pooler_hidden_act"
+            "activation_function conv_act feed_forward_proj hidden_act hidden_activation "
+            "model_type norm_rel_ebd pooler_hidden_act"
         ),
     ),
-    (_are_texts, "a list of texts", "architectures"),
+    (_are_texts, "a list of texts", "architectures layer_types"),
     (
         lambda value: _is_text(value) or _are_texts(value),
         "a text or a list of texts",
@@ -240,6 +244,55 @@ def with_labels(names: tuple[str, ...]) -> dict[str, Any]:
         "id2label": {str(index): name for index, name in enumerate(names)},
         "label2id": {name: index for index, name in enumerate(names)},
     }
+
+
+# What a config.json holds that changes no logits: notes of libraries, and settings of
+# generation and training.
+_NEUTRAL = (
+    "_attn_implementation _attn_implementation_autoset _name_or_path add_cross_attention "
+    "architectures attn_implementation auto_map bad_words_ids begin_suppress_tokens "
+    "bos_token_id cache_implementation chunk_size_feed_forward decoder_start_token_id "
+    "diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size "
+    "eos_token_id exponential_decay_length_penalty finetuning_task "
+    "forced_bos_token_id forced_eos_token_id id2label initializer_range is_decoder "
+    "is_llama_config label2id length_penalty max_length max_position_embeddings "
+    "min_length model_type no_repeat_ngram_size num_beam_groups num_beams num_labels "
+    "num_return_sequences output_attentions output_hidden_states output_scores "
+    "pad_token_id prefix problem_type pruned_heads remove_invalid_values "
+    "repetition_penalty return_dict return_dict_in_generate sep_token_id "
+    "suppress_tokens task_specific_params temperature tf_legacy_loss "
+    "tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript "
+    "transformers_version typical_p unsloth_fixed unsloth_version use_bfloat16 "
+    "use_cache"
+)
+
+
+def refuse_unknown(config: Mapping[str, Any], known: Collection[str]) -> None:
+    """Checks that every field of a config.json is one whose meaning is known.
+
+    Fields without a value (null, false, empty) are taken for switched off.
+
+    Args:
+        config: contents of the config.json.
+        known: fields that the family reads, besides those that change no logits.
+
+    Raises:
+        UserError: fields are left that may change the computation; they are named.
+    """
+    unknown = sorted(
+        name
+        for name, value in config.items()
+        if name not in known
+        and name not in _NEUTRAL.split()
+        and not (value is None or value is False or value in ("", [], {}))
+    )
+    if unknown:
+        shown_fields = ", ".join(f"{name} = {shown(config[name])}" for name in unknown)
+        raise UserError(
+            f"config.json: a {config.get('model_type')} here knows nothing of "
+            f"{shown_fields}, which may change what the network computes. Remove what does "
+            "not, or take weights without it."
+        )
 
 
 def require(

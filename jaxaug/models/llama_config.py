@@ -1,0 +1,392 @@
+"""config.json of the models that are Llamas with other options; the network is in `llama`.
+
+Facts are those of the published files and of the defaults of `transformers`, which
+leaves out of a file what equals them.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
+from jaxaug.models import layers
+from jaxaug.models.weights import hf_config
+
+_REQUIRED = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+)
+_FULL, _SLIDING = "full_attention", "sliding_attention"
+_FIX = "Use the config.json that was published with the weights."
+
+
+class Kind(NamedTuple):
+    """What a `model_type` means.
+
+    Attributes:
+        name: for messages.
+        architecture: class of `transformers` with the language-model head.
+        options: of the network that no field of the file tells.
+        defaults: of fields that a file may leave out.
+        reads: fields besides those that all kinds read.
+    """
+
+    name: str
+    architecture: str
+    options: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    reads: tuple[str, ...]
+
+
+# Of every kind, unless its own say otherwise.
+_DEFAULTS: Mapping[str, Any] = {
+    "rms_norm_eps": 1e-6,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 2048,
+}
+_READ = (
+    *_REQUIRED, "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps",
+    "tie_word_embeddings", "attention_dropout", "rope_theta", "rope_scaling",
+    "rope_parameters",
+)  # fmt: skip
+# Fields with the one value that is built.
+_FIXED: Mapping[str, Any] = {
+    "is_causal": True,
+    "is_encoder_decoder": False,
+    "pretraining_tp": 1,
+    "return_dict": True,
+    "rope_interleaved": False,
+}
+_QWEN = {
+    "max_position_embeddings": 32768,
+    "num_key_value_heads": 32,
+    "sliding_window": 4096,
+}
+_QWEN_READS = (
+    "use_sliding_window",
+    "sliding_window",
+    "max_window_layers",
+    "layer_types",
+)
+_GEMMA = {"unit_offset_norm": True, "post_norms": True, "scale_embedding": True}
+_GEMMA_DEFAULTS = {
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "num_key_value_heads": 4,
+    "query_pre_attn_scalar": 256,
+    "sliding_window": 4096,
+    "tie_word_embeddings": True,
+    "bos_token_id": 2,
+}
+_GEMMA_READS = (
+    "attention_bias", "hidden_activation", "query_pre_attn_scalar", "sliding_window",
+    "sliding_window_size", "layer_types", "attn_logit_softcapping",
+    "final_logit_softcapping",
+)  # fmt: skip
+KINDS: Mapping[str, Kind] = {
+    "llama": Kind("Llama", "LlamaForCausalLM", {}, {}, ("attention_bias", "mlp_bias")),
+    "mistral": Kind(
+        "Mistral",
+        "MistralForCausalLM",
+        {},
+        {
+            "sliding_window": 4096,
+            "max_position_embeddings": 131072,
+            "num_key_value_heads": 8,
+        },
+        ("sliding_window",),
+    ),
+    "qwen2": Kind("Qwen 2", "Qwen2ForCausalLM", {"qkv_bias": True}, _QWEN, _QWEN_READS),
+    "qwen3": Kind(
+        "Qwen 3",
+        "Qwen3ForCausalLM",
+        {"qk_norm": True},
+        {**_QWEN, "head_dim": 128},
+        (*_QWEN_READS, "attention_bias"),
+    ),
+    "gemma2": Kind(
+        "Gemma 2",
+        "Gemma2ForCausalLM",
+        _GEMMA,
+        {
+            **_GEMMA_DEFAULTS,
+            "attn_logit_softcapping": 50.0,
+            "final_logit_softcapping": 30.0,
+            "max_position_embeddings": 8192,
+        },
+        _GEMMA_READS,
+    ),
+    "gemma3_text": Kind(
+        "Gemma 3",
+        "Gemma3ForCausalLM",
+        {**_GEMMA, "qk_norm": True},
+        {
+            **_GEMMA_DEFAULTS,
+            "rope_theta": 1_000_000.0,
+            "rope_local_base_freq": 10000.0,
+            "sliding_window_pattern": 6,
+            "max_position_embeddings": 131072,
+        },
+        (
+            *_GEMMA_READS,
+            "rope_local_base_freq",
+            "sliding_window_pattern",
+            "_sliding_window_pattern",
+        ),
+    ),
+}
+
+
+def options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `llama.Config` for a published model.
+
+    Args:
+        config: contents of config.json.
+
+    Raises:
+        UserError: another architecture, missing sizes, an option that is not supported,
+            or a field whose meaning is not known here.
+    """
+    kind = KINDS.get(config.get("model_type", ""))
+    if kind is None:
+        raise UserError(
+            f"config.json: model_type is {shown(config.get('model_type'))}, but must be "
+            f"one of {', '.join(KINDS)}. Take the family that the weights belong to."
+        )
+    hf_config.require(config, config["model_type"], kind.architecture, _REQUIRED)
+    hf_config.refuse_forced(config, kind.name)
+    hf_config.refuse(config, _FIXED)
+    hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads})
+    told = {**_DEFAULTS, **kind.defaults, **config}
+    # Where null says nothing, unlike that of a window or a cap.
+    for name in ("rms_norm_eps", "rope_theta", "head_dim", "rope_local_base_freq"):
+        if told.get(name) is None and name in {**_DEFAULTS, **kind.defaults}:
+            told[name] = {**_DEFAULTS, **kind.defaults}[name]
+    heads = told["num_attention_heads"]
+    activation = told.get("hidden_activation") or told["hidden_act"]
+    layers.activation(activation)
+    return {
+        "model_type": config["model_type"],
+        "vocab_size": told["vocab_size"],
+        "emb_dim": told["hidden_size"],
+        "num_layers": told["num_hidden_layers"],
+        "num_heads": heads,
+        "head_dim": told.get("head_dim") or told["hidden_size"] // heads,
+        "mlp_dim": told["intermediate_size"],
+        "norm_epsilon": told["rms_norm_eps"],
+        "activation": activation,
+        "tie_embeddings": bool(told["tie_word_embeddings"]),
+        "attention_dropout_rate": float(told.get("attention_dropout") or 0.0),
+        "bos_token_id": told.get("bos_token_id") or 0,
+        "num_kv_heads": told.get("num_key_value_heads") or heads,
+        "max_positions": told["max_position_embeddings"],
+        "attention_bias": bool(told["attention_bias"]),
+        "mlp_bias": bool(told["mlp_bias"]),
+        **kind.options,
+        **_caps(told),
+        **_windows(told),
+        **_rope(told),
+    }
+
+
+def _caps(told: Mapping[str, Any]) -> dict[str, Any]:
+    if "query_pre_attn_scalar" not in told:
+        return {}
+    if told["model_type"] == "gemma3_text":
+        # `transformers` reads it there, and does not apply it.
+        hf_config.refuse(told, {"attn_logit_softcapping": None})
+    return {
+        "query_pre_attn_scalar": told["query_pre_attn_scalar"],
+        "attention_cap": told.get("attn_logit_softcapping"),
+        "logits_cap": told.get("final_logit_softcapping"),
+    }
+
+
+def _windows(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The sliding window, and the layers without it."""
+    count, window = told["num_hidden_layers"], told.get("sliding_window")
+    kinds = told.get("layer_types") or _layer_types(told)
+    if len(kinds) != count or set(kinds) - {_FULL, _SLIDING}:
+        raise UserError(
+            f"config.json: layer_types is {shown(kinds)}, expected one of {_FULL} and "
+            f"{_SLIDING} for each of the {count} layers. {_FIX}"
+        )
+    if _SLIDING not in kinds:
+        return {}
+    if window is None:
+        raise UserError(
+            f"config.json: layers slide, but sliding_window is null. {_FIX}"
+        )
+    full = tuple(index for index, kind in enumerate(kinds) if kind == _FULL)
+    return {"sliding_window": window, "full_attention_layers": full}
+
+
+def _layer_types(told: Mapping[str, Any]) -> list[str]:
+    kind, window = told["model_type"], told.get("sliding_window")
+    slides: Sequence[bool]
+    indices = range(told["num_hidden_layers"])
+    if kind == "llama":
+        slides = [False for _ in indices]
+    elif kind == "mistral":
+        slides = [window is not None for _ in indices]
+    elif kind == "gemma2":
+        slides = [index % 2 == 0 for index in indices]
+    elif kind == "gemma3_text":
+        # The name with the underscore is that of transformers 5.
+        every = told.get("_sliding_window_pattern") or told["sliding_window_pattern"]
+        slides = [(index + 1) % every != 0 for index in indices]
+    else:
+        uses = told.get("use_sliding_window") and window is not None
+        first = told.get("max_window_layers", 28)
+        slides = [bool(uses) and index >= first for index in indices]
+    return [_SLIDING if slide else _FULL for slide in slides]
+
+
+def _rope(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Bases and scaling, of transformers 5 (`rope_parameters`) or older."""
+    rope = told.get("rope_parameters") or told.get("rope_scaling") or {}
+    local: Mapping[str, Any] = {}
+    if told["model_type"] == "gemma3_text":
+        if _FULL in rope or _SLIDING in rope:
+            local, rope = rope.get(_SLIDING) or {}, rope.get(_FULL) or {}
+        if local and _rope_type(local) != "default":
+            raise UserError(
+                "config.json: the rotary positions of sliding layers have type "
+                f"{_rope_type(local)!r}, but only 'default' is supported there. {_FIX}"
+            )
+        base = local.get("rope_theta") or told["rope_local_base_freq"]
+        chosen = {"local_rope_theta": float(base)}
+    else:
+        chosen = {}
+    theta = rope.get("rope_theta") or told["rope_theta"]
+    return {"rope_theta": float(theta), **chosen, **_scaling(rope)}
+
+
+def _rope_type(rope: Mapping[str, Any]) -> str:
+    return rope.get("rope_type", rope.get("type", "default"))
+
+
+_SCALINGS: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "linear": {"factor": "rope_factor"},
+    "llama3": {
+        "factor": "rope_factor",
+        "low_freq_factor": "rope_low_frequency",
+        "high_freq_factor": "rope_high_frequency",
+        "original_max_position_embeddings": "rope_original_positions",
+    },
+}
+
+
+def _scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
+    kind = _rope_type(rope)
+    if kind not in _SCALINGS:
+        raise UserError(
+            f"config.json: the rotary positions have type {shown(kind)}, but only "
+            f"{', '.join(_SCALINGS)} are supported. Take weights that were trained with "
+            "one of them."
+        )
+    known = {"rope_type", "type", "rope_theta", *_SCALINGS["llama3"]}
+    if others := sorted(rope.keys() - known):
+        raise UserError(
+            f"config.json: the rotary positions have {', '.join(others)}, which nothing "
+            f"is known of here. {_FIX}"
+        )
+    chosen: dict[str, Any] = {"rope_scaling": kind}
+    for theirs, ours in _SCALINGS[kind].items():
+        value = rope.get(theirs)
+        if type(value) not in (int, float) or not 0 < value < math.inf:
+            raise UserError(
+                f"config.json: rotary positions of type {kind!r} need {theirs}, a number "
+                f"above 0, but it is {shown(value)}. {_FIX}"
+            )
+        chosen[ours] = value
+    return chosen
+
+
+def written(model: Mapping[str, Any]) -> dict[str, Any]:
+    """The config.json of a model, for transformers 4 and 5; inverts `options`.
+
+    Args:
+        model: the fields of a `llama.Config`.
+
+    Raises:
+        UserError: its `model_type` is not known.
+    """
+    name = model["model_type"]
+    if name not in KINDS:
+        raise UserError(
+            f"llama.Config.model_type = {name!r}: give one of {', '.join(KINDS)}."
+        )
+    kind = KINDS[name]
+    told = {
+        "architectures": [kind.architecture],
+        "model_type": name,
+        "vocab_size": model["vocab_size"],
+        "hidden_size": model["emb_dim"],
+        "intermediate_size": model["mlp_dim"],
+        "num_hidden_layers": model["num_layers"],
+        "num_attention_heads": model["num_heads"],
+        "num_key_value_heads": model["num_kv_heads"] or model["num_heads"],
+        "rms_norm_eps": model["norm_epsilon"],
+        "max_position_embeddings": model["max_positions"],
+        "rope_theta": model["rope_theta"],
+        "attention_dropout": model["attention_dropout_rate"],
+        "tie_word_embeddings": model["tie_embeddings"],
+        "bos_token_id": model["bos_token_id"],
+    }
+    # A Qwen 2 of transformers has no such field, but heeds it.
+    if name != "qwen2" or model["head_dim"] * model["num_heads"] != model["emb_dim"]:
+        told["head_dim"] = model["head_dim"]
+    if "hidden_activation" in kind.reads:
+        told["hidden_activation"] = model["activation"]
+        told["query_pre_attn_scalar"] = model["query_pre_attn_scalar"]
+        told["attn_logit_softcapping"] = model["attention_cap"]
+        told["final_logit_softcapping"] = model["logits_cap"]
+    else:
+        told["hidden_act"] = model["activation"]
+    for bias in ("attention_bias", "mlp_bias"):
+        if bias in kind.reads:
+            told[bias] = model[bias]
+    return told | _written_windows(model, kind) | _written_rope(model)
+
+
+def _written_windows(model: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+    if "sliding_window" not in kind.reads:
+        return {}
+    window, full = model["sliding_window"], model["full_attention_layers"]
+    told: dict[str, Any] = {"sliding_window": window}
+    slides = [
+        window is not None and index not in full for index in range(model["num_layers"])
+    ]
+    if "layer_types" in kind.reads:
+        told["layer_types"] = [_SLIDING if slide else _FULL for slide in slides]
+    if "use_sliding_window" in kind.reads:
+        # Versions of transformers before `layer_types` know this form alone.
+        told["use_sliding_window"] = window is not None
+        told["max_window_layers"] = slides.index(True) if any(slides) else len(slides)
+    if "sliding_window_pattern" in kind.reads and full:
+        told["sliding_window_pattern"] = full[0] + 1
+    return told
+
+
+def _written_rope(model: Mapping[str, Any]) -> dict[str, Any]:
+    kind = model["rope_scaling"]
+    scaling = {theirs: model[ours] for theirs, ours in _SCALINGS[kind].items()}
+    rope = {"rope_type": kind, "rope_theta": model["rope_theta"], **scaling}
+    told: dict[str, Any] = {"rope_parameters": rope}
+    if kind != "default":
+        told["rope_scaling"] = {"rope_type": kind, **scaling}
+    if (local := model["local_rope_theta"]) is not None:
+        sliding = {"rope_type": "default", "rope_theta": local}
+        told["rope_parameters"] = {_FULL: rope, _SLIDING: sliding}
+        told["rope_local_base_freq"] = local
+    return told
