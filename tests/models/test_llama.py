@@ -1,12 +1,19 @@
 """What a config.json of the Llama family may say; numbers are in test_causal."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
+import gin
+import jax
 import pytest
+from gin import config_parser
 
 from jaxaug.core.errors import UserError
 from jaxaug.models import llama
+from jaxaug.models.weights import families, hf_config
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # That of SmolLM2-135M-Instruct.
 SMOLLM2: dict[str, Any] = {
@@ -99,6 +106,172 @@ def test_smollm2():
 def test_refused(change: dict[str, Any], message: str):
     with pytest.raises(UserError, match=message):
         llama.Config.from_hf(SMOLLM2 | change)
+
+
+# What is told of them in the config.json of each; the rest changes no network.
+_GEMMA = {
+    "bos_token_id": 2,
+    "cache_implementation": "hybrid",
+    "head_dim": 256,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "num_hidden_layers": 26,
+    "query_pre_attn_scalar": 256,
+    "rms_norm_eps": 1e-06,
+    "torch_dtype": "bfloat16",
+}
+_QWEN = {
+    "bos_token_id": 151643,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-06,
+    "rope_theta": 1000000.0,
+    "sliding_window": None,
+    "tie_word_embeddings": True,
+    "use_cache": True,
+    "use_sliding_window": False,
+    "vocab_size": 151936,
+}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "smollm2": SMOLLM2,
+    "qwen2_5": {
+        **_QWEN,
+        "architectures": ["Qwen2ForCausalLM"],
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "max_position_embeddings": 32768,
+        "max_window_layers": 24,
+        "model_type": "qwen2",
+        "num_attention_heads": 14,
+        "num_hidden_layers": 24,
+        "num_key_value_heads": 2,
+        "use_mrope": False,
+    },
+    "qwen3": {
+        **_QWEN,
+        "architectures": ["Qwen3ForCausalLM"],
+        "attention_bias": False,
+        "head_dim": 128,
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 40960,
+        "max_window_layers": 28,
+        "model_type": "qwen3",
+        "num_attention_heads": 16,
+        "num_hidden_layers": 28,
+        "num_key_value_heads": 8,
+        "rope_scaling": None,
+    },
+    "mistral": {
+        "architectures": ["MistralForCausalLM"],
+        "bos_token_id": 1,
+        "hidden_act": "silu",
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "max_position_embeddings": 32768,
+        "model_type": "mistral",
+        "num_attention_heads": 32,
+        "num_hidden_layers": 32,
+        "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-05,
+        "rope_theta": 10000.0,
+        "sliding_window": 4096,
+        "tie_word_embeddings": False,
+        "vocab_size": 32000,
+    },
+    "llama3": {
+        "architectures": ["LlamaForCausalLM"],
+        "bos_token_id": 128000,
+        "head_dim": 64,
+        "hidden_act": "silu",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "max_position_embeddings": 131072,
+        "model_type": "llama",
+        "num_attention_heads": 32,
+        "num_hidden_layers": 16,
+        "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": {
+            "factor": 32.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 8192,
+            "rope_type": "llama3",
+        },
+        "rope_theta": 500000.0,
+        "tie_word_embeddings": True,
+        "vocab_size": 128256,
+    },
+    "gemma2": {
+        **_GEMMA,
+        "architectures": ["Gemma2ForCausalLM"],
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+        "hidden_act": "gelu_pytorch_tanh",
+        "hidden_size": 2304,
+        "intermediate_size": 9216,
+        "max_position_embeddings": 8192,
+        "model_type": "gemma2",
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "rope_theta": 10000.0,
+        "sliding_window": 4096,
+        "vocab_size": 256000,
+    },
+    "gemma3": {
+        **_GEMMA,
+        "architectures": ["Gemma3ForCausalLM"],
+        "attn_logit_softcapping": None,
+        "eos_token_id": [1, 106],
+        "final_logit_softcapping": None,
+        "hidden_size": 1152,
+        "intermediate_size": 6912,
+        "max_position_embeddings": 32768,
+        "model_type": "gemma3_text",
+        "num_attention_heads": 4,
+        "num_key_value_heads": 1,
+        "rope_local_base_freq": 10000,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+        "vocab_size": 262144,
+    },
+}
+
+
+def of_gin(name: str) -> llama.Config:
+    """What configs/models/NAME.gin gives, without what it leaves to training."""
+    text = (ROOT / f"configs/models/{name}.gin").read_text()
+    values = {
+        statement.arg_name: statement.value
+        for statement in config_parser.ConfigParser(
+            text, gin.config.ParserDelegate(True)
+        )
+        if isinstance(statement, config_parser.BindingStatement)
+        and statement.selector == "llama.Config"
+    }
+    return llama.Config(**values)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_gin_files_are_what_was_published(name: str):
+    config = of_gin(name)
+    hf_config.check_types(PUBLISHED[name])
+    assert llama.Config.from_hf(PUBLISHED[name]) == config
+    assert llama.Config.from_hf(llama.to_hf(config)) == config
+
+
+# In millions, as their publishers count.
+SIZES = {"mistral": 7241.7, "gemma3": 999.9}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_numbers_of_parameters(name: str):
+    (family,) = (f for f in families.FAMILIES if f.name == "llama")
+    config = of_gin(name)
+    shapes = family.variables(family.build(config))["params"]
+    count = sum(leaf.size for leaf in jax.tree.leaves(shapes))
+    assert round(count / 1e6, 1) == SIZES[name]
 
 
 GEMMA3 = SMOLLM2 | {

@@ -121,6 +121,11 @@ def _t5(size: str) -> Named:
     )
 
 
+def _llama(row: tuple[str, str, str]) -> Named:
+    name, source, licence = row
+    return Named(name, "llama", source, "main", licence, "fine-tuning")
+
+
 def _marian(
     pair: str, source: str = "", licence: str = _APACHE, prompt: str = "{text}"
 ) -> Named:
@@ -213,6 +218,14 @@ _ALL = (
         "dialogpt-small", "gpt2", "microsoft/DialoGPT-small", "main", "MIT",
         "dialogue",
     ),
+    *map(_llama, (
+        ("qwen2.5-0.5b", "Qwen/Qwen2.5-0.5B", _APACHE),
+        ("qwen3-0.6b", "Qwen/Qwen3-0.6B", _APACHE),
+        ("mistral-7b", "mistralai/Mistral-7B-v0.1", _APACHE),
+        ("llama3.2-1b", "meta-llama/Llama-3.2-1B", "Llama 3.2 Community"),
+        ("gemma2-2b", "google/gemma-2-2b", "Gemma"),
+        ("gemma3-1b", "google/gemma-3-1b-pt", "Gemma"),
+    )),
     *map(_t5, ("small", "base", "large", "xl", "xxl")),
 )  # fmt: skip
 

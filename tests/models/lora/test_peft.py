@@ -37,12 +37,24 @@ BART = transformers.BartConfig(
     forced_eos_token_id=None, pad_token_id=0, eos_token_id=2,
     decoder_start_token_id=0,
 )  # fmt: skip
+GEMMA3 = transformers.Gemma3TextConfig(
+    vocab_size=31, hidden_size=12, intermediate_size=20, num_hidden_layers=2,
+    num_attention_heads=3, num_key_value_heads=1, head_dim=4, sliding_window=3,
+    sliding_window_pattern=2, query_pre_attn_scalar=4, pad_token_id=0, bos_token_id=7,
+    eos_token_id=1, initializer_range=0.3,
+)  # fmt: skip
+DECODERS = ("llama", "gpt2", "gemma3")
 CASES = {
     "llama": (transformers.LlamaForCausalLM, LLAMA, {"target_modules": "all-linear"}),
     "llama-stable": (
         transformers.LlamaForCausalLM,
         LLAMA,
         {"target_modules": r".*\.1\.mlp\.(up|down)_proj", "use_rslora": True},
+    ),
+    "gemma3": (
+        transformers.Gemma3ForCausalLM,
+        GEMMA3,
+        {"target_modules": "all-linear"},
     ),
     "gpt2": (
         transformers.GPT2LMHeadModel,
@@ -81,7 +93,7 @@ def made(name, folder):
     torch.manual_seed(0)
     base = kind(config).eval()
     base.save_pretrained(folder)
-    decoder_only = name.startswith(("llama", "gpt2"))
+    decoder_only = name.startswith(DECODERS)
     adapted = peft.get_peft_model(
         base,
         peft.LoraConfig(
@@ -106,7 +118,7 @@ def logits_of(model, decoder_only):
 
 def ours(name, module, params, apply):
     """Logits [2, 5, 31] by published id."""
-    if name.startswith(("llama", "gpt2")):
+    if name.startswith(DECODERS):
         arguments = (jnp.asarray(TOKENS), jnp.asarray(TOKENS))
     else:
         arguments = tuple(map(jnp.asarray, (TOKENS, SHIFTED, TOKENS)))
@@ -144,7 +156,7 @@ def test_peft_reads_what_is_written(case, tmp_path):
 
     kind = CASES[name][0]
     theirs = peft.PeftModel.from_pretrained(kind.from_pretrained(folder), tmp_path)
-    logits = logits_of(theirs.eval(), name.startswith(("llama", "gpt2")))
+    logits = logits_of(theirs.eval(), name.startswith(DECODERS))
     np.testing.assert_allclose(logits, expected, atol=1e-5)
 
     assert peft_folder.read_settings(tmp_path).rank == 3

@@ -38,6 +38,73 @@ def test_text_of_data_is_no_control_token(tiny_lm):
     assert words.eos_id not in ids and words.decode(ids) == "<|end|>"
 
 
+def byte_level(vocabulary, **more):
+    """Of the kind of Qwen 2 and 3 and Llama 3: a pattern, then bytes."""
+    pattern = (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    pre = tokenizers.pre_tokenizers
+    made = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [], **more))
+    made.normalizer = tokenizers.normalizers.NFC()
+    split = pre.Split(tokenizers.Regex(pattern), "isolated")
+    bytes_ = pre.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.pre_tokenizer = pre.Sequence([split, bytes_])
+    made.decoder = tokenizers.decoders.ByteLevel()
+    return made
+
+
+def test_the_kind_of_qwen(tmp_path):
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    made = byte_level({letter: i for i, letter in enumerate(letters)})
+    made.add_special_tokens(["<|endoftext|>"])
+    made.save(str(tmp_path / "tokenizer.json"))
+    config = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    words = hf.load(tmp_path, id_offset=1)
+    assert (words.eos_id, words.bos_id, words.vocab_size) == (257, None, 258)
+    # NFC: one letter of two bytes, however it is written.
+    assert words.encode("cafe\u0301") == words.encode("caf\u00e9")
+    text = 'It\'s 12 {"caf\u00e9": 3}\n\n \U0001f600'
+    assert len(words.encode(text)) == len(text.encode())
+    assert words.decode([*words.encode(text), 257, 5]) == text
+
+
+def test_the_kind_of_gemma(tmp_path):
+    """No bytes below the pieces but for what they lack; spaces are a character."""
+    pieces = ["<pad>", "<eos>", "<bos>", "<unk>"]
+    pieces += [f"<0x{byte:02X}>" for byte in range(256)]
+    pieces += ["\u2581", "h", "i", "\u2581h", "\u2581hi", "\u2581\u2581"]
+    merges = [("\u2581", "h"), ("\u2581h", "i"), ("\u2581", "\u2581")]
+    made = tokenizers.Tokenizer(
+        tokenizers.models.BPE(
+            {piece: i for i, piece in enumerate(pieces)},
+            merges,
+            unk_token="<unk>",
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+    )
+    made.normalizer = tokenizers.normalizers.Replace(" ", "\u2581")
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Split(" ", "merged_with_previous")
+    decoders = tokenizers.decoders
+    made.decoder = decoders.Sequence(
+        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    made.add_special_tokens(pieces[:4])
+    made.save(str(tmp_path / "tokenizer.json"))
+    roles = ("pad", "eos", "bos", "unk")
+    config = {f"{role}_token": f"<{role}>" for role in roles}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    words = hf.load(tmp_path, id_offset=1)
+    assert (words.bos_id, words.eos_id, words.pad_id) == (3, 2, 0)
+    assert words.encode("hi  hi") == [262, 263, 261, 265]
+    assert words.encode(" hi") == [265]
+    euro = words.encode("\u20ac")
+    assert euro == [1 + 4 + byte for byte in "\u20ac".encode()]
+    assert words.decode(words.encode("hi  hi \u20ac")) == "hi  hi \u20ac"
+
+
 def test_bert_files(tmp_path):
     """vocab.txt without a tokenizer.json, and pairs with segments."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hot", "el", "##el", "date"]
