@@ -1,11 +1,14 @@
 """Curriculum schedules as pure functions of the step.
 
 Level 0 is the original data, levels 1..C are paraphrases of rising difficulty (Lu and
-Lam 2023, Algorithm 2). A stage lasts `steps_per_level` steps and shows one level, of
-which a share of `original_fraction` is replaced by originals.
+Lam 2023, Algorithm 1). A stage lasts `steps_per_level` steps and shows one level, of
+which a share of `original_fraction` is replaced by originals. Where stages differ in
+length, `steps_per_level` has a number for each of the levels 0..C, as in the experiments
+of Wei et al. (2021).
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +19,9 @@ from jaxaug.curriculum.difficulty import LEVELS
 
 ORIGINAL_FRACTION = 0.2
 CYCLES = 2
+
+Steps = int | Sequence[int]
+"""Of a stage: of every level, or of each of the levels 0..C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ def staged(
 
 
 def gradual(
-    steps_per_level: int,
+    steps_per_level: Steps,
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
 ) -> Schedule:
@@ -106,7 +112,7 @@ def gradual(
 
 
 def cyclic(
-    steps_per_level: int,
+    steps_per_level: Steps,
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
     cycles: int = CYCLES,
@@ -117,7 +123,7 @@ def cyclic(
 
 
 def inverse(
-    steps_per_level: int,
+    steps_per_level: Steps,
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
 ) -> Schedule:
@@ -127,14 +133,16 @@ def inverse(
 
 
 def inverse_cyclic(
-    steps_per_level: int,
+    steps_per_level: Steps,
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
     cycles: int = CYCLES,
 ) -> Schedule:
     """`gradual` and `inverse` in turn, beginning with `gradual`: up, down, up, ...
 
-    That is what the authors' code does in its two cycles.
+    The inverse cyclic curriculum of Lu and Lam (2023), who train "the second cycle in an
+    inversed order of decreasing difficulties". It ends on the originals; the second
+    cycle of their code ends on level 1.
     """
     up = [*range(levels + 1)]
     turns = [up, up[::-1]] * _at_least_one("cycles", cycles)
@@ -143,23 +151,26 @@ def inverse_cyclic(
 
 
 def two_stage(
-    steps_per_level: int,
+    steps_per_level: Steps,
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
 ) -> Schedule:
     """The originals, then all levels at once; each stage half as long as `gradual`.
 
-    After Wei et al. (2021), who augment in one go once the originals are learned.
+    After Wei et al. (2021), who augment in one go once the originals are learned. Where
+    the stages differ in length, `steps_per_level` has those of the two.
     """
-    _check(steps_per_level, levels, original_fraction)
-    steps = (levels + 1) * steps_per_level
-    share = (1 - original_fraction) / levels
+    # There are two stages, whatever the number of levels.
+    whole = isinstance(steps_per_level, int)
+    each = _check(steps_per_level, levels if whole else 1, original_fraction)
+    ends = (max(sum(each) // 2, 1) if whole else each[0], sum(each))
+    share = (1 - original_fraction) / _at_least_one("levels", levels)
     mixed = (original_fraction, *(share for _ in range(levels)))
-    return staged((max(steps // 2, 1), steps), (_only(0, levels), mixed))
+    return staged(ends, (_only(0, levels), mixed))
 
 
 def random(
-    steps_per_level: int,
+    steps_per_level: Steps,
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
     cycles: int = 1,
@@ -169,16 +180,17 @@ def random(
     The weights are at every step the mean of those of `gradual`, so the two differ in
     nothing but the order: the baseline for the question whether order matters.
     """
-    steps = _at_least_one("cycles", cycles) * (levels + 1) * steps_per_level
+    each = _check(steps_per_level, levels, original_fraction)
+    steps = _at_least_one("cycles", cycles) * sum(each)
     rows = np.asarray(gradual(steps_per_level, levels, original_fraction).weights)
-    return staged((steps,), (tuple(rows.mean(axis=0)),))
+    return staged((steps,), (tuple(np.average(rows, axis=0, weights=each)),))
 
 
 def _visits(
-    order: Sequence[int], steps_per_level: int, levels: int, original_fraction: float
+    order: Sequence[int], steps_per_level: Steps, levels: int, original_fraction: float
 ) -> Schedule:
     """A stage of `steps_per_level` steps for each level in turn."""
-    _check(steps_per_level, levels, original_fraction)
+    each = _check(steps_per_level, levels, original_fraction)
     rows = []
     for level in order:
         originals, shown = _only(0, levels), _only(level, levels)
@@ -188,7 +200,7 @@ def _visits(
                 for first, second in zip(originals, shown, strict=True)
             )
         )
-    ends = [steps_per_level * number for number in range(1, len(rows) + 1)]
+    ends = list(itertools.accumulate(each[level] for level in order))
     return staged(ends, rows)
 
 
@@ -196,14 +208,35 @@ def _only(level: int, levels: int) -> tuple[float, ...]:
     return tuple(float(index == level) for index in range(levels + 1))
 
 
-def _check(steps_per_level: int, levels: int, original_fraction: float) -> None:
-    _at_least_one("steps_per_level", steps_per_level)
+def _check(steps_per_level: Steps, levels: int, original_fraction: float) -> list[int]:
+    """The steps of a stage of each level."""
     _at_least_one("levels", levels)
     if not 0 <= original_fraction <= 1:
         raise UserError(
             f"curriculum: original_fraction is {original_fraction}; it is the share of "
             "original data in a stage, 0 to 1"
         )
+    return lengths(steps_per_level, levels)
+
+
+def lengths(steps_per_level: Steps, levels: int) -> list[int]:
+    """The steps of a stage of each of the levels 0..C.
+
+    Args:
+      steps_per_level: one number, or one for each level.
+      levels: C.
+
+    Raises:
+      UserError: a number is below 1, or there is not one for each level.
+    """
+    if isinstance(steps_per_level, int):
+        return [_at_least_one("steps_per_level", steps_per_level)] * (levels + 1)
+    if len(steps_per_level) != levels + 1:
+        raise UserError(
+            f"curriculum: steps_per_level is {tuple(steps_per_level)}; give one number, or "
+            f"{levels + 1}: of each level from the originals on (two stages: of both)"
+        )
+    return [_at_least_one("steps_per_level", steps) for steps in steps_per_level]
 
 
 def _at_least_one(name: str, value: int) -> int:

@@ -20,7 +20,7 @@ from jaxaug.curriculum import levels as level_files
 from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.difficulty import BETA
 from jaxaug.curriculum.levels import Levelled
-from jaxaug.curriculum.schedule import Schedule
+from jaxaug.curriculum.schedule import Schedule, Steps
 from jaxaug.data.labelled import Sentence
 from jaxaug.train.triplet import Pools, Settings
 
@@ -32,7 +32,7 @@ _SHARD_FOLDER = "fewshot"
 
 
 def constant(
-    steps_per_level: int,
+    steps_per_level: Steps,
     levels: int,
     original_fraction: float = schedules.ORIGINAL_FRACTION,
     cycles: int = 1,
@@ -42,7 +42,7 @@ def constant(
     As long as `gradual` over five levels, `cycles` times; without a level the originals
     alone.
     """
-    steps = cycles * (schedules.LEVELS + 1) * steps_per_level
+    steps = cycles * sum(schedules.lengths(steps_per_level, schedules.LEVELS))
     if not levels:
         return schedules.staged((steps,), ((1.0,),))
     share = (1 - original_fraction) / levels
@@ -74,9 +74,13 @@ class Method:
         seed, `*` for anything.
       keep: of `released`: `all` paraphrases, those that are `implied`, or those that
         are `similar` (BLEURT at least 0.5): the halves of the filter of equation 3.
+      places: of `released`: which paraphrases of a sentence are read, first to before
+        last as they come in the file; none given are all. Of 20 the last 4 come from
+        bottom-k (seeds 0, 2, 3 and 4; seed 1 has none).
       levels: options of the scheme, for level 1, 2, ...
       schedule: a key of `SCHEDULES`.
-      steps_per_level: updates of a stage.
+      steps_per_level: updates of a stage, or of the stage of each level, from the
+        originals on; of `two_stage` those of both stages.
       cycles: of the schedules that have them; None is their default.
       original_fraction: share of originals in a stage of paraphrases.
       candidates: of hard-negative mining, see `triplet.Settings`; None is that of the
@@ -89,9 +93,10 @@ class Method:
     source: str = ORIGINALS
     path: str = ""
     keep: str = "all"
+    places: tuple[int, ...] = ()
     levels: tuple[Mapping[str, Any], ...] = field(default=())
     schedule: str = "constant"
-    steps_per_level: int = 200
+    steps_per_level: int | tuple[int, ...] = 200
     cycles: int | None = None
     original_fraction: float = schedules.ORIGINAL_FRACTION
     candidates: int | None = None
@@ -120,10 +125,23 @@ class Method:
                 raise UserError(
                     f"method {self.name!r}: source {self.source!r} {verb} {name}."
                 )
+        self._check_places()
         if self.source == ORIGINALS and self.schedule != "constant":
             raise UserError(
                 f"method {self.name!r}: the originals have no levels. Use the schedule "
                 "'constant'."
+            )
+
+    def _check_places(self) -> None:
+        if self.places and self.source != RELEASED:
+            raise UserError(
+                f"method {self.name!r}: source {self.source!r} has no use for places."
+            )
+        in_order = len(self.places) == 2 and 0 <= self.places[0] < self.places[1]
+        if self.places and not in_order:
+            raise UserError(
+                f"method {self.name!r}: places={self.places}: give the first one and "
+                "the one behind the last, such as (0, 16)."
             )
 
     def settings(self, common: Settings) -> Settings:
@@ -218,7 +236,9 @@ def _read(method: Method, path: PathLike) -> list[Levelled]:
     }[method.keep]
     found = []
     for text, items in level_files.scored_huffpost(path).items():
-        chosen = [item for item in items if kept(item)]
+        chosen = [
+            item for item in items[slice(*method.places or (None,))] if kept(item)
+        ]
         found.append(
             level_files.levelled(
                 text,

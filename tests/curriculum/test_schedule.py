@@ -2,6 +2,7 @@
 
 import collections
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,3 +181,42 @@ def test_wrong_examples_per_row_is_refused(per_row):
     found = schedule.gradual(1, 1)
     with pytest.raises(UserError, match="one positive number for each of the 2"):
         schedule.in_examples(found, 1, per_row)
+
+
+def test_stages_of_unequal_length():
+    """COVID-Q and Amazon in Wei et al. (2021), in thousands of updates."""
+    covid, amazon = (6, 4, 4, 3, 3, 4), (10, 8, 6, 8, 8, 8)
+    assert schedule.gradual(covid).ends == (6, 10, 14, 17, 20, 24)
+    twice = schedule.cyclic(amazon)
+    assert twice.ends == (10, 18, 24, 32, 40, 48, 58, 66, 72, 80, 88, 96)
+    assert twice.weights[6:] == twice.weights[:6] == schedule.cyclic(8).weights[:6]
+    assert schedule.inverse(covid).ends == (4, 7, 10, 14, 18, 24)
+    assert schedule.inverse_cyclic(covid).ends[5:8] == (24, 28, 31)
+
+
+def test_random_order_shows_what_unequal_stages_show():
+    steps = (6, 4, 4, 3, 3, 4)
+    found, ordered = schedule.random(steps), schedule.gradual(steps)
+    shown = [ordered(step) for step in range(ordered.steps)]
+    assert found.steps == ordered.steps == 24
+    np.testing.assert_allclose(found(0), np.mean(shown, axis=0))
+
+
+def test_two_stages_of_unequal_length():
+    found = schedule.two_stage((7, 2), levels=1)
+    assert found.ends == (7, 9)
+    assert found.weights == ((1.0, 0.0), (0.2, 0.8))
+
+
+@pytest.mark.parametrize(
+    "make, steps",
+    [(schedule.gradual, (6, 4, 4, 3, 3)), (schedule.two_stage, (6, 4, 4, 3, 3, 4))],
+)
+def test_a_number_for_each_stage(make, steps):
+    with pytest.raises(UserError, match=r"steps_per_level is \(6, 4, .* of each level"):
+        make(steps)
+
+
+def test_no_stage_is_empty():
+    with pytest.raises(UserError, match="steps_per_level is 0; give at least 1"):
+        schedule.cyclic((1, 1, 1, 1, 0, 1))

@@ -46,6 +46,11 @@ def data_dir(tmp_path):
         ({"source": "released"}, "source 'released' needs path"),
         ({"path": "f"}, "source 'originals' has no use for path"),
         ({"source": "sentence"}, "source 'sentence' needs levels"),
+        ({"places": (0, 4)}, "source 'originals' has no use for places"),
+        (
+            {"source": "released", "path": "f", "places": (4, 4)},
+            r"places=\(4, 4\): give the first one and the one behind the last",
+        ),
         ({"schedule": "gradual"}, "the originals have no levels. Use the schedule"),
     ],
 )
@@ -91,6 +96,15 @@ def test_originals(data_dir):
 def test_released_paraphrases(data_dir, keep, expected):
     found = methods.levelled(released(keep=keep), DRAWN, 3, data_dir)
     assert [item.text for item in found] == ["a ", "b", "c", "d"]
+    assert {text for level in found[0].levels[1:] for text in level} == expected
+
+
+@pytest.mark.parametrize(
+    "places, expected",
+    [((0, 2), {"a1", "a2"}), ((2, 3), {"a3"}), ((1, 9), {"a2", "a3"})],
+)
+def test_released_paraphrases_by_their_place_in_the_file(data_dir, places, expected):
+    found = methods.levelled(released(places=places), DRAWN, 3, data_dir)
     assert {text for level in found[0].levels[1:] for text in level} == expected
 
 
