@@ -300,8 +300,9 @@ PROGRAMS: dict[str, Program] = {
     ),
     "levels": Program(
         lambda place, material: [
-            *("levels", "--model", "random-tiny", "--candidates", "8"),
-            *("--max_length", "8", "--keep", "5", "--beta", "-1"),
+            *("levels", "--model", "random-tiny", "--max_length", "8"),
+            *("--quota", "bottom_k=2", "top_k_top_p=3", "--oversample", "2"),
+            *("--implication", "none", "--beta", "-1"),
             *("--shard_size", "2", "--similarity", str(material / "encoder")),
             *("--in", str(material / "lines.txt")),
             *("--out", str(place / "out" / "levels.jsonl")),

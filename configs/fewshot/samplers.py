@@ -6,21 +6,24 @@ The files of levels are made of the few-shot sentences of all seeds:
     jaxaug fewshot $C --texts data/levels/huff.txt
     M="--in data/levels/huff.txt --model smollm2"
     jaxaug levels $M --out data/levels/huff_mixed.jsonl
-    jaxaug levels $M --out data/levels/huff_bottom_k.jsonl --bottom_share 1
-    jaxaug levels $M --out data/levels/huff_top_k_top_p.jsonl --bottom_share 0
-    jaxaug levels $M --out data/levels/huff_unfiltered.jsonl --beta -1
-    jaxaug fewshot $C
+    jaxaug levels $M --out data/levels/huff_top_k_top_p.jsonl --quota top_k_top_p=20
+    jaxaug levels $M --out data/levels/huff_sampling.jsonl --quota sampling=4 top_k_top_p=16
+    jaxaug levels $M --out data/levels/huff_bottom_k.jsonl --quota bottom_k=20
+    jaxaug levels $M --out data/levels/huff_unfiltered.jsonl --implication none --beta -9
 
-A row whose file is missing says so. 2,050 sentences with 60 candidates each: for a GPU.
+The first is the paper's: of 20 paraphrases 4 from bottom-k, 16 from top-k with top-p; the
+second its "without bottom-k", the third its "pure sampling" in the place of bottom-k. A
+row whose file is missing says so. 2,050 sentences with 60 outputs each: for a GPU.
 """
 
 import ml_collections
 
 FILES = {
-    "bottom-k and top-k + top-p": "mixed",
-    "bottom-k": "bottom_k",
-    "top-k + top-p": "top_k_top_p",
-    "no filter": "unfiltered",
+    "4 of bottom-k, 16 of top-k + top-p": "mixed",
+    "20 of top-k + top-p": "top_k_top_p",
+    "4 of pure sampling, 16 of top-k + top-p": "sampling",
+    "20 of bottom-k": "bottom_k",
+    "4 of bottom-k, 16 of top-k + top-p, no filter": "unfiltered",
 }
 
 

@@ -24,16 +24,23 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--model", required=True, help="that paraphrases: as of `jaxaug paraphrase`"
     )
     parser.add_argument("--prompt", help="as of `jaxaug paraphrase`")
+    parser.add_argument(
+        "--quota",
+        nargs="+",
+        default=["bottom_k=4", "top_k_top_p=16"],
+        metavar="SAMPLER=NUMBER",
+        help="paraphrases of a text that are kept of each sampler (bottom_k, "
+        "top_k_top_p, sampling); default, as in the paper: bottom_k=4 top_k_top_p=16; "
+        "its COVID-Q: bottom_k=2 top_k_top_p=18; pure sampling: sampling=20",
+    )
     for name, default, text in (
-        ("candidates", 60, "outputs of each text"),
-        ("bottom_share", 0.5, "share of the candidates that bottom-k gives"),
+        ("oversample", 3, "outputs of a sampler, as a multiple of its quota"),
+        ("rounds", 3, "how often a text is asked while a quota of it is not full"),
         ("bottom_k", 2, "tokens that bottom-k removes"),
         ("bottom_steps", 1, "steps in which it does so"),
-        ("top_k", 120, "of the other candidates, and after those steps"),
+        ("top_k", 120, "of top_k_top_p, and of bottom_k after its steps"),
         ("top_p", 0.95, "likewise"),
         ("max_length", 48, "tokens of a candidate"),
-        ("beta", 0.5, "least similarity of what is not implied"),
-        ("keep", 20, "paraphrases of a text, at most"),
         ("levels", 5, "levels of difficulty"),
         ("seed", 0, "of everything that is random"),
         ("shard_size", 16, "texts that a stop loses at most"),
@@ -41,11 +48,20 @@ def add(verbs: argparse._SubParsersAction) -> None:
         kind = type(default)
         parser.add_argument(f"--{name}", type=kind, default=default, help=text)
     parser.add_argument(
+        "--beta",
+        type=float,
+        help="least similarity of what is not implied (default: 0.5, of minilm 0.8; "
+        "without a model of implication 0.2 of minilm, and of others whatever it is)",
+    )
+    parser.add_argument(
         "--similarity",
-        default="minilm",
-        help="encoder of sentences, or bleurt-20 as in the paper",
+        default="auto",
+        help="encoder of sentences, or BLEURT (default: bleurt-20, as in the paper, "
+        "where it is on this machine, else minilm)",
     )
     parser.add_argument(
         "--implication",
-        help="model of entailment, such as roberta-mi (default: none, similarity alone)",
+        default="auto",
+        help="model of entailment, or none (default: roberta-mi where it is on this "
+        "machine)",
     )

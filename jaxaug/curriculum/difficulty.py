@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from jaxaug.core.errors import UserError
 
 LEVELS = 5
-BETA = 0.5
+BETA = 0.5  # What the files that PCC's authors released imply; the paper gives none.
 
 
 def kept(
@@ -22,7 +22,8 @@ def kept(
       implied: M, whether text and paraphrase imply each other; all False where no
         model of implication is at hand.
       similarity: G, of the paraphrase to its text; BLEURT in the paper.
-      beta: least similarity of what is not implied; 0.5 in the paper.
+      beta: least similarity of what is not implied. The paper gives no number; in the
+        files that its authors released nothing below 0.5 is there that is not implied.
 
     Raises:
       UserError: a similarity is no number.

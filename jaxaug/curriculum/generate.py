@@ -1,7 +1,8 @@
 """`jaxaug levels`: paraphrases of the lines of a file, by level of difficulty.
 
-Algorithm 1 of Lu and Lam (2023): candidates from bottom-k sampling, which gives the
-hard ones, and from top-k with top-p; the filter of equation 3; levels of equation 4.
+Algorithm 2 of Lu and Lam (2023): candidates from bottom-k sampling, which gives the
+hard ones, and from top-k with top-p; the filter of equation 3; so many of each sampler
+(appendix A); levels of equation 4.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import json
 import math
 import sys
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,15 +25,33 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
-from jaxaug.curriculum import difficulty, levels
+from jaxaug.curriculum import difficulty, levels, quotas, told
 from jaxaug.curriculum.difficulty import BETA, LEVELS, kept
-from jaxaug.models.named import identities
+from jaxaug.curriculum.quotas import Candidate
+from jaxaug.models.named import catalogue, identities
 from jaxaug.models.text import prompts
 from jaxaug.paraphrase import candidates, generation, version
 from jaxaug.paraphrase.run import read_lines
 
 Pairs = Sequence[tuple[str, str]]
-Paraphrase = Callable[[generation.Setting, Sequence[str]], list[list[str]]]
+Paraphrase = Callable[[int, generation.Setting, Sequence[str]], list[list[str]]]
+"""(number of the round, setting, texts) -> outputs of each text."""
+
+AUTO, NONE = "auto", "none"
+BLEURT, IMPLICATION = "bleurt-20", "roberta-mi"
+BETAS: Mapping[str, float] = {"minilm": 0.8}
+"""Beta by similarity, beside a model of implication; of others it is `BETA`.
+
+Of what PCC's authors released for HuffPost, seed 0, and is not implied (BLEURT at least
+0.5), 98 % have a MiniLM cosine of at least 0.8.
+"""
+FLOORS: Mapping[str, float] = {"minilm": 0.2}
+"""Least similarity where no model of implication is at hand; others have none.
+
+Equation 3 with M = 0 and beta = 0.5 would drop the hard paraphrases, and with them what
+they are for: of the same file it would leave 1 % of level 5 by BLEURT, 65 % by MiniLM.
+Less than 0.2 means another subject: 93 % of level 5 are above, 97 % of bottom-k.
+"""
 
 _FOLDER = "levels"
 # Options that name something which is noted by what it is.
@@ -46,72 +65,88 @@ class Options:
     Attributes:
       model: that paraphrases; see `jaxaug.models.text.registry.load`.
       prompt: of a language model; None is its default.
-      candidates: outputs of each text, equal ones included.
-      bottom_share: share of them from bottom-k; the others are from top-k with top-p.
+      quota: sampler -> paraphrases of a text that are kept of it; see `quotas`.
+      oversample: outputs of each sampler, as a multiple of its quota.
+      rounds: how often a text is asked for outputs while a quota of it is not full.
       bottom_k: tokens that bottom-k removes.
       bottom_steps: how many steps it does so.
-      top_k: of both samplers, of bottom-k after its steps.
+      top_k: of bottom-k after its steps, and of top-k with top-p.
       top_p: likewise.
       max_length: tokens of an output at most, EOS included.
-      similarity: encoder of sentences, or BLEURT, that says how similar two texts are.
-      implication: model of entailment; None is M = 0 in equation 3.
-      beta: least similarity of what is not implied.
-      keep: paraphrases of a text at most.
+      similarity: encoder of sentences, or BLEURT, that says how similar two texts are;
+        `auto` is BLEURT where it is on this machine.
+      implication: model of entailment; `auto` is the paper's where it is on this
+        machine, `none` is M = 0 in equation 3.
+      beta: least similarity of what is not implied. None: see `BETAS`; without a
+        model of implication `FLOORS`.
       levels: C.
       seed: of everything that is random.
     """
 
     model: str
     prompt: str | None = None
-    candidates: int = 60
-    bottom_share: float = 0.5
+    quota: Mapping[str, int] = dataclasses.field(
+        default_factory=lambda: dict(quotas.PAPER)
+    )
+    oversample: int = 3
+    rounds: int = 3
     bottom_k: int = 2
     bottom_steps: int = 1
     top_k: int = 120
     top_p: float = 0.95
     max_length: int = 48
-    similarity: str = "minilm"
-    implication: str | None = None
-    beta: float = BETA
-    keep: int = 20
+    similarity: str = AUTO
+    implication: str = AUTO
+    beta: float | None = None
     levels: int = LEVELS
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("candidates", "keep", "levels"):
+        for name in ("oversample", "rounds", "levels"):
             if getattr(self, name) < 1:
                 raise UserError(f"--{name} is {getattr(self, name)}: give at least 1.")
+        quotas.check(self.quota)
         typed.check_seed(self.seed, "--seed")
-        if not math.isfinite(self.beta):
+        if self.beta is not None and not math.isfinite(self.beta):
             raise UserError(f"--beta is {self.beta}: give a finite number.")
-        if not 0 <= self.bottom_share <= 1:
-            raise UserError(
-                f"--bottom_share is {self.bottom_share}: it is the share of bottom-k "
-                "among the candidates, 0 to 1."
-            )
 
     @property
     def settings(self) -> list[generation.Setting]:
-        """The samplers that give any candidates."""
-        bottom = round(self.candidates * self.bottom_share)
+        """The samplers that give any candidates, in the order of their quotas."""
         removed = {"k": self.bottom_k, "n_steps": self.bottom_steps}
         blocks = {
             "bottom_k": removed | {"then_k": self.top_k, "then_p": self.top_p},
             "top_k_top_p": {"k": self.top_k, "p": self.top_p},
+            "sampling": {},
         }
-        numbers = {"bottom_k": bottom, "top_k_top_p": self.candidates - bottom}
         return generation.grid(
             {
                 "model": self.model,
                 "sampler": sampler,
-                "num": numbers[sampler],
-                "options": options,
+                "num": number * self.oversample,
+                "options": blocks[sampler],
                 "prompt": self.prompt,
                 "max_length": self.max_length,
             }
-            for sampler, options in blocks.items()
-            if numbers[sampler]
+            for sampler, number in self.quota.items()
+            if number
         )
+
+
+def resolved(options: Options) -> Options:
+    """The options with `auto` and no beta replaced by what they stand for here."""
+    similarity, implication = options.similarity, options.implication
+    if similarity == AUTO:
+        similarity = BLEURT if catalogue.find(BLEURT).on_disk else "minilm"
+    if implication == AUTO:
+        implication = IMPLICATION if catalogue.find(IMPLICATION).on_disk else NONE
+    beta = options.beta
+    if beta is None:
+        betas, other = (FLOORS, None) if implication == NONE else (BETAS, BETA)
+        beta = betas.get(similarity, other)
+    return dataclasses.replace(
+        options, similarity=similarity, implication=implication, beta=beta
+    )
 
 
 class Scorers(NamedTuple):
@@ -128,8 +163,9 @@ class Scorers(NamedTuple):
 
 def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug levels --help`."""
-    names = [field.name for field in dataclasses.fields(Options)]
-    options = Options(**{name: getattr(arguments, name) for name in names})
+    names = {field.name for field in dataclasses.fields(Options)} - {"quota"}
+    given = {name: getattr(arguments, name) for name in names}
+    options = Options(quota=quotas.parse(arguments.quota), **given)
     print(write(arguments.input, arguments.out, options, arguments.shard_size))
     return 0
 
@@ -156,6 +192,7 @@ def write(
       UserError: an argument, the input or a model is wrong, or `out` was made of
         something else or changed since.
     """
+    options = resolved(options)
     texts = list(dict.fromkeys(read_lines(input_path)))
     made_of = _made_of(options, texts)
     note = epath.Path(f"{epath.Path(out)}.json")
@@ -167,7 +204,7 @@ def write(
     found, summary = make(
         texts,
         options,
-        generation.Paraphraser(options.seed),
+        lambda number, *asked: generation.Paraphraser(_seed(options, number))(*asked),
         load_scorers(options),
         Shards(cache_folder.cache_dir() / _FOLDER, shard_size),
     )
@@ -185,10 +222,14 @@ def _made_of(options: Options, texts: Sequence[str]) -> dict[str, Any]:
         "models": {
             "paraphrases": options.settings[0].key()["model"],
             "similarity": scorer_identity(options.similarity),
-            "implication": options.implication and scorer_identity(options.implication),
+            "implication": None
+            if options.implication == NONE
+            else scorer_identity(options.implication),
         },
         "prompt_text": options.prompt and list(prompts.find(options.prompt)),
-        "code": code_digest(levels, difficulty, candidates, sys.modules[__name__])
+        "code": code_digest(
+            levels, difficulty, quotas, candidates, sys.modules[__name__]
+        )
         + version.of_outputs(),
         "texts": digest_of(texts),
     }
@@ -232,66 +273,91 @@ def make(
 ) -> tuple[list[levels.Levelled], str]:
     """The levels of each text, and a summary to be printed.
 
-    Of the candidates, the text itself and what differs from another one in case alone
-    are left out; then equation 3 is applied; then `keep` of them are drawn, so that
-    hard ones stay as frequent as they are.
+    Of the outputs, copies of the text and what differs from another one in case alone
+    are left out, and equation 3 is applied to the others. A text of which a sampler has
+    not filled its quota is asked again, up to `rounds` times. Then each quota is drawn
+    from what passed.
     """
-    stage = Stage(
-        "candidates",
-        [options.seed, *(setting.key() for setting in options.settings)],
-        lambda block: _outputs(block, options, paraphrase),
-        "paraphrases",
-    )
-    found = []
-    for text, outputs in zip(texts, shards.run(stage, list(texts)), strict=True):
-        distinct = [c.text for c in candidates.merged(text, [("", outputs)])]
-        found.append([t for t in distinct if t and t.casefold() != text.casefold()])
-    pairs = [(t, c) for t, group in zip(texts, found, strict=True) for c in group]
-    similarity = np.asarray(scorers.similarity(pairs)) if pairs else np.zeros(0)
-    implied = np.zeros(len(pairs), np.bool_)
-    if scorers.implied is not None and pairs:
-        implied = scorers.implied(pairs)
-    good = kept(implied, similarity, options.beta)
-    items, start = [], 0
-    for text, group in zip(texts, found, strict=True):
-        places = start + np.flatnonzero(good[start : start + len(group)])
-        start += len(group)
-        rng = np.random.default_rng((options.seed, zlib.crc32(text.encode())))
-        places = rng.permutation(places)[: options.keep]
+    found: list[list[Candidate]] = [[] for _ in texts]
+    asked = 0
+    for number in range(options.rounds):
+        short = [
+            i for i, own in enumerate(found) if quotas.is_short(options.quota, own)
+        ]
+        if not short:
+            break
+        asked += len(short)
+        stage = Stage(
+            "candidates",
+            [_seed(options, number), *(one.key() for one in options.settings)],
+            lambda block, number=number: _outputs(number, block, options, paraphrase),
+            "paraphrases",
+        )
+        outputs = shards.run(stage, [texts[i] for i in short])
+        new = [
+            quotas.distinct(texts[i], by_sampler, (one.text for one in found[i]))
+            for i, by_sampler in zip(short, outputs, strict=True)
+        ]
+        judged = iter(_judged([texts[i] for i in short], new, options, scorers))
+        for i, own in zip(short, new, strict=True):
+            found[i] += [next(judged) for _ in own]
+    items = []
+    for text, own in zip(texts, found, strict=True):
+        kept = quotas.chosen(text, options.quota, own, options.seed)
         items.append(
             levels.levelled(
                 text,
-                [pairs[place][1] for place in places],
-                similarity[places].tolist(),
+                [one.text for one in kept],
+                [one.similarity for one in kept],
                 options.levels,
             )
         )
-    return items, _summary(items, options, len(pairs), int(good.sum()))
+    return items, told.summary(items, found, options, asked)
+
+
+def _seed(options: Options, number: int) -> int:
+    """Of a round: other draws from the second one on."""
+    return zlib.crc32(f"{options.seed} {number}".encode()) if number else options.seed
 
 
 def _outputs(
-    texts: Sequence[str], options: Options, paraphrase: Paraphrase
-) -> list[list[str]]:
-    by_setting = [paraphrase(setting, texts) for setting in options.settings]
+    number: int, texts: Sequence[str], options: Options, paraphrase: Paraphrase
+) -> list[dict[str, list[str]]]:
+    """Of each text, sampler -> outputs."""
+    by_sampler = {
+        setting.sampler: paraphrase(number, setting, texts)
+        for setting in options.settings
+    }
     return [
-        [output for outputs in of_text for output in outputs]
-        for of_text in zip(*by_setting, strict=True)
+        {sampler: outputs[place] for sampler, outputs in by_sampler.items()}
+        for place in range(len(texts))
     ]
 
 
-def _summary(
-    items: Sequence[levels.Levelled], options: Options, distinct: int, good: int
-) -> str:
-    sizes = [sum(map(len, item.levels[1:])) for item in items]
-    empty = sum(not all(item.levels) for item in items)
-    return (
-        f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} levels, "
-        f"of {len(items) * options.candidates:,} candidates, {distinct:,} distinct ones "
-        f"and {good:,} that passed the filter. {sum(s < options.keep for s in sizes):,} "
-        f"texts have fewer than {options.keep}; {empty:,} have an empty level, which "
-        f"falls back to the next easier one; {sum(not s for s in sizes):,} have none and "
-        "stand for themselves."
-    )
+def _judged(
+    texts: Sequence[str],
+    new: Sequence[Sequence[tuple[str, str]]],
+    options: Options,
+    scorers: Scorers,
+) -> list[Candidate]:
+    """The (paraphrase, sampler) of all texts, in a row, with what equation 3 says."""
+    flat = [(t, *one) for t, own in zip(texts, new, strict=True) for one in own]
+    if not flat:
+        return []
+    both = [(text, paraphrase) for text, paraphrase, _ in flat]
+    similarity = np.asarray(scorers.similarity(both))
+    implied = np.zeros(len(both), np.bool_)
+    if scorers.implied is not None:
+        implied = np.asarray(scorers.implied(both))
+    passed = np.ones(len(both), np.bool_)
+    if options.beta is not None:
+        passed = kept(implied, similarity, options.beta)
+    return [
+        Candidate(text, sampler, *judgement)
+        for (_, text, sampler), *judgement in zip(
+            flat, similarity.tolist(), implied.tolist(), passed.tolist(), strict=True
+        )
+    ]
 
 
 def load_scorers(options: Options) -> Scorers:
@@ -307,7 +373,7 @@ def load_scorers(options: Options) -> Scorers:
     loaded = encoder.load(options.similarity)
     one_output = len(getattr(loaded.config, "labels", ())) == 1
     similarity = (pairs.Bleurt if one_output else pairs.Similarity)(loaded, store)
-    if options.implication is None:
+    if options.implication == NONE:
         return Scorers(similarity)
     judge = pairs.MutualImplication(encoder.load(options.implication), store)
     return Scorers(similarity, functools.partial(judge.holds))

@@ -14,7 +14,7 @@ from jaxaug.curriculum import generate, levels
 from jaxaug.paraphrase import generation, version
 from jaxaug.paraphrase.generation import Setting
 
-OPTIONS = generate.Options(model="smollm2", candidates=30, keep=20)
+OPTIONS = generate.Options(model="smollm2", implication="none", beta=0.5)
 
 
 @pytest.fixture(autouse=True)
@@ -29,15 +29,20 @@ def no_models(monkeypatch):
 
 
 class Paraphraser:
-    """Output i of a text is `<text> <letter><i>`: b for bottom-k, else t."""
+    """Output i of a text is `<text> <letter><i>`: b for bottom-k, t for top-k, else s.
+
+    A later round goes on counting where the one before has ended.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, int]] = []
 
-    def __call__(self, setting: Setting, texts: Sequence[str]) -> list[list[str]]:
+    def __call__(
+        self, number: int, setting: Setting, texts: Sequence[str]
+    ) -> list[list[str]]:
         self.calls.append((setting.sampler, setting.num, len(texts)))
-        letter = setting.sampler[0]
-        return [[f"{t} {letter}{i}" for i in range(setting.num)] for t in texts]
+        letter, first = setting.sampler[0], number * setting.num
+        return [[f"{t} {letter}{first + i}" for i in range(setting.num)] for t in texts]
 
 
 def by_number(pairs: generate.Pairs) -> np.ndarray:
@@ -61,57 +66,142 @@ def made(tmp_path):
     return make
 
 
+def flat(item: levels.Levelled) -> list[str]:
+    return [text for level in item.levels[1:] for text in level]
+
+
 def test_twenty_of_the_candidates_make_five_levels_of_four(made):
     paraphrase = Paraphraser()
     (item,), summary = made(["a"], paraphrase)
-    assert paraphrase.calls == [("bottom_k", 15, 1), ("top_k_top_p", 15, 1)]
+    assert paraphrase.calls == [("bottom_k", 12, 1), ("top_k_top_p", 48, 1)]
     assert [len(texts) for texts in item.levels] == [1, 4, 4, 4, 4, 4]
-    flat = [text for level in item.levels[1:] for text in level]
-    scores = by_number([("a", text) for text in flat])
+    scores = by_number([("a", text) for text in flat(item)])
     assert list(scores) == sorted(scores, reverse=True)
     # What is kept is drawn, not the best or the first.
     assert scores[0] - scores[-1] > 0.2
-    assert {text[2] for text in flat} == {"b", "t"}
-    assert "20 paraphrases of 1 texts in 5 levels, of 30 candidates" in summary
+    # The paper's: 4 of bottom-k, 16 of top-k with top-p.
+    assert sorted(text[2] for text in flat(item)) == [*"bbbb", *"t" * 16]
+    # 0.98, 0.96 ... 0.50 are 25 of 48.
+    assert summary == (
+        "20 paraphrases of 1 texts in 5 levels.\n"
+        "bottom_k: of 12 outputs 12 are new, 12 (100 %) of which passed the filter; 4 "
+        "are kept, 4 are the quota.\n"
+        "top_k_top_p: of 48 outputs 48 are new, 25 (52 %) of which passed the filter; "
+        "16 are kept, 16 are the quota.\n"
+        "Filter: no model of implication (`jaxaug models fetch roberta-mi` gets the "
+        "paper's), so similarity (auto) alone, 0.5 or more: 37 (62 %) passed.\n"
+        "0 texts have fewer than 20 (more --rounds or --oversample give more); 0 have an "
+        "empty level, which falls back to the next easier one; 0 have none and stand for "
+        "themselves."
+    )
 
 
 @pytest.mark.parametrize(
-    ("share", "calls"),
-    [(0.2, [("bottom_k", 6), ("top_k_top_p", 24)]), (1.0, [("bottom_k", 30)])],
+    "quota",
+    [
+        {"bottom_k": 2, "top_k_top_p": 18},
+        {"top_k_top_p": 20},
+        {"sampling": 20},
+        {"sampling": 4, "top_k_top_p": 16},
+        {"bottom_k": 0, "top_k_top_p": 7},
+    ],
 )
-def test_bottom_k_gives_its_share(made, share, calls):
+def test_each_sampler_gives_exactly_its_quota(made, quota):
     paraphrase = Paraphraser()
-    made(["a"], paraphrase, bottom_share=share)
-    assert [call[:2] for call in paraphrase.calls] == calls
+    (item,), _ = made(["a"], paraphrase, quota=quota, beta=None)
+    letters = [text[2] for text in flat(item)]
+    assert {name: letters.count(name[0]) for name in quota} == quota
+    assert paraphrase.calls == [(name, 3 * n, 1) for name, n in quota.items() if n]
+
+
+def test_a_text_is_asked_again_until_its_quotas_are_full(made):
+    """Of bottom-k one output in ten of `a` passes; of `b` all do."""
+    scorers = generate.Scorers(
+        by_number,
+        lambda pairs: np.array(
+            [p[0] == "b" or "t" in p[1] or p[1][-1] == "0" for p in pairs]
+        ),
+    )
+    paraphrase = Paraphraser()
+    found, summary = made(["a", "b"], paraphrase, scorers=scorers, beta=2.0)
+    # 12 outputs a round: 0 and 10, then 20, then 30.
+    assert [texts for _, _, texts in paraphrase.calls] == [2, 2, 1, 1, 1, 1]
+    bottom = [[text for text in flat(item) if text[2] == "b"] for item in found]
+    assert sorted(bottom[0]) == ["a b0", "a b10", "a b20", "a b30"]
+    assert len(bottom[1]) == 4 and {int(text[3:]) for text in bottom[1]} <= set(
+        range(12)
+    )
+    assert [len(flat(item)) for item in found] == [20, 20]
+    assert "bottom_k: of 48 outputs 48 are new, 16 (33 %) of which passed" in summary
+
+
+def test_a_quota_that_cannot_be_filled_is_told(made):
+    none_of_bottom = generate.Scorers(
+        by_number, lambda pairs: np.array(["t" in t for _, t in pairs])
+    )
+    (item,), summary = made(["a"], scorers=none_of_bottom, beta=2.0, rounds=2)
+    # Top-k with top-p does not take the places of bottom-k.
+    assert len(flat(item)) == 16
+    assert "bottom_k: of 24 outputs 24 are new, 0 (0 %) of which passed" in summary
+    assert "\n1 texts have fewer than 20 (" in summary
 
 
 def test_what_is_neither_similar_nor_implied_is_left_out(made):
     scorers = generate.Scorers(
         by_number, lambda pairs: np.array([t.endswith("14") for _, t in pairs])
     )
-    (item,), _ = made(["a"], scorers=scorers, beta=0.95)
-    assert sorted(text for level in item.levels[1:] for text in level) == [
+    quota = {"bottom_k": 8, "top_k_top_p": 8}
+    options = {"beta": 0.95, "implication": "roberta-mi", "rounds": 1}
+    (item,), summary = made(["a"], scorers=scorers, quota=quota, **options)
+    assert sorted(flat(item)) == [
         f"a {letter}{number}" for letter in "bt" for number in (0, 1, 14)
     ]
+    assert (
+        "Filter: roberta-mi says implied both ways of 2 (4 %); similarity (auto) 0.95 or "
+        "more let 4 (8 %) more pass."
+    ) in summary
+
+
+def test_without_a_model_of_implication_the_hard_ones_stay():
+    """Similarity of at least 0.5 alone would drop what bottom-k is for."""
+    options = generate.resolved(generate.Options("smollm2", similarity="minilm"))
+    assert (options.implication, options.beta) == ("none", 0.2)
+    options = generate.resolved(generate.Options("smollm2", similarity="other"))
+    assert options.beta is None
+    asked = generate.Options("smollm2", similarity="minilm", implication="mine")
+    assert generate.resolved(asked).beta == 0.8
+    asked = dataclasses.replace(asked, beta=0.1)
+    assert generate.resolved(asked) == asked
+
+
+def test_the_learned_filters_are_the_default_where_they_are(monkeypatch):
+    here = type("Named", (), {"on_disk": True})
+    monkeypatch.setattr(generate.catalogue, "find", lambda name: here)
+    options = generate.resolved(generate.Options("smollm2"))
+    assert (options.similarity, options.implication) == ("bleurt-20", "roberta-mi")
+    assert options.beta == 0.5
 
 
 def test_copies_and_empty_outputs_are_no_paraphrases(made):
     outputs = ["A b", "", "a b", "x y", "X Y", "z"]
     found, summary = made(
         ["a b"],
-        lambda setting, texts: [outputs[: setting.num] for _ in texts],
+        lambda number, setting, texts: [outputs[: setting.num] for _ in texts],
         generate.Scorers(lambda pairs: np.linspace(0.9, 0.6, len(pairs))),
-        bottom_share=0.0,
-        candidates=6,
+        quota={"top_k_top_p": 6},
+        oversample=1,
     )
     assert found == [levels.Levelled("a b", (("a b",), (), (), ("x y",), (), ("z",)))]
     assert found[0].at(1) == found[0].at(2) == ("a b",)
     assert found[0].at(4) == ("x y",)
-    assert "1 texts have fewer than 20; 1 have an empty level, which falls" in summary
+    # The rounds give the same again, which is not new.
+    assert "of 18 outputs 2 are new" in summary
+    assert "\n1 texts have fewer than 6 (" in summary
+    assert "1 have an empty level, which falls" in summary
 
 
 def test_a_text_without_paraphrases_stands_for_itself(made):
-    found, summary = made(["a", "b"], beta=2.0)
+    found, summary = made(["a", "b"], beta=2.0, rounds=1)
     assert [item.at(5) for item in found] == [("a",), ("b",)]
     assert "2 have none and stand for themselves" in summary
 
@@ -125,10 +215,10 @@ def test_a_stop_loses_one_shard(made):
     texts, whole = list("abcdef"), Paraphraser()
 
     class Stops(Paraphraser):
-        def __call__(self, setting, texts):
+        def __call__(self, number, setting, texts):
             if len(self.calls) == 3:
                 raise KeyboardInterrupt
-            return super().__call__(setting, texts)
+            return super().__call__(number, setting, texts)
 
     stops = Stops()
     with pytest.raises(KeyboardInterrupt):
@@ -151,9 +241,11 @@ def run(tmp_path, *extra: str) -> int:
         [
             "levels",
             *paths,
-            "--candidates=8",
+            "--quota",
+            "bottom_k=4",
             "--max_length=6",
-            "--bottom_share=1",
+            "--similarity=minilm",
+            "--implication=none",
             *extra,
         ]
     )
@@ -228,14 +320,17 @@ def test_levels_of_another_model_are_refused(tmp_path, tiny_lm, monkeypatch, cap
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--keep=0", "--keep is 0: give at least 1"),
-        ("--bottom_share=1.5", "--bottom_share is 1.5: it is the share of bottom-k"),
+        ("--quota=bottom_k", "--quota 'bottom_k': write each sampler once"),
+        ("--quota=bottom_k=-1", "--quota 'bottom_k=-1': write each sampler once"),
+        ("--quota=beam=4", "--quota: 'beam' gives no levels; "),
+        ("--quota=bottom_k=0", "--quota: keeps nothing. Give numbers, such as bottom"),
+        ("--rounds=0", "--rounds is 0: give at least 1"),
         ("--top_p=7", "top_p"),
         ("--top_p=inf", "option then_p=inf: expected a number such as 0.95"),
         ("--beta=nan", "--beta is nan: give a finite number"),
         ("--seed=-1", "--seed is -1: give a whole number from 0 to 4294967295"),
         ("--seed=9223372036854775808", "--seed is 9223372036854775808: give a whole"),
-        ("--candidates=100000", "--num is 100000: the outputs of an input are decoded"),
+        ("--oversample=25000", "--num is 100000: the outputs of an input are decoded"),
         ("--in=nothing", "nothing: no such file"),
     ],
 )

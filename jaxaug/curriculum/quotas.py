@@ -1,0 +1,111 @@
+"""How many paraphrases of a text come from which sampler, and which ones they are.
+
+Lu and Lam (2023), appendix A: of the 20 paraphrases of a text that are kept after the
+filter 4 come from bottom-k, 2 for COVID-Q, the others from top-k with top-p.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import suggestion
+from jaxaug.paraphrase import candidates
+
+SAMPLERS = ("bottom_k", "top_k_top_p", "sampling")
+PAPER = {"bottom_k": 4, "top_k_top_p": 16}
+_EXAMPLE = "bottom_k=4 top_k_top_p=16"
+
+
+class Candidate(NamedTuple):
+    """A paraphrase that might be kept.
+
+    Attributes:
+      text: the paraphrase.
+      sampler: that gave it; of two the one whose quota is named first.
+      similarity: to its text.
+      implied: whether it and its text imply each other; False where nobody says.
+      passed: the filter.
+    """
+
+    text: str
+    sampler: str
+    similarity: float
+    implied: bool
+    passed: bool
+
+
+def parse(texts: Iterable[str]) -> dict[str, int]:
+    """Quotas from texts such as `bottom_k=4`, in their order.
+
+    Raises:
+      UserError: no number, or a sampler that is unknown or comes twice.
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if name in found or not (number.isascii() and number.isdigit()):
+            raise UserError(
+                f"--quota {text!r}: write each sampler once, with how many of its "
+                f"paraphrases are kept: {_EXAMPLE}."
+            )
+        found[name] = int(number)
+    check(found)
+    return found
+
+
+def check(quota: Mapping[str, int]) -> None:
+    """Raises `UserError` for an unknown sampler, a number below 0, or none above it."""
+    for name, number in quota.items():
+        if name not in SAMPLERS:
+            raise UserError(
+                f"--quota: {name!r} gives no levels; {suggestion(name, SAMPLERS)}"
+            )
+        if number < 0:
+            raise UserError(f"--quota {name}={number}: give 0 or more.")
+    if not any(quota.values()):
+        raise UserError(f"--quota: keeps nothing. Give numbers, such as {_EXAMPLE}.")
+
+
+def distinct(
+    text: str, outputs: Mapping[str, Sequence[str]], known: Iterable[str] = ()
+) -> list[tuple[str, str]]:
+    """(paraphrase, sampler) of what a text gave, each once.
+
+    Left out are copies of the text and what is known, whatever the case.
+
+    Args:
+      text: that was paraphrased.
+      outputs: by sampler.
+      known: paraphrases that there are already.
+    """
+    seen = {text.casefold(), "", *(one.casefold() for one in known)}
+    return [
+        (found.text, found.settings[0])
+        for found in candidates.merged(text, outputs.items())
+        if found.text.casefold() not in seen
+    ]
+
+
+def is_short(quota: Mapping[str, int], found: Sequence[Candidate]) -> bool:
+    """Whether some sampler has not given as many as are to be kept of it."""
+    passed = [one.sampler for one in found if one.passed]
+    return any(passed.count(name) < number for name, number in quota.items())
+
+
+def chosen(
+    text: str, quota: Mapping[str, int], found: Sequence[Candidate], seed: int
+) -> list[Candidate]:
+    """What is kept: of each sampler its quota and no more, drawn at random.
+
+    Not the best, so that hard ones stay as frequent as the sampler makes them. The draw
+    depends on text and seed alone.
+    """
+    rng = np.random.default_rng((seed, zlib.crc32(text.encode())))
+    kept = []
+    for name, number in quota.items():
+        own = [one for one in found if one.passed and one.sampler == name]
+        kept += [own[place] for place in rng.permutation(len(own))[:number]]
+    return kept
