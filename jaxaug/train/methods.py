@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,7 +70,8 @@ class Method:
       name: of the row.
       source: `originals`, for nothing else; `released`, what PCC's authors published
         for HuffPost; `levels`, a file that `jaxaug.curriculum.levels.write` wrote; or
-        a scheme of `jaxaug.augment.schemes.registry`, such as `sentence`.
+        a scheme of `jaxaug.augment.schemes.registry`, such as `sentence` (its
+        `switch_out` draws from the words of the few-shot sentences).
       path: of `released` or `levels`, below the data folder; `{seed}` stands for the
         seed, `*` for anything.
       keep: of `released`: `all` paraphrases, those that are `implied`, or those that
@@ -195,6 +197,8 @@ def _by_scheme(method: Method, texts: Sequence[str], seed: int) -> list[Levelled
     for level, options in enumerate(method.levels, 1):
         # Another seed for each level, or a stronger one would repeat what a weaker
         # one has drawn.
+        if options.get("method") == "switch_out":
+            options = {"vocabulary": _words(texts), **options}
         jobs = registry.made(method.source, 100 * seed + level, options)
         outputs: list[list[str]] = [[] for _ in texts]
         for job in jobs:
@@ -205,6 +209,12 @@ def _by_scheme(method: Method, texts: Sequence[str], seed: int) -> list[Levelled
         Levelled(text, ((text,), *(tuple(level[place]) for level in by_level)))
         for place, text in enumerate(texts)
     ]
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    """The words of the training texts, without the marks around them."""
+    words = {word.strip(string.punctuation) for text in texts for word in text.split()}
+    return sorted(words - {""})
 
 
 def _run(method: Method, job: registry.Job, texts: Sequence[str]) -> list[list[str]]:

@@ -135,6 +135,15 @@ def test_words_by_level(data_dir):
     assert again == found != other
 
 
+def test_switch_out_draws_from_the_words_of_the_few_shot_sentences(data_dir):
+    every = {"method": "switch_out", "num": 9, "rate": 1.0}
+    method = Method("m", "sentence", levels=(every,))
+    drawn = [Sentence("p q, r", "1"), Sentence("(s) t", "1")]
+    first, _ = methods.levelled(method, drawn, 0, data_dir)
+    words = {word.strip(",") for text in first.levels[1] for word in text.split()}
+    assert words <= {"p", "q", "r", "s", "t"} and {"s", "t"} & words
+
+
 def test_pools_take_the_next_easier_level_where_one_is_empty():
     found = [
         Levelled("a ", (("a ",), ("a1", "a2"), ())),

@@ -39,39 +39,48 @@ def switch_out(
     rng: np.random.Generator,
     *,
     temperature: float = 1.0,
+    rate: float | None = None,
     vocabulary: Sequence[str] = (),
     protected: Sequence[str] = (),
 ) -> str:
-    """Random words in the place of a random number of words: SwitchOut.
+    """Random words in the place of words: SwitchOut.
 
-    Wang et al. (2018), equation 5 and their algorithm: the number n of words to change
-    is drawn with a probability proportional to exp(-n / temperature), 0 <= n <= all;
-    which ones, and the words in their place, are equally likely. (Wei et al. (2021)
-    change each word with one probability instead.)
+    Wang et al. (2018), equation 5 and their program: a number n is drawn with a
+    probability proportional to exp(-n / temperature), 0 <= n <= all; then each word is
+    changed with probability n / all, by itself; the words in their place are equally
+    likely.
 
     Args:
       text: a sentence.
       rng: drawn from.
       temperature: above 0; 1 changes 0.6 words of a long text on average, 2 changes
         1.5 and 5 changes 4.5.
+      rate: the probability of each word in the place of n / all, as Wei et al. (2021)
+        have it; the temperature then is of no account.
       vocabulary: words to draw from, best those of the training texts; none are those
         of the built-in lexicon.
       protected: parts of the text that stay.
 
     Raises:
-      UserError: the temperature is not above 0.
+      UserError: the temperature is not above 0, or the rate not between 0 and 1.
     """
     if not temperature > 0:
         raise UserError(f"temperature={temperature}: give a number above 0.")
+    if rate is not None:
+        check_rate("rate", rate)
     drawn = vocabulary or lexicon.built_in().words
 
     def edit(words: list[Word]) -> list[Word]:
         free = [place for place, word in enumerate(words) if not word.fixed]
-        weights = np.exp(-np.arange(len(free) + 1) / temperature)
-        count = rng.choice(len(weights), p=weights / weights.sum())
+        each = rate
+        if each is None:
+            weights = np.exp(-np.arange(len(free) + 1) / temperature)
+            count = rng.choice(len(weights), p=weights / weights.sum())
+            each = count / max(len(free), 1)
         result = list(words)
-        for place in rng.choice(free, count, replace=False) if count else ():
-            result[place] = words[place].put(drawn[int(rng.integers(len(drawn)))])
+        for place in free:
+            if rng.random() < each:
+                result[place] = words[place].put(drawn[int(rng.integers(len(drawn)))])
         return result
 
     return edited(text, edit, protected)

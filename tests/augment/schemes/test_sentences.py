@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from jaxaug.augment.language import lexicon, words
 from jaxaug.augment.schemes import eda, noise
@@ -144,21 +145,29 @@ def test_dropout_leaves_out_words_at_its_rate_but_never_all():
     assert noise.pervasive_dropout(PERSONA, rng(), rate=0.0) == PERSONA
 
 
-def test_switch_out_draws_the_number_of_words_from_its_distribution():
+def test_switch_out_changes_each_word_at_a_drawn_rate():
+    """The number n gives a rate of n/4; so n = 2 may change 0 to 4 of the words."""
     text, vocabulary = "w x y z", ["Q"]
     for temperature in (1.0, 3.0):
         drawn = many(
             noise.switch_out, text, 2000, temperature=temperature, vocabulary=vocabulary
         )
         counts = np.bincount([t.count("Q") for t in drawn], minlength=5) / len(drawn)
-        expected = np.exp(-np.arange(5) / temperature)
-        np.testing.assert_allclose(counts, expected / expected.sum(), atol=0.035)
+        weights = np.exp(-np.arange(5) / temperature)
+        rates = np.arange(5) / 4
+        of_count = [stats.binom.pmf(k, 4, rates) @ weights for k in range(5)]
+        expected = np.array(of_count) / weights.sum()
+        np.testing.assert_allclose(counts, expected, atol=0.035)
         places = np.mean([[w == "Q" for w in t.split()] for t in drawn], axis=0)
         assert np.ptp(places) < 0.05
     assert noise.switch_out(text, rng(), temperature=1e-9) == text
     known = {*lexicon.built_in().words, *text.split()}
     for changed in many(noise.switch_out, text, 20, temperature=9.0):
         assert set(changed.split()) <= known
+    drawn = many(noise.switch_out, text, 2000, rate=0.25, vocabulary=vocabulary)
+    counts = np.bincount([t.count("Q") for t in drawn], minlength=5) / len(drawn)
+    expected = stats.binom.pmf(np.arange(5), 4, 0.25)
+    np.testing.assert_allclose(counts, expected, atol=0.035)
 
 
 def test_arguments_out_of_range_are_named():
@@ -167,6 +176,7 @@ def test_arguments_out_of_range_are_named():
         (eda.token_substitution, {"rate": -1}, r"rate=-1"),
         (noise.pervasive_dropout, {"rate": 2}, r"rate=2"),
         (noise.switch_out, {"temperature": 0}, r"temperature=0: .* above 0"),
+        (noise.switch_out, {"rate": 1.1}, r"rate=1.1"),
     ):
         with pytest.raises(UserError, match=text):
             method(TEXT, rng(), **options)
