@@ -1,13 +1,15 @@
-"""Bottom-k on persona traits: first words, diversity and similarity (PCC, Tables 5, 8).
+"""The samplers of Lu and Lam (2023), PCC, on persona traits: their Tables 5 and 8.
 
     python benchmarks/persona_bottom_k.py --text_dir TEXT --work_dir WORK
 
-rewords 200 traits of Persona-Chat with `jaxaug paraphrase --model smollm2 --prompt
-persona` by pure sampling, top-k with top-p in two settings and bottom-k in five, five
-outputs each, and writes `docs/persona_bottom_k.md`: the share of outputs that start with
-`i`, distinct-1..6 of all outputs, and how many outputs fall into each tenth of MiniLM
-cosine to their trait. The paraphrases that PCC's authors released for the same traits
-are in the last row. A run that was stopped goes on; what is in WORK is used again.
+rewords traits of Persona-Chat with `jaxaug paraphrase --model smollm2 --prompt persona`
+by the eight settings of Table 5, five outputs each, and writes
+`docs/persona_bottom_k.md`: the share of outputs that start with `i`, distinct-1..6 of
+all outputs, and how many outputs fall into each tenth of MiniLM cosine to their trait.
+For the same traits it has the paraphrases that PCC's authors released, without and with
+bottom-k, with their BLEURT in the bins of Table 8; where `bleurt-20` is on this machine
+the samplers stand there too. A run that was stopped goes on; what is in WORK is used
+again.
 """
 
 import argparse
@@ -22,6 +24,7 @@ from tables import ORDERS, Setting, head, row, timed_outputs
 
 from jaxaug.curriculum import levels
 from jaxaug.metrics import diversity, similarity
+from jaxaug.models.named import catalogue
 from jaxaug.models.scorers import encoder, pairs
 from jaxaug.models.scorers.store import Store
 
@@ -34,12 +37,18 @@ TOP = "top-k 120, top-p 0.95"
 SAMPLERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "pure sampling": ("sampling", {}),
     TOP: ("top_k_top_p", {"k": 120, "p": 0.95}),
-    "top-k 40, top-p 0.9": ("top_k_top_p", {"k": 40, "p": 0.9}),
+    "top-k 80, top-p 0.8": ("top_k_top_p", {"k": 80, "p": 0.8}),
 } | {
     f"bottom-k, k={k}, N={n}": ("bottom_k", {"k": k, "n_steps": n})
-    for k, n in ((1, 1), (2, 1), (5, 1), (10, 1), (2, 3))
+    for k, n in ((2, 1), (10, 1), (2, 5), (5, 10), (10, 15))
 }
-RELEASED_ROW = "released by the authors"
+# As many of each, so that distinct-n can be compared.
+RELEASED_ROWS = {
+    "released, 4 without bottom-k": slice(12, 16),
+    "released, 4 of bottom-k": slice(16, 20),
+}
+BLEURT = "bleurt-20"
+BINS = ("0.5 and above", "0 to 0.5", "-0.5 to 0", "-0.5 and below")
 HEAD = ("sampler", "starts with i", *(f"distinct-{n}" for n in ORDERS),
         "MiniLM cosine", "copies", "empty")  # fmt: skip
 
@@ -87,10 +96,46 @@ def figures(
     )
 
 
-def sample(text_dir: Path, count: int) -> list[levels.Levelled]:
-    """Some of the traits that the authors released paraphrases of."""
-    found = levels.released_persona(text_dir / RELEASED)
-    return random.Random(0).sample(found, min(count, len(found)))
+def whole(text_dir: Path) -> dict[str, list[levels.Scored]]:
+    """The traits that the authors released 20 paraphrases of, with those."""
+    found = levels.scored_persona(text_dir / RELEASED)
+    return {trait: items for trait, items in found.items() if len(items) == 20}
+
+
+def binned(scores: Sequence[float]) -> list[str]:
+    """Cells of Table 8: per cent in each of the four bins, and the mean."""
+    values = np.asarray(scores)
+    places = np.digitize(values, (-0.5, 0.0, 0.5))
+    # -0.5 itself belongs to the lowest bin.
+    places[values == -0.5] = 0
+    shares = 100 * np.bincount(places, minlength=4)[::-1] / len(values)
+    return [*(f"{share:.0f} %" for share in shares), f"{values.mean():.2f}"]
+
+
+def bleurt_table(
+    released: Mapping[str, Sequence[levels.Scored]],
+    traits: Sequence[str],
+    outputs: Mapping[str, Sequence[Sequence[str]]],
+) -> list[str]:
+    """Table 8: by the authors' BLEURT of all they released, by ours of the rest."""
+    lines = head(["paraphrases", *BINS, "mean"])
+    for name, places in (
+        ("released, 16 without bottom-k", slice(16)),
+        ("released, 4 of bottom-k", slice(16, 20)),
+    ):
+        scores = [one.similarity for own in released.values() for one in own[places]]
+        lines.append(row([f"{name}, {len(released):,} traits", *binned(scores)]))
+    if not catalogue.find(BLEURT).on_disk:
+        note = (
+            f"The samplers are not in it: {BLEURT} is not on this machine (`jaxaug models "
+            f"fetch {BLEURT}`)."
+        )
+        return [*lines, "", note]
+    scorer = pairs.Bleurt(encoder.load(BLEURT), Store())
+    for name, groups in outputs.items():
+        both = [(t, one) for t, own in zip(traits, groups, strict=True) for one in own]
+        lines.append(row([f"{name} ({BLEURT})", *binned(scorer(both).tolist())]))
+    return lines
 
 
 def cells(name: str, found: Figures) -> list[str]:
@@ -118,7 +163,7 @@ def verdict(results: Mapping[str, Figures]) -> list[str]:
     """Sentences: what bottom-k changes against the paper's top-k and top-p."""
     other, lines = results[TOP], []
     for name, found in results.items():
-        if "bottom" in name:
+        if name.startswith("bottom-k"):
             both = zip(found.distinct, other.distinct, strict=True)
             lines.append(
                 f"- {name} against {TOP}: starts with i "
@@ -140,8 +185,8 @@ def examples_of(
 
 
 def page(
-    rows: Sequence[str], results: Mapping[str, Figures], examples: Sequence[str],
-    traits: Sequence[str], options: argparse.Namespace,
+    rows: Sequence[str], results: Mapping[str, Figures], bins: Sequence[str],
+    examples: Sequence[str], traits: Sequence[str], options: argparse.Namespace,
 ) -> str:  # fmt: skip
     share = 100 * np.mean([starts_with_i(trait) for trait in traits])
     return "\n".join(
@@ -156,11 +201,12 @@ def page(
                 "as many outputs can be compared. Bottom-k removes the k most probable "
                 "tokens in the first N steps, then goes on with top-k 120 and top-p "
                 f"0.95. {options.hardware}; seed 0, {time.strftime('%Y-%m-%d')}. The "
-                "last row: T5 of PCC's authors, 20 paraphrases of each of the same "
-                "traits."
+                "last rows: T5 of PCC's authors, of each of the same traits the 4 "
+                "paraphrases that come from bottom-k, and 4 that do not. They have "
+                "passed the authors' filter, ours have passed none."
             ),
             "",
-            f"    {COMMAND}",
+            f"    {COMMAND} --traits {len(traits)}",
             "",
             *head(HEAD),
             *rows,
@@ -170,6 +216,10 @@ def page(
             *histogram_table(results),
             "",
             *verdict(results),
+            "",
+            "BLEURT to the trait (Table 8), per cent of the outputs in each bin:",
+            "",
+            *bins,
             "",
             "The first outputs for the first traits:",
             "",
@@ -191,8 +241,9 @@ def main() -> None:
     parser.add_argument("--hardware", default="2 CPU cores", help="for the page")
     options = parser.parse_args()
     options.work_dir.mkdir(parents=True, exist_ok=True)
-    items = sample(options.text_dir, options.traits)
-    traits = [item.text for item in items]
+    released = whole(options.text_dir)
+    count = min(options.traits, len(released))
+    traits = random.Random(0).sample(list(released), count)
     (options.work_dir / "traits.txt").write_text("\n".join(traits) + "\n")
 
     scorer = pairs.Similarity(encoder.load("minilm"), Store())
@@ -211,13 +262,15 @@ def main() -> None:
         results[name] = figures(traits, outputs[name], scorer)
         rows.append(row(cells(name, results[name])))
         print(rows[-1], flush=True)
-    released = [[text for level in item.levels[1:] for text in level] for item in items]
-    results[RELEASED_ROW] = figures(traits, released, scorer)
-    rows.append(row(cells(RELEASED_ROW, results[RELEASED_ROW])))
-    print(rows[-1], flush=True)
+    bins = bleurt_table(released, traits, outputs)
+    for name, places in RELEASED_ROWS.items():
+        texts = [[one.text for one in released[trait][places]] for trait in traits]
+        results[name] = figures(traits, texts, scorer)
+        rows.append(row(cells(name, results[name])))
+        print(rows[-1], flush=True)
     options.docs.mkdir(exist_ok=True)
     examples = examples_of(traits, outputs)
-    text = page(rows, results, examples, traits, options)
+    text = page(rows, results, bins, examples, traits, options)
     (options.docs / "persona_bottom_k.md").write_text(text, encoding="utf-8")
 
 

@@ -190,26 +190,46 @@ def released_persona(path: PathLike, levels: int = LEVELS) -> list[Levelled]:
       UserError: no such file, or a line is damaged.
     """
     found = []
+    for trait, items in scored_persona(path).items():
+        full = [item for item in items if item.text]
+        found.append(
+            levelled(
+                trait,
+                [item.text for item in full],
+                [item.similarity for item in full],
+                levels,
+            )
+        )
+    return found
+
+
+def scored_persona(path: PathLike) -> dict[str, list[Scored]]:
+    """Trait -> its paraphrases in the order of the file; see `released_persona`.
+
+    The last 4 of 20 come from bottom-k. Paraphrases without a word are among them, so
+    that places stay.
+    """
+    found: dict[str, list[Scored]] = {}
     for number, line in _lines(path, _RELEASED_FIX):
         try:
             record = json.loads(line)
             trait = str(record["trait"])
             truncated = bool(record.get("truncated"))
-            pairs = [] if truncated else _scored_texts(record["paraphrases"])
+            items = [] if truncated else _scored_texts(record["paraphrases"])
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             raise UserError(
                 f"{path}: line {number}: expected an object with a trait and its "
                 f"paraphrases, each with a text and a score. {_RELEASED_FIX}"
             ) from None
         if not truncated:
-            texts, scores = zip(*pairs, strict=True) if pairs else ((), ())
-            found.append(levelled(trait, texts, scores, levels))
+            found.setdefault(trait, []).extend(items)
     return found
 
 
-def _scored_texts(items: Sequence[Any]) -> list[tuple[str, float]]:
-    pairs = [(str(item["text"]).strip(), float(item["score"])) for item in items]
-    return [(text, score) for text, score in pairs if text]
+def _scored_texts(items: Sequence[Any]) -> list[Scored]:
+    return [
+        Scored(str(item["text"]).strip(), None, float(item["score"])) for item in items
+    ]
 
 
 def _lines(path: PathLike, fix: str) -> list[tuple[int, str]]:
