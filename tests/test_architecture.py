@@ -45,10 +45,10 @@ FLOORS = {
     ),
     "jaxaug.augment": (
         "descriptions arguments",
-        "language tree",
+        "language tree decisions",
         "judge",
         "config result",
-        "schemes naming",
+        "schemes naming selection",
         "pipeline output plain",
         "run",
     ),

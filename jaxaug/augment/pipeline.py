@@ -9,20 +9,21 @@ import dataclasses
 import functools
 import inspect
 import json
-import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from jaxaug.augment import decisions, naming, selection
 from jaxaug.augment import descriptions as schema_texts
-from jaxaug.augment import naming, tree
 from jaxaug.augment.config import Config
+from jaxaug.augment.decisions import NOTHING, Decided
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import filters, measures, siblings, small_models
 from jaxaug.augment.language import nlp
 from jaxaug.augment.result import Judged, Result
 from jaxaug.augment.schemes import registry
 from jaxaug.core.digests import file_digest
+from jaxaug.core.errors import UserError
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.paraphrase import candidates
@@ -30,8 +31,7 @@ from jaxaug.paraphrase.candidates import Candidate
 
 EMPTY, NO_COMMAND = "empty", "no_command"
 ANOTHER = "nearer_to_another"
-SELDOM, CONSTRAINT = "seldom", "constraint"
-"""Reasons of the pipeline itself; constraints follow a colon."""
+"""Reasons of the pipeline itself; see `selection` for further ones."""
 
 
 class Source(NamedTuple):
@@ -54,12 +54,22 @@ class Source(NamedTuple):
 
 
 def run(
-    config: Config, descriptions: Sequence[Description], shards: Shards
+    config: Config,
+    descriptions: Sequence[Description],
+    shards: Shards,
+    decided: Mapping[str, Decided] | None = None,
 ) -> list[Result]:
     """Selects the texts of all variants of all descriptions.
 
+    Args:
+      config: of the run.
+      descriptions: of a schema.
+      shards: of all runs.
+      decided: id of a description -> what people decided about it.
+
     Raises:
-      UserError: the scheme cannot work, or a metric gives no finite value.
+      UserError: the scheme cannot work, a metric gives no finite value, or a name that
+        people decided for is that of another slot or intent.
       OSError: a shard cannot be written.
     """
     # Texts that services share are paraphrased once.
@@ -70,9 +80,23 @@ def run(
     judged = [of_source[Source.of(one)] for one in descriptions]
     if config.apart_by:
         judged = apart(config, descriptions, judged, shards)
-    return naming.distinct_names(
-        list(map(functools.partial(select, config), descriptions, judged))
+    known = decided or {}
+    results = naming.distinct_names(
+        [
+            selection.select(config, one, found, known.get(one.id, NOTHING))
+            for one, found in zip(descriptions, judged, strict=True)
+        ]
     )
+    for result in results:
+        key = result.description.id
+        for number, text in known.get(key, NOTHING).pinned.items():
+            if result.selected[number - 1] != text:
+                raise UserError(
+                    f"{decisions.FILE}: {key}: v{number} is decided to be {text!r}, which "
+                    "another slot or intent of the service is called too. Decide for "
+                    "another name."
+                )
+    return results
 
 
 def run_part(
@@ -291,58 +315,6 @@ def reasons(
         ]
     codes = iter(found)
     return [next(codes) if text else (EMPTY,) for text in written]
-
-
-def select(
-    config: Config, description: Description, judged: Sequence[Judged]
-) -> Result:
-    """The texts of the variants of one description, the most similar first."""
-    judged = [
-        dataclasses.replace(one, dropped=(*one.dropped, SELDOM))
-        if one.candidate.count < config.min_count
-        else one
-        for one in judged
-    ]
-    if config.select == "tree":
-        ranking, judged = _ranked(config, description, judged)
-        chosen = [
-            item.text for item in tree.most_similar_first(ranking.selected, config.spec)
-        ]
-    else:
-        ranking = None
-        chosen = [j.candidate.text for j in judged if not j.dropped]
-        chosen = chosen[: config.variants]
-        if "jaccard" in config.metrics:
-            values = {j.candidate.text: j.values for j in judged}
-            chosen.sort(key=lambda text: values[text]["jaccard"])
-    kept = config.variants - len(chosen)
-    # The original is the most similar to itself, so the order of variants holds.
-    selected = (*[description.text] * kept, *chosen)
-    return Result(description, tuple(judged), selected, kept, ranking)
-
-
-def _ranked(
-    config: Config, description: Description, judged: Sequence[Judged]
-) -> tuple[tree.Ranking, list[Judged]]:
-    items = [
-        tree.Item(j.candidate.text, j.candidate.count, j.values)
-        for j in judged
-        if not j.dropped
-    ]
-    # Descriptions of equal texts need not get equal variants.
-    seed = zlib.crc32(f"{config.seed} {description.id}".encode())
-    ranking = tree.rank(items, config.spec, config.variants, seed)
-    broken = {item.text: names for item, names in ranking.dropped}
-    return ranking, [
-        dataclasses.replace(
-            one,
-            dropped=(
-                *one.dropped,
-                *(f"{CONSTRAINT}: {c}" for c in broken.get(one.candidate.text, ())),
-            ),
-        )
-        for one in judged
-    ]
 
 
 def found_metrics(

@@ -2,14 +2,17 @@
 
 import argparse
 import dataclasses
+import itertools
 import time
 from collections.abc import Mapping, Sequence
 
 from etils import epath
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import descriptions, pipeline
+from jaxaug.augment import decisions, descriptions, pipeline, selection
 from jaxaug.augment.config import Config
+from jaxaug.augment.decisions import Decisions
+from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import measures
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import comparison, records, report, variants
@@ -131,7 +134,7 @@ def augment(
 ) -> str:
     """Writes the variants of the schemas of a data folder, and what led to them.
 
-    A second run does nothing; a run that was stopped goes on, and has lost one shard at
+    A second run does nothing unless `decisions.jsonl` in `out` has changed; a run that was stopped goes on, and has lost one shard at
     most, as the shards lie in the cache folder (see `jaxaug.core.shards`).
 
     Args:
@@ -149,22 +152,29 @@ def augment(
     started = time.monotonic()
     folder = epath.Path(out)
     schemas = {s: read_schema(folders.schema_path(data_dir, s)) for s in config.splits}
+    items = {
+        split: descriptions.descriptions(schema, split, config.names)
+        for split, schema in schemas.items()
+    }
+    decided = _decisions(config, folder, items)
     digest = _digest(config, data_dir)
+    if decided.decisions:
+        digest = digest_of([digest, decided.key()])
     if records.is_complete(folder, digest):
         return f"{folder} is complete: nothing to do"
     _check_target(config, data_dir, folder)
     _check_extras(config, folder)
     kept = shards_folder or cache_folder.cache_dir() / "augment"
     shards = Shards(kept, config.shard_size)
+    of_each = decided.of(itertools.chain(*items.values()))
     results: list[Result] = []
     files: list[epath.Path] = []
     for split, schema in schemas.items():
-        items = descriptions.descriptions(schema, split, config.names)
         if config.is_given:
             given = _given(config, data_dir, schema, split)
-            part = pipeline.run_given(config, items, given, shards)
+            part = pipeline.run_given(config, items[split], given, shards)
         else:
-            part = pipeline.run(config, items, shards)
+            part = pipeline.run(config, items[split], shards, of_each)
         chosen = _by_variant(config, part)
         if not files:
             records.claim(folder, config, _planned(config))
@@ -174,16 +184,30 @@ def augment(
     files.append(records.write_candidates(folder, results))
     numbers = records.counts(results, config.variants)
     lines = [str(numbers)]
+    lines += [str(decided)] if decided.decisions else []
     if config.report:
-        lines = [_report(config, data_dir, folder, lines[0])]
+        lines = [_report(config, data_dir, folder, "\n".join(lines))]
         files += [folder / name for name in report.FILES]
-    records.write_manifest(folder, digest, config, numbers, files)
+    records.write_manifest(folder, digest, config, numbers, files, of_each)
     seconds = time.monotonic() - started
     lines.append(
         f"wrote {folder}/v1..v{config.variants} in {seconds:.0f} s "
         f"({shards.computed} shards computed, {shards.read} read)"
     )
     return "\n".join(lines)
+
+
+def _decisions(
+    config: Config, out: epath.Path, items: Mapping[str, Sequence[Description]]
+) -> Decisions:
+    """Those that lie in the folder of a run."""
+    found = decisions.read(out, [*itertools.chain(*items.values())], config.variants)
+    if found.decisions and config.is_given:
+        raise UserError(
+            f"{out / decisions.FILE}: a config that takes given variants makes no "
+            "choice to decide about. Edit the variants themselves, or remove the file."
+        )
+    return found
 
 
 def _check_target(config: Config, data_dir: PathLike, out: epath.Path) -> None:
@@ -271,7 +295,8 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
     """
     from jaxaug.augment.output import explain as trees
 
-    config = configs.of(records.read_manifest(out)["config"], f"{out}")
+    manifest = records.read_manifest(out)
+    config = configs.of(manifest["config"], f"{out}")
     if config.select != "tree":
         raise UserError(
             f"{out}: was made with select={config.select!r} and has no trees. Name the "
@@ -279,14 +304,15 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
         )
     description, judged = records.read_candidates(out, key)
     # What the selection itself adds, it adds again.
-    again = (pipeline.CONSTRAINT, pipeline.SELDOM)
+    again = selection.REASONS
     own = [
         dataclasses.replace(
             one, dropped=tuple(r for r in one.dropped if not r.startswith(again))
         )
         for one in judged
     ]
-    result = pipeline.select(config, description, own)
+    decided = records.decided(manifest).get(key, decisions.NOTHING)
+    result = selection.select(config, description, own, decided)
     ranking = result.ranking
     assert ranking is not None
     title = f"{description.id}: {description.text}"
@@ -294,7 +320,7 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
     lines += [
         f"dropped ({', '.join(one.dropped)}): {one.candidate.text} x{one.candidate.count}"
         for one in result.judged
-        if any(not r.startswith(pipeline.CONSTRAINT) for r in one.dropped)
+        if any(not r.startswith(selection.CONSTRAINT) for r in one.dropped)
     ]
     if image:
         trees.draw(image, ranking, title)

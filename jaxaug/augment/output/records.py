@@ -16,7 +16,9 @@ from typing import Any
 
 from etils import epath
 
+from jaxaug.augment import decisions
 from jaxaug.augment.config import Config
+from jaxaug.augment.decisions import Decided
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.result import Judged, Result
 from jaxaug.core.digests import file_digest
@@ -190,7 +192,7 @@ def counts(results: Sequence[Result], variants: int) -> Counts:
 def check_target(out: PathLike) -> None:
     """Refuses a folder with a file that no run of ours wrote.
 
-    Hidden files do not count.
+    Hidden files do not count, nor do the decisions of people about the run.
 
     Raises:
       UserError: names the first such file.
@@ -200,7 +202,7 @@ def check_target(out: PathLike) -> None:
         return
     if not folder.is_dir():
         raise UserError(f"{folder}: is a file. Choose another --out.")
-    listed = _listed(folder)
+    listed = {decisions.FILE, *_listed(folder)}
     found = [base / name for base, _, names in folder.walk() for name in names]
     for path in sorted(found):
         name = str(path.relative_to(folder))
@@ -246,6 +248,7 @@ def write_manifest(
     config: Config,
     numbers: Counts,
     files: Sequence[epath.Path],
+    decided: Mapping[str, Decided],
 ) -> None:
     """Writes what tells a second run that this one is complete."""
     folder = epath.Path(out)
@@ -257,10 +260,17 @@ def write_manifest(
         "digest": digest,
         "config": config.key(),
         "counts": dataclasses.asdict(numbers),
+        "decided": {key: found.key() for key, found in decided.items()},
         "files": own,
         "claimed": sorted(others),
     }
     write_text(folder / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+
+
+def decided(manifest: Mapping[str, Any]) -> dict[str, Decided]:
+    """Id of a description -> what people had decided about it before the run."""
+    found = manifest.get("decided", {})
+    return {key: decisions.of_json(value) for key, value in found.items()}
 
 
 def is_complete(out: PathLike, digest: str) -> bool:
