@@ -279,3 +279,21 @@ def edit_json() -> Callable[[Path, Callable[[Any], Any]], None]:
 def _dump(path: Path, data: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(data))
+
+
+@pytest.fixture
+def page() -> Iterator[Any]:
+    """A page of headless Chromium; the test is skipped where there is none."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    names = ("chromium", "chromium-browser")
+    browser_path = next(filter(None, map(shutil.which, names)), None)
+    if not browser_path:
+        pytest.skip("no Chromium here: `apt-get install chromium` brings one")
+    # Its sandbox refuses to run as root, as in most containers.
+    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=browser_path, args=flags)
+        page = browser.new_page()
+        page.set_default_timeout(20_000)
+        yield page
+        browser.close()

@@ -50,7 +50,7 @@ FLOORS = {
         "config result",
         "schemes naming selection",
         "pipeline output plain",
-        "run",
+        "run review",
     ),
     "t5x": (
         "errors paths metrics binary_search",

@@ -38,6 +38,7 @@ _VERBS = [
     ("models", "fetch"),
     ("convert",),
     ("augment", "explain"),
+    ("augment", "review"),
     ("augment", "text"),
     ("augment", "dialogues"),
     ("launch", "local"),

@@ -137,5 +137,19 @@ def add(verbs: argparse._SubParsersAction) -> None:
     explain.add_argument("id", metavar="ID", help="such as train/3/slot/5")
     explain.add_argument("--out", required=True, help="folder of the run")
     explain.add_argument("--image", help=".svg or .png to write")
+    review = arguments.verb(
+        group,
+        "review",
+        "jaxaug.augment.review:run",
+        "a page to accept, reject or reword the variants of a finished run",
+    )
+    review.add_argument(
+        "out", metavar="OUT", help="folder of the run; the page is OUT/review.html"
+    )
+    review.add_argument(
+        "--decisions",
+        metavar="FILE",
+        help="check the decisions.jsonl that the page saved, and lay it into OUT",
+    )
     add_text(group)
     add_dialogues(group)

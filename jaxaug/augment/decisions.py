@@ -114,9 +114,11 @@ class Decisions:
 
     Attributes:
       decisions: in their order.
+      elsewhere: those about other splits.
     """
 
     decisions: tuple[Decision, ...] = ()
+    elsewhere: tuple[Decision, ...] = ()
 
     def key(self) -> list[dict[str, Any]]:
         """As JSON, in an order that does not depend on that of the lines."""
@@ -128,9 +130,9 @@ class Decisions:
         by_id = {one.id: one for one in named}
         found: dict[tuple[str, ...], list[Decision]] = {}
         for decision in self.decisions:
-            found.setdefault(_same(by_id[decision.id]), []).append(decision)
+            found.setdefault(same(by_id[decision.id]), []).append(decision)
         return {
-            one.id: _decided(found[_same(one)]) for one in named if _same(one) in found
+            one.id: _decided(found[same(one)]) for one in named if same(one) in found
         }
 
     def __str__(self) -> str:
@@ -171,6 +173,7 @@ def parse(
     by_id = {one.id: one for one in descriptions}
     splits = {key.partition("/")[0] for key in by_id}
     found: list[Decision] = []
+    elsewhere: list[Decision] = []
     places: dict[tuple[Any, ...], int] = {}
     # Not splitlines, which also splits at characters that belong to a text.
     for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
@@ -180,6 +183,7 @@ def parse(
         decision = _decision(line, where, variants)
         split = decision.id.partition("/")[0]
         if split in folders.SPLITS and split not in splits:
+            elsewhere.append(decision)
             continue
         _check_schema(decision, by_id, where)
         for key in _claims(decision, by_id[decision.id]):
@@ -191,7 +195,7 @@ def parse(
                     f"{shown(key[-1])}. Keep one of the two lines."
                 )
         found.append(decision)
-    return Decisions(tuple(found))
+    return Decisions(tuple(found), tuple(elsewhere))
 
 
 def of_json(found: Mapping[str, Any]) -> Decided:
@@ -266,10 +270,10 @@ def _claims(decision: Decision, one: Description) -> list[tuple[Any, ...]]:
     """What no other line may decide too: a place, a candidate."""
     places = [decision.variant] if decision.pinned else []
     texts = [decision.candidate] if decision.candidate not in (None, one.text) else []
-    return [(_same(one), claim) for claim in (*places, *texts)]
+    return [(same(one), claim) for claim in (*places, *texts)]
 
 
-def _same(one: Description) -> tuple[str, ...]:
+def same(one: Description) -> tuple[str, ...]:
     """Equal for a service that is in several splits."""
     return one.service, one.kind, one.name, one.text
 

@@ -7,49 +7,9 @@ import pytest
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import decisions, descriptions, run
-from jaxaug.augment.schemes import registry
-from jaxaug.augment.schemes.registry import Job
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import read_schema
-
-COST = {"id": "train/0/slot/2", "source": "Cost of the ticket"}
-ENDINGS = ("now", "or then", "so far", "in the long run of all things", "by and by")
-FIELDS = {
-    "scheme": "fake",
-    "variants": 3,
-    "metrics": {"string_similarity": {}},
-    "select": "tree",
-    "tree": {
-        "levels": ("string_similarity",),
-        "decisions": ("max",),
-        "constraints": (),
-        "diversity": "string_similarity",
-    },
-}
-
-
-@pytest.fixture
-def out(sgd_tree, tmp_path, monkeypatch):
-    """The folder of a finished run."""
-    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-
-    def work(texts):
-        return [[f"{text} {end}" for end in ENDINGS] for text in texts]
-
-    monkeypatch.setitem(
-        registry.SCHEMES, "fake", lambda seed, **o: [Job("fake", [seed, o], work)]
-    )
-    go(sgd_tree, tmp_path / "out")
-    return tmp_path / "out"
-
-
-def go(data_dir, out, **fields):
-    return run.augment(configs.of(FIELDS | fields, "test"), data_dir, out)
-
-
-def decide(out, *lines):
-    text = "".join(f"{json.dumps(COST | line)}\n" for line in lines)
-    (out / decisions.FILE).write_text(text)
+from tests.support.appended_words import COST, ENDINGS, FIELDS, decide, go
 
 
 def cost(out, split="train", key="train/0/slot/2"):

@@ -1,7 +1,5 @@
 """The page in headless Chromium: a dialogue, two wordings, an edited description."""
 
-import os
-import shutil
 import threading
 import time
 
@@ -16,7 +14,6 @@ from jaxaug.track.answers import Prediction, frame_state
 from jaxaug.track.tracker import Tracker
 
 sync_api = pytest.importorskip("playwright.sync_api")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 TALK = (
     "USER: A train to <b>Oslo</b> 😀 please\nSYSTEM: I found 2.\n\nUSER: First class."
 )
@@ -68,20 +65,6 @@ def address(sgd_tree):
     yield f"http://127.0.0.1:{socket.getsockname()[1]}"
     server.should_exit = True
     thread.join()
-
-
-@pytest.fixture
-def page():
-    if not BROWSER:
-        pytest.skip("no Chromium here: `apt-get install chromium` brings one")
-    # Its sandbox refuses to run as root, as in most containers.
-    flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=BROWSER, args=flags)
-        page = browser.new_page()
-        page.set_default_timeout(20_000)
-        yield page
-        browser.close()
 
 
 def rows(page, article):

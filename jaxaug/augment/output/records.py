@@ -93,22 +93,16 @@ def read_candidates(out: PathLike, key: str) -> tuple[Description, list[Judged]]
     Raises:
       UserError: no such run or id.
     """
-    path = epath.Path(out) / CANDIDATES
     ids: dict[str, None] = {}
     found: list[dict[str, Any]] = []
-    # Not splitlines, which also splits at characters that belong to a text.
-    for number, line in enumerate(read_text(path, _FIX).split("\n")[:-1], 1):
-        record = _record(line, f"{path}: line {number}")
+    for record in read_records(out):
         ids[record["id"]] = None
         if record["id"] == key:
             found.append(record)
     if not found:
+        path = epath.Path(out) / CANDIDATES
         raise UserError(f"{key!r} is no id of {path}; {suggestion(key, ids)}")
-    first = found[0]
-    description = Description(
-        key, first["kind"], first["service"], first["name"], first["source"],
-        tuple(first["protected"]),
-    )  # fmt: skip
+    description = description_of(found[0])
     return description, [
         Judged(
             Candidate(r["candidate"], r["count"], tuple(r["settings"])),
@@ -118,6 +112,26 @@ def read_candidates(out: PathLike, key: str) -> tuple[Description, list[Judged]]
         for r in found
         if r["candidate"] is not None
     ]
+
+
+def read_records(out: PathLike) -> Iterator[dict[str, Any]]:
+    """The lines of `candidates.jsonl` of a run, each with all of its fields.
+
+    Raises:
+      UserError: no such run, or a line is damaged.
+    """
+    path = epath.Path(out) / CANDIDATES
+    # Not splitlines, which also splits at characters that belong to a text.
+    for number, line in enumerate(read_text(path, _FIX).split("\n")[:-1], 1):
+        yield _record(line, f"{path}: line {number}")
+
+
+def description_of(record: Mapping[str, Any]) -> Description:
+    """The description that a line of `candidates.jsonl` is about."""
+    return Description(
+        record["id"], record["kind"], record["service"], record["name"],
+        record["source"], tuple(record["protected"]),
+    )  # fmt: skip
 
 
 def _record(line: str, where: str) -> dict[str, Any]:

@@ -1,0 +1,120 @@
+"""`jaxaug augment review`: a page on which people decide about the variants of a run."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etils import epath
+
+from jaxaug.augment import config as configs
+from jaxaug.augment import decisions
+from jaxaug.augment.decisions import NOTHING, Decided
+from jaxaug.augment.descriptions import Description
+from jaxaug.augment.output import records, review_page
+from jaxaug.augment.output.review_page import Shown
+from jaxaug.core.digests import digest_of
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text, write_text
+
+_MORE = 8  # candidates that are offered where somebody types
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug augment review --help`."""
+    print(review(arguments.out, arguments.decisions))
+    return 0
+
+
+def review(out: PathLike, taken: PathLike | None = None) -> str:
+    """Writes the page of a finished run into its folder.
+
+    Args:
+      out: folder of the run.
+      taken: a saved `decisions.jsonl`, which is checked and laid into `out`.
+
+    Returns:
+      What was done, to be printed.
+
+    Raises:
+      UserError: no finished run, one that takes given variants, a file of decisions
+        that does not fit, or `out` holds a file of that name that is not ours.
+    """
+    folder = epath.Path(out)
+    manifest = records.read_manifest(folder)
+    config = configs.of(manifest["config"], f"{out}")
+    if not manifest["digest"]:
+        raise UserError(f"{out}: the run has not finished. Run its command again.")
+    if config.is_given:
+        raise UserError(
+            f"{out}: takes given variants, which leaves nothing to decide. Name the "
+            "folder of a run that makes its own."
+        )
+    records.check_target(folder)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for record in records.read_records(folder):
+        found.setdefault(record["id"], []).append(record)
+    known = [records.description_of(of_one[0]) for of_one in found.values()]
+    path = folder / decisions.FILE
+    if taken is not None:
+        decisions.parse(taken, known, config.variants)
+        write_text(path, read_text(taken, "Name a file that the page saved."))
+    made = decisions.read(folder, known, config.variants)
+    texts = _shown(found, known, records.decided(manifest), config.variants)
+    records.claim(folder, config, [review_page.FILE])
+    base = digest_of([manifest["digest"], made.key(), found])
+    review_page.write(
+        folder / review_page.FILE,
+        f"Variants of {config.name}: {', '.join(config.splits)}",
+        texts,
+        [one.key() for one in (*made.decisions, *made.elsewhere)],
+        f"jaxaug review {digest_of([str(folder.expanduser().resolve())])}",
+        base,
+        f"Lay the saved file into the folder of the run, {folder}, or run `jaxaug augment "
+        f"review {folder} --decisions FILE`; the next `jaxaug augment` into the folder "
+        "honours it.",
+    )
+    lines = [
+        f"wrote {folder / review_page.FILE}: {len(texts)} texts; open it in a browser"
+    ]
+    if made.decisions:
+        done = made.of(known) == records.decided(manifest)
+        what = "done" if done else "run `jaxaug augment` again to have it done"
+        lines.append(f"{made}; {what}")
+    return "\n".join(lines)
+
+
+def _shown(
+    found: Mapping[str, Sequence[Mapping[str, Any]]],
+    known: Sequence[Description],
+    decided: Mapping[str, Decided],
+    variants: int,
+) -> list[Shown]:
+    """The texts of the page: what splits share comes once."""
+    groups: dict[tuple[str, ...], list[Description]] = {}
+    for one in known:
+        groups.setdefault(decisions.same(one), []).append(one)
+    shown = []
+    for members in groups.values():
+        one = members[0]
+        own = [record for record in found[one.id] if record["candidate"] is not None]
+        chosen = {record["variant"]: record["candidate"] for record in own}
+        chosen |= decided.get(one.id, NOTHING).pinned
+        texts = [chosen.get(number, one.text) for number in range(1, variants + 1)]
+        notes = {record["candidate"]: _note(record["metrics"]) for record in own}
+        more = [r["candidate"] for r in own if not r["dropped"] and not r["variant"]]
+        what = one.kind.replace("_", " ")
+        what += "" if one.kind.startswith("service") else f" {one.name}"
+        shown.append(
+            Shown(
+                tuple(member.id for member in members),
+                f"{one.service}: {what} ({one.id})",
+                one.text,
+                tuple((text, notes.get(text, "")) for text in texts),
+                tuple(more[:_MORE]),
+            )
+        )
+    return shown
+
+
+def _note(metrics: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in metrics.items())

@@ -1,0 +1,141 @@
+"""The page of `jaxaug augment review`, in headless Chromium and without."""
+
+import json
+import re
+
+import pytest
+
+from jaxaug import cli
+from jaxaug.augment import decisions, review
+from jaxaug.core.errors import UserError
+from tests.support.appended_words import COST, decide, go
+
+SMILE = "What it costs </script> \U0001f600"
+
+
+def opened(page, out):
+    """The rows of the three variants of the cost of a ticket, in a browser."""
+    page.goto((out / "review.html").as_uri())
+    article = page.get_by_role("heading", name=COST["source"], exact=True).locator("..")
+    return article, article.locator("tr").all()
+
+
+def test_decisions_of_a_browser_are_honoured(sgd_tree, out, page, tmp_path):
+    trouble, asked = [], []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    decide(out, {"decision": "typed", "variant": 1, "text": SMILE})
+    go(sgd_tree, out)
+    said = review.review(out)
+    assert f"wrote {out}/review.html: 6 texts; open it" in said
+    article, rows = opened(page, out)
+    count, status = page.locator("#count"), page.get_by_role("status")
+    assert count.text_content() == "1 of 18 decided: 0 accepted, 0 rejected, 1 typed"
+    shown = [row.locator(".text").text_content() for row in rows]
+    assert shown == [SMILE, "Cost of the ticket so far", "Cost of the ticket now"]
+    assert rows[1].locator("mark").all_text_contents() == ["so", "far"]
+    # By keyboard: back to the first of the three, and on.
+    rows[0].focus()
+    for key in ("u", "r", "a"):
+        page.keyboard.press(key)
+    assert count.text_content() == "2 of 18 decided: 1 accepted, 1 rejected, 0 typed"
+    page.locator("#filter").select_option("rejected")
+    assert [row.is_visible() for row in rows] == [True, False, False]
+    page.locator("#filter").select_option("all")
+    # By mouse; Escape leaves what was there.
+    rows[2].get_by_role("button", name="Type").click()
+    page.keyboard.press("Escape")
+    assert rows[2].locator("input").count() == 0
+    rows[2].get_by_role("button", name="Type").click()
+    page.keyboard.type("  Fare  of it ")
+    page.keyboard.press("Enter")
+    # What is not saved outlives the page.
+    article, rows = opened(page, out)
+    assert rows[2].locator(".typed-text").text_content() == "Fare of it"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Save decisions.jsonl").click()
+    saved = tmp_path / "downloaded.jsonl"
+    download.value.save_as(saved)
+    assert download.value.suggested_filename == decisions.FILE
+    assert status.text_content() == (
+        "Saved 3 decisions as decisions.jsonl in your downloads."
+    )
+    far, now = "Cost of the ticket so far", "Cost of the ticket now"
+    assert [json.loads(line) for line in saved.read_text().splitlines()] == [
+        COST | {"decision": "rejected", "variant": 1, "candidate": SMILE},
+        COST | {"decision": "accepted", "variant": 2, "candidate": far},
+        COST
+        | {"decision": "typed", "variant": 3, "candidate": now, "text": "Fare of it"},
+    ]
+    # The next run honours them, and the next page says so.
+    assert "1 accepted, 1 rejected, 1 typed; run" in review.review(out, saved)
+    go(sgd_tree, out)
+    assert review.review(out).endswith("1 accepted, 1 rejected, 1 typed; done")
+    article, rows = opened(page, out)
+    shown = [row.locator(".text").text_content() for row in rows]
+    assert shown == ["Cost of the ticket or then", far, "Fare of it"]
+    assert "rejected before: What it costs" in article.locator(".before").text_content()
+    article.get_by_role("button", name="Take back").click()
+    assert count.text_content() == "2 of 18 decided: 1 accepted, 0 rejected, 1 typed"
+    # Taken back, not saved, and the page is made anew by then.
+    decide(out, {"decision": "rejected", "candidate": "x"})
+    review.review(out)
+    article, rows = opened(page, out)
+    assert "not saved are here again" in status.text_content()
+    assert count.text_content().startswith("2 of 18 decided")
+    assert trouble == []
+    assert {url.partition(":")[0] for url in asked} == {"file"}
+
+
+def test_what_the_page_is_made_of(sgd_tree, out):
+    """One file; what splits share comes once, and the lines of others stay."""
+    go(sgd_tree, out, splits=("train", "test"))
+    other = {"id": "dev/0/slot/0", "source": "y", "decision": "rejected"}
+    decide(out, other | {"candidate": "x"})
+    review.review(out)
+    text = (out / "review.html").read_text()
+    assert not re.search(r"(src|href)=|https?:|@import|url\(", text)
+    (packed,) = re.findall(r'(?s)id="data">(.*?)</script>', text)
+    data = json.loads(packed)
+    assert data["decisions"] == [other | {"candidate": "x"}]
+    (cost,) = (one for one in data["texts"] if one["source"] == COST["source"])
+    assert [key.split("/")[0] for key in cost["ids"]] == ["train", "test"]
+    assert cost["more"] == [
+        "Cost of the ticket in the long run of all things",
+        "Cost of the ticket by and by",
+    ]
+    # Of the run, so that another page of it is written over, and a run goes on.
+    review.review(out)
+    assert "nothing to do" in go(sgd_tree, out, splits=("train", "test"))
+    go(sgd_tree, out, splits=("train", "test"), seed=1)
+
+
+def test_the_verb_and_what_it_refuses(sgd_tree, out, tmp_path, capsys):
+    def said(*words):
+        assert cli.main(["augment", "review", *map(str, words)]) == 1
+        return capsys.readouterr().err
+
+    assert cli.main(["augment", "review", str(out)]) == 0
+    assert "review.html: 6 texts" in capsys.readouterr().out
+    assert "augment.json" in said(tmp_path)
+    taken = tmp_path / "taken.jsonl"
+    taken.write_text(json.dumps(COST | {"id": "train/9/slot/2", "decision": "typed"}))
+    assert f"{taken}: line 1: the field 'variant' is missing" in said(
+        out, "--decisions", taken
+    )
+    assert not (out / decisions.FILE).exists()
+    assert "missing.jsonl: no such file" in said(out, "--decisions", "missing.jsonl")
+    manifest = json.loads((out / "augment.json").read_text())
+    manifest["claimed"] = []
+    (out / "augment.json").write_text(json.dumps(manifest))
+    assert "holds review.html, which no run of" in said(out)
+    (out / "review.html").unlink()
+    (out / "augment.json").write_text(json.dumps(manifest | {"digest": ""}))
+    assert f"{out}: the run has not finished. Run its command again." in said(out)
+
+
+def test_given_variants_leave_nothing_to_decide(sgd_tree, tmp_path):
+    given = {"scheme": "given", "options": {"folder": "sgdx"}, "metrics": {"bleu": {}}}
+    go(sgd_tree, tmp_path / "given", **given, select="order", tree={})
+    with pytest.raises(UserError, match="takes given variants, which leaves nothing"):
+        review.review(tmp_path / "given")
