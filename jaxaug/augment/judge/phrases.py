@@ -1,0 +1,314 @@
+"""What a short description is built of: its head, its object, its words that say something.
+
+Slots are noun phrases ("date of the return flight"), clauses with a question word ("where
+to collect the parcel") or flags ("whether pets are allowed"); services and intents are
+orders ("find and book flights"). A parser of newspaper text takes "pick up date" for an
+order and "book a flight" for a book, so the rules here are of our own: function words
+tell where a phrase ends. Nothing is loaded but the built-in lexicon.
+"""
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jaxaug.augment.language import inflection, lexicon
+from jaxaug.augment.language.lexicon import STOP_WORDS
+
+_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_OWNER = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)")
+_ARTICLES = frozenset({"a", "an", "the"})
+_OWNERS = frozenset({"my", "your", "his", "her", "its", "our", "their"})
+PREPOSITIONS = frozenset(
+    (
+        "about", "after", "at", "before", "between", "by", "during", "for", "from", "in",
+        "into", "off", "on", "onto", "out", "over", "through", "to", "under", "up", "via",
+        "with", "within", "without",
+    )
+)  # fmt: skip
+_JOINED = frozenset({"and", "or"})
+# Beside the stop words: what says no more than the words around it.
+_LIGHT = STOP_WORDS | frozenset(
+    (
+        "whether", "locate", "located", "situated", "call", "called", "named", "due",
+        "getting", "much", "many", "certain", "specific", "specified", "given", "particular", "let",
+    )
+)  # fmt: skip
+# New ones change a description: "get to a hotel", "can be pets allowed".
+_LINKS = PREPOSITIONS | frozenset(
+    ("be", "being", "can", "could", "had", "have", "having", "must", "should", "would")
+)
+_PARTICLES = frozenset({"up", "out", "off"})
+# What no description ends with.
+_OPEN = _ARTICLES | _OWNERS | {"of", "and", "or"}
+_FLAGS = frozenset(
+    ("is", "are", "was", "were", "do", "does", "did", "has", "can", "if", "whether")
+)
+# Before the verb of an order: "let's check", "please check", "start checking".
+_BEFORE_ORDERS = frozenset({"let", "please", "start", "us", "to", "begin"})
+
+FLAG, PLACE, TIME, PERSON = "flag", "where", "when", "who"
+COUNT, PRICE, NAME, KIND = "how many", "how much", "name", "kind"
+_OF_QUESTIONS = {"where": PLACE, "when": TIME, "who": PERSON, "whom": PERSON}
+# What asks for any of them: "where" for the city, but the address is not the city.
+_ASKED = {
+    PLACE: (
+        "place location spot city town municipality address area region state country "
+        "street neighborhood venue airport station destination origin"
+    ),
+    TIME: "date day time hour",
+    PERSON: "person someone somebody people name",
+    COUNT: "number count quantity amount",
+    PRICE: "price cost charge fare fee rent amount",
+    NAME: "name title",
+    KIND: "type kind sort category class genre style",
+}
+_GENERAL = {"place": PLACE, "location": PLACE, "spot": PLACE, "someone": PERSON}
+_GENERAL |= {"somebody": PERSON}
+_CALLED = frozenset({"call", "name", "title"})
+_COSTS = frozenset({"cost", "pay", "charge"})
+_KINDS = frozenset({"type", "kind", "sort"})
+# What services do, in words that the lexicon keeps apart as they are no synonyms in
+# sentences; a set a line.
+_DEEDS = (
+    "find search look seek browse discover",
+    "book reserve",
+    "buy purchase order",
+    "rent hire",
+    "send mail post ship",
+    "send transfer wire",
+    "plan schedule arrange organize organise",
+    "check verify view see",
+    "show display",
+    "collect pick",
+    "begin start",
+    "watch stream see",
+    "add create make",
+    "pay settle",
+    "number amount count quantity",
+    "total sum overall",
+    "person someone somebody",
+)
+
+
+class Phrase(NamedTuple):
+    """A description, in parts.
+
+    Attributes:
+      words: all of them, in lower case; owners without their 's.
+      heads: the noun that it names, or the verbs of an order ("find and book flights");
+        none in "to pick up date", which names nothing.
+      asks: for a clause, what it asks for, such as `PLACE`; `FLAG` for yes or no.
+        Empty for other phrases, None for a clause that asks for something else.
+      object: of an order: the noun that something is done to. Empty where there is none.
+    """
+
+    words: tuple[str, ...]
+    heads: tuple[str, ...]
+    asks: str | None
+    object: str = ""
+
+    @property
+    def content(self) -> list[str]:
+        """The words that say something, in their order."""
+        start = 0
+        if self.object:  # An order: "start planning", "let's check".
+            start = self.words.index(self.heads[0])
+        return [word for word in self.words[start:] if word not in _LIGHT]
+
+    @property
+    def links(self) -> list[str]:
+        """Prepositions and auxiliaries that link two things.
+
+        Not `of`, which links as compounds do, not those that are a part of their verb
+        ("pick up", "search for") nor the `to` of a clause ("where to go").
+        """
+        return [
+            word
+            for before, word in zip(("", *self.words), self.words, strict=False)
+            if word in _LINKS
+            and not (word in _PARTICLES and before and before not in STOP_WORDS)
+            and not (word == "for" and bases(before) & {"search", "look"})
+            and not (word == "to" and self.asks)
+        ]
+
+    @property
+    def repeated(self) -> int:
+        """How many of the words that say something were said before, or a synonym."""
+        found = self.content
+        return sum(
+            any(named(word, before) for before in found[:place])
+            for place, word in enumerate(found)
+        )
+
+    @property
+    def ends_open(self) -> bool:
+        """Whether something is missing at the end: "hotel city of the"."""
+        return self.words[-1:] != () and self.words[-1] in _OPEN
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text in lower case: "the doctor's" gives `the doctor`."""
+    return tuple(_WORD.findall(_OWNER.sub(" ", text.lower())))
+
+
+@functools.lru_cache(4096)
+def bases(word: str) -> frozenset[str]:
+    """The word, and what it may be a form of: `cities` gives `city` too."""
+    return frozenset(form.base for form in inflection.readings(word)) | {word}
+
+
+@functools.lru_cache(65536)
+def same(first: str, second: str) -> bool:
+    """Whether two words may be forms of one word, or synonyms.
+
+    Synonyms are those of the built-in lexicon, and what services do.
+    """
+    own, other = bases(first), bases(second)
+    return bool(own & other or other & _synonyms(own) or own & _synonyms(other))
+
+
+def related(first: str, second: str) -> bool:
+    """Whether two words have a synonym in common."""
+    return bool(_synonyms(bases(first)) & _synonyms(bases(second)))
+
+
+@functools.lru_cache(4096)
+def _synonyms(words: frozenset[str]) -> frozenset[str]:
+    known = lexicon.built_in()
+    found = {
+        synonym
+        for word in words
+        for synonyms in known.lookup(word).values()
+        for synonym in synonyms
+    }
+    for line in _DEEDS:
+        if words & set(line.split()):
+            found.update(line.split())
+    return frozenset(found)
+
+
+def of_slot(text: str) -> Phrase:
+    """The parts of the description of a slot, or of any noun phrase."""
+    found = words(text)
+    start = 0
+    while start < len(found) and found[start] in _ARTICLES | _OWNERS:
+        start += 1
+    rest = found[start:]
+    if not rest:
+        return Phrase(found, (), "")
+    asks = _asked(rest)
+    if asks != "":
+        return Phrase(found, (), asks)
+    noun = _last_noun(rest)
+    return Phrase(found, (noun,) if noun else (), "")
+
+
+def of_order(text: str) -> Phrase:
+    """The parts of the description of a service or an intent."""
+    found = words(text)
+    start = 0
+    while start < len(found) - 1 and (
+        found[start] in _ARTICLES or bases(found[start]) & _BEFORE_ORDERS
+    ):
+        start += 1
+    heads, rest = found[start : start + 1], found[start + 1 :]
+    if rest[:1] and rest[0] in _JOINED:
+        heads, rest = (*heads, *rest[1:2]), rest[2:]
+    # "Search for a flight", "check out the room".
+    while rest and rest[0] in PREPOSITIONS:
+        rest = rest[1:]
+    named = [word for word in rest if word not in _ARTICLES | _OWNERS]
+    ends = [place for place, word in enumerate(named) if word in _JOINED]
+    for place in ends:
+        heads = (*heads, *named[place + 1 : place + 2])
+    return Phrase(
+        found, heads, "", _last_noun(named[: min(ends, default=len(named))], True)
+    )
+
+
+def asked(phrase: Phrase, other: Phrase) -> bool | None:
+    """Whether a clause asks for what the other phrase names; None if neither asks."""
+    if phrase.asks == "" and other.asks == "":
+        return None
+    if phrase.asks is None or other.asks is None:
+        return False
+    if phrase.asks and other.asks:
+        return phrase.asks == other.asks
+    kind, heads = phrase.asks or other.asks, phrase.heads or other.heads
+    if kind == FLAG or not heads:
+        return False
+    return bool(bases(heads[0]) & set(_ASKED[kind].split()))
+
+
+def says_what(word: str, clause: Phrase) -> bool:
+    """Whether a word is a part of what is asked for: "what it costs", "what type"."""
+    if not clause.asks or clause.asks == FLAG:
+        return False
+    parts = _COSTS if clause.asks == PRICE else set(_ASKED[clause.asks].split())
+    return bool(bases(word) & parts)
+
+
+def named(first: str, second: str) -> bool:
+    """Whether two heads name the same, one perhaps in general: `city` and `place`."""
+    if same(first, second):
+        return True
+    for general, other in ((first, second), (second, first)):
+        for base in bases(general) & _GENERAL.keys():
+            if bases(other) & set(_ASKED[_GENERAL[base]].split()):
+                return True
+    return False
+
+
+def _asked(rest: Sequence[str]) -> str | None:
+    """What a clause asks for; empty if the phrase is none."""
+    first, second = rest[0], "".join(rest[1:2])
+    if first in _FLAGS:
+        return FLAG
+    if first in _OF_QUESTIONS:
+        return _OF_QUESTIONS[first]
+    said = {base for word in rest for base in bases(word)}
+    if first == "how":
+        if second == "many":
+            return COUNT
+        if second == "much":
+            return PRICE if said & _COSTS else COUNT
+        return None
+    if first in ("what", "which"):
+        if bases(second) & _KINDS:
+            return KIND
+        if second and second not in STOP_WORDS:
+            return _noun_asked(second)
+        if said & _COSTS:
+            return PRICE
+        return NAME if bases(rest[-1]) & _CALLED else None
+    return ""
+
+
+def _noun_asked(noun: str) -> str | None:
+    """Of "what city": where."""
+    for kind, nouns in _ASKED.items():
+        if bases(noun) & set(nouns.split()):
+            return kind
+    return None
+
+
+def _last_noun(rest: Sequence[str], is_object: bool = False) -> str:
+    """The last word before what begins another phrase: `date` of "date of the show".
+
+    A preposition between two words that say something may be a part of a compound:
+    "check in date", "pick up date"; one before an article is not: "doctor in a town".
+    """
+    last = ""
+    for place, word in enumerate(rest):
+        behind = "".join(rest[place + 1 : place + 2])
+        if word in ("up", "in", "off", "out") and not is_object and last:
+            if behind and behind not in STOP_WORDS:
+                continue
+            break
+        if word in _JOINED:
+            continue
+        if word in STOP_WORDS:
+            break
+        last = word
+    return last

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from jaxaug.augment.judge import features
+from jaxaug.augment.judge.features import Pair
+from jaxaug.augment.judge.round_trip import Trip
+
+
+def half(first, second):
+    """A measure for which all words are equally near."""
+    return np.full(len(first), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("original", "candidate", "trivial"),
+    [
+        ("name of the movie", "the name of a movie", True),
+        ("pick up date", "pickup date", True),
+        ("pick up date", "pick up the date", True),
+        ("drop-off date", "dropoff date", True),
+        ("is it furnished", "whether it is furnished", False),
+        ("type of car", "car type", False),
+        ("type of car", "type of vehicle", False),
+    ],
+)
+def test_trivial_edits(original, candidate, trivial):
+    assert features.is_trivial(Pair("slot", original, candidate)) is trivial
+
+
+@pytest.mark.parametrize(
+    ("kind", "original", "candidate", "row"),
+    [
+        ("slot", "type of car", "vehicle type", [0, 0, 0, 0, 0, 0]),
+        ("slot", "type of car", "car of the type", [1, 0, 0, 0, 0, 0]),
+        ("slot", "city of the hotel", "where the hotel is", [0, 0, 0, 0, 0, 0]),
+        ("slot", "city of the hotel", "hotel city of the", [0, 0, 0, 0, 0, 1]),
+        (
+            "slot",
+            "name of the doctor",
+            "name of the doctor's wife",
+            [0, 0, 0, 0.5, 0, 0],
+        ),
+        ("slot", "number of rooms", "number of bedrooms", [0, 1, 0, 0, 0, 0]),
+        ("slot", "are pets allowed", "can be pets allowed", [0, 0, 0, 0, 2, 0]),
+        ("intent", "book a flight", "fly a flight", [0, 0.5, 0, 0, 0, 0]),
+        ("intent", "find a hotel", "get to a hotel", [0, 0.5, 0, 0, 1, 0]),
+        ("service", "find and book flights", "book flights", [0, 0, 0.5, 0, 0, 0]),
+        ("service", "book doctor visits", "doctor visiting a book", [2, 0, 0, 0, 0, 0]),
+        ("intent", "plan meetings", "organize meetings", [0, 0, 0, 0, 0, 0]),
+    ],
+)
+def test_features_of_words(kind, original, candidate, row):
+    (found,) = features.words([Pair(kind, original, candidate)], half)
+    assert found.tolist() == row
+
+
+def test_without_a_measure_letters_count():
+    pair = Pair("slot", "date of the trip", "rate of the trip")
+    (found,) = features.words([pair])
+    assert found[1] == pytest.approx(1 - 0.75 / 2)
+
+
+def test_no_pairs():
+    assert features.words([]).shape == (0, len(features.WORDS))
+
+
+def test_features_of_the_round_trip():
+    def trip(sources, outputs):
+        return [
+            Trip(np.full(len(output), -len(source) / 2.0), np.full(len(output), -3.0))
+            for source, output in zip(sources, outputs, strict=True)
+        ]
+
+    (row,) = features.trips([Pair("slot", "ab", "abcd")], trip)
+    assert row.tolist() == [4 * 1.0, 2 * 2.0, 0.0]
