@@ -48,9 +48,9 @@ FLOORS = {
         "language tree decisions",
         "judge",
         "config result",
-        "schemes naming selection",
-        "pipeline output plain",
-        "run review",
+        "schemes naming selection given",
+        "pipeline output plain plan",
+        "run review explaining",
     ),
     "t5x": (
         "errors paths metrics binary_search",

@@ -88,7 +88,9 @@ def test_evaluate(bucket):
 
 
 def test_augment_in_parts(bucket, monkeypatch):
-    job = Job("fake", "fake", lambda texts: [[f"{text} now"] for text in texts])
+    job = Job(
+        "fake", lambda: "fake", lambda texts: [[f"{text} now"] for text in texts], 1
+    )
     monkeypatch.setitem(registry.SCHEMES, "fake", lambda seed: [job])
     config = bucket / "config.py"
     fields = {"scheme": "fake", "variants": 1, "splits": ("train",)}

@@ -127,11 +127,17 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "are what a tracker is evaluated on (default: as the config says, mostly train)",
     )
     arguments.shards(parser)
+    parser.add_argument(
+        "--dry_run",
+        action="store_true",
+        help="check config, data and OUT, print what would be done with which models, "
+        "and stop; needs no weights",
+    )
     group = parser.add_subparsers(metavar="COMMAND")
     explain = arguments.verb(
         group,
         "explain",
-        "jaxaug.augment.run:run_explain",
+        "jaxaug.augment.explaining:run",
         "the tree of one description of a finished run",
     )
     explain.add_argument("id", metavar="ID", help="such as train/3/slot/5")

@@ -9,7 +9,7 @@ from typing import Any
 
 import ml_collections
 
-from jaxaug.augment.judge.filters import CHECKS
+from jaxaug.augment.judge.filters import CHECKS, FILTERS
 from jaxaug.augment.tree import Spec
 from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
@@ -95,6 +95,9 @@ class Config:
         for split in self.splits:
             if split not in folders.SPLITS:
                 raise UserError(f"splits: {suggestion(split, folders.SPLITS)}")
+        for name in (*self.filters, *self.slot_filters):
+            if name not in FILTERS:
+                raise UserError(f"filters: {suggestion(name, FILTERS)}")
         for check in self.checks:
             if check not in CHECKS:
                 raise UserError(f"checks: {suggestion(check, CHECKS)}")
@@ -137,6 +140,12 @@ class Config:
           UserError: unknown fields, or they do not fit together.
         """
         return spec_of(self.tree)
+
+    @property
+    def needs_nlp(self) -> bool:
+        """Whether a run analyses texts with spaCy."""
+        filtered = self.filters or self.slot_filters or self.commands
+        return bool(filtered) or "jaccard" in {**self.metrics, **self.report}
 
     def key(self) -> dict[str, Any]:
         """All fields as JSON."""

@@ -206,7 +206,7 @@ def judge(
                 [filters, nlp, schema_texts, small_models, measures], made.values()
             ),
             "models": measures.identities(config.metrics),
-            "language": nlp.identity() if needs_nlp(config) else "",
+            "language": nlp.identity() if config.needs_nlp else "",
         },
         lambda items: _judge(config, made, items),
         "filters and metrics",
@@ -338,16 +338,6 @@ def _metric(name: str, options: str, models: str) -> measures.Metric:
     # Another model in the same folder is loaded again.
     del models
     return measures.find(name, **json.loads(options))
-
-
-def needs_nlp(config: Config) -> bool:
-    """Whether a run analyses texts with spaCy."""
-    return bool(
-        config.filters or config.slot_filters or config.commands
-    ) or "jaccard" in {
-        **config.metrics,
-        **config.report,
-    }
 
 
 def _code(modules: Iterable[ModuleType], made: Iterable[measures.Metric]) -> list[str]:

@@ -1,15 +1,16 @@
-"""`jaxaug augment`: from a schema to variants of it; `jaxaug augment explain`."""
+"""`jaxaug augment`: from a schema to variants of it."""
 
 import argparse
 import dataclasses
 import itertools
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from etils import epath
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import decisions, descriptions, pipeline, selection
+from jaxaug.augment import decisions, descriptions, given, pipeline, plan
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decisions
 from jaxaug.augment.descriptions import Description
@@ -26,7 +27,6 @@ from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
-from jaxaug.data.rename import renaming
 from jaxaug.data.schema import Schema, read_schema
 
 
@@ -42,6 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.splits is not None:
         config = _with_splits(config, arguments.splits)
     data_dir = folders.resolve_data_dir(arguments.data_dir)
+    if arguments.dry_run:
+        print(dry_run(config, data_dir, arguments.out))
+        return 0
     if arguments.shard is not None:
         part = parts.parse(arguments.shard)
         if arguments.merge is not None:
@@ -64,12 +67,6 @@ def _with_splits(config: Config, names: str) -> Config:
         return dataclasses.replace(config, splits=splits)
     except UserError as error:
         raise UserError(f"--splits {names}: {error}") from None
-
-
-def run_explain(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug augment explain --help`."""
-    print(explain(arguments.out, arguments.id, arguments.image))
-    return 0
 
 
 def augment_part(config: Config, data_dir: PathLike, out: PathLike, part: Part) -> str:
@@ -110,11 +107,13 @@ def _work(config: Config, data_dir: PathLike) -> dict[str, str]:
 
 
 def _merged(
-    config: Config, data_dir: PathLike, out: PathLike, given: Sequence[str]
+    config: Config, data_dir: PathLike, out: PathLike, sources: Sequence[str]
 ) -> epath.Path:
     """The folder with the shards of all parts, copied there from other folders."""
     target = parts.folder_of(out)
-    for folder, _, names in parts.complete(given or [target], _work(config, data_dir)):
+    for folder, _, names in parts.complete(
+        sources or [target], _work(config, data_dir)
+    ):
         for name in names:
             if not (folder / name).exists():
                 raise UserError(
@@ -151,11 +150,8 @@ def augment(
     """
     started = time.monotonic()
     folder = epath.Path(out)
-    schemas = {s: read_schema(folders.schema_path(data_dir, s)) for s in config.splits}
-    items = {
-        split: descriptions.descriptions(schema, split, config.names)
-        for split, schema in schemas.items()
-    }
+    schemas = _schemas(config, data_dir)
+    items = _items(config, schemas)
     decided = _decisions(config, folder, items)
     digest = _digest(config, data_dir)
     if decided.decisions:
@@ -171,8 +167,8 @@ def augment(
     files: list[epath.Path] = []
     for split, schema in schemas.items():
         if config.is_given:
-            given = _given(config, data_dir, schema, split)
-            part = pipeline.run_given(config, items[split], given, shards)
+            found = given.texts(config, data_dir, schema, split)
+            part = pipeline.run_given(config, items[split], found, shards)
         else:
             part = pipeline.run(config, items[split], shards, of_each)
         chosen = _by_variant(config, part)
@@ -197,6 +193,67 @@ def augment(
     return "\n".join(lines)
 
 
+def dry_run(config: Config, data_dir: PathLike, out: PathLike) -> str:
+    """What `augment` would do, found out without any model: the texts, the grid, ...
+
+    Args:
+      config: what to do.
+      data_dir: with `<split>/schema.json`.
+      out: variants folder that would be written.
+
+    Returns:
+      Lines, to be printed; among them which models are not on this machine.
+
+    Raises:
+      UserError: input or config is wrong, no model of that name is known, or `out`
+        could not be written into.
+    """
+    folder = epath.Path(out)
+    schemas = _schemas(config, data_dir)
+    items = _items(config, schemas)
+    decided = _decisions(config, folder, items)
+    _check_target(config, data_dir, folder)
+    beside: dict[str, str] = {}
+    runs: list[Config] = []
+    for name, value in config.beside.items():
+        if isinstance(value, str):
+            other = given.folder(data_dir, value)
+            beside[name] = f"{other}{'' if other.exists() else ' (not there)'}"
+        else:
+            runs.append(_beside(config, name, value))
+            beside[name] = f"a run of its own, {plan.outputs(runs[-1])}"
+    if config.is_given:
+        for split, schema in schemas.items():
+            given.texts(config, data_dir, schema, split)
+        found = given.folder(data_dir, config.options["folder"])
+        beside["variants"] = str(found)
+    lines = plan.lines(config, items, beside, runs)
+    lines += [str(decided)] if decided.decisions else []
+    before = "a folder that is there" if folder.exists() else "a new folder"
+    lines.append(f"would write to {folder}, {before}:")
+    lines += [f"  {name}" for name in (*_planned(config), records.MANIFEST)]
+    return "\n".join(lines)
+
+
+def _beside(config: Config, name: str, fields: Mapping[str, Any]) -> Config:
+    """Of a run that the report stands beside."""
+    own = {k: getattr(config, k) for k in ("splits", "variants", "seed")}
+    return configs.of(own | dict(fields), f"beside {name!r}")
+
+
+def _schemas(config: Config, data_dir: PathLike) -> dict[str, Schema]:
+    return {s: read_schema(folders.schema_path(data_dir, s)) for s in config.splits}
+
+
+def _items(
+    config: Config, schemas: Mapping[str, Schema]
+) -> dict[str, list[Description]]:
+    return {
+        split: descriptions.descriptions(schema, split, config.names)
+        for split, schema in schemas.items()
+    }
+
+
 def _decisions(
     config: Config, out: epath.Path, items: Mapping[str, Sequence[Description]]
 ) -> Decisions:
@@ -217,7 +274,7 @@ def _check_target(config: Config, data_dir: PathLike, out: epath.Path) -> None:
     for read in (
         epath.Path(data_dir),
         folders.sgdx_folder(data_dir),
-        *(_folder(data_dir, value) for value in values),
+        *(given.folder(data_dir, value) for value in values),
     ):
         if read.expanduser().resolve() == out.expanduser().resolve():
             raise UserError(
@@ -240,7 +297,7 @@ def _planned(config: Config) -> list[str]:
 def _check_extras(config: Config, out: epath.Path) -> None:
     """Fails before the long work where something is not installed."""
     registry.jobs(config)
-    if pipeline.needs_nlp(config):
+    if config.needs_nlp:
         nlp.identity()
     if config.report:
         new_figure(out / report.FILES[2], 1, 1)
@@ -252,12 +309,11 @@ def _report(config: Config, data_dir: PathLike, out: epath.Path, notes: str) -> 
     rows: dict[str, PathLike] = {config.name: out}
     lines = notes.splitlines()
     for name, value in config.beside.items():
-        folder = _folder(data_dir, value) if isinstance(value, str) else None
+        folder = given.folder(data_dir, value) if isinstance(value, str) else None
         if folder is None:
             assert not isinstance(value, str)
             folder = out / records.BESIDE / name
-            own = {k: getattr(config, k) for k in ("splits", "variants", "seed")}
-            augment(configs.of(own | dict(value), f"beside {name!r}"), data_dir, folder)
+            augment(_beside(config, name, value), data_dir, folder)
         elif any(
             split not in folders.variant_splits(folder, variant)
             for split in config.splits
@@ -273,59 +329,6 @@ def _report(config: Config, data_dir: PathLike, out: epath.Path, notes: str) -> 
     return report.write(
         out, rows, data_dir, config.splits, found, seed=config.seed, notes=lines
     )
-
-
-def _folder(data_dir: PathLike, name: str) -> epath.Path:
-    """`sgdx`, or a folder."""
-    if name == "sgdx":
-        return folders.sgdx_folder(data_dir)
-    return epath.Path(name).expanduser()
-
-
-def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
-    """The tree of one description as text, and as a drawing where a file is named.
-
-    Args:
-      out: folder of a run.
-      key: id of a description, such as `train/3/slot/5`.
-      image: `.svg` or `.png` to write.
-
-    Raises:
-      UserError: no such run or id, the run has no trees, or matplotlib is missing.
-    """
-    from jaxaug.augment.output import explain as trees
-
-    manifest = records.read_manifest(out)
-    config = configs.of(manifest["config"], f"{out}")
-    if config.select != "tree":
-        raise UserError(
-            f"{out}: was made with select={config.select!r} and has no trees. Name the "
-            "folder of a run that ranks by a tree."
-        )
-    description, judged = records.read_candidates(out, key)
-    # What the selection itself adds, it adds again.
-    again = selection.REASONS
-    own = [
-        dataclasses.replace(
-            one, dropped=tuple(r for r in one.dropped if not r.startswith(again))
-        )
-        for one in judged
-    ]
-    decided = records.decided(manifest).get(key, decisions.NOTHING)
-    result = selection.select(config, description, own, decided)
-    ranking = result.ranking
-    assert ranking is not None
-    title = f"{description.id}: {description.text}"
-    lines = [trees.as_text(ranking, title)]
-    lines += [
-        f"dropped ({', '.join(one.dropped)}): {one.candidate.text} x{one.candidate.count}"
-        for one in result.judged
-        if any(not r.startswith(selection.CONSTRAINT) for r in one.dropped)
-    ]
-    if image:
-        trees.draw(image, ranking, title)
-        lines.append(f"wrote {image}")
-    return "\n".join(lines)
 
 
 def _by_variant(config: Config, results: list[Result]) -> list[dict[str, str]]:
@@ -347,12 +350,15 @@ def _digest(config: Config, data_dir: PathLike) -> str:
     files = [folders.schema_path(data_dir, split) for split in config.splits]
     if config.is_given:
         files += [
-            _given_path(config, data_dir, split, number)
+            given.path(config, data_dir, split, number)
             for split in config.splits
             for number in range(1, config.variants + 1)
         ]
     beside = [
-        [name, [file_digest(p) for p in _schemas(_folder(data_dir, value))]]
+        [
+            name,
+            [file_digest(p) for p in given.schemas_in(given.folder(data_dir, value))],
+        ]
         for name, value in config.beside.items()
         if isinstance(value, str)
     ]
@@ -367,37 +373,3 @@ def _digest(config: Config, data_dir: PathLike) -> str:
             code_digest("jaxaug.augment", "jaxaug.paraphrase"),
         ]
     )
-
-
-def _schemas(folder: epath.Path) -> list[epath.Path]:
-    """Of all variants in a folder."""
-    return [
-        folders.variant_schema_path(folder, variant, split)
-        for variant in folders.variant_names(folder)
-        for split in folders.variant_splits(folder, variant)
-    ]
-
-
-def _given(
-    config: Config, data_dir: PathLike, schema: Schema, split: str
-) -> list[Mapping[str, str]]:
-    """Texts of the variants of a folder, matched by position."""
-    found: list[Mapping[str, str]] = []
-    for number in range(1, config.variants + 1):
-        path = _given_path(config, data_dir, split, number)
-        variant = read_schema(path)
-        renaming(schema, variant, str(path))
-        items = descriptions.descriptions(variant, split, config.names)
-        found.append({item.id: item.text for item in items})
-    return found
-
-
-def _given_path(
-    config: Config, data_dir: PathLike, split: str, number: int
-) -> epath.Path:
-    """`v1/<split>/schema.json`, or `v1/schema.json` where there is one split only."""
-    folder = _folder(data_dir, config.options["folder"])
-    flat = folder / f"v{number}" / "schema.json"
-    if len(config.splits) == 1 and flat.exists():
-        return flat
-    return folders.variant_schema_path(folder, f"v{number}", split)

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import decisions, descriptions, run
+from jaxaug.augment import decisions, descriptions, explaining, run
 from jaxaug.core.errors import UserError
 from jaxaug.data.schema import read_schema
 from tests.support.appended_words import COST, ENDINGS, FIELDS, decide, go
@@ -87,7 +87,7 @@ def test_what_is_typed_or_accepted_has_its_place(sgd_tree, out, capsys):
     go(sgd_tree, out, select="order", tree={})
     assert cost(out) == ["What a ticket costs", "so far", "now"]
     go(sgd_tree, out)
-    said = run.explain(out, COST["id"])
+    said = explaining.explain(out, COST["id"])
     assert "[3] Cost of the ticket by and by" in said
     assert "dropped (rejected): Cost of the ticket or then x1" in said
 

@@ -27,7 +27,7 @@ def work(texts):
         found.append([text + " now", text + " or then"])
     return found
 
-registry.SCHEMES["fake"] = lambda seed: [Job("fake", "fake", work)]
+registry.SCHEMES["fake"] = lambda seed: [Job("fake", lambda: "fake", work, 2)]
 fields = {"scheme": "fake", "variants": 2, "shard_size": 2, "splits": ("train", "dev")}
 print(run.augment(config.of(fields, "here"), data_dir, out))
 """

@@ -11,7 +11,7 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.augment import config as configs
-from jaxaug.augment import descriptions, run
+from jaxaug.augment import descriptions, explaining, run
 from jaxaug.augment.judge import measures
 from jaxaug.augment.output import records, variants
 from jaxaug.augment.schemes import registry
@@ -61,7 +61,8 @@ class Fake:
         return [[f"{text} {end}" for end in self.endings] for text in given]
 
     def jobs(self, seed, **options):
-        return [Job("fake", {"fake": self.endings, **options}, self.run)]
+        key = {"fake": self.endings, **options}
+        return [Job("fake", lambda: key, self.run, len(self.endings))]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -426,7 +427,7 @@ def test_seldom_candidates(sgd_tree, fake, tmp_path, capsys):
     assert texts_of(out, "v1")["train/0/slot/2"] == "Cost of the ticket now"
     dropped = {r["candidate"]: r["dropped"] for r in lines(out)}
     assert dropped["Cost of the ticket or then"] == ["seldom"]
-    said = run.explain(out, "train/0/slot/2")
+    said = explaining.explain(out, "train/0/slot/2")
     assert said.count("dropped (seldom): Cost of the ticket or then x1") == 1
     assert "] Cost of the ticket now x2" in said
 

@@ -28,7 +28,7 @@ def jobs(seed, **options):
     def work(texts):
         return [[f"{text} {end}" for end in ENDINGS] for text in texts]
 
-    return [Job("fake", [seed, options], work)]
+    return [Job("fake", lambda: [seed, options], work, len(ENDINGS))]
 
 
 def go(data_dir, out, **fields):
@@ -37,4 +37,5 @@ def go(data_dir, out, **fields):
 
 def decide(out, *lines):
     text = "".join(f"{json.dumps(COST | line)}\n" for line in lines)
+    out.mkdir(exist_ok=True)
     (out / decisions.FILE).write_text(text)

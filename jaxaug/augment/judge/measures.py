@@ -147,6 +147,17 @@ def find(name: str, **options: Any) -> Metric:
     return _made(name, _maker(name), options)
 
 
+def check(name: str, options: Mapping[str, Any]) -> None:
+    """Raises `UserError` where `find` would, but loads no model."""
+    if ":" in name:
+        _imported(name)
+        return
+    try:
+        inspect.signature(_maker(name)).bind(**options)
+    except TypeError as error:
+        raise _wrong_options(name, options, error) from error
+
+
 def models(name: str, options: Mapping[str, Any]) -> list[str]:
     """The models that a metric computes with: one or none.
 
@@ -211,10 +222,16 @@ def _made(name: str, make: Callable[..., Metric], options: Mapping[str, Any]) ->
     try:
         return make(**options)
     except TypeError as error:
-        raise UserError(
-            f"metric {name!r} cannot be made with {dict(options)}: {error}. Correct the "
-            "options."
-        ) from error
+        raise _wrong_options(name, options, error) from error
+
+
+def _wrong_options(
+    name: str, options: Mapping[str, Any], error: TypeError
+) -> UserError:
+    return UserError(
+        f"metric {name!r} cannot be made with {dict(options)}: {error}. Correct the "
+        "options."
+    )
 
 
 @functools.cache

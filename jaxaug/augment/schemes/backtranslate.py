@@ -76,6 +76,11 @@ def models(options: Mapping[str, Any]) -> list[str]:
     return [name for pair in pairs for name in pair]
 
 
+def most(options: Mapping[str, Any]) -> int:
+    """Outputs of a text that `candidates` gives with these options, at most."""
+    return options["num"] * len(_languages(options["pivots"]))
+
+
 def _pair(
     language: str, models: Mapping[str, tuple[str, str]] | None
 ) -> tuple[str, str]:

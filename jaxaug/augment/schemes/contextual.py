@@ -111,6 +111,11 @@ def models(options: Mapping[str, Any]) -> list[str]:
     return [options["model"]]
 
 
+def most(options: Mapping[str, Any]) -> int:
+    """Outputs of a text that `candidates` gives with these options, at most."""
+    return int(options["num"])
+
+
 class _Draft:
     """A text in which words are being substituted."""
 

@@ -100,6 +100,11 @@ def models(options: Mapping[str, Any]) -> list[str]:
     return [_named(options["kind"]).name]
 
 
+def most(options: Mapping[str, Any]) -> int:
+    """Outputs of a text that `candidates` gives with these options, at most."""
+    return options["num"] * len(options["grid"])
+
+
 def _named(kind: str) -> catalogue.Named:
     if kind not in KINDS:
         raise UserError(f"QCPG has no kind {kind!r}: use one of {', '.join(KINDS)}.")

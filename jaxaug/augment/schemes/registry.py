@@ -26,13 +26,22 @@ class Job:
 
     Attributes:
       label: provenance of its outputs.
-      key: JSON; everything that the outputs of a text depend on.
+      make_key: see `key`; raises `UserError` where a model is not on this machine.
       run: texts -> outputs of each.
+      most: outputs of a text, at most.
+      models: names of those that it uses.
     """
 
     label: str
-    key: Json
+    make_key: Callable[[], Json]
     run: Callable[[Sequence[str]], list[list[str]]]
+    most: int
+    models: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def key(self) -> Json:
+        """JSON; everything that the outputs of a text depend on."""
+        return self.make_key()
 
 
 def paraphrase(
@@ -49,11 +58,17 @@ def paraphrase(
     from jaxaug.paraphrase import generation
 
     paraphraser = generation.Paraphraser(seed, batch_size)
+
+    def key(setting: generation.Setting) -> Json:
+        return {"paraphrase": setting.key(), "seed": seed}
+
     return [
         Job(
             setting.label,
-            {"paraphrase": setting.key(), "seed": seed},
+            functools.partial(key, setting),
             functools.partial(paraphraser, setting),
+            setting.num,
+            (setting.model,),
         )
         for setting in generation.grid(grid)
     ]
@@ -92,7 +107,7 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
     # Quick to compute, so that changed code need not spare what was computed before.
     key["code"] = code_digest("jaxaug.augment", "jaxaug.paraphrase")
     key |= {"outside": code} if (code := extensions.code_of(chosen)) else {}
-    return [Job(method, key, run)]
+    return [Job(method, lambda: key, run, num)]
 
 
 def from_module(module: str, seed: int, **options: Any) -> list[Job]:
@@ -100,7 +115,8 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
 
     Args:
       module: its name. It has `models`, the names of the models that `candidates` uses
-        with some options, and `NAMES`, the options that name them.
+        with some options, `NAMES`, the options that name them, and `most`, how many
+        outputs it gives of a text with them.
       seed: of everything that is random.
       **options: of `candidates`.
     """
@@ -112,14 +128,19 @@ def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     typed.check(options, found.candidates, f"scheme {module!r}")
     given = inspect.signature(found.candidates).bind((), seed=seed, **options)
     given.apply_defaults()
-    key = {
-        module: {k: v for k, v in options.items() if k not in found.NAMES},
-        "seed": seed,
-        "models": [generation.identity(name) for name in found.models(given.arguments)],
-        "code": [of_outputs(), code_digest(*_modules_of(found))],
-    }
+    models = tuple(found.models(given.arguments))
+
+    def key() -> Json:
+        own = {k: v for k, v in options.items() if k not in found.NAMES}
+        return {
+            module: own,
+            "seed": seed,
+            "models": [generation.identity(name) for name in models],
+            "code": [of_outputs(), code_digest(*_modules_of(found))],
+        }
+
     run = functools.partial(found.candidates, seed=seed, **options)
-    return [Job(module, key, run)]
+    return [Job(module, key, run, found.most(given.arguments), models)]
 
 
 def candidates_of(scheme: str) -> Callable[..., list[list[str]]]:

@@ -203,7 +203,7 @@ class _Model:
             ]
 
         num = options["num"]
-        return [registry.Job(name, [name, seed, num], run)]
+        return [registry.Job(name, lambda: [name, seed, num], run, num)]
 
 
 def test_models_work_on_distinct_texts_and_keep_what_they_did(monkeypatch, tmp_path):

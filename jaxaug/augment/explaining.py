@@ -1,0 +1,61 @@
+"""`jaxaug augment explain`: the tree of one description of a finished run."""
+
+import argparse
+import dataclasses
+
+from jaxaug.augment import config as configs
+from jaxaug.augment import decisions, selection
+from jaxaug.augment.output import explain as trees
+from jaxaug.augment.output import records
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug augment explain --help`."""
+    print(explain(arguments.out, arguments.id, arguments.image))
+    return 0
+
+
+def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
+    """The tree of one description as text, and as a drawing where a file is named.
+
+    Args:
+      out: folder of a run.
+      key: id of a description, such as `train/3/slot/5`.
+      image: `.svg` or `.png` to write.
+
+    Raises:
+      UserError: no such run or id, the run has no trees, or matplotlib is missing.
+    """
+    manifest = records.read_manifest(out)
+    config = configs.of(manifest["config"], f"{out}")
+    if config.select != "tree":
+        raise UserError(
+            f"{out}: was made with select={config.select!r} and has no trees. Name the "
+            "folder of a run that ranks by a tree."
+        )
+    description, judged = records.read_candidates(out, key)
+    # What the selection itself adds, it adds again.
+    again = selection.REASONS
+    own = [
+        dataclasses.replace(
+            one, dropped=tuple(r for r in one.dropped if not r.startswith(again))
+        )
+        for one in judged
+    ]
+    decided = records.decided(manifest).get(key, decisions.NOTHING)
+    result = selection.select(config, description, own, decided)
+    ranking = result.ranking
+    assert ranking is not None
+    title = f"{description.id}: {description.text}"
+    lines = [trees.as_text(ranking, title)]
+    lines += [
+        f"dropped ({', '.join(one.dropped)}): {one.candidate.text} x{one.candidate.count}"
+        for one in result.judged
+        if any(not r.startswith(selection.CONSTRAINT) for r in one.dropped)
+    ]
+    if image:
+        trees.draw(image, ranking, title)
+        lines.append(f"wrote {image}")
+    return "\n".join(lines)

@@ -1,0 +1,155 @@
+"""What a run would do, for `jaxaug augment --dry_run`: no model is read for it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from jaxaug.augment.config import Config
+from jaxaug.augment.descriptions import Description
+from jaxaug.augment.judge import measures
+from jaxaug.augment.language import nlp
+from jaxaug.augment.schemes import registry
+from jaxaug.core.errors import UserError
+from jaxaug.core.paths import absolute
+from jaxaug.core.suggestion import suggestion
+from jaxaug.models.named import catalogue
+
+
+def outputs(config: Config) -> str:
+    """How many a text gets.
+
+    Raises:
+      UserError: no such scheme, or its options are wrong.
+    """
+    jobs = registry.jobs(config)
+    most = sum(job.most for job in jobs)
+    return f"{most} outputs of each text at most, from {len(jobs)} settings"
+
+
+def lines(
+    config: Config,
+    descriptions: Mapping[str, Sequence[Description]],
+    folders: Mapping[str, str],
+    beside: Sequence[Config] = (),
+) -> list[str]:
+    """What a run would do with these texts.
+
+    Args:
+      config: of the run.
+      descriptions: of each split.
+      folders: what the run reads, or its report stands beside: name -> what it is.
+      beside: further runs, done for the report; their models count too.
+
+    Raises:
+      UserError: no such scheme, metric or model, or options of one are wrong.
+    """
+    every = [one for found in descriptions.values() for one in found]
+    distinct = len({one.text for one in every})
+    kinds = Counter(one.kind for one in every)
+    counts = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+    splits = ", ".join(f"{name} {len(found)}" for name, found in descriptions.items())
+    runs = [config, *beside]
+    models = [m for one in runs for job in registry.jobs(one) for m in job.models]
+    models += [m for one in runs for m in _of_metrics(_checked(one))]
+    return [
+        f"{config.name}: a dry run; nothing was computed or written",
+        f"texts: {len(every)} ({distinct} distinct) of {splits}; {counts}",
+        *([] if config.is_given else _generation(config)),
+        *_language(config),
+        f"metrics: {_metrics(config.metrics)}",
+        f"metrics of the report: {_metrics(config.report)}",
+        f"variants: v1..v{config.variants} by {_selection(config)}",
+        *(f"reads {name}: {what}" for name, what in folders.items()),
+        *_models(models),
+    ]
+
+
+def _generation(config: Config) -> list[str]:
+    return [
+        f"scheme {config.scheme}: {outputs(config)}",
+        *(f"  {job.most:4}  {job.label}" for job in registry.jobs(config)),
+        f"filters: {_listed(config.filters)}",
+        f"filters of slots alone: {_listed(config.slot_filters)}",
+        f"checks: {_listed(config.checks)}",
+    ]
+
+
+def _checked(config: Config) -> dict[str, Mapping[str, object]]:
+    """All metrics of a run, which are there."""
+    found = {**config.metrics, **config.report}
+    for name, options in found.items():
+        own = {key: value for key, value in options.items() if key != "path"}
+        measures.check(options.get("path", name), own)
+    return found
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _language(config: Config) -> list[str]:
+    """Of the model that analyses texts, where one is needed."""
+    if not config.needs_nlp:
+        return []
+    try:
+        return [f"spaCy: {nlp.identity()}"]
+    except UserError as error:
+        return [f"spaCy: not here: {error}"]
+
+
+def _metrics(metrics: Mapping[str, Mapping[str, object]]) -> str:
+    parts = []
+    for name, options in metrics.items():
+        used = _of_metrics({name: options})
+        parts.append(f"{name} ({used[0]})" if used else name)
+    return _listed(parts)
+
+
+def _of_metrics(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Models of metrics; one of a user's metric is what its option `model` names."""
+    found: list[str] = []
+    for name, options in metrics.items():
+        path = str(options.get("path", name))
+        named = [str(options["model"])] if "model" in options else []
+        found += named if ":" in path else measures.models(path, options)
+    return found
+
+
+def _selection(config: Config) -> str:
+    if config.is_given:
+        return "the folder that gives them"
+    if config.select != "tree":
+        return "how often a candidate came up"
+    spec = config.spec
+    levels = ", ".join(
+        f"{decision if isinstance(decision, str) else 'a function of'} {level}"
+        for decision, level in zip(spec.decisions, spec.levels, strict=True)
+    )
+    return f"a tree over {levels}; {_listed(spec.constraints)}"
+
+
+def _models(names: Iterable[str]) -> list[str]:
+    """A line for each model: whether it is here, and how it is got if not."""
+    distinct = list(dict.fromkeys(names))
+    if not distinct:
+        return ["models: none"]
+    width = max(map(len, distinct))
+    return ["models:", *(f"  {name:{width}}  {_state(name)}" for name in distinct)]
+
+
+def _state(name: str) -> str:
+    # Models bring JAX with them.
+    from jaxaug.models.text.registry import MODELS
+
+    if absolute(name).exists():
+        return "here, a folder"
+    if "+" in name:
+        return "; ".join(_state(part) for part in name.split("+", 1))
+    if name in catalogue.CATALOGUE:
+        named = catalogue.CATALOGUE[name]
+        return "here" if named.on_disk else f"not here: `jaxaug models fetch {name}`"
+    if name in MODELS:
+        return "one of ours, made or found when it is used"
+    raise UserError(
+        f"model {name!r} is no name of a model and no folder; "
+        f"{suggestion(name, [*MODELS, *catalogue.CATALOGUE])}"
+    )

@@ -1,0 +1,112 @@
+"""`jaxaug augment --dry_run`."""
+
+import re
+
+import pytest
+
+from jaxaug.augment import config as configs
+from jaxaug.augment import decisions, run
+from jaxaug.core.errors import UserError
+from tests.support.appended_words import decide
+
+GRID = {"model": "pegasus-paraphrase", "sampler": "beam", "num": 3}
+FIELDS = {
+    "name": "mine",
+    "scheme": "paraphrase",
+    "options": {"grid": [GRID | {"options": {"temperature": [0.5, 2.0]}}]},
+    "variants": 2,
+    "filters": ("advice",),
+    "metrics": {"entailment": {}, "string_similarity": {}},
+    "select": "tree",
+    "tree": {
+        "levels": ("string_similarity", "entailment"),
+        "decisions": ("min", "max"),
+        "constraints": ("entailment >= 0.5",),
+        "diversity": "string_similarity",
+    },
+    "report": {"bleu": {}},
+    "beside": {
+        "EDA": {"scheme": "sentence", "options": {"method": "eda", "num": 9}},
+        "other": {"scheme": "contextual", "options": {"num": 2}},
+        "SGD-X": "sgdx",
+        "gone": "no/folder",
+    },
+}
+
+
+def dry(data_dir, out, **fields):
+    return run.dry_run(configs.of(FIELDS | fields, "test"), data_dir, out)
+
+
+@pytest.fixture(autouse=True)
+def nothing_fetched(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def test_what_would_be_done(sgd_tree, tmp_path):
+    decide(tmp_path / "out", {"decision": "typed", "variant": 1, "text": "Fare"})
+    said = dry(sgd_tree, tmp_path / "out", splits=("train", "dev")).splitlines()
+    assert re.fullmatch(r"spaCy: \S+ \S+", said.pop(8))
+    assert said == [
+        "mine: a dry run; nothing was computed or written",
+        "texts: 16 (10 distinct) of train 6, dev 10; 3 service, 8 slot, 5 intent",
+        "scheme paraphrase: 6 outputs of each text at most, from 2 settings",
+        "     3  pegasus-paraphrase beam temperature=0.5 num=3",
+        "     3  pegasus-paraphrase beam temperature=2.0 num=3",
+        "filters: advice",
+        "filters of slots alone: none",
+        "checks: copy, lost_value, added_number, changed_negation",
+        "metrics: entailment (bart-large-mnli), string_similarity",
+        "metrics of the report: bleu",
+        (
+            "variants: v1..v2 by a tree over min string_similarity, max entailment; "
+            "entailment >= 0.5"
+        ),
+        "reads EDA: a run of its own, 9 outputs of each text at most, from 1 settings",
+        "reads other: a run of its own, 2 outputs of each text at most, from 1 settings",
+        f"reads SGD-X: {sgd_tree}/sgd_x/data",
+        "reads gone: no/folder (not there)",
+        "models:",
+        "  pegasus-paraphrase  not here: `jaxaug models fetch pegasus-paraphrase`",
+        "  smollm2             not here: `jaxaug models fetch smollm2`",
+        "  bart-large-mnli     not here: `jaxaug models fetch bart-large-mnli`",
+        "decisions.jsonl: 0 accepted, 0 rejected, 1 typed",
+        f"would write to {tmp_path}/out, a folder that is there:",
+        *(f"  {v}/{s}/schema.json" for v in ("v1", "v2") for s in ("train", "dev")),
+        "  candidates.jsonl",
+        "  report.html",
+        "  report.csv",
+        "  report.png",
+        "  augment.json",
+    ]
+    found = sorted(p.name for p in (tmp_path / "out").iterdir())
+    assert found == [decisions.FILE]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"scheme": "paraphrases"}, "is no scheme; did you mean 'paraphrase'"),
+        (
+            {"options": {"grid": [GRID | {"model": "pegasus"}]}},
+            "model 'pegasus' is no name of a model and no folder; known: bart",
+        ),
+        ({"filters": ("advise",)}, "filters: did you mean 'advice'"),
+        ({"report": {"blue": {}}}, "'blue' is no metric; did you mean 'bleu'"),
+        ({"report": {"bleu": {"n": 1}}}, "metric 'bleu' cannot be made with .'n': 1"),
+        ({"report": {"x": {"path": "no.module:f"}}}, "metric 'no.module:f': No module"),
+        ({"beside": {"EDA": {"scheme": "eda"}}}, "'eda' is no scheme"),
+        ({"scheme": "given", "options": {"folder": "no"}, "select": "order",
+          "tree": {}}, "no schema variants in no: no/v1/train/schema.json is missing"),
+    ],
+)  # fmt: skip
+def test_what_does_not_resolve(sgd_tree, tmp_path, fields, message):
+    with pytest.raises(UserError, match=message):
+        dry(sgd_tree, tmp_path / "out", **fields)
+
+
+def test_a_folder_of_somebody_else(sgd_tree, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/notes.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"holds notes.txt, which no run"):
+        dry(sgd_tree, tmp_path / "out")
