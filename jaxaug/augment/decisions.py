@@ -219,7 +219,7 @@ def _decision(line: str, where: str, variants: int) -> Decision:
     kind = record.get("decision")
     if kind is not None and kind not in DECISIONS:
         raise UserError(f"{where}: decision: {suggestion(kind, DECISIONS)}")
-    for name in ("id", "source", "decision", *_NEEDED.get(kind, ())):
+    for name in ("id", "source", "decision", *(_NEEDED[kind] if kind else ())):
         if record.get(name) is None:
             raise UserError(f"{where}: the field {name!r} is missing. {_FIX}")
     made = Decision(**record)
