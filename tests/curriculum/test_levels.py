@@ -133,6 +133,38 @@ def test_persona_as_released(real_data):
     )
 
 
+def copied(text: str, paraphrases) -> list[bool]:
+    """Whether each begins with the first word of the text."""
+    first = text.lower().split()[0]
+    return [one.text.lower().split()[:1] == [first] for one in paraphrases]
+
+
+def test_the_last_four_of_twenty_released_come_from_bottom_k(real_data):
+    """Where it is that `places` of a few-shot method cuts, and what beta is."""
+    folder, shares = real_data / "text" / "pcc", {}
+    files = {path.name[15:17]: path for path in folder.glob("aug_huff_train_s*.txt")}
+    found = {seed: levels.scored_huffpost(path) for seed, path in files.items()}
+    found["persona"] = levels.scored_persona(folder / "persona_paraphrases.jsonl")
+    for name, of_text in found.items():
+        items = [(t, own) for t, own in of_text.items() if len(own) == 20]
+        first = [hit for t, own in items for hit in copied(t, own[:16])]
+        last = [hit for t, own in items for hit in copied(t, own[16:])]
+        shares[name] = [round(100 * sum(hits) / len(hits)) for hits in (first, last)]
+        every = [one for own in of_text.values() for one in own]
+        # Eq. 3 let nothing pass that is neither implied nor similar: beta is 0.5.
+        assert all(
+            one.implied in (True, None) or one.similarity >= 0.5 for one in every
+        )
+    assert shares == {
+        "s0": [45, 6],
+        "s1": [43, 42],
+        "s2": [43, 7],
+        "s3": [43, 6],
+        "s4": [43, 6],
+        "persona": [60, 5],
+    }
+
+
 def test_a_damaged_line_of_persona_is_refused(tmp_path):
     path = tmp_path / "p.jsonl"
     good = {"trait": "a", "paraphrases": [{"text": " b ", "score": 0.5}]}
