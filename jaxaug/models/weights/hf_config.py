@@ -262,8 +262,8 @@ _NEUTRAL = (
     "repetition_penalty return_dict return_dict_in_generate sep_token_id "
     "suppress_tokens task_specific_params temperature tf_legacy_loss "
     "tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript "
-    "transformers_version typical_p unsloth_fixed unsloth_version use_bfloat16 "
-    "use_cache"
+    "transformers_version typical_p unk_token_id unsloth_fixed unsloth_version "
+    "use_bfloat16 use_cache"
 )
 
 

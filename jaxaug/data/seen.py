@@ -1,0 +1,75 @@
+"""Which services a model was trained on the wordings of, so that none is judged on them.
+
+The file `seen_services.json` lies beside an adapter that was trained on SGD-X. It holds
+a digest of each service as each schema words it: not the wordings themselves.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text, write_bytes
+from jaxaug.data import folders
+from jaxaug.data.schema import Service, read_schema
+
+FILE = "seen_services.json"
+_LENGTH = 16
+
+
+def digest(service: Service) -> str:
+    """Stands for the name and all descriptions of a service, in their order."""
+    described = (service, *service.slots, *service.intents)
+    text = "\n".join(f"{each.name}\t{each.description}" for each in described)
+    return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
+
+
+def write(data_dir: PathLike, adapter: PathLike) -> epath.Path:
+    """Notes beside an adapter that it has seen all wordings in a data folder.
+
+    Those of every split, and of every variant of SGD-X that is there.
+
+    Returns:
+      The file.
+
+    Raises:
+      UserError: a schema is missing or wrong, or the file cannot be written.
+    """
+    folder = folders.variant_folders(data_dir)["sgdx"]
+    paths = [folders.schema_path(data_dir, split) for split in folders.SPLITS]
+    if folder.is_dir():
+        paths += [
+            folders.variant_schema_path(folder, variant, split)
+            for variant in folders.variant_names(folder)
+            for split in folders.variant_splits(folder, variant)
+        ]
+    found = {digest(service) for path in paths for service in read_schema(path).services}
+    target = epath.Path(adapter) / FILE
+    write_bytes(target, (json.dumps(sorted(found), indent=0) + "\n").encode())
+    return target
+
+
+def read(adapter: PathLike) -> frozenset[str]:
+    """Digests of what an adapter has seen; none where the file is missing.
+
+    Raises:
+      UserError: the file is no list of texts.
+    """
+    path = epath.Path(adapter) / FILE
+    if not path.exists():
+        return frozenset()
+    try:
+        found = json.loads(read_text(path, "Get the adapter again."))
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise UserError(f"{path}: is no list of texts. Get the adapter again.")
+    return frozenset(found)
+
+
+def names(services: Iterable[Service], known: frozenset[str]) -> list[str]:
+    """The names of those services that are known, each once."""
+    found = [service.name for service in services if digest(service) in known]
+    return list(dict.fromkeys(found))
