@@ -62,7 +62,8 @@ def read(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
         else [blanks]
     )
     backend.decoder = tokenizers.decoders.Metaspace(_BLANK, prepend_scheme="always")
-    special = {role: backend.token_to_id(token) for role, token in _ROLES.items()}
+    ids = backend.get_vocab()
+    special = {role: ids[token] for role, token in _ROLES.items()}
     backend.post_processor = processors.TemplateProcessing(
         single=f"{_FIRST} $A {_LAST}",
         pair=f"{_FIRST} $A {_LAST} $B:1 {_LAST}:1",
