@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from transformers.models.deberta_v2 import modeling_deberta_v2
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import deberta
+from jaxaug.models import convert, deberta
 from jaxaug.models.weights import hf_folder, keymap
 
 SIZES = {
@@ -231,6 +231,22 @@ def test_bare_checkpoint_of_pre_training(tmp_path):
     np.testing.assert_allclose(hidden[MASK], expected[MASK], atol=2e-5)
     with pytest.raises(UserError, match=r"has the head 'none', but 'classifier' is"):
         ours.module.apply({"params": ours.params}, IDS, method="classify")
+
+
+def test_conversion_to_t5x_and_back_keeps_weights_options_and_words(tmp_path):
+    torch_model(tmp_path / "m", id2label=NLI, cls_dropout=0.3, **XLARGE)
+    (tmp_path / "m" / "spm.model").write_bytes(b"words")
+    step = convert.convert(tmp_path / "m", tmp_path / "run" / "checkpoint_0")
+    assert (
+        hf_folder.read_config(convert.convert(step, tmp_path / "a"))[2]
+        == (hf_folder.read_config(tmp_path / "m")[2])
+    )
+    out = convert.convert(step, tmp_path / "out", like=tmp_path / "m")
+    assert (out / "spm.model").read_bytes() == b"words"
+    before, after = (load_file(f / "model.safetensors") for f in (tmp_path / "m", out))
+    assert before.keys() == after.keys()
+    for name, tensor in before.items():
+        np.testing.assert_array_equal(after[name], tensor, strict=True)
 
 
 def _settings(**changes):

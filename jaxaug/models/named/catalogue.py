@@ -207,6 +207,14 @@ _ALL = (
         "main", "MIT", "mutual implication",
     ),
     Named(
+        "deberta-nli", "deberta", "MoritzLaurer/DeBERTa-v3-base-mnli-fever-anli",
+        "6f5cf0a2b59cabb106aca4c287eed12e357e90eb", "MIT", "entailment",
+    ),
+    Named(
+        "deberta-nli-cross", "deberta", "cross-encoder/nli-deberta-v3-base",
+        "6c749ce3425cd33b46d187e45b92bbf96ee12ec7", _APACHE, "entailment",
+    ),
+    Named(
         "bleurt-20", "bert", "lucadiliello/BLEURT-20", "main", _APACHE,
         "learned similarity",
     ),

@@ -104,7 +104,7 @@ def load(name: PathLike, max_length: int | None = None) -> Encoder:
     """A published encoder.
 
     Args:
-      name: of `jaxaug models list`, or a folder.
+      name: of `jaxaug models list`, or `hf:` and a hub id, or a folder.
       max_length: None is what the model was made for.
 
     Raises:
@@ -131,6 +131,15 @@ def folder_of(name: PathLike) -> epath.Path:
     folder = epath.Path(name).expanduser()
     if folder.is_dir():
         return folder
+    if str(name).startswith(catalogue.HUB_PREFIX):
+        fetched = catalogue.hub_folder(str(name).removeprefix(catalogue.HUB_PREFIX))
+        if not (fetched / catalogue.SOURCE_FILE).exists():
+            raise UserError(
+                f"model {name} is not on this machine. Get it with `jaxaug models fetch "
+                f"{name}`."
+            )
+        pins.verify(fetched)
+        return fetched
     named = catalogue.find(str(name))
     if not named.on_disk:
         raise UserError(

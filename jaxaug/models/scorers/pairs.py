@@ -232,7 +232,7 @@ def _place_of(encoder: Encoder, label: str) -> int:
     if labels.count(label) != 1:
         raise UserError(
             f"{encoder.name}: none of its labels {labels} is {label!r}. Take a model "
-            "of natural language inference, such as roberta-mi or bart-large-mnli."
+            "of natural language inference, such as deberta-nli or bart-large-mnli."
         )
     return labels.index(label)
 

@@ -4,7 +4,6 @@ import itertools
 import json
 
 import pytest
-import sentencepiece
 import tokenizers
 import transformers
 
@@ -12,11 +11,6 @@ from jaxaug.core.errors import UserError
 from jaxaug.models.tokenizers import deberta, hf
 
 SPECIAL = {"pad": "[PAD]", "bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]"}
-SENTENCES = (
-    "the name of the restaurant in this city", "number of people for the booking",
-    "cost in dollars for two nights at a hotel", "phone number and address",
-    "star rating of the movie", "title of a song on this album", "price of the train",
-)  # fmt: skip
 PLAIN = [
     "The name of the restaurant", " two   spaces ", "", "日本 dollars", "a city, a date!",
     "two nights\tin the hotel\n", "caf\u00e9 😀😀 x",
@@ -30,24 +24,10 @@ COMPATIBLE = [
 ]
 
 
-def train(folder, **options):
-    lines = [*SENTENCES] * 20 + ["The First THE caf\u00e9 1/2, a city!"] * 20
-    folder.mkdir(exist_ok=True)
-    pieces = {f"{role}_piece": token for role, token in SPECIAL.items()}
-    ids = {f"{role}_id": number for number, role in enumerate(SPECIAL)}
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_prefix=str(folder / "spm"),
-        vocab_size=100, hard_vocab_limit=False, minloglevel=2, **{**pieces, **ids, **options},
-    )  # fmt: skip
-    (folder / "spm.vocab").unlink()
-    (folder / "config.json").write_text(json.dumps({"model_type": "deberta-v2"}))
-    return sentencepiece.SentencePieceProcessor(model_file=str(folder / "spm.model"))
-
-
 @pytest.fixture(scope="module")
-def published(tmp_path_factory):
+def published(tmp_path_factory, train_spm):
     folder = tmp_path_factory.mktemp("spm")
-    return folder, train(folder)
+    return folder, train_spm(folder)
 
 
 def test_ids_are_those_of_sentencepiece(published):
@@ -101,8 +81,8 @@ def test_text_of_data_is_no_special_token(published, tmp_path, fast):
     assert words.encode("the [city]") == published[1].encode("the [city]")
 
 
-def test_options_of_the_configuration(tmp_path):
-    processor = train(tmp_path)
+def test_options_of_the_configuration(tmp_path, train_spm):
+    processor = train_spm(tmp_path)
     options = {"do_lower_case": True, "split_by_punct": True}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
     words = hf.load(tmp_path)
@@ -123,13 +103,13 @@ def test_options_of_the_configuration(tmp_path):
             hf.load(tmp_path / "other")
 
 
-def test_other_models_of_sentencepiece_are_refused(tmp_path):
-    train(tmp_path / "bpe", model_type="bpe")
+def test_other_models_of_sentencepiece_are_refused(tmp_path, train_spm):
+    train_spm(tmp_path / "bpe", model_type="bpe")
     with pytest.raises(
         UserError, match=r"spm.model: is no unigram model of SentencePi"
     ):
         hf.load(tmp_path / "bpe")
-    train(tmp_path / "t5", bos_piece="<s>", eos_piece="</s>")
+    train_spm(tmp_path / "t5", bos_piece="<s>", eos_piece="</s>")
     with pytest.raises(UserError, match=r"lacks the pieces \[CLS\], \[SEP\]"):
         hf.load(tmp_path / "t5")
     (tmp_path / "t5" / "spm.model").write_bytes(b"\xff\xff")
