@@ -24,6 +24,7 @@ _VERBS = [
     ("data", "invent"),
     ("data", "cache"),
     ("format", "d3st"),
+    ("format", "json"),
     ("format", "sdt"),
     ("format", "t5dst"),
     ("evaluate", "sgd"),

@@ -1,4 +1,4 @@
-"""`jaxaug format d3st|sdt|t5dst`: a split as one TSV file."""
+"""`jaxaug format d3st|json|sdt|t5dst`: a split as one TSV file."""
 
 import argparse
 import sys
@@ -11,6 +11,7 @@ from jaxaug.core.publishing import replacing
 from jaxaug.data import folders
 from jaxaug.feed import parallel
 from jaxaug.formats.d3st import D3STOptions
+from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.records import Example
 from jaxaug.formats.sdt import SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions, slot_of
@@ -25,6 +26,17 @@ def run_d3st(arguments: argparse.Namespace) -> int:
         delimiter=arguments.delimiter,
         level=arguments.level,
         categorical=arguments.categorical,
+        order=arguments.order,
+        lowercase=arguments.lowercase,
+        seed=arguments.seed,
+    )
+    return _run(arguments, options)
+
+
+def run_json(arguments: argparse.Namespace) -> int:
+    """Handler of `jaxaug format json`."""
+    options = JSONOptions(
+        level=arguments.level,
         order=arguments.order,
         lowercase=arguments.lowercase,
         seed=arguments.seed,
@@ -78,7 +90,7 @@ def export(
 
     Args:
       corpus: the dialogues and their schema.
-      options: decide the format, D3ST, SDT or T5DST.
+      options: decide the format: D3ST, JSON, SDT or T5DST.
       out: the file, local or gs://; its folder is created.
       epoch: which of the shuffled orders.
       workers: processes, 0 for one per core.

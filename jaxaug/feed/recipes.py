@@ -14,7 +14,7 @@ One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
   or service in `$JAXAUG_LEAVE_OUT` (`hotel,taxi`): what a zero-shot tracker trains on, and
   the domain that it is tested on (`jaxaug.data.leave_out`);
 - the same for `d3st2a`, whose prompts show options as figure 2a of Coca et al. (2023)
-  does, and for `sdt`, `sdtids` (slots as numbers) and `t5dst`,
+  does, and for `json` (function calls), `sdt`, `sdtids` (slots as numbers) and `t5dst`,
   without the short prompts.
 """
 
@@ -35,6 +35,7 @@ from jaxaug.data import folders, leave_out, sgd
 from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus, Options
 from jaxaug.formats.d3st import D3STOptions
+from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.sdt import SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
@@ -68,6 +69,7 @@ FORMATS = extensions.Table[Options](
         "d3st": D3STOptions(),
         # Options as in figure 2a of Coca et al. (2023).
         "d3st2a": D3STOptions(categorical="a", digit_options=True),
+        "json": JSONOptions(),
         "sdt": SDTOptions(),
         "sdtids": SDTOptions(names="ids"),
         "t5dst": T5DSTOptions(),

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "records": ["Example", "Formatter", "Parsed"],
         "d3st": ["D3STFormatter", "D3STOptions"],
+        "json_tools": ["JSONFormatter", "JSONOptions"],
         "sdt": ["SDTFormatter", "SDTOptions"],
         "t5dst": ["T5DSTFormatter", "T5DSTOptions"],
         "persona": ["PersonaOptions"],

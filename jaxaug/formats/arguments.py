@@ -13,6 +13,13 @@ def add(verbs: argparse._SubParsersAction) -> None:
     d3st.add_argument("--categorical", choices=("1a", "a", "none"), default="1a")
     d3st.add_argument("--level", choices=("dst", "dst_intent"), default="dst_intent")
     d3st.add_argument("--delimiter", default="=")
+    json = arguments.verb(
+        group,
+        "json",
+        "jaxaug.feed.export:run_json",
+        "function calls: the schema as JSON tools, the state as JSON",
+    )
+    json.add_argument("--level", choices=("dst", "dst_intent"), default="dst")
     sdt = arguments.verb(
         group,
         "sdt",
@@ -27,7 +34,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     t5dst = arguments.verb(
         group, "t5dst", "jaxaug.feed.export:run_t5dst", "T5DST examples"
     )
-    for verb in (d3st, sdt, t5dst):
+    for verb in (d3st, json, sdt, t5dst):
         arguments.data_dir(verb)
         arguments.split(verb)
         verb.add_argument("--variant", help="v1..v5 (default: the original schema)")

@@ -1,0 +1,365 @@
+"""Function calls: the schema as JSON tools, the state as JSON, as chat models use them.
+
+    [{"type": "function", "function": {"name": "Events_1", "description": "find events",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string",
+    "description": "city of the event"}, "kind": {"type": "string", "description": "type
+    of event", "enum": ["music", "sports"]}}}}}] [user] a match in oslo
+    ->   {"name": "Events_1", "arguments": {"city": "oslo", "kind": "sports"}}
+
+The list is that of OpenAI's interface and of Qwen's and others' prompts. At level `dst` it
+has one function, the service with all of its slots. At level `dst_intent` every intent is
+a function with its own slots and `required` ones; the answer names the active intent (NONE
+for none) and has a third field, `requested`. Arguments follow the order of the prompt;
+several annotated spellings of a value are an array.
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.text import clean
+from jaxaug.data.schema import Schema, Service, Slot
+from jaxaug.formats.records import (
+    NO_INTENT,
+    Dialogue,
+    Example,
+    FrameRandom,
+    Parsed,
+    State,
+    check_slots,
+    clean_value,
+    restore_option,
+    user_frames,
+)
+
+_CHOICES = {"level": ("dst", "dst_intent"), "order": ("schema", "shuffled")}
+# Some models put their calls between these.
+_TAGS = ("<tool_call>", "</tool_call>")
+
+
+@dataclass(frozen=True, slots=True)
+class JSONOptions:
+    """How prompts of tools are written.
+
+    Attributes:
+      level: `dst` answers with the state, `dst_intent` also with the active intent and
+        the requested slots.
+      order: of slots, intents and options: that of the schema, or shuffled per frame
+        and epoch.
+      lowercase: whether descriptions, dialogue and values are lower-cased; names of
+        services, intents and slots never are.
+      seed: of the shuffled order.
+    """
+
+    level: str = "dst"
+    order: str = "schema"
+    lowercase: bool = True
+    seed: int = 0
+
+    family: ClassVar[str] = "json"
+    version: ClassVar[int] = 1
+    per_slot: ClassVar[bool] = False
+
+    @property
+    def answers_intents(self) -> bool:
+        """Whether the level asks for them."""
+        return self.level == "dst_intent"
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise UserError(
+                    f"JSON option {name}={getattr(self, name)!r}: use one of "
+                    f"{', '.join(choices)}."
+                )
+
+    def formatter(self, schema: Schema) -> "JSONFormatter":
+        """What writes dialogues under a schema."""
+        return JSONFormatter(schema, self)
+
+    def parse(self, text: str, key: str) -> Parsed:
+        """See `parse` of this module."""
+        return parse(text, key)
+
+
+class Signature(NamedTuple):
+    """What an answer may say, in the order of its prompt.
+
+    Attributes:
+      names: of the functions; at level `dst_intent` the last one is NONE.
+      slots: name -> possible values as they are answered; none for a free slot.
+      requested: whether the answer has the third field.
+    """
+
+    names: tuple[str, ...]
+    slots: Mapping[str, tuple[str, ...]]
+    requested: bool
+
+
+def signature(key: str) -> Signature:
+    """That of an example; `key` is its key."""
+    names, slots, answers_intents, lowercase = _read_key(key)
+    answered = {
+        name: tuple(dict.fromkeys(clean(value, lowercase) for value in options))
+        for name, options in slots.items()
+    }
+    return Signature(tuple(names), answered, answers_intents)
+
+
+class _Rendering(NamedTuple):
+    """A prompt with what is needed to answer and to read the answer."""
+
+    prompt: str
+    key: str
+    slots: Sequence[str]
+
+
+class _Prompt:
+    """A service prepared for rendering in any order."""
+
+    def __init__(self, service: Service, options: JSONOptions):
+        self._service, self._options = service, options
+        self.slots = {slot.name: slot for slot in service.slots}
+        fixed = options.order == "schema"
+        self._fixed = self._write(list(service.slots), None) if fixed else None
+
+    def render(self, rng: FrameRandom) -> _Rendering:
+        """The prompt in the order that `rng` draws (the only one where it is fixed)."""
+        if self._fixed is not None:
+            return self._fixed
+        slots = list(self._service.slots)
+        rng.shuffle(slots)
+        return self._write(slots, rng)
+
+    def _write(self, slots: Sequence[Slot], rng: FrameRandom | None) -> _Rendering:
+        service, options = self._service, self._options
+        properties, ordered = {}, {}
+        for slot in slots:
+            values = list(slot.possible_values) if slot.is_categorical else []
+            if rng is not None:
+                rng.shuffle(values)
+            ordered[slot.name] = values
+            properties[slot.name] = self._property(slot, values)
+        if options.answers_intents:
+            intents = list(service.intents)
+            if rng is not None:
+                rng.shuffle(intents)
+            tools = [
+                self._function(
+                    intent.name,
+                    intent.description,
+                    {
+                        name: told
+                        for name, told in properties.items()
+                        if name
+                        in {*intent.required_slots, *dict(intent.optional_slots)}
+                    },
+                    intent.required_slots,
+                )
+                for intent in intents
+            ]
+            names = [*(intent.name for intent in intents), NO_INTENT]
+        else:
+            tools = [self._function(service.name, service.description, properties)]
+            names = [service.name]
+        key = [names, ordered, options.answers_intents, options.lowercase]
+        return _Rendering(dumped(tools), dumped(key), tuple(ordered))
+
+    def _property(self, slot: Slot, values: Iterable[str]) -> dict[str, Any]:
+        lowercase = self._options.lowercase
+        told: dict[str, Any] = {
+            "type": "string",
+            "description": clean(slot.description, lowercase),
+        }
+        if shown := list(dict.fromkeys(clean(value, lowercase) for value in values)):
+            told["enum"] = shown
+        return told
+
+    def _function(
+        self,
+        name: str,
+        description: str,
+        properties: Mapping[str, Any],
+        required: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        parameters: dict[str, Any] = {"type": "object", "properties": properties}
+        if required:
+            parameters["required"] = list(required)
+        return {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": clean(description, self._options.lowercase),
+                "parameters": parameters,
+            },
+        }
+
+
+def dumped(value: Any) -> str:
+    """JSON on one line, characters of all scripts as they are."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _target(
+    state: State, rendering: _Rendering, service: str, options: JSONOptions
+) -> str:
+    arguments: dict[str, Any] = {}
+    for name in rendering.slots:
+        values = [
+            clean_value(value, options.lowercase)
+            for value in state.slot_values.get(name, ())
+        ]
+        if values:
+            arguments[name] = values[0] if len(values) == 1 else values
+    if not options.answers_intents:
+        return dumped({"name": service, "arguments": arguments})
+    asked = set(state.requested_slots)
+    requested = [name for name in rendering.slots if name in asked]
+    return dumped(
+        {"name": state.active_intent, "arguments": arguments, "requested": requested}
+    )
+
+
+class JSONFormatter:
+    """Formats the dialogues of one schema; prepares every service once."""
+
+    def __init__(self, schema: Schema, options: JSONOptions):
+        self._schema = schema
+        self._options = options
+        self._prompts: dict[str, _Prompt] = {}
+
+    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
+        """The examples of a dialogue, one per user frame with a state.
+
+        Raises:
+          UserError: a frame names a service or slot that the schema lacks.
+        """
+        options, rng = self._options, FrameRandom()
+        for context, turn, index, frame in user_frames(dialogue, options.lowercase):
+            prompt = self._prompts.get(frame.service)
+            if prompt is None:
+                prompt = _Prompt(self._schema.service(frame.service), options)
+                self._prompts[frame.service] = prompt
+            state = frame.state
+            assert state is not None
+            for named in (state.slot_values, state.requested_slots):
+                check_slots(
+                    named, prompt.slots, frame.service, dialogue.dialogue_id, turn
+                )
+            if options.order == "shuffled":
+                rng.start(options.seed, dialogue.dialogue_id, turn, index, epoch)
+            rendering = prompt.render(rng)
+            yield Example(
+                f"{rendering.prompt} {context}",
+                _target(state, rendering, frame.service, options),
+                dialogue.dialogue_id,
+                turn,
+                index,
+                frame.service,
+                rendering.key,
+            )
+
+
+@functools.lru_cache(maxsize=4096)
+def _read_key(key: str) -> tuple[list[str], dict[str, list[str]], bool, bool]:
+    names, slots, answers_intents, lowercase = json.loads(key)
+    return names, slots, answers_intents, lowercase
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with its fields in order, repeated ones too."""
+
+
+def _not_json(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_not_json)
+
+
+def parse(text: str, key: str) -> Parsed:
+    """Reads the answer `text`; `key` is that of the example it answers.
+
+    Inverts the formatter up to what its options drop (letter case of values, runs of
+    spaces, order of requested slots). Text that is no JSON object gives an empty state
+    and counts once, and so does one that is cut off. In an object, unknown or repeated
+    fields and slots, values that are no text and empty ones, and an unknown name are
+    left out and counted; numbers and `true` stand for their text, `null` for no value.
+    """
+    names, slots, answers_intents, _ = _read_key(key)
+    for tag in _TAGS:
+        text = text.replace(tag, " ")
+    start = max(text.find("{"), 0)
+    try:
+        found, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return Parsed({}, malformed=1)
+    if not isinstance(found, _Pairs):
+        return Parsed({}, malformed=1)
+    malformed = bool(text[:start].strip()) + bool(text[end:].strip())
+    fields = {"name": None, "arguments": None}
+    if answers_intents:
+        fields["requested"] = None
+    told: dict[str, Any] = {}
+    for field, value in found:
+        if field in fields and field not in told:
+            told[field] = value
+        else:
+            malformed += 1
+    malformed += told.get("name") not in names
+    slot_values, unusable = _slot_values(told.get("arguments"), slots)
+    intent = NO_INTENT
+    requested: tuple[str, ...] = ()
+    if answers_intents:
+        if told.get("name") in names:
+            intent = told["name"]
+        requested, unread = _requested(told.get("requested"), slots)
+        malformed += unread
+    return Parsed(slot_values, intent, requested, malformed + unusable)
+
+
+def _slot_values(
+    arguments: Any, slots: Mapping[str, list[str]]
+) -> tuple[dict[str, tuple[str, ...]], int]:
+    if not isinstance(arguments, _Pairs):
+        return {}, 1
+    slot_values: dict[str, tuple[str, ...]] = {}
+    malformed = 0
+    for name, given in arguments:
+        if name not in slots or name in slot_values:
+            malformed += 1
+            continue
+        if given is None:
+            continue
+        values = []
+        is_array = isinstance(given, list) and not isinstance(given, _Pairs)
+        for value in given if is_array else [given]:
+            read = _text(value)
+            if read:
+                restored = restore_option(read, slots[name]) if slots[name] else None
+                values.append(restored or read)
+            else:
+                malformed += 1
+        if values:
+            slot_values[name] = tuple(values)
+    return slot_values, malformed
+
+
+def _text(value: Any) -> str | None:
+    """The text of a value, None for one that has none."""
+    if isinstance(value, str):
+        return clean(value, False)
+    return json.dumps(value) if isinstance(value, bool | int | float) else None
+
+
+def _requested(
+    given: Any, slots: Mapping[str, list[str]]
+) -> tuple[tuple[str, ...], int]:
+    if not isinstance(given, list) or isinstance(given, _Pairs):
+        return (), 1
+    known = [name for name in given if isinstance(name, str) and name in slots]
+    kept = tuple(dict.fromkeys(known))
+    return kept, len(given) - len(kept)
