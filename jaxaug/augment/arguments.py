@@ -117,7 +117,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--config",
         help="a file of configs/augment, a Python program that is run: take it from "
-        "nobody whom you do not trust; FILE.py:TEXT hands TEXT to its get_config",
+        "nobody whom you do not trust; FILE.py:TEXT hands TEXT to its get_config "
+        "(default: configs/augment/schema_tree.py)",
     )
     parser.add_argument("--out", help="variants folder to write")
     parser.add_argument(
@@ -125,6 +126,12 @@ def add(verbs: argparse._SubParsersAction) -> None:
         metavar="NAMES",
         help="whose schemas are augmented, such as train,test: variants of dev and test "
         "are what a tracker is evaluated on (default: as the config says, mostly train)",
+    )
+    parser.add_argument(
+        "--allow_seen",
+        action="store_true",
+        help="let a model write variants of services that it was trained on (schema-"
+        "paraphraser on SGD); no figures of trackers are to be made with them",
     )
     arguments.shards(parser)
     parser.add_argument(

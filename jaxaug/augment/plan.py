@@ -9,9 +9,14 @@ from jaxaug.augment.judge import measures
 from jaxaug.augment.language import nlp
 from jaxaug.augment.schemes import registry
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
 from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
+from jaxaug.data import folders, seen
+from jaxaug.data.schema import read_schema
 from jaxaug.models.named import catalogue
+
+_SHOWN = 3  # services of a message
 
 
 def outputs(config: Config) -> str:
@@ -28,7 +33,7 @@ def outputs(config: Config) -> str:
 def lines(
     config: Config,
     descriptions: Mapping[str, Sequence[Description]],
-    folders: Mapping[str, str],
+    reads: Mapping[str, str],
     beside: Sequence[Config] = (),
 ) -> list[str]:
     """What a run would do with these texts.
@@ -36,7 +41,7 @@ def lines(
     Args:
       config: of the run.
       descriptions: of each split.
-      folders: what the run reads, or its report stands beside: name -> what it is.
+      reads: what the run reads, or its report stands beside: name -> what it is.
       beside: further runs, done for the report; their models count too.
 
     Raises:
@@ -48,8 +53,6 @@ def lines(
     counts = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
     splits = ", ".join(f"{name} {len(found)}" for name, found in descriptions.items())
     runs = [config, *beside]
-    models = [m for one in runs for job in registry.jobs(one) for m in job.models]
-    models += [m for one in runs for m in _of_metrics(_checked(one))]
     return [
         f"{config.name}: a dry run; nothing was computed or written",
         f"texts: {len(every)} ({distinct} distinct) of {splits}; {counts}",
@@ -58,9 +61,52 @@ def lines(
         f"metrics: {_metrics(config.metrics)}",
         f"metrics of the report: {_metrics(config.report)}",
         f"variants: v1..v{config.variants} by {_selection(config)}",
-        *(f"reads {name}: {what}" for name, what in folders.items()),
-        *_models(models),
+        *(f"reads {name}: {what}" for name, what in reads.items()),
+        *_models(models(runs)),
     ]
+
+
+def models(runs: Iterable[Config]) -> list[str]:
+    """Names of all models of some runs, those of their metrics behind the others.
+
+    Raises:
+      UserError: no such scheme or metric, or options of one are wrong.
+    """
+    runs = list(runs)
+    found = [name for run in runs for job in registry.jobs(run) for name in job.models]
+    return [*found, *(name for run in runs for name in _of_metrics(_checked(run)))]
+
+
+def check_unseen(config: Config, data_dir: PathLike) -> None:
+    """Looks whether a model of a run was trained on the wordings of these services.
+
+    All splits of the data count: a model that has read the variants of the test schema
+    hands them to the tracker that is trained on its own.
+
+    Raises:
+      UserError: one was; or a schema, the config or a model's note is wrong.
+    """
+    # Models bring JAX with them.
+    from jaxaug.models.text.registry import seen_services
+
+    known = {name: seen_services(name) for name in models([config])}
+    if not any(known.values()):
+        return
+    paths = [folders.schema_path(data_dir, split) for split in folders.SPLITS]
+    services = [
+        s for path in paths if path.exists() for s in read_schema(path).services
+    ]
+    for name, digests in known.items():
+        if found := seen.names(services, digests):
+            more = ", ..." if len(found) > _SHOWN else ""
+            raise UserError(
+                f"{name} was trained on the wordings of {len(found)} services of "
+                f"{data_dir} ({', '.join(found[:_SHOWN])}{more}), those of their variants "
+                "included: what a tracker reaches with its variants says nothing of "
+                "wordings that are new. Name a config with another model, such as "
+                "configs/augment/smollm2_tree.py, or, where no figures are made with "
+                "them, add --allow_seen."
+            )
 
 
 def _generation(config: Config) -> list[str]:

@@ -29,19 +29,22 @@ from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 from jaxaug.data.schema import Schema, read_schema
 
+_DEFAULT = "configs/augment/schema_tree.py"
+
 
 def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug augment --help`."""
-    for name in ("config", "out"):
-        if not getattr(arguments, name):
-            raise UserError(
-                f"--{name} is missing: `jaxaug augment --config FILE.py --out OUT`, "
-                "with a file such as configs/augment/smollm2_tree.py."
-            )
-    config = configs.load(arguments.config)
+    if not arguments.out:
+        raise UserError(
+            "--out is missing: `jaxaug augment --data_dir DIR --out DIR/variants/tree`, "
+            "with --config FILE.py for another way than configs/augment/schema_tree.py."
+        )
+    config = configs.load(arguments.config or _DEFAULT)
     if arguments.splits is not None:
         config = _with_splits(config, arguments.splits)
     data_dir = folders.resolve_data_dir(arguments.data_dir)
+    if not arguments.allow_seen:
+        plan.check_unseen(config, data_dir)
     if arguments.dry_run:
         print(dry_run(config, data_dir, arguments.out))
         return 0
@@ -133,8 +136,8 @@ def augment(
 ) -> str:
     """Writes the variants of the schemas of a data folder, and what led to them.
 
-    A second run does nothing unless `decisions.jsonl` in `out` has changed; a run that was stopped goes on, and has lost one shard at
-    most, as the shards lie in the cache folder (see `jaxaug.core.shards`).
+    A second run does nothing unless `decisions.jsonl` in `out` has changed; a run that
+    was stopped goes on, and has lost one shard at most, as the shards lie in the cache folder (see `jaxaug.core.shards`).
 
     Args:
       config: what to do.

