@@ -48,7 +48,7 @@ FLOORS = {
         "language tree decisions",
         "judge",
         "config result",
-        "schemes naming selection given",
+        "schemes naming selection given meaning",
         "pipeline output plain plan",
         "run review explaining",
     ),

@@ -42,6 +42,7 @@ _VERBS = [
     ("augment", "review"),
     ("augment", "text"),
     ("augment", "dialogues"),
+    ("augment", "judge"),
     ("launch", "local"),
     ("launch", "slurm"),
     ("launch", "tpu_pod"),

@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug augment text` and `dialogues`; importing this is cheap."""
+"""The arguments of `jaxaug augment` and its commands; importing this is cheap."""
 
 import argparse
 
@@ -104,6 +104,38 @@ def add_dialogues(group: argparse._SubParsersAction) -> None:
     parser.add_argument("--out", required=True, help="data folder to write")
 
 
+def add_judge(group: argparse._SubParsersAction) -> None:
+    """Adds `judge` to the commands of `jaxaug augment`."""
+    text = "which candidates say what their original says, in other words"
+    parser = group.add_parser("judge", help=text, description=text)
+    parser.set_defaults(target="jaxaug.augment.judge.pairs:run")
+    parser.add_argument(
+        "--in",
+        dest="input",
+        required=True,
+        help="UTF-8, tabs between columns, the header kind, original, candidate; a kind "
+        "is slot, intent or service",
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        help="JSON lines to write, in the order of the input: with keep, reasons, metrics",
+    )
+    parser.add_argument(
+        "--similarity",
+        metavar="MODEL",
+        help="of how near words are; none: their letters (default: minilm where it is on "
+        "this machine)",
+    )
+    parser.add_argument(
+        "--model",
+        help="language model for the round trip, such as smollm2 (default: none)",
+    )
+    parser.add_argument(
+        "--adapter", metavar="DIR", help="of the model: one that paraphrases"
+    )
+
+
 def add(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `augment`."""
     parser = arguments.verb(
@@ -166,3 +198,4 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     add_text(group)
     add_dialogues(group)
+    add_judge(group)

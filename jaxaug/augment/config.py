@@ -19,6 +19,7 @@ from jaxaug.data import folders
 
 SELECTIONS = ("tree", "order")
 GIVEN = "given"
+JUDGE_OPTIONS = ("similarity", "model", "adapter")
 _TEXTS = ("splits", "filters", "slot_filters", "checks", "sensitive")
 
 
@@ -46,6 +47,9 @@ class Config:
       apart_by: a metric of `metrics`, greater is nearer: paraphrases of a slot that it
         puts nearer to another slot of the same service are dropped, intents likewise;
         see `jaxaug.augment.judge.siblings`. Empty: none are.
+      judge: what the judge of `jaxaug augment judge` sees with: `similarity`, `model`,
+        `adapter` (see `jaxaug.augment.judge.verdicts.Sight`); what it does not keep is
+        dropped. `{"similarity": ""}` is the rules alone. Empty: there is no judge.
       sensitive: words that no candidate may hold.
       min_count: how often a candidate must have come up, at least.
       metrics: name -> options, see `jaxaug.augment.judge.measures.find`; a user's metric has
@@ -72,6 +76,7 @@ class Config:
     tidy: bool = True
     commands: bool = False
     apart_by: str = ""
+    judge: Mapping[str, str] = field(default_factory=dict)
     sensitive: tuple[str, ...] = ()
     min_count: int = 1
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -113,6 +118,13 @@ class Config:
             raise UserError(
                 f"apart_by={self.apart_by!r}: "
                 f"{suggestion(self.apart_by, self.metrics)} Add it to metrics."
+            )
+        for name in self.judge:
+            if name not in JUDGE_OPTIONS:
+                raise UserError(f"judge: {suggestion(name, JUDGE_OPTIONS)}")
+        if self.judge and self.is_given:
+            raise UserError(
+                "judge is set, and scheme='given' takes all variants: leave judge out."
             )
         if self.tree and self.select != "tree":
             raise UserError(

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from jaxaug.augment import decisions, naming, selection
+from jaxaug.augment import decisions, meaning, naming, selection
 from jaxaug.augment import descriptions as schema_texts
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import NOTHING, Decided
@@ -80,6 +80,8 @@ def run(
     judged = [of_source[Source.of(one)] for one in descriptions]
     if config.apart_by:
         judged = apart(config, descriptions, judged, shards)
+    if config.judge:
+        judged = meaning.judge(config.judge, descriptions, judged, shards)
     known = decided or {}
     results = naming.distinct_names(
         [

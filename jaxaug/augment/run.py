@@ -14,7 +14,7 @@ from jaxaug.augment import decisions, descriptions, given, pipeline, plan
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decisions
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.judge import measures
+from jaxaug.augment.judge import measures, verdicts
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import comparison, records, report, variants
 from jaxaug.augment.result import Result
@@ -366,11 +366,12 @@ def _digest(config: Config, data_dir: PathLike) -> str:
         if isinstance(value, str)
     ]
     contents = [file_digest(file) for file in files]
+    judge = verdicts.identity(**config.judge) if config.judge else ""
     return digest_of(
         [
             config.key(),
             jobs,
-            models,
+            [models, judge],
             contents,
             beside,
             code_digest("jaxaug.augment", "jaxaug.paraphrase"),

@@ -160,6 +160,38 @@ def test_what_is_nearer_to_another_slot_is_dropped(sgd_tree, fake, edit_json, tm
     ]
 
 
+def test_what_the_judge_does_not_keep_is_dropped(sgd_tree, fake, tmp_path):
+    fake.endings = ["", "the", "of friends", "to the"]
+    go(sgd_tree, tmp_path / "free", variants=1)
+    go(sgd_tree, tmp_path / "judged", variants=1, judge={"similarity": ""})
+    free, judged = (
+        {(r["id"], r["candidate"]): r["dropped"] for r in lines(tmp_path / name)}
+        for name in ("free", "judged")
+    )
+    assert free.keys() == judged.keys()
+    of_slot = {
+        text: reasons
+        for (id_, text), reasons in judged.items()
+        if id_ == "train/0/slot/2"
+    }
+    assert of_slot == {
+        # Whose reasons are known is not judged.
+        "Cost of the ticket": ["copy"],
+        "Cost of the ticket the": ["judge: trivial", "judge: slips"],
+        "Cost of the ticket of friends": ["judge: extra"],
+        "Cost of the ticket to the": [
+            "judge: trivial", "judge: slips", "judge: links",
+        ],
+    }  # fmt: skip
+
+
+def test_a_second_run_with_a_judge_reads_its_shards(sgd_tree, fake, tmp_path):
+    judge = {"similarity": ""}
+    go(sgd_tree, tmp_path / "first", judge=judge)
+    assert "(0 shards computed" in go(sgd_tree, tmp_path / "second", judge=judge)
+    assert "nothing to do" in go(sgd_tree, tmp_path / "second", judge=judge)
+
+
 def test_variants_and_records(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     said = go(sgd_tree, out)

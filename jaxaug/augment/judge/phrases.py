@@ -42,8 +42,11 @@ _PARTICLES = frozenset({"up", "out", "off"})
 # What no description ends with.
 _OPEN = _ARTICLES | _OWNERS | {"of", "and", "or"}
 _FLAGS = frozenset(
-    ("is", "are", "was", "were", "do", "does", "did", "has", "can", "if", "whether")
-)
+    (
+        "is", "are", "was", "were", "do", "does", "did", "has", "can", "should", "will",
+        "if", "whether",
+    )
+)  # fmt: skip
 # Before the verb of an order: "let's check", "please check", "start checking".
 _BEFORE_ORDERS = frozenset({"let", "please", "start", "us", "to", "begin"})
 

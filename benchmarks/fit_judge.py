@@ -1,0 +1,105 @@
+"""Fits the judge of `jaxaug augment judge`, and says what to expect of it.
+
+    python benchmarks/fit_judge.py --labelled judged.tsv [--adapter DIR] [--level NAME]
+
+`judged.tsv` has no header: label (faithful, trivial, changed, broken), kind, original and
+candidate, with tabs between; the file of this project is not in the repository. Writes
+`jaxaug/augment/judge/coefficients.json`, the same bytes from the same file and models, and
+prints a table for docs/augment.md: nested cross-validation over originals, so that no
+judge is asked about an original that it was fitted, or had its threshold chosen, on.
+Models: `jaxaug models fetch minilm smollm2`.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from jaxaug.augment.judge import fitting, verdicts
+from jaxaug.augment.judge.features import Pair
+from jaxaug.augment.judge.fitting import Labelled, Linear
+from jaxaug.augment.judge.verdicts import Sight
+
+GOOD, TRIVIAL, BAD = "faithful", "trivial", ("changed", "broken")
+# Of the folds: which originals are together is a matter of chance.
+SEEDS = range(10)
+HEAD = "| judge | precision | faithful kept | changed or broken dropped | trivial dropped |"
+TITLES = {
+    verdicts.WORDS: "rules",
+    verdicts.SIMILARITY: "rules + MiniLM",
+    verdicts.MODEL: "rules + MiniLM + SmolLM2",
+    verdicts.ADAPTER: "rules + MiniLM + SmolLM2 with the adapter",
+}
+
+
+def read(path: Path) -> tuple[list[str], list[Pair]]:
+    """Labels and pairs."""
+    rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+    return [row[0] for row in rows], [Pair(*row[1:]) for row in rows]
+
+
+def labelled(labels: list[str], pairs: list[Pair], found: np.ndarray) -> Labelled:
+    """Pairs that are good or bad; to judges, trivial ones are neither."""
+    rules = np.array([bool(verdicts.rules(pair)) for pair in pairs])
+    bad = np.isin(labels, BAD)
+    chosen = np.array(labels) != TRIVIAL
+    return Labelled(found, bad, [pair.original for pair in pairs], rules).only(chosen)
+
+
+def row(level: str, data: Labelled, trivial: float) -> str:
+    """A line of the table."""
+    kept = np.mean([fitting.kept_out_of_fold(data, seed) for seed in SEEDS], axis=0)
+    found = fitting.shares(kept, data.bad, data.groups)
+    cells = [f"{x:.0%} ({a:.0%} to {b:.0%})" for x, a, b in found]
+    return f"| {TITLES[level]} | {' | '.join(cells)} | {trivial:.0%} |"
+
+
+def main() -> None:
+    """Fits and prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--labelled", type=Path, required=True)
+    parser.add_argument("--adapter", help="folder of an adapter of smollm2")
+    parser.add_argument(
+        "--level", nargs="+", choices=tuple(TITLES), default=list(TITLES)
+    )
+    parser.add_argument("--out", type=Path, default=Path(str(verdicts.COEFFICIENTS)))
+    arguments = parser.parse_args()
+    labels, pairs = read(arguments.labelled)
+    # Levels that are not asked for stay as they are.
+    known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
+    judges: Mapping[str, Linear] = {
+        level: verdicts.coefficients(level) for level in TITLES if level in known
+    }
+    sights = {
+        verdicts.WORDS: (),
+        verdicts.SIMILARITY: ("minilm",),
+        verdicts.MODEL: ("minilm", "smollm2"),
+        verdicts.ADAPTER: ("minilm", "smollm2", arguments.adapter or ""),
+    }
+    print(HEAD, "|---|---|---|---|---|", sep="\n", flush=True)
+    for level in arguments.level:
+        sight = Sight(*sights[level])
+        if sight.level != level:
+            continue  # No adapter was given.
+        started = time.perf_counter()
+        found = sight(pairs)
+        seconds = time.perf_counter() - started
+        data = labelled(labels, pairs, found)
+        fitted = fitting.rounded(fitting.train(data))
+        judges = {**judges, level: fitted}
+        of_trivial = [
+            verdicts.rules(pair) != () or fitted.scores(one[None])[0] > 0
+            for label, pair, one in zip(labels, pairs, found, strict=True)
+            if label == TRIVIAL
+        ]
+        print(row(level, data, float(np.mean(of_trivial))), flush=True)
+        print(f"  {len(pairs)} pairs seen in {seconds:.1f} s", flush=True)
+    ordered = {level: judges[level] for level in TITLES if level in judges}
+    arguments.out.write_text(verdicts.written(ordered), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

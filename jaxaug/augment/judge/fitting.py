@@ -1,0 +1,249 @@
+"""Weights of a judge from labelled pairs, and what to expect of them on others.
+
+A logistic regression with weights that are not negative (each feature is the worse the
+greater), held small by their squares; both classes count the same. Pairs of one original
+are never on both sides of a split.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import optimize, special, stats
+
+from jaxaug.core.errors import UserError
+
+STRENGTHS = (0.003, 0.01, 0.03, 0.1)
+FOLDS, INNER_FOLDS = 8, 5
+# What a threshold aims at: shares of bad pairs dropped, of good ones kept.
+DROP, KEEP = 0.8, 0.7
+_DIGITS = 4
+
+Features = Float[np.ndarray, "pairs features"]
+Flags = Bool[np.ndarray, " pairs"]
+
+
+class Linear(NamedTuple):
+    """A pair is dropped where `bias + weights @ (features - usual)` is above 0.
+
+    Attributes:
+      bias: of a pair with the usual features, the threshold in it.
+      weights: none negative.
+      usual: mean features of the good pairs.
+    """
+
+    bias: float
+    weights: Float[np.ndarray, " features"]
+    usual: Float[np.ndarray, " features"]
+
+    def scores(self, features: Features) -> Float[np.ndarray, " pairs"]:
+        """Above 0 for pairs to drop."""
+        return self.bias + (features - self.usual) @ self.weights
+
+
+class Labelled(NamedTuple):
+    """Pairs with what is known about them.
+
+    Attributes:
+      features: the worse the greater.
+      bad: whether the candidate says something else or is broken.
+      groups: the original of each pair.
+      dropped: whether a rule drops it, whatever the features.
+    """
+
+    features: Features
+    bad: Flags
+    groups: Sequence[str]
+    dropped: Flags
+
+    def only(self, chosen: Flags) -> "Labelled":
+        """Some of the pairs."""
+        groups = [g for g, is_in in zip(self.groups, chosen, strict=True) if is_in]
+        return Labelled(
+            self.features[chosen], self.bad[chosen], groups, self.dropped[chosen]
+        )
+
+
+def folds(groups: Sequence[str], count: int, seed: int) -> Iterator[Flags]:
+    """Which pairs are held out, fold by fold; a group is in one fold alone.
+
+    Raises:
+      UserError: there are fewer groups than folds.
+    """
+    names = sorted(set(groups))
+    if len(names) < count:
+        raise UserError(
+            f"{len(names)} originals for {count} folds: label pairs of more originals."
+        )
+    order = np.random.default_rng(seed).permutation(len(names))
+    fold_of = {names[place]: number % count for number, place in enumerate(order)}
+    own = np.array([fold_of[group] for group in groups])
+    for number in range(count):
+        yield own == number
+
+
+def fit(features: Features, bad: Flags, strength: float) -> Linear:
+    """The regression; its bias is that of even chances, without a threshold.
+
+    Args:
+      features: of the pairs.
+      bad: both values occur.
+      strength: weight of the squared weights, for features of variance 1.
+
+    Raises:
+      UserError: all pairs are good, or all are bad.
+    """
+    if bad.all() or not bad.any():
+        raise UserError("all pairs have one label: label good pairs and bad ones.")
+    mean, scale = features.mean(0), features.std(0)
+    scale[scale < 1e-9] = np.inf  # What never differs has no weight.
+    inputs = (features - mean) / scale
+    share = np.where(bad, 0.5 / bad.sum(), 0.5 / (~bad).sum())
+    sign = np.where(bad, 1.0, -1.0)
+
+    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = sign * (x[0] + inputs @ x[1:])
+        slope = -share * sign * special.expit(-margin)
+        value = share @ np.logaddexp(0.0, -margin) + strength * x[1:] @ x[1:]
+        return value, np.r_[slope.sum(), slope @ inputs + 2 * strength * x[1:]]
+
+    size = features.shape[1]
+    found = optimize.minimize(
+        loss, np.zeros(size + 1), jac=True, method="L-BFGS-B",
+        bounds=[(None, None)] + [(0.0, None)] * size,
+        options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 10_000},
+    ).x  # fmt: skip
+    weights, usual = found[1:] / scale, features[~bad].mean(0)
+    return Linear(float(found[0] + (usual - mean) @ weights), weights, usual)
+
+
+def train(labelled: Labelled, seed: int = 0) -> Linear:
+    """A judge: strength and threshold are those that do best on held-out originals.
+
+    The strength is the one of the greatest area under the ROC curve; the threshold
+    leaves most room to `DROP` and `KEEP`, the rules counted.
+
+    Raises:
+      UserError: too few originals, or only good or bad pairs.
+    """
+    learned = labelled.only(~labelled.dropped)
+    tried = [_held_out(learned, strength, seed) for strength in STRENGTHS]
+    areas = [_area(scores, learned.bad) for scores in tried]
+    best = int(np.argmax(areas))
+    rules = labelled.only(labelled.dropped)
+    found = fit(learned.features, learned.bad, STRENGTHS[best])
+    limit = threshold(
+        np.r_[tried[best], np.full(len(rules.bad), np.inf)],
+        np.r_[learned.bad, rules.bad],
+    )
+    return found._replace(bias=found.bias - limit)
+
+
+def threshold(scores: Float[np.ndarray, " pairs"], bad: Flags) -> float:
+    """The score from which on to drop: the smaller of both margins is greatest.
+
+    Halfway to the next score below.
+    """
+    values = np.unique(scores)
+    found = [
+        (np.mean(scores[bad] >= value) - DROP, np.mean(scores[~bad] < value) - KEEP)
+        for value in values
+    ]
+    # Of thresholds with the same smaller margin, the one with the greater other one.
+    margins = [min(both) + 1e-6 * max(both) for both in found]
+    best = int(np.argmax(margins))
+    if best == 0 or not np.isfinite(values[best]):
+        return float(values[max(0, best - 1)])
+    return float(values[best - 1] + values[best]) / 2
+
+
+def kept_out_of_fold(labelled: Labelled, seed: int) -> Flags:
+    """What judges keep that have not seen any pair of the original (nested folds)."""
+    kept = np.zeros(len(labelled.bad), np.bool_)
+    for held_out in folds(labelled.groups, FOLDS, seed):
+        judge = train(labelled.only(~held_out), seed)
+        kept[held_out] = judge.scores(labelled.features[held_out]) <= 0
+    return kept & ~labelled.dropped
+
+
+class Shares(NamedTuple):
+    """How good a judge is: shares, and their 95% intervals.
+
+    Attributes:
+      precision: of what is kept, the share of good pairs.
+      recall: of the good pairs, the share that is kept.
+      dropped: of the bad pairs, the share that is dropped.
+    """
+
+    precision: tuple[float, float, float]
+    recall: tuple[float, float, float]
+    dropped: tuple[float, float, float]
+
+
+def shares(
+    kept: Float[np.ndarray, " pairs"],
+    bad: Flags,
+    groups: Sequence[str],
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Shares:
+    """Precision, recall and dropped share; intervals by a bootstrap over originals.
+
+    Args:
+      kept: of each pair how often it was kept, 0 to 1.
+      bad: see `Labelled`.
+      groups: see `Labelled`.
+      draws: of the bootstrap.
+      seed: of the draws.
+    """
+    names = sorted(set(groups))
+    own = np.array([names.index(group) for group in groups])
+    sums = np.zeros((len(names), 4))
+    for column, values in enumerate(
+        (kept * ~bad, kept * bad, (~bad).astype(float), bad.astype(float))
+    ):
+        np.add.at(sums[:, column], own, values)
+    chosen = np.random.default_rng(seed).integers(len(names), size=(draws, len(names)))
+    drawn = np.concatenate([sums.sum(0, keepdims=True), sums[chosen].sum(1)])
+    good_kept, bad_kept, good, all_bad = drawn.T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        columns = (
+            good_kept / (good_kept + bad_kept),
+            good_kept / good,
+            1.0 - bad_kept / all_bad,
+        )
+    return Shares(*(_interval(column) for column in columns))
+
+
+def _interval(values: np.ndarray) -> tuple[float, float, float]:
+    low, high = np.nanquantile(values[1:], (0.025, 0.975))
+    return float(values[0]), float(low), float(high)
+
+
+def rounded(judge: Linear) -> Linear:
+    """With so many digits that noise of the last ones is no matter."""
+    return Linear(
+        round(judge.bias, _DIGITS),
+        np.round(judge.weights, _DIGITS),
+        np.round(judge.usual, _DIGITS),
+    )
+
+
+def _held_out(
+    labelled: Labelled, strength: float, seed: int
+) -> Float[np.ndarray, " pairs"]:
+    scores = np.zeros(len(labelled.bad))
+    for held_out in folds(labelled.groups, INNER_FOLDS, seed):
+        rest = labelled.only(~held_out)
+        judge = fit(rest.features, rest.bad, strength)
+        scores[held_out] = judge.scores(labelled.features[held_out])
+    return scores
+
+
+def _area(scores: Float[np.ndarray, " pairs"], bad: Flags) -> float:
+    """Share of (bad, good) that are in the right order; half for equal scores."""
+    order = stats.rankdata(scores)
+    count = int(bad.sum())
+    above = order[bad].sum() - count * (count + 1) / 2
+    return float(above / (count * (len(bad) - count)))

@@ -1,0 +1,201 @@
+"""A judge of pairs: whether a candidate says what its original says, in other words."""
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from etils import epath
+
+from jaxaug.augment.judge import features, filters, measures
+from jaxaug.augment.judge.features import Pair
+from jaxaug.augment.judge.fitting import Linear
+from jaxaug.core.digests import code_digest, digest_of, file_digest
+from jaxaug.core.errors import UserError
+
+TRIVIAL = "trivial"
+WORDS, SIMILARITY, MODEL, ADAPTER = "words", "similarity", "model", "adapter"
+LEVELS: Mapping[str, tuple[str, ...]] = {
+    WORDS: features.WORDS,
+    SIMILARITY: features.WORDS,
+    MODEL: (*features.WORDS, *features.TRIPS),
+    ADAPTER: (*features.WORDS, *features.TRIPS),
+}
+"""What a judge has at hand -> its features: the rules, MiniLM, a language model too."""
+
+COEFFICIENTS = epath.Path(__file__).parent / "coefficients.json"
+_DIGITS = 4
+
+
+class Verdict(NamedTuple):
+    """What a judge says about a candidate.
+
+    Attributes:
+      keep: whether it is worth having.
+      reasons: why not: codes of `filters.CHECKS` or else `trivial`, then the features
+        that speak most against it, the weightiest first. None if it is kept.
+      metrics: the features by name, and `score`: above 0 for candidates to drop.
+    """
+
+    keep: bool
+    reasons: tuple[str, ...]
+    metrics: Mapping[str, float]
+
+
+class Sight:
+    """What a judge can see with: rules, and models if it is given any."""
+
+    def __init__(self, similarity: str = "", model: str = "", adapter: str = ""):
+        """
+        Args:
+          similarity: a model of sentences, such as minilm; empty for none.
+          model: a language model, such as smollm2; needs `similarity`.
+          adapter: folder of an adapter of `model`.
+
+        Raises:
+          UserError: a part is missing that another one needs, or a model is not on
+            this machine or of another kind.
+        """
+        _check(similarity, model, adapter)
+        self._measure, self._trip = None, None
+        self.level = SIMILARITY if similarity else WORDS
+        if similarity:
+            self._measure = measures.find("similarity", model=similarity)
+        if model:
+            self._trip, trained = _round_trip(model, adapter)
+            self.level = ADAPTER if trained else MODEL
+
+    def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
+        """The features of its level, [pairs, features]."""
+        found = [features.words(pairs, self._measure)]
+        if self._trip is not None:
+            found.append(features.trips(pairs, self._trip))
+        # What is left out differs from machine to machine.
+        return np.round(np.concatenate(found, axis=1), _DIGITS)
+
+
+class Judge:
+    """Gives verdicts; see `verdicts`."""
+
+    def __init__(self, sight: Sight, coefficients: Linear):
+        self.sight, self._linear = sight, coefficients
+
+    def verdicts(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """The verdict on each pair."""
+        if not pairs:
+            return []
+        found = self.sight(pairs)
+        scores = self._linear.scores(found)
+        names = LEVELS[self.sight.level]
+        verdicts = []
+        for pair, row, score in zip(pairs, found, scores, strict=True):
+            why = [*rules(pair)]
+            if score > 0:
+                why += self._weightiest(row)
+            metrics = {k: float(v) for k, v in zip(names, row, strict=True)}
+            metrics["score"] = round(float(score), _DIGITS)
+            verdicts.append(Verdict(not why, tuple(why), metrics))
+        return verdicts
+
+    def _weightiest(self, row: np.ndarray) -> list[str]:
+        """Features that count at least half as much as the one that counts most."""
+        parts = self._linear.weights * (row - self._linear.usual)
+        names = LEVELS[self.sight.level]
+        ordered = sorted(range(len(parts)), key=lambda i: (-parts[i], i))
+        return [names[i] for i in ordered if parts[i] >= max(parts.max() / 2, 1e-9)]
+
+
+def rules(pair: Pair) -> tuple[str, ...]:
+    """Why a candidate is dropped whatever its features."""
+    (codes,) = filters.reasons(pair.original, [pair.candidate], names=())
+    return codes or ((TRIVIAL,) if features.is_trivial(pair) else ())
+
+
+def judge(similarity: str = "", model: str = "", adapter: str = "") -> Judge:
+    """The judge that was fitted for what it can see with; see `Sight`.
+
+    Raises:
+      UserError: see `Sight`.
+    """
+    sight = Sight(similarity, model, adapter)
+    return Judge(sight, coefficients(sight.level))
+
+
+@functools.cache
+def coefficients(level: str) -> Linear:
+    """The numbers of `coefficients.json`; `benchmarks/fit_judge.py` makes them."""
+    known: Mapping[str, Any] = json.loads(COEFFICIENTS.read_text())[level]
+    rows = known["features"]
+    return Linear(
+        known["bias"],
+        np.array([rows[name]["weight"] for name in LEVELS[level]]),
+        np.array([rows[name]["usual"] for name in LEVELS[level]]),
+    )
+
+
+def written(judges: Mapping[str, Linear]) -> str:
+    """The text of `coefficients.json`."""
+    found = {
+        level: {
+            "bias": judge.bias,
+            "features": {
+                name: {"weight": float(weight), "usual": float(usual)}
+                for name, weight, usual in zip(
+                    LEVELS[level], judge.weights, judge.usual, strict=True
+                )
+            },
+        }
+        for level, judge in judges.items()
+    }
+    return json.dumps(found, indent=2) + "\n"
+
+
+def identity(similarity: str = "", model: str = "", adapter: str = "") -> str:
+    """What stands for a judge in keys: its code, numbers and models, not their names.
+
+    Raises:
+      UserError: see `Sight`.
+    """
+    _check(similarity, model, adapter)
+    parts = [code_digest("jaxaug.augment.judge", "jaxaug.augment.language")]
+    parts.append(file_digest(COEFFICIENTS))
+    if similarity:
+        parts += measures.identities({"similarity": {"model": similarity}})[
+            "similarity"
+        ]
+    if model:
+        # Models bring JAX with them.
+        from jaxaug.models.text import registry
+
+        name = registry.with_adapter(model, adapter)
+        parts.append(registry.published_identity(name) or registry.load(name).identity)
+    return digest_of(parts)
+
+
+def _check(similarity: str, model: str, adapter: str) -> None:
+    if adapter and not model:
+        raise UserError(
+            f"adapter {adapter!r}: needs its base. Name a model too, such as smollm2."
+        )
+    if model and not similarity:
+        raise UserError(
+            f"model {model!r}: no judge was fitted with a language model and without "
+            "similarity. Name a model for that too: minilm."
+        )
+
+
+def _round_trip(model: str, adapter: str) -> tuple[Any, bool]:
+    """The trips of a language model, and whether it was trained to paraphrase."""
+    # Models bring JAX with them.
+    from jaxaug.augment.judge.round_trip import RoundTrip
+    from jaxaug.models.text import registry
+    from jaxaug.models.text.language import LanguageModel
+
+    found = registry.load(registry.with_adapter(model, adapter))
+    if not isinstance(found, LanguageModel):
+        raise UserError(
+            f"model {model!r}: is an encoder-decoder; the round trip needs a "
+            "decoder-only language model, such as smollm2."
+        )
+    return RoundTrip(found), found.trained_prompt

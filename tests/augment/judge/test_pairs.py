@@ -1,0 +1,129 @@
+"""`jaxaug augment judge`, whole, with the rules alone."""
+
+import json
+
+import pytest
+
+from jaxaug import cli
+from jaxaug.augment.judge import pairs, verdicts
+from jaxaug.augment.judge.features import Pair
+from jaxaug.core.errors import UserError
+
+HEADER = "kind\toriginal\tcandidate\n"
+ROWS = [
+    ("slot", "type of car", "vehicle type", True, []),
+    ("slot", "pick up date", "pick up the date", False, ["trivial"]),
+    ("slot", "type of car", "car of the type", False, ["heads"]),
+    ("slot", "type of car", "Type of car", False, ["copy"]),
+    ("intent", "find a hotel", "search for a hotel", True, []),
+    (
+        "service",
+        "find and book 2 rooms",
+        "book rooms",
+        False,
+        ["lost_value", "missing"],
+    ),
+    ("slot", "is it furnished", "is it not furnished", False, ["changed_negation"]),
+    ("slot", "type of caf\u00e9", "kind of caf\u00e9", True, []),
+]
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Runs the command on a text; gives its lines."""
+
+    def run(text, *options):
+        (tmp_path / "pairs.tsv").write_bytes(text)
+        out = tmp_path / "judged.jsonl"
+        command = ["augment", "judge", "--in", str(tmp_path / "pairs.tsv")]
+        status = cli.main([*command, "--out", str(out), *options])
+        lines = out.read_text("utf-8").splitlines() if out.exists() else []
+        return status, [json.loads(line) for line in lines]
+
+    return run
+
+
+def test_verdicts_in_order(judged, capsys):
+    rows = ["\t".join(row[:3]) for row in ROWS]
+    status, found = judged((HEADER + "\n".join(rows)).encode(), "--similarity", "none")
+    assert status == 0
+    for row, one in zip(ROWS, found, strict=True):
+        assert list(one) == [*pairs.HEADER, "keep", "reasons", "metrics"]
+        assert (one["kind"], one["original"], one["candidate"]) == row[:3]
+        assert (one["keep"], one["reasons"][: len(row[4])]) == row[3:]
+        assert one["keep"] == (one["reasons"] == [])
+        assert set(one["metrics"]) == {*verdicts.LEVELS["words"], "score"}
+    assert capsys.readouterr().out.startswith(
+        "judged by rules: 3 of 8 candidates kept (1 dropped as trivial); wrote "
+    )
+
+
+def test_lines_of_windows_and_a_mark(judged):
+    text = "\ufeff" + HEADER + "slot\ttype of car\tcar type\n"
+    _, found = judged(text.replace("\n", "\r\n").encode(), "--similarity", "none")
+    assert [one["candidate"] for one in found] == ["car type"]
+
+
+def test_nothing_to_judge(judged):
+    assert judged(HEADER.encode(), "--similarity", "none") == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            b"",
+            "line 1 is '', expected the header 'kind\\toriginal\\tcandidate'. Write a",
+        ),
+        (b"slot\ta\tb\n", "line 1 is 'slot\\ta\\tb', expected the header"),
+        (b"slot\ta\n", "line 3: 2 columns, expected 3. Write a UTF-8 file with"),
+        (b"slot\ta\tb\tc\n", "line 3: 4 columns, expected 3."),
+        (b"\n", "line 3: 1 columns, expected 3."),
+        (b"slot\ta\t \n", "line 3: the candidate is empty. Leave the line out."),
+        (b"slot\t\tb\n", "line 3: the original is empty. Leave the line out."),
+        (b"slots\ta\tb\n", "line 3: kind 'slots'; "),
+        (b"slot\ta\t\xff\n", "line 3: byte 0xff at offset 40 is not UTF-8. Write a"),
+    ],
+)
+def test_wrong_input(judged, capsys, text, message):
+    if message.startswith("line 3"):
+        text = HEADER.encode() + b"slot\ta\tb\n" + text
+    assert judged(text, "--similarity", "none") == (1, [])
+    assert f"pairs.tsv: {message}" in capsys.readouterr().err
+
+
+def test_wrong_files(tmp_path, capsys):
+    path = str(tmp_path / "pairs.tsv")
+    command = ["augment", "judge", "--in", path, "--out"]
+    assert cli.main([*command, str(tmp_path / "out")]) == 1
+    assert f"{path}: no such file. Write a UTF-8 file" in capsys.readouterr().err
+    assert cli.main([*command, path]) == 1
+    assert f"--out {path}: is the input." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"adapter": "a"}, "adapter 'a': needs its base. Name a model too"),
+        ({"model": "smollm2"}, "no judge was fitted with a language model and without"),
+    ],
+)
+def test_parts_that_need_another(options, message):
+    with pytest.raises(UserError, match=message):
+        verdicts.judge(**options)
+
+
+def test_reasons_are_those_that_count_most():
+    pair = Pair("service", "book doctor visits", "visit a doctor without a book")
+    (verdict,) = verdicts.judge().verdicts([pair])
+    assert verdict.reasons[0] == "changed_negation"
+    assert "heads" in verdict.reasons
+    assert verdict.metrics["score"] > 0
+
+
+def test_coefficients_are_written_as_they_are_read():
+    known = {
+        level: verdicts.coefficients(level)
+        for level in json.loads(verdicts.COEFFICIENTS.read_text())
+    }
+    assert verdicts.written(known) == verdicts.COEFFICIENTS.read_text()
