@@ -150,7 +150,7 @@ def _heads(first: Phrase, second: Phrase) -> float:
     asked = phrases.asked(first, second)
     if asked is not None:
         return float(not asked)
-    wrong = _is_other_part(first.heads, second.heads[:1], first)
+    wrong = int(_is_other_part(first.heads, second.heads[:1], first))
     if first.object:
         other = (second.object,) if second.object else ()
         wrong += _is_other_part((first.object,), other, first)

@@ -61,7 +61,9 @@ class RoundTrip:
             self._model.encode(source)[shared:] if source else behind
             for source, _ in pairs
         ]
-        outputs = [[*words.encode(f" {output}"), words.eos_id] for _, output in pairs]
+        outputs = [
+            [*words.encode(f" {output}"), words.eos_id or 0] for _, output in pairs
+        ]
         rows = [[*a, *b] for a, b in zip(inputs, outputs, strict=True)]
         found: dict[int, np.ndarray] = {}
         for batch in plan([len(row) for row in rows], self._batch_size):

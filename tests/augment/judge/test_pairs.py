@@ -127,3 +127,21 @@ def test_coefficients_are_written_as_they_are_read():
         for level in json.loads(verdicts.COEFFICIENTS.read_text())
     }
     assert verdicts.written(known) == verdicts.COEFFICIENTS.read_text()
+    assert {*known} == {*verdicts.LEVELS}
+
+
+def test_labelled_candidates(real_data):
+    """Dropped and kept shares that the judge is to have, on pairs that fitted it."""
+    path = real_data / "judged.tsv"
+    if not path.exists():
+        pytest.skip(f"{path} is not there: it is not a part of the repository")
+    rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
+    found = verdicts.judge().verdicts([Pair(*row[1:]) for row in rows])
+    kept = {
+        label: [v.keep for v, row in zip(found, rows, strict=True) if row[0] == label]
+        for label in ("faithful", "trivial", "changed", "broken")
+    }
+    bad = kept["changed"] + kept["broken"]
+    assert sum(bad) <= 0.2 * len(bad)
+    assert sum(kept["faithful"]) >= 0.7 * len(kept["faithful"])
+    assert not any(kept["trivial"])
