@@ -74,7 +74,14 @@ def models(runs: Iterable[Config]) -> list[str]:
     """
     runs = list(runs)
     found = [name for run in runs for job in registry.jobs(run) for name in job.models]
-    return [*found, *(name for run in runs for name in _of_metrics(_checked(run)))]
+    found += [name for run in runs for name in _of_metrics(_checked(run))]
+    return [*found, *(name for run in runs for name in _of_judge(run.judge))]
+
+
+def _of_judge(options: Mapping[str, str]) -> list[str]:
+    model, adapter = options.get("model", ""), options.get("adapter", "")
+    names = (options.get("similarity", ""), f"{model}+{adapter}" if adapter else model)
+    return [name for name in names if name]
 
 
 def check_unseen(config: Config, data_dir: PathLike) -> None:
@@ -116,7 +123,12 @@ def _generation(config: Config) -> list[str]:
         f"filters: {_listed(config.filters)}",
         f"filters of slots alone: {_listed(config.slot_filters)}",
         f"checks: {_listed(config.checks)}",
+        *([f"judge: {_judge(config.judge)}"] if config.judge else []),
     ]
+
+
+def _judge(options: Mapping[str, str]) -> str:
+    return " and ".join(["rules", *_of_judge(options)])
 
 
 def _checked(config: Config) -> dict[str, Mapping[str, object]]:

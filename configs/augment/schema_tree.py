@@ -1,0 +1,72 @@
+"""Tree-ranked paraphrases of an adapter that has learned how people reword schemas.
+
+    jaxaug models fetch smollm2 minilm
+    jaxaug augment --data_dir DIR --out DIR/variants/tree
+
+It is what `jaxaug augment` does without --config: for schemas of your own, and for
+MiniSGD. The adapter was trained on SGD-X, so data with services of SGD are refused (see
+docs/adapters.md); `smollm2_tree.py` is for those. 100 outputs of each text;
+`schema_tree.py:N` asks for N from each of the four settings instead of 25. What the judge
+does not keep is dropped (docs/augment.md); the tree ranks the rest. Needs the extras
+`nlp` and `report`.
+"""
+
+import ml_collections
+
+
+def get_config(num: str = "25") -> ml_collections.ConfigDict:
+    """The text behind the colon is the number of outputs of each setting."""
+    config = ml_collections.ConfigDict()
+    config.name = "schema paraphraser tree"
+    config.scheme = "paraphrase"
+    config.options = {
+        "batch_size": 64,
+        "grid": (
+            {
+                "model": "schema-paraphraser",
+                "num": int(num),
+                "max_length": 32,
+                "sampler": "top_k_top_p",
+                "options": {"k": 40, "p": 0.9, "temperature": [0.4, 0.6, 0.8, 1.0]},
+            },
+        ),
+    }
+    config.filters = (
+        "advice", "named_entity", "rare_word", "several_sentences",
+        "repeated_ngram", "similar_bigrams", "repeated_word", "alphanumeric",
+    )  # fmt: skip
+    config.slot_filters = ("action",)
+    config.commands = True
+    config.apart_by = "similarity"
+    config.judge = {"similarity": "minilm", "model": "smollm2"}
+    config.metrics = {
+        "jaccard": {},
+        "similarity": {
+            "path": "jaxaug.augment.judge.small_models:similarity",
+            "model": "minilm",
+        },
+        "string_similarity": {},
+        "bleu": {},
+    }
+    config.select = "tree"
+    config.tree = {
+        "levels": ("jaccard", "similarity", "string_similarity"),
+        "decisions": ("max", "max", "min"),
+        "constraints": (),
+        "syntactic": None,
+    }
+    config.report = {
+        "jaccard": {},
+        "similarity": {"model": "minilm"},
+        "bleu": {},
+        "self_bleu": {},
+    }
+    config.beside = {
+        "EDA": {
+            "scheme": "sentence",
+            "options": {"method": "eda", "num": 20},
+            "metrics": {"jaccard": {}},
+        },
+        "SGD-X": "sgdx",
+    }
+    return config
