@@ -1,0 +1,209 @@
+"""Which tokens may come next: a language of bytes, compiled for a vocabulary.
+
+A state of the machine allows a token if the machine can read its bytes and an end can
+still be reached. The allowed tokens of every state are bits, looked up in a step; the
+state after a token is found by reading its bytes, so that there is no table of states
+and tokens. So that an output is whole when its room ends, a state knows how many tokens
+its shortest way to the end has, and which ones begin it.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, UInt
+
+from jaxaug.core.byte_machine import DEAD, Machine
+from jaxaug.core.errors import UserError
+
+# As models forbid a token: finite, so that sums of beams stay so.
+FORBIDDEN = -1e10
+_BITS = 32
+_FAR = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Automaton:
+    """A machine with the tokens of a vocabulary; arrays of NumPy.
+
+    The last state is one where only the end is allowed.
+
+    Attributes:
+        moves: [states, 256], the state after a byte.
+        free: [states], row of `masks` with all allowed tokens.
+        short: [states], row of `masks` with those on a shortest way to the end.
+        worst: [states], tokens to the end after the worst of the allowed ones.
+        shortest: [states], tokens to the end, EOS counted.
+        masks: bits of the tokens, token 32 * i + j is bit j of column i.
+        spelling: [vocab, longest], bytes of the tokens.
+        lengths: [vocab], their numbers.
+        starts: the first state of each language.
+    """
+
+    moves: Int[np.ndarray, "states 256"]
+    free: Int[np.ndarray, " states"]
+    short: Int[np.ndarray, " states"]
+    worst: Int[np.ndarray, " states"]
+    shortest: Int[np.ndarray, " states"]
+    masks: UInt[np.ndarray, "rows words"]
+    spelling: UInt[np.ndarray, "vocab longest"]
+    lengths: Int[np.ndarray, " vocab"]
+    starts: tuple[int, ...]
+
+    def after(
+        self, states: Int[Array, " rows"], tokens: Int[Array, " rows"]
+    ) -> Int[Array, " rows"]:
+        """The states after a token each; one of no bytes changes nothing."""
+        moves, spelling = jnp.asarray(self.moves), jnp.asarray(self.spelling)
+        tokens = jnp.clip(tokens, 0, len(self.lengths) - 1)
+        length, text = jnp.asarray(self.lengths)[tokens], spelling[tokens]
+
+        def read(place: Array, state: Array) -> Array:
+            return jnp.where(place < length, moves[state, text[:, place]], state)
+
+        return lax.fori_loop(0, jnp.max(length), read, states)
+
+    def mask(
+        self,
+        logits: Float[Array, "rows vocab"],
+        states: Int[Array, " rows"],
+        room: Int[Array, " rows"],
+    ) -> Float[Array, "rows vocab"]:
+        """Logits with `FORBIDDEN` for every token that is not allowed.
+
+        Args:
+            logits: may have more columns than the vocabulary has tokens.
+            states: of the rows.
+            room: tokens that a row may still have, EOS counted.
+        """
+        safe = jnp.asarray(self.worst)[states] < room
+        row = jnp.where(
+            safe, jnp.asarray(self.free)[states], jnp.asarray(self.short)[states]
+        )
+        words = jnp.asarray(self.masks)[row]
+        column = jnp.arange(logits.shape[-1])
+        bits = jnp.take(words, column // _BITS, axis=1, mode="fill", fill_value=0)
+        allowed = (bits >> (column % _BITS).astype(jnp.uint32)) & 1
+        return jnp.where(allowed > 0, logits, FORBIDDEN)
+
+    def check_room(self, room: int) -> None:
+        """Checks that every language has an output that fits.
+
+        Raises:
+            UserError: one has none of `room` tokens.
+        """
+        needed = max(int(self.shortest[start]) for start in self.starts)
+        if room < needed:
+            raise UserError(
+                f"constrained decoding has {room} tokens for an output, but the shortest "
+                f"one has {needed}: allow more (the length of the targets, or "
+                "max_decode_steps)."
+            )
+
+
+def compiled(
+    machine: Machine, spelling: Sequence[bytes | None], eos_id: int
+) -> Automaton:
+    """The automaton of a machine for a vocabulary.
+
+    Args:
+        machine: the languages.
+        spelling: bytes of each token; None for one that is no text, which is never
+            allowed (but for EOS, at an end).
+        eos_id: ends an output.
+
+    Raises:
+        UserError: the vocabulary cannot write a text of a language.
+    """
+    end = len(machine.moves)
+    moves = np.where(machine.moves == DEAD, end, machine.moves)
+    moves = np.concatenate([moves, np.full((1, 256), end)]).astype(np.int32)
+    lengths = np.array([len(text or b"") for text in spelling], np.int32)
+    text = np.zeros((len(spelling), max(1, lengths.max(initial=0))), np.uint8)
+    for token, one in enumerate(spelling):
+        if one:
+            text[token, : len(one)] = np.frombuffer(one, np.uint8)
+    steps = _Steps(moves, text, lengths)
+    edges = [steps.of(state) for state in range(end)]
+    accepting = np.append(machine.accepting, True)
+    shortest = _distances(edges, accepting)
+    if impossible := [s for s in machine.starts if shortest[s] >= _FAR]:
+        raise UserError(
+            f"constrained decoding: the vocabulary cannot write {len(impossible)} of "
+            f"{len(machine.starts)} languages, as it lacks some of their characters. Use "
+            "one that knows all bytes."
+        )
+    words = -(-len(spelling) // _BITS)
+    rows: dict[bytes, int] = {}
+    free, short, worst = (np.zeros(end + 1, np.int32) for _ in range(3))
+    ends = np.append(shortest, 0)  # of no state: after EOS
+    for state in range(end + 1):
+        tokens, after = edges[state] if state < end else _NONE
+        tokens, after = tokens[ends[after] < _FAR], after[ends[after] < _FAR]
+        if accepting[state]:
+            tokens, after = np.append(tokens, eos_id), np.append(after, end + 1)
+        left = ends[after]
+        near = tokens[left == left.min(initial=_FAR)]
+        free[state] = rows.setdefault(_packed(tokens, words), len(rows))
+        short[state] = rows.setdefault(_packed(near, words), len(rows))
+        worst[state] = 1 + left.max(initial=0)
+    masks = np.stack([np.frombuffer(row, np.uint32) for row in rows])
+    return Automaton(
+        moves, free, short, worst, shortest, masks, text, lengths, machine.starts
+    )
+
+
+_NONE = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def _packed(tokens: Int[np.ndarray, " n"], words: int) -> bytes:
+    allowed = np.zeros(words * _BITS, bool)
+    allowed[tokens] = True
+    bits = np.packbits(allowed, bitorder="little").view("<u4")
+    return bits.astype(np.uint32).tobytes()
+
+
+class _Steps:
+    """Reads all tokens from a state, those that differ in their first byte apart."""
+
+    def __init__(self, moves: np.ndarray, text: np.ndarray, lengths: np.ndarray):
+        self._moves, self._text, self._lengths = moves, text, lengths
+        self._dead = len(moves) - 1
+        written = np.flatnonzero(lengths)
+        self._by_byte = [written[text[written, 0] == byte] for byte in range(256)]
+
+    def of(self, state: int) -> tuple[np.ndarray, np.ndarray]:
+        """The tokens that can be read, and the states after them."""
+        known = np.flatnonzero(self._moves[state] != self._dead)
+        if not len(known):
+            return _NONE
+        tokens = np.concatenate([self._by_byte[byte] for byte in known])
+        after = self._moves[state, self._text[tokens, 0]]
+        for place in range(1, self._text.shape[1]):
+            longer = self._lengths[tokens] > place
+            if not longer.any():
+                break
+            after[longer] = self._moves[
+                after[longer], self._text[tokens[longer], place]
+            ]
+            alive = after != self._dead
+            tokens, after = tokens[alive], after[alive]
+        return tokens, after
+
+
+def _distances(
+    edges: Sequence[tuple[np.ndarray, np.ndarray]], accepting: Bool[np.ndarray, " n"]
+) -> Int[np.ndarray, " n"]:
+    """Tokens to the end from each state, EOS counted; `_FAR` where there is no way."""
+    after = [np.unique(found) for _, found in edges]
+    before = np.repeat(np.arange(len(after)), [len(found) for found in after])
+    reached = np.concatenate(after) if after else np.zeros(0, np.int64)
+    distances = np.where(accepting, 1, _FAR)
+    while True:
+        shorter = distances.copy()
+        np.minimum.at(shorter, before, distances[reached] + 1)
+        if (shorter == distances).all():
+            return np.minimum(distances, _FAR).astype(np.int32)
+        distances = shorter
