@@ -8,7 +8,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import contract, keys
+from jaxaug.decode import beam_result, contract, keys
 from jaxaug.decode.beam_loop import Search
 from jaxaug.decode.beam_state import Propose, most_probable
 from jaxaug.decode.candidates import Select
@@ -24,6 +24,9 @@ def search(
     num_decodes: int = 4,
     *,
     select: Select | None = None,
+    last: Select | None = None,
+    width: int | None = None,
+    keep: int | None = None,
     propose: Propose | None = None,
     groups: int = 1,
     num_candidates: int | None = None,
@@ -46,10 +49,12 @@ def search(
     its pool beats the best that a live beam could reach. A row that has none finished at
     the length limit returns its live beams with their plain log probabilities.
 
-    With `select` a hypothesis that ends stays among the candidates and continues with
-    padding at no cost, so that what is selected is always a set of k whole sequences; a
-    row stops when all of its k ended. Only the choice differs: the loop, the candidates
-    and the cache are the same.
+    With `select` or `last` the result is a set that is chosen. `select` chooses in every
+    step among the `num_candidates` most probable: what it chooses and has ended leaves for
+    the pool, the others live on, and the most probable of those that it did not choose
+    fill the beam. `last` chooses the `num_decodes` results among all of the pool, once. A
+    row stops when its pool is full; one that reaches the length limit before has what
+    ended, and live beams in the other places.
 
     Differs from `t5x.decoding.beam_search` in that an EOS of the prompt ends nothing,
     and that a row that is done stays as it is while others go on.
@@ -61,13 +66,16 @@ def search(
             axes.
         tokens_to_logits: one decoder step on all batch * num_decodes rows.
         eos_id: token that ends a hypothesis.
-        num_decodes: number of beams, k.
+        num_decodes: number of results, k.
         select: chooses which of the `num_candidates` most probable continuations live
             on.
+        last: chooses the results among those that ended; the most probable if None.
+        width: number of beams, k if None; with `last` a multiple of k.
+        keep: size of the pool; `width` if None.
         propose: makes the candidates in place of `most_probable`.
         groups: number of groups that search beside each other, each with k / groups
             beams and a pool of its own; needs a `propose` that keeps them apart.
-        num_candidates: m; 2k, or 3k with `select`.
+        num_candidates: m; 2 `width`, or 3 with `select`.
         alpha: strength of the length penalty ((5 + tokens) / 6) ** alpha that divides
             log probabilities, prompt and EOS counted; 0 is none.
         temperature: divides the logits: above 1 probabilities of tokens become more alike,
@@ -84,18 +92,21 @@ def search(
 
     Returns:
         Tokens without BOS, 0 after EOS, and log probabilities over the length penalty,
-        both sorted ascending: the best is last. Slots that stayed empty hold zeros and a
-        score of -1e7. A row whose logits are NaN or infinite ends there with
+        both sorted ascending: the best is last, and with `select` or `last` all that did
+        not end comes before what did. Slots that stayed empty hold zeros and a score of
+        -1e7. A row whose logits are NaN or infinite ends there with
         `contract.BROKEN` and the score NaN.
 
     Raises:
-        UserError: `groups` does not divide `num_decodes`, `alpha` is negative,
-            `num_candidates` is too small, or arguments contradict each other; or,
+        UserError: `groups` does not divide `num_decodes`, `alpha` is negative, `width`,
+            `keep` or `num_candidates` is too small, or arguments contradict each other; or,
             outside of compiled programs, logits are NaN or infinite (see
             `contract.check_decodes`).
     """
     del embeddings
     batch, length = inputs.shape
+    chosen = select is not None or last is not None
+    beams, keep = _sizes(num_decodes, width, keep, chosen)
     if groups < 1 or num_decodes % groups:
         raise UserError(
             f"{groups} groups cannot share {num_decodes} beams evenly: num_decodes must "
@@ -107,7 +118,7 @@ def search(
                 f"{groups} groups need a `propose` that keeps them apart, as "
                 "diverse.decode has"
             )
-        m = _number_of_candidates(num_candidates, num_decodes, select)
+        m = _number_of_candidates(num_candidates, beams, select)
         propose = functools.partial(most_probable, m=m)
     elif num_candidates is not None:
         raise UserError(
@@ -143,13 +154,19 @@ def search(
         source=jnp.where(source == eos_id, 0, source),
         row_keys=keys.row_keys(keys.base_key(decode_rng, seed), identities),
         eos_id=eos_id,
-        beams=num_decodes,
+        beams=beams,
+        rows=num_decodes,
+        keep=keep,
+        until_full=chosen,
         groups=groups,
         alpha=alpha,
         cache_offset=cache_offset,
     )
     state = lax.while_loop(process.unfinished, process.step, process.first(cache))
-    tokens, scores = process.result(state)
+    if chosen or groups > 1:
+        tokens, scores = beam_result.filled(process, state, last)
+    else:
+        tokens, scores = beam_result.of_t5x(process, state)
     decodes = _place(inputs, tokens, start)
     contract.check_decodes(decodes)
     return decodes, scores
@@ -170,12 +187,34 @@ def _number_of_candidates(asked: int | None, beams: int, select: Select | None) 
     if asked is None:
         return 2 * beams if select is None else 3 * beams
     # Half of them may end, and k must live on.
-    least = 2 * beams if select is None else beams
-    if asked < least:
+    if asked < 2 * beams:
         raise UserError(
-            f"num_candidates is {asked}, but {beams} beams need at least {least}"
+            f"num_candidates is {asked}, but {beams} beams need at least {2 * beams}"
         )
     return asked
+
+
+def _sizes(
+    num_decodes: int, width: int | None, keep: int | None, chosen: bool
+) -> tuple[int, int]:
+    """Numbers of beams and of what the pool keeps."""
+    if not chosen and (width or keep) is not None:
+        raise UserError(
+            f"width is {width} and keep {keep}: without `select` or `last` they are the "
+            f"number of decodes, {num_decodes}; leave them out"
+        )
+    width = num_decodes if width is None else width
+    keep = width if keep is None else keep
+    if width < num_decodes or width % num_decodes:
+        raise UserError(
+            f"width is {width}: {num_decodes} decodes need a multiple of {num_decodes} "
+            "beams, which go through the model that many at a time"
+        )
+    if keep < num_decodes:
+        raise UserError(
+            f"keep is {keep}: {num_decodes} results need a pool of at least that many"
+        )
+    return width, keep
 
 
 def _place(

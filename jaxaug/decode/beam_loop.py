@@ -1,8 +1,8 @@
 """The loop of every beam search: one step and its two plugs.
 
 Shapes: `k` beams a row, in `groups` groups of k / groups neighbours (one, except in
-diverse beam search); `m` candidates a step. Beams and candidates are sorted, the best
-first; results are sorted ascending, as the contract of T5X wants.
+diverse beam search); `m` candidates a step; `n` ended hypotheses in the pool. Beams and
+candidates are sorted, the best first.
 """
 
 import dataclasses
@@ -13,16 +13,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
-from t5x.decoding import (
-    DecodingState,
-    add_beam_dim,
-    cache_gather_beams,
-    cache_map,
-    flatten_beam_dim,
-    unflatten_beam_dim,
-)
+from t5x.decoding import add_beam_dim, cache_gather_beams, cache_map
 
-from jaxaug.decode import contract, keys
+from jaxaug.decode import contract, keys, wide
 from jaxaug.decode.beam_state import (
     Beams,
     BeamState,
@@ -50,6 +43,10 @@ class Search:
         prefilled: whether the cache has an index for each row.
         source: [batch, source_length] without EOS.
         row_keys: [batch] keys.
+        beams: k, a multiple of `rows`.
+        rows: rows of an input that `tokens_to_logits` takes at once.
+        keep: n, how many of those that ended are kept; k, if there are groups.
+        until_full: whether a row is done when its pool is full.
     """
 
     tokens_to_logits: TokensToLogits
@@ -64,6 +61,9 @@ class Search:
     row_keys: Shaped[Array, "batch ..."]
     eos_id: int
     beams: int
+    rows: int
+    keep: int
+    until_full: bool
     groups: int
     alpha: float
     cache_offset: int
@@ -74,7 +74,8 @@ class Search:
         shape = (batch, self.beams)
         log_probs = jnp.broadcast_to(self._only_first(self.beams), shape)
         empty = jnp.zeros((*shape, columns), jnp.int32)
-        nothing = jnp.full(shape, NEG_INF, jnp.float32)
+        kept = (batch, self.keep)
+        nothing = jnp.full(kept, NEG_INF, jnp.float32)
         return BeamState(
             index=jnp.zeros((), jnp.int32),
             live=Beams(
@@ -84,7 +85,12 @@ class Search:
                 lengths=jnp.zeros(shape, jnp.int32),
                 finished=jnp.zeros(shape, jnp.bool_),
             ),
-            pool=None if self.select else Pool(empty, nothing, nothing),
+            pool=Pool(
+                tokens=jnp.zeros((*kept, columns), jnp.int32),
+                scores=nothing,
+                results=nothing,
+                lengths=jnp.zeros(kept, jnp.int32),
+            ),
             done=self.start >= self.limit,
             cache=cache_map(
                 functools.partial(
@@ -102,13 +108,16 @@ class Search:
         """Extends every beam by one token and keeps those that live on."""
         live = state.live
         logits, whole, cache = self._extend(state)
-        proposal = self.propose(self._continuations(live, logits))
+        full = self.start + state.index + 1 >= self.limit
+        proposal = self.propose(self._continuations(live, logits, full))
         candidates, parents = self._candidates(live, proposal, state.index)
-        if state.pool is None:
-            pool = None
-            chosen = self._choose(candidates, parents, state.index)
+        if self.select is None:
+            pool = self._finish(candidates, candidates.finished, state.pool)
+            chosen = self._first_unfinished(candidates)
         else:
-            pool, chosen = self._finish(candidates, state.pool)
+            picked = self._picked(candidates, parents, state.index)
+            pool = self._finish(candidates, candidates.finished & picked, state.pool)
+            chosen = self._grow_on(candidates, picked)
         # A row that is done stays as it is, however long the others take.
         live, pool = jax.tree.map(
             lambda old, new: jnp.where(
@@ -118,7 +127,6 @@ class Search:
             (take(candidates, chosen), pool),
         )
         live, pool = self._mark_broken(live, pool, ~whole & ~state.done, state.index)
-        full = self.start + state.index + 1 >= self.limit
         return BeamState(
             index=state.index + 1,
             live=live,
@@ -139,40 +147,29 @@ class Search:
     ) -> tuple[Float[Array, "batch k vocab"], Bool[Array, " batch"], Any]:
         """Float32 logits, whether they are numbers, and the cache after the step."""
         batch = state.done.shape[0]
-        tokens = flatten_beam_dim(state.live.tokens)
-        flatten = functools.partial(flatten_beam_dim, offset=self.cache_offset)
-        unflatten = functools.partial(
-            unflatten_beam_dim,
-            batch_size=batch,
-            beam_size=self.beams,
+        step = functools.partial(
+            wide.step,
+            self.tokens_to_logits,
+            state.index,
+            rows=self.rows,
             offset=self.cache_offset,
+            prefilled=self.prefilled,
         )
-        logits, cache = self.tokens_to_logits(
-            DecodingState(
-                cur_index=state.index,
-                sequences=tokens,
-                cur_token=lax.dynamic_slice_in_dim(tokens, state.index, 1, axis=1),
-                cache=cache_map(flatten, state.cache, self.prefilled),
-            )
-        )
-        logits = unflatten_beam_dim(logits.astype(jnp.float32), batch, self.beams)
-        whole = jnp.all(contract.all_finite(logits) | state.live.finished, axis=1)
+        logits, cache = step(state.live.tokens, state.cache)
+        logits = logits.astype(jnp.float32).reshape(batch, self.beams, -1)
+        whole = jnp.all(contract.all_finite(logits), axis=1)
         whole |= self._forced(state.index)[:, 0] != 0
-        cache = cache_map(unflatten, cache, self.prefilled)
         return logits, whole, contract.match_container(cache, state.cache)
 
     def _continuations(
-        self, live: Beams, logits: Float[Array, "batch k vocab"]
+        self,
+        live: Beams,
+        logits: Float[Array, "batch k vocab"],
+        last: Bool[Array, " batch"],
     ) -> Continuations:
-        """What could follow; with `select` an ended beam goes on with padding, for free."""
+        """What could follow."""
         peaks = jnp.max(logits, axis=-1)
         log_sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
-        if self.select is not None:
-            is_padding = jnp.arange(logits.shape[-1]) == 0
-            padding = jnp.where(is_padding, 0.0, NEG_INF)
-            logits = jnp.where(live.finished[..., None], padding, logits)
-            peaks = jnp.where(live.finished, 0.0, peaks)
-            log_sums = jnp.where(live.finished, 0.0, log_sums)
         return Continuations(
             logits=logits,
             peaks=peaks,
@@ -181,16 +178,17 @@ class Search:
             log_probs=live.log_probs,
             sequences=self._generated(live.tokens),
             lengths=live.lengths,
+            last=last,
             eos_id=self.eos_id,
         )
 
     def _mark_broken(
         self,
         live: Beams,
-        pool: Pool | None,
+        pool: Pool,
         broken: Bool[Array, " batch"],
         index: Int[Array, ""],
-    ) -> tuple[Beams, Pool | None]:
+    ) -> tuple[Beams, Pool]:
         """Puts `BROKEN` and NaN into rows whose logits are no numbers.
 
         Their pool is emptied, so that they return their live beams.
@@ -202,10 +200,8 @@ class Search:
             scores=jnp.where(broken[:, None], 0.0, live.scores),
             log_probs=jnp.where(broken[:, None], jnp.nan, live.log_probs),
         )
-        if pool is not None:
-            none = jnp.where(broken[:, None], NEG_INF, pool.scores)
-            pool = pool.replace(scores=none)
-        return live, pool
+        none = jnp.where(broken[:, None], NEG_INF, pool.scores)
+        return live, pool.replace(scores=none)
 
     def _forced(self, index: Int[Array, ""]) -> Int[Array, "batch 1"]:
         """The tokens that step `index` has to write; 0 where it is free."""
@@ -230,7 +226,6 @@ class Search:
         first_of_group *= self.beams // self.groups
         parents = jnp.where(free, proposal.parents, first_of_group)
         before = take(live, parents)
-        was_finished = before.finished & free
         tokens = jnp.where(free, proposal.tokens, forced).astype(jnp.int32)
         in_prompt = (self.start + index < self.prompt)[:, None]
         candidates = Beams(
@@ -239,57 +234,70 @@ class Search:
             ),
             scores=jnp.where(free, proposal.scores, self._only_first(m)),
             log_probs=jnp.where(free, proposal.log_probs, self._only_first(m)),
-            lengths=before.lengths + (~was_finished & ~in_prompt),
-            finished=was_finished | (free & (tokens == self.eos_id)),
+            lengths=before.lengths + ~in_prompt,
+            finished=free & (tokens == self.eos_id),
         )
         return candidates, parents
 
-    def _choose(
+    def _picked(
         self,
         candidates: Beams,
         parents: Int[Array, "batch m"],
         index: Int[Array, ""],
-    ) -> Int[Array, "batch k"]:
-        """What `select` chooses, in order of probability."""
+    ) -> Bool[Array, "batch m"]:
+        """What `select` chooses."""
         assert self.select is not None
-        shown = Candidates(
-            sequences=self._generated(candidates.tokens),
-            lengths=candidates.lengths,
-            log_probs=candidates.log_probs,
+        shown = self._shown(candidates, parents, index, self.beams)
+        return chosen_mask(self.select, shown)
+
+    def _shown(
+        self,
+        beams: Beams,
+        parents: Int[Array, "batch n"],
+        index: Int[Array, ""],
+        k: int,
+    ) -> Candidates:
+        """What a `select` sees of beams of which it chooses k."""
+        return Candidates(
+            sequences=self._generated(beams.tokens),
+            lengths=beams.lengths,
+            log_probs=beams.log_probs,
             parents=parents,
-            finished=candidates.finished,
+            finished=beams.finished,
             source=self.source,
             source_lengths=jnp.sum(self.source != 0, axis=1),
             step=index,
             rng=keys.fold_rows(
                 self.row_keys, jnp.broadcast_to(index, self.start.shape)
             ),
-            k=self.beams,
+            k=k,
+            eos_id=self.eos_id,
         )
-        chosen = self.select(shown)
-        batch, m = parents.shape
-        if chosen.shape != (batch, self.beams):
-            raise ValueError(
-                f"{self.select} chose an array of shape {chosen.shape}; it must name "
-                f"k = {self.beams} candidates in each of {batch} rows"
-            )
-        # Within the prompt only the first candidate is possible, so it is kept.
-        column = jnp.arange(m)
-        is_chosen = jnp.any(chosen[..., None] == column, axis=1)
-        rank = jnp.where(shown.possible, jnp.where(is_chosen, 0, 1), 2)
+
+    def _grow_on(
+        self, candidates: Beams, picked: Bool[Array, "batch m"]
+    ) -> Int[Array, "batch k"]:
+        """The unfinished that were picked; the most probable others fill up to k."""
+        possible = ~candidates.finished & (candidates.scores > IMPOSSIBLE)
+        rank = jnp.where(possible, jnp.where(picked, 0, 1), 2)
         best = jnp.argsort(rank, axis=1, stable=True)[:, : self.beams]
-        return jnp.sort(best, axis=1).astype(jnp.int32)
+        # In order of probability, with what is no candidate at the end.
+        place = jnp.where(
+            jnp.take_along_axis(possible, best, axis=1), best, best + rank.shape[1]
+        )
+        return jnp.sort(place, axis=1).astype(jnp.int32) % rank.shape[1]
 
     def _finish(
-        self, candidates: Beams, pool: Pool
-    ) -> tuple[Pool, Int[Array, "batch k"]]:
-        """Moves finished candidates into the pool; the best of the others live on."""
-        penalty = self._penalty(candidates.lengths)
-        finished = candidates.finished & (candidates.scores > IMPOSSIBLE)
+        self, candidates: Beams, ended: Bool[Array, "batch m"], pool: Pool
+    ) -> Pool:
+        """The pool with those that ended, of which it keeps the best."""
+        penalty = self.penalty(candidates.lengths)
+        ended &= candidates.scores > IMPOSSIBLE
         new = Pool(
             tokens=candidates.tokens,
-            scores=jnp.where(finished, candidates.scores / penalty, NEG_INF),
-            results=jnp.where(finished, candidates.log_probs / penalty, NEG_INF),
+            scores=jnp.where(ended, candidates.scores / penalty, NEG_INF),
+            results=jnp.where(ended, candidates.log_probs / penalty, NEG_INF),
+            lengths=candidates.lengths,
         )
         both = jax.tree.map(
             lambda old, new: jnp.concatenate(
@@ -298,19 +306,22 @@ class Search:
             pool,
             new,
         )
-        width = self.beams // self.groups
-        _, best = lax.top_k(both.scores, width)
-        pool = jax.tree.map(self._join, take(both, best))
+        _, best = lax.top_k(both.scores, self.keep // self.groups)
+        return jax.tree.map(self._join, take(both, best))
 
+    def _first_unfinished(self, candidates: Beams) -> Int[Array, "batch k"]:
+        """The most probable candidates of each group that go on."""
+        width = self.beams // self.groups
         chosen = self._join(unfinished_first(self._split(candidates.finished), width))
         per_group = candidates.finished.shape[1] // self.groups
-        return pool, chosen + jnp.arange(self.beams) // width * per_group
+        return chosen + jnp.arange(self.beams) // width * per_group
 
-    def _settled(self, live: Beams, pool: Pool | None) -> Bool[Array, " batch"]:
-        """Whether further steps cannot change the result of a row."""
+    def _settled(self, live: Beams, pool: Pool) -> Bool[Array, " batch"]:
+        """Whether a row has what it needs, or further steps cannot change its result."""
         possible = live.scores > IMPOSSIBLE
-        if pool is None:
-            return jnp.all(live.finished | ~possible, axis=1)
+        if self.until_full:
+            full = jnp.all(pool.scores > IMPOSSIBLE, axis=1)
+            return full | ~jnp.any(possible, axis=1)
         # The most that a live beam can still reach: scores only fall, and the penalty
         # divides by the most at the full length.
         width = self.beams // self.groups
@@ -327,7 +338,8 @@ class Search:
         """[batch * groups, n / groups, ...] -> [batch, n, ...]"""
         return x.reshape(self.start.shape[0], -1, *x.shape[2:])
 
-    def _penalty(self, lengths: Int[Array, "batch n"]) -> Float[Array, "batch n"]:
+    def penalty(self, lengths: Int[Array, "batch n"]) -> Float[Array, "batch n"]:
+        """What divides log probabilities of so many generated tokens."""
         return brevity_penalty(self.alpha, self.prompt[:, None] + lengths)
 
     def _generated(
@@ -340,25 +352,33 @@ class Search:
             tokens, column[:, None], axis=2, mode="fill", fill_value=0
         )
 
-    def result(
-        self, state: BeamState
-    ) -> tuple[Int[Array, "batch k length_1"], Float[Array, "batch k"]]:
-        """Tokens and scores, sorted ascending."""
-        live, pool = state.live, state.pool
-        if pool is None:
-            possible = live.scores > IMPOSSIBLE
-            tokens = jnp.where(possible[..., None], live.tokens, 0)
-            scores = live.log_probs / self._penalty(live.lengths)
-            scores = jnp.where(possible, scores, NEG_INF)
-        else:
-            any_finished = self._split(pool.scores) > IMPOSSIBLE
-            any_finished = jnp.any(any_finished, axis=1, keepdims=True)
-            width = self.beams // self.groups
-            any_finished = self._join(jnp.repeat(any_finished, width, axis=1))
-            tokens = jnp.where(any_finished[..., None], pool.tokens, live.tokens)
-            scores = jnp.where(any_finished, pool.results, live.log_probs)
-        order = jnp.flip(jnp.argsort(-scores, axis=1, stable=True), axis=1)
-        return take(tokens, order), take(scores, order)
+    def ended(self, state: BeamState, k: int) -> Candidates:
+        """The pool as candidates of which k are chosen, the best first."""
+        pool = state.pool
+        real = pool.scores > IMPOSSIBLE
+        log_probs = pool.results * self.penalty(pool.lengths)
+        beams = Beams(
+            tokens=pool.tokens,
+            scores=pool.scores,
+            log_probs=jnp.where(real, log_probs, NEG_INF),
+            lengths=jnp.where(real, pool.lengths, 0),
+            finished=real,
+        )
+        place = jnp.broadcast_to(jnp.arange(self.keep), real.shape)
+        return self._shown(beams, place, state.index, k)
+
+
+def chosen_mask(select: Select, shown: Candidates) -> Bool[Array, "batch m"]:
+    """What a `select` chooses; raises `ValueError` where it has another shape than k."""
+    chosen = select(shown)
+    batch, m = shown.parents.shape
+    if chosen.shape != (batch, shown.k):
+        raise ValueError(
+            f"{select} chose an array of shape {chosen.shape}; it must name "
+            f"k = {shown.k} candidates in each of {batch} rows"
+        )
+    is_chosen = jnp.any(chosen[..., None] == jnp.arange(m), axis=1)
+    return is_chosen & shown.possible
 
 
 def brevity_penalty(alpha: float, length: Array) -> Array:

@@ -29,6 +29,7 @@ class Continuations(flax.struct.PyTreeNode):
         log_probs: [batch, k] of the beams.
         sequences: [batch, k, length] tokens generated so far, zero-padded.
         lengths: [batch, k] number of them.
+        last: [batch] whether the row may grow by no more than this token.
         eos_id: static.
     """
 
@@ -39,6 +40,7 @@ class Continuations(flax.struct.PyTreeNode):
     log_probs: Float[Array, "batch k"]
     sequences: Int[Array, "batch k length"]
     lengths: Int[Array, "batch k"]
+    last: Bool[Array, " batch"]
     eos_id: int = flax.struct.field(pytree_node=False)
 
     @property
@@ -140,14 +142,16 @@ class Pool(flax.struct.PyTreeNode):
     """Finished hypotheses; a slot with an impossible score is empty.
 
     Attributes:
-        tokens: [batch, k, length + 1].
-        scores: [batch, k] what they are ranked by, over the length penalty.
-        results: [batch, k] log probability over the length penalty.
+        tokens: [batch, n, length + 1].
+        scores: [batch, n] what they are ranked by, over the length penalty.
+        results: [batch, n] log probability over the length penalty.
+        lengths: [batch, n] number of generated tokens, EOS included.
     """
 
-    tokens: Int[Array, "batch k length_1"]
-    scores: Float[Array, "batch k"]
-    results: Float[Array, "batch k"]
+    tokens: Int[Array, "batch n length_1"]
+    scores: Float[Array, "batch n"]
+    results: Float[Array, "batch n"]
+    lengths: Int[Array, "batch n"]
 
 
 class BeamState(flax.struct.PyTreeNode):
@@ -155,14 +159,14 @@ class BeamState(flax.struct.PyTreeNode):
 
     Attributes:
         index: scalar, number of steps done and column of the tokens to feed.
-        live: the k beams of each row.
-        pool: finished hypotheses, or None if they stay among the beams.
+        live: the beams of each row, of which none is finished.
+        pool: finished hypotheses.
         done: [batch] whether the row's result is final.
         cache: nested mapping of arrays that lead with [batch, k].
     """
 
     index: Int[Array, ""]
     live: Beams
-    pool: Pool | None
+    pool: Pool
     done: Bool[Array, " batch"]
     cache: Any

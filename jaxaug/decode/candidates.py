@@ -1,4 +1,4 @@
-"""What a beam search shows to the function that chooses which candidates live on."""
+"""What a beam search shows to the function that chooses among its candidates."""
 
 from typing import Protocol
 
@@ -10,7 +10,9 @@ IMPOSSIBLE = -5.0e6
 
 
 class Candidates(flax.struct.PyTreeNode):
-    """The `m` candidates of each input after one step, most probable first.
+    """The `m` candidates of each input after one step, or all that ended, best first.
+
+    EOS is a word of a candidate as any other: what ends is no poorer than what goes on.
 
     Attributes:
         sequences: [batch, m, length] tokens generated so far, the new one included and
@@ -27,6 +29,7 @@ class Candidates(flax.struct.PyTreeNode):
             `jax.vmap(jax.random.uniform)(candidates.rng)`, never for the whole batch at
             once, so that a row's choice does not depend on the rows beside it.
         k: static, how many candidates of each row to choose.
+        eos_id: static, the token that ends a candidate; None where it is not known.
     """
 
     sequences: Int[Array, "batch m length"]
@@ -39,6 +42,7 @@ class Candidates(flax.struct.PyTreeNode):
     step: Int[Array, ""]
     rng: Array
     k: int = flax.struct.field(pytree_node=False)
+    eos_id: int | None = flax.struct.field(pytree_node=False, default=None)
 
     @property
     def possible(self) -> Bool[Array, "batch m"]:
@@ -50,10 +54,10 @@ class Candidates(flax.struct.PyTreeNode):
 
 
 class Select(Protocol):
-    """Chooses the candidates that live on.
+    """Chooses the candidates of a step that live on, or the results of a search.
 
     A pure function of its argument that treats each row by itself. A finished candidate
-    stays a candidate: it continues with padding at no cost.
+    that is chosen in a step leaves the search, for the pool of those that ended.
     """
 
     def __call__(self, candidates: Candidates, /) -> Int[Array, "batch k"]:

@@ -1,307 +1,109 @@
 """DiPS: diverse paraphrases by submodular maximisation (Kumar et al. 2019).
 
-For a set X of candidates out of the ground set V, and a source s (eq. 3-10):
-
-    F(X) = lam (L1 + L2) + (1 - lam) (D1 + D2)
-    L1 = mu1 sqrt(sum over x in X, n of w_n |ngrams_n(x) & ngrams_n(s)|)
-    L2 = mu2 sqrt(sum over x in X of S(x, s))
-    D1 = mu3 sum over n of u_n |union over x in X of ngrams_n(x)|
-    D2 = mu4 sum over v in V, x in X of R(v, x)
-
-with n-grams as sets, S(x, s) the mean over the words of x of the largest
-exp(-d^2 / sigma^2) to a word of s, d the Euclidean distance of embeddings, and
-R(v, x) = 1 - edit(v, x) / (|v| + |x|). F is monotone and submodular for lam in [0, 1]
-and weights >= 0, so the greedy choice (Algorithm 2) reaches 1 - 1/e of the optimum.
-Like every D2 of this form, ours rewards what is close to the whole ground set.
+The objective and its greedy choice are in `jaxaug.decode.submodular`, the two modes in
+`jaxaug.decode.set_search`.
 """
 
 import functools
 from typing import Any
 
-import flax.struct
 import jax
-import jax.numpy as jnp
-from jax import lax
-from jaxtyping import Array, Bool, Float, Int, UInt32
+from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam, edit_distance, ground_set, ngrams
+from jaxaug.decode import ground_set, set_search
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.sample import TokensToLogits
+from jaxaug.decode.submodular import (
+    DISTINCT_WEIGHTS,
+    MU,
+    OVERLAP_WEIGHTS,
+    Four,
+    Weights,
+    greedy,
+    greedy_select,
+    make_terms,
+    objective,
+)
 
-Weights = tuple[float, ...]
-Four = tuple[float, float, float, float]
+__all__ = [
+    "DISTINCT_WEIGHTS",
+    "MU",
+    "OVERLAP_WEIGHTS",
+    "Four",
+    "Weights",
+    "choose",
+    "decode",
+    "greedy_select",
+    "objective",
+    "select",
+]
 
-OVERLAP_WEIGHTS: Weights = (1 / 3, 1 / 2, 1.0)
-DISTINCT_WEIGHTS: Weights = (1.0, 1 / 2, 1 / 3)
-MU: Four = (1.0, 1.0, 1.0, 1.0)
-# F grows with every n-gram, so it prefers whatever has not ended: chosen by F alone at
-# every step, outputs run on to the length limit.
-PROBABILITY = 0.3
-
-
-class _Terms(flax.struct.PyTreeNode):
-    """All that F needs to know of the candidates.
-
-    Attributes:
-        overlap: [n] weighted number of n-grams that a candidate shares with the source.
-        closeness: [n] S(x, s).
-        masks: [orders, n, words] sets of n-grams.
-        distinct_weights: [orders].
-        centrality: [n] sum over v of R(v, x).
-        valid: [n] False for what is no candidate.
-        lam: the share of L1 + L2.
-        scale: [4] factors of the components.
-    """
-
-    overlap: Float[Array, " n"]
-    closeness: Float[Array, " n"]
-    masks: UInt32[Array, "orders n words"]
-    distinct_weights: Float[Array, " orders"]
-    centrality: Float[Array, " n"]
-    valid: Bool[Array, " n"]
-    lam: Float[Array, ""]
-    scale: Float[Array, " 4"]
-
-    def components(self, members: Bool[Array, " n"]) -> Float[Array, " 4"]:
-        """L1, L2, D1 and D2 of a set, without their factors."""
-        covered = ngrams.count(ngrams.union(self.masks, members))
-        return jnp.stack(
-            [
-                jnp.sqrt(jnp.sum(self.overlap * members)),
-                jnp.sqrt(jnp.sum(self.closeness * members)),
-                jnp.sum(self.distinct_weights * covered),
-                jnp.sum(self.centrality * members),
-            ]
-        )
-
-    def shares(self) -> Float[Array, " 4"]:
-        """What one unit of each component adds to F."""
-        return self.scale * jnp.stack([self.lam] * 2 + [1 - self.lam] * 2)
+MODE = "step"
+LAM = 0.5
+PROBABILITY = 0.5
+# With vectors of length 1. In the table of SmolLM2, of 36 pairs of synonyms the middle
+# one then counts 0.20, film and movie 0.42, and two words of different pairs 0.08 (0.002,
+# 0.06 and 0.000 with sigma 1 and vectors as they are, which hardly part them either).
+SIGMA = 0.8
 
 
-def _closeness(
+def choose(
+    candidates: Candidates,
     ground: GroundSet,
-    source: Int[Array, " source_length"],
-    source_length: Int[Array, ""],
-    embeddings: Float[Array, "vocab d"],
-    rbf_sigma: float | Float[Array, ""],
-) -> Float[Array, " n"]:
-    """S(x, s) of every candidate; 0 for an empty one and for an empty source."""
-    groups, length = ground.prefixes.shape
-    embeddings = jnp.asarray(embeddings)
-    tokens = jnp.concatenate([ground.prefixes.ravel(), ground.token])
-    ours = embeddings[tokens].astype(jnp.float32)
-    theirs = embeddings[source].astype(jnp.float32)
-    dot = jnp.matmul(ours, theirs.T, precision=lax.Precision.HIGHEST)
-    square = (ours**2).sum(axis=1)[:, None] + (theirs**2).sum(axis=1) - 2 * dot
-    # Rounding must not part a word from itself.
-    square = jnp.where(tokens[:, None] == source, 0.0, jnp.maximum(square, 0.0))
-    inside = jnp.arange(source.shape[0]) < source_length
-    nearest = jnp.min(jnp.where(inside, square, jnp.inf), axis=1, initial=jnp.inf)
-    close = jnp.exp(-nearest / jnp.square(rbf_sigma))
-    prefix = close[: groups * length].reshape(groups, length)
-    inside = jnp.arange(length) < ground.prefix_lengths[:, None]
-    total = jnp.sum(prefix * inside, axis=1)[ground.group]
-    total += close[groups * length :] * ground.extended
-    return total / jnp.maximum(ground.lengths, 1)
-
-
-def _terms(
-    ground: GroundSet,
-    source: Int[Array, " source_length"],
-    source_length: Int[Array, ""],
-    steps: int | Int[Array, ""] | None = None,
+    longest: Int[Array, ""],
     *,
     embeddings: Float[Array, "vocab d"] | None,
-    lam: float | Float[Array, ""],
-    overlap_weights: Weights,
-    distinct_weights: Weights,
     mu: Four,
-    rbf_sigma: float | Float[Array, ""],
-    normalise: bool,
-) -> _Terms:
-    orders = max(len(overlap_weights), len(distinct_weights))
-    own, of_source = ngrams.ground_masks(ground, source, source_length, orders)
-    overlap, distinct = (
-        jnp.zeros((orders,)).at[: len(weights)].set(jnp.asarray(weights, jnp.float32))
-        for weights in (overlap_weights, distinct_weights)
-    )
-    shared = ngrams.count(own & of_source[:, None])
-    valid = ground.valid
-    closeness = jnp.zeros(valid.shape)
-    if embeddings is not None:
-        closeness = _closeness(ground, source, source_length, embeddings, rbf_sigma)
-    resemblance = 1 - edit_distance.dissimilarity(ground, steps)
-    terms = _Terms(
-        # Not a matrix product, which some devices round to bfloat16.
-        overlap=jnp.sum(overlap[:, None] * shared, axis=0) * valid,
-        closeness=closeness * valid,
-        masks=own,
-        distinct_weights=distinct,
-        centrality=jnp.sum(resemblance * valid[:, None], axis=0) * valid,
-        valid=valid,
-        lam=jnp.asarray(lam, jnp.float32),
-        scale=jnp.asarray(mu, jnp.float32),
-    )
-    if normalise:
-        whole = terms.components(valid)
-        terms = terms.replace(
-            scale=jnp.where(whole > 0, terms.scale / jnp.where(whole > 0, whole, 1), 0)
-        )
-    return terms
-
-
-def _gains(
-    terms: _Terms,
-    covered: UInt32[Array, "orders words"],
-    sums: Float[Array, " 2"],
-) -> Float[Array, " n"]:
-    """What each candidate would add to F.
-
-    Differences of roots are computed without cancellation: sqrt(a + b) - sqrt(a) is
-    b / (sqrt(a + b) + sqrt(a)).
-    """
-    added = jnp.stack([terms.overlap, terms.closeness])
-    roots = jnp.sqrt(sums[:, None] + added) + jnp.sqrt(sums)[:, None]
-    rooted = jnp.where(added > 0, added / jnp.where(added > 0, roots, 1), 0)
-    new = ngrams.count(terms.masks & ~covered[:, None])
-    distinct = jnp.sum(terms.distinct_weights[:, None] * new, axis=0)
-    parts = jnp.concatenate([rooted, distinct[None], terms.centrality[None]])
-    return jnp.sum(terms.shares()[:, None] * parts, axis=0)
-
-
-def _greedy(terms: _Terms, k: int) -> Int[Array, " k"]:
-    def step(state, _):
-        chosen, covered, sums = state
-        pick = ground_set.best_of(_gains(terms, covered, sums), terms.valid, chosen)
-        added = jnp.stack([terms.overlap[pick], terms.closeness[pick]])
-        return (
-            chosen.at[pick].set(True),
-            covered | terms.masks[:, pick],
-            sums + added,
-        ), pick
-
-    start = (
-        jnp.zeros_like(terms.valid),
-        jnp.zeros_like(terms.masks[:, 0]),
-        jnp.zeros((2,)),
-    )
-    return lax.scan(step, start, length=k)[1]
-
-
-@functools.partial(jax.jit, static_argnames=("k", "normalise"))
-def greedy_select(
-    candidates: Int[Array, "n max_len"],
-    lengths: Int[Array, " n"],
-    source: Int[Array, " source_len"],
-    source_length: Int[Array, ""],
-    k: int,
-    *,
-    embeddings: Float[Array, "vocab d"] | None,
-    lam: float | Float[Array, ""],
-    overlap_weights: Weights = OVERLAP_WEIGHTS,
-    distinct_weights: Weights = DISTINCT_WEIGHTS,
-    mu: Four = MU,
-    rbf_sigma: float | Float[Array, ""] = 1.0,
-    normalise: bool = False,
-) -> Int[Array, " k"]:
-    """Chooses k candidates by the greedy maximisation of F (Algorithm 2).
+    **options: Any,
+) -> Int[Array, "batch k"]:
+    """The greedy maximisation of F in each row; see `set_search.Choose`.
 
     Args:
-        candidates: zero-padded token ids, without EOS.
-        lengths: number of tokens of each.
-        source: zero-padded token ids; may be wider or narrower than the candidates.
-        source_length: number of tokens of the source.
-        k: how many to choose.
-        embeddings: table of the token ids; None leaves out L2.
-        lam: the share of L1 + L2, in [0, 1].
-        overlap_weights: w_n, for n = 1, 2, ... as many as given.
-        distinct_weights: u_n likewise.
-        mu: factors of L1, L2, D1 and D2.
-        rbf_sigma: width sigma of the kernel on embeddings.
-        normalise: divide each component by its value on the whole set, so that it lies in
-            [0, mu]; a component that is 0 there is left out.
-
-    Returns:
-        Indices in order of selection. Gains within one part in 1e5 count as equal, and
-        the lowest index wins.
+        candidates: of a step, or all that ended.
+        ground: their ground sets.
+        longest: length of the longest.
+        embeddings: this and what follows is as in `select`; all have to be given.
 
     Raises:
-        UserError: k is not in 1..n.
+        UserError: embeddings are missing.
     """
-    ground_set.check_size(k, candidates.shape[0])
-    terms = _terms(
-        ground_set.from_sequences(candidates, lengths),
-        source,
-        source_length,
-        embeddings=embeddings,
-        lam=lam,
-        overlap_weights=overlap_weights,
-        distinct_weights=distinct_weights,
-        mu=mu,
-        rbf_sigma=rbf_sigma,
-        normalise=normalise,
-    )
-    return _greedy(terms, k)
+    if mu[1] == 0:
+        embeddings = None
+    elif embeddings is None:
+        raise UserError(
+            f"DiPS with mu = {tuple(mu)} compares words by embeddings, and none are "
+            "given: use a model that hands its token embeddings to the decoder "
+            "(jaxaug.models.t5.SourceEncoderDecoderModel), give `embedding_table`, or "
+            "set mu[1] to 0."
+        )
 
+    def row(
+        ground: GroundSet, source: Int[Array, " length"], length: Int[Array, ""]
+    ) -> Int[Array, " k"]:
+        terms = make_terms(
+            ground, source, length, longest, embeddings=embeddings, mu=mu, **options
+        )
+        return greedy(terms, candidates.k)
 
-@functools.partial(jax.jit, static_argnames=("normalise",))
-def objective(
-    selected_mask: Bool[Array, " n"],
-    candidates: Int[Array, "n max_len"],
-    lengths: Int[Array, " n"],
-    source: Int[Array, " source_len"],
-    source_length: Int[Array, ""],
-    *,
-    embeddings: Float[Array, "vocab d"] | None,
-    lam: float | Float[Array, ""],
-    overlap_weights: Weights = OVERLAP_WEIGHTS,
-    distinct_weights: Weights = DISTINCT_WEIGHTS,
-    mu: Four = MU,
-    rbf_sigma: float | Float[Array, ""] = 1.0,
-    normalise: bool = False,
-) -> dict[str, Float[Array, ""]]:
-    """F of the set of the candidates where `selected_mask` is true, and its components.
-
-    The other arguments are those of `greedy_select`; all candidates are the ground set.
-
-    Returns:
-        `l1`, `l2`, `d1`, `d2`, which include mu (and the norm), and
-        `total` = lam (l1 + l2) + (1 - lam) (d1 + d2).
-    """
-    terms = _terms(
-        ground_set.from_sequences(candidates, lengths),
-        source,
-        source_length,
-        embeddings=embeddings,
-        lam=lam,
-        overlap_weights=overlap_weights,
-        distinct_weights=distinct_weights,
-        mu=mu,
-        rbf_sigma=rbf_sigma,
-        normalise=normalise,
-    )
-    parts = terms.components(jnp.asarray(selected_mask, bool))
-    names = ("l1", "l2", "d1", "d2")
-    values = dict(zip(names, parts * terms.scale, strict=True))
-    return {**values, "total": jnp.sum(parts * terms.shares())}
+    return jax.vmap(row)(ground, *ground_set.sources(candidates))
 
 
 def select(
     candidates: Candidates,
     *,
     embeddings: Float[Array, "vocab d"] | None = None,
-    lam: float = 0.5,
+    lam: float = LAM,
     probability: float = 1.0,
     overlap_weights: Weights = OVERLAP_WEIGHTS,
     distinct_weights: Weights = DISTINCT_WEIGHTS,
     mu: Four = MU,
     rbf_sigma: float = 1.0,
+    unit: bool = False,
     normalise: bool = False,
 ) -> Int[Array, "batch k"]:
-    """Which candidates of a beam step live on, by DiPS (Algorithm 1).
+    """Which candidates of a beam step live on, by DiPS (Algorithm 2).
 
     Applied with `probability` once the output is half as long as the source, else the
     most probable candidates live on. Memory is O(n (p / 8 + k T)) bytes a row, with
@@ -318,37 +120,18 @@ def select(
         UserError: `lam` or `probability` is out of range, or embeddings are missing.
     """
     ground_set.check_unit("lam", lam)
-    if mu[1] == 0:
-        embeddings = None
-    elif embeddings is None:
-        raise UserError(
-            f"DiPS with mu = {tuple(mu)} compares words by embeddings, and none are "
-            "given: use a model that hands its token embeddings to the decoder "
-            "(jaxaug.models.t5.SourceEncoderDecoderModel), give `embedding_table`, or "
-            "set mu[1] to 0."
-        )
-    options: dict[str, Any] = {
-        "embeddings": embeddings,
-        "lam": lam,
-        "overlap_weights": overlap_weights,
-        "distinct_weights": distinct_weights,
-        "mu": mu,
-        "rbf_sigma": rbf_sigma,
-        "normalise": normalise,
-    }
-
-    def choose(longest: Int[Array, ""]) -> Int[Array, "batch k"]:
-        def row(ground, source, source_length) -> Int[Array, " k"]:
-            terms = _terms(ground, source, source_length, longest, **options)
-            return _greedy(terms, candidates.k)
-
-        return jax.vmap(row)(
-            ground_set.from_candidates(candidates),
-            candidates.source,
-            candidates.source_lengths,
-        )
-
-    return ground_set.choose_when_due(candidates, choose, probability)
+    choice = functools.partial(
+        choose,
+        embeddings=embeddings,
+        lam=lam,
+        overlap_weights=overlap_weights,
+        distinct_weights=distinct_weights,
+        mu=mu,
+        rbf_sigma=rbf_sigma,
+        unit=unit,
+        normalise=normalise,
+    )
+    return set_search.when_due(candidates, choice, probability)
 
 
 def decode(
@@ -360,48 +143,57 @@ def decode(
     *,
     embedding_table: Float[Array, "vocab d"] | None = None,
     embeddings: Float[Array, "vocab d"] | None = None,
-    lam: float = 0.5,
+    mode: str = MODE,
+    lam: float = LAM,
     probability: float = PROBABILITY,
+    width: int = set_search.WIDTH,
     overlap_weights: Weights = OVERLAP_WEIGHTS,
     distinct_weights: Weights = DISTINCT_WEIGHTS,
     mu: Four = MU,
-    rbf_sigma: float = 1.0,
-    normalise: bool = False,
+    rbf_sigma: float = SIGMA,
+    unit: bool = True,
+    normalise: bool = True,
     initial_index: Int[Array, " batch"] | None = None,
     **options: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Beam search in which DiPS chooses what lives on: a decode function of T5X.
+    """Beam search in which DiPS chooses: a decode function of T5X.
 
     Args:
         inputs: this and all that is not listed here is as in `beam.search`.
         embedding_table: compares words in L2; if None, `embeddings` does.
         embeddings: of the model's tokens (`SourceEncoderDecoderModel` passes them).
-        lam: this and what follows is as in `select`.
+        mode: this, `probability` and `width` are as in `set_search.search`.
+        lam: this and what follows is as in `greedy_select`.
         options: further arguments of `beam.search`; `num_candidates` is 3k by default.
 
     Returns:
         As `beam.search`.
 
     Raises:
-        UserError: see `select` and `beam.search`.
+        UserError: `lam` is out of range, or embeddings are missing; see
+            `set_search.search` too.
     """
-    return beam.search(
+    ground_set.check_unit("lam", lam)
+    return set_search.search(
         inputs,
         cache,
         tokens_to_logits,
         eos_id,
         num_decodes,
-        select=functools.partial(
-            select,
+        choose=functools.partial(
+            choose,
             embeddings=embeddings if embedding_table is None else embedding_table,
             lam=lam,
-            probability=probability,
             overlap_weights=overlap_weights,
             distinct_weights=distinct_weights,
             mu=mu,
             rbf_sigma=rbf_sigma,
+            unit=unit,
             normalise=normalise,
         ),
+        mode=mode,
+        probability=probability,
+        width=width,
         initial_index=initial_index,
         **options,
     )

@@ -5,11 +5,12 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, contract
 from jaxaug.decode.beam_state import Continuations, Proposal, take, unfinished_first
+from jaxaug.decode.contract import NEG_INF
 from jaxaug.decode.sample import TokensToLogits
 
 
@@ -35,6 +36,9 @@ def decode(
     `ngram` for every occurrence, at any place in the beams of earlier groups, of the
     n-gram that it would complete (n-gram diversity). What a beam lost stays lost, as in
     the authors' program; scores that are returned are log probabilities without it.
+
+    Unlike there, the outputs of an input all differ: what a group ends in a step, no
+    later group can end, and at the length limit groups go to different tokens.
 
     Args:
         inputs: this and all that is not listed here is as in `beam.search`.
@@ -78,11 +82,15 @@ def propose(
     width = beams // groups
     proposals: list[Proposal] = []
     earlier: list[_Choice] = []
+    taken: list[_Taken] = []
     for group in range(groups):
         one = _slice(continuations, group * width, width)
         penalty = strength * _repeats(one, earlier, ngram)
+        if taken:
+            penalty = jnp.where(_same(one, taken), -NEG_INF, penalty)
         proposals.append(_best(one, penalty, first=group * width))
         earlier.append(_live_on(one, proposals[-1], group * width))
+        taken.append(_takes(one, proposals[-1], group * width))
     return Proposal(
         *(jnp.concatenate(parts, axis=1) for parts in zip(*proposals, strict=True))
     )
@@ -96,6 +104,42 @@ _Choice = tuple[
     Int[Array, "batch width"],
 ]
 
+# Of the continuations that a group proposes: the beam that each continues, its length,
+# the token, and whether no other group may have the same.
+_Taken = tuple[
+    Int[Array, "batch n length"],
+    Int[Array, "batch n"],
+    Int[Array, "batch n"],
+    Bool[Array, "batch n"],
+]
+
+
+def _takes(group: Continuations, proposal: Proposal, first: int) -> _Taken:
+    """What ends; at the length limit what else lives on, too."""
+    width = group.scores.shape[1]
+    ends = proposal.tokens == group.eos_id
+    sequences, lengths = take(
+        (group.sequences, group.lengths), proposal.parents - first
+    )
+    place = jnp.argsort(jnp.argsort(ends, axis=1, stable=True), axis=1)
+    kept = ends | (group.last[:, None] & (place < width))
+    return sequences, lengths, proposal.tokens, kept
+
+
+def _same(
+    group: Continuations, taken: list[_Taken]
+) -> Bool[Array, "batch width vocab"]:
+    """Which continuations an earlier group has taken."""
+    parts = zip(*taken, strict=True)
+    sequences, lengths, tokens, kept = (jnp.concatenate(x, axis=1) for x in parts)
+    same = jnp.all(group.sequences[:, :, None] == sequences[:, None], axis=-1)
+    same &= group.lengths[..., None] == lengths[:, None]
+    same &= kept[:, None]
+    batch, width, _ = same.shape
+    rows = jnp.arange(batch)[:, None, None]
+    blocked = jnp.zeros(group.logits.shape, bool)
+    return blocked.at[rows, jnp.arange(width)[:, None], tokens[:, None]].max(same)
+
 
 def _slice(continuations: Continuations, first: int, width: int) -> Continuations:
     here = slice(first, first + width)
@@ -107,6 +151,7 @@ def _slice(continuations: Continuations, first: int, width: int) -> Continuation
         log_probs=continuations.log_probs[:, here],
         sequences=continuations.sequences[:, here],
         lengths=continuations.lengths[:, here],
+        last=continuations.last,
     )
 
 

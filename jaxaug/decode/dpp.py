@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
-from jaxaug.decode import beam, ground_set, ngrams
+from jaxaug.decode import ground_set, ngrams, set_search
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.sample import TokensToLogits
@@ -91,20 +91,29 @@ def greedy_select(
     return lax.scan(step, start, jnp.arange(k))[1]
 
 
-def _choose(
+def choose(
+    candidates: Candidates,
     ground: GroundSet,
-    log_probs: Float[Array, " n"],
-    k: int,
+    longest: Int[Array, ""],
+    *,
     quality: float,
     ngram_weights: Weights,
-) -> Int[Array, " k"]:
-    nothing = jnp.zeros((1,), ground.prefixes.dtype)
-    orders = len(ngram_weights)
-    masks, _ = ngrams.ground_masks(ground, nothing, jnp.array(0), orders)
-    similarity = ngram_similarity(masks, jnp.asarray(ngram_weights, jnp.float32))
-    mean = log_probs / jnp.maximum(ground.lengths, 1)
-    log_quality = jnp.where(ground.valid, quality * mean, 0)
-    return greedy_select(similarity, log_quality, k, ground.valid)
+) -> Int[Array, "batch k"]:
+    """The set of each row of greatest determinant; see `set_search.Choose`."""
+    del longest  # There is no loop over tokens.
+    weights = jnp.asarray(ngram_weights, jnp.float32)
+
+    def row(ground: GroundSet, log_probs: Float[Array, " n"]) -> Int[Array, " k"]:
+        nothing = jnp.zeros((1,), ground.prefixes.dtype)
+        masks, _ = ngrams.ground_masks(
+            ground, nothing, jnp.array(0), len(ngram_weights)
+        )
+        mean = log_probs / jnp.maximum(ground.lengths, 1)
+        log_quality = jnp.where(ground.valid, quality * mean, 0)
+        similarity = ngram_similarity(masks, weights)
+        return greedy_select(similarity, log_quality, candidates.k, ground.valid)
+
+    return jax.vmap(row)(ground, candidates.log_probs)
 
 
 def select(
@@ -130,17 +139,8 @@ def select(
         UserError: `probability` is out of range.
     """
 
-    def choose(longest: Int[Array, ""]) -> Int[Array, "batch k"]:
-        del longest  # There is no loop over tokens.
-
-        def row(ground, log_probs) -> Int[Array, " k"]:
-            return _choose(ground, log_probs, candidates.k, quality, ngram_weights)
-
-        return jax.vmap(row)(
-            ground_set.from_candidates(candidates), candidates.log_probs
-        )
-
-    return ground_set.choose_when_due(candidates, choose, probability)
+    choice = functools.partial(choose, quality=quality, ngram_weights=ngram_weights)
+    return set_search.when_due(candidates, choice, probability)
 
 
 def decode(
@@ -150,37 +150,38 @@ def decode(
     eos_id: int,
     num_decodes: int = 4,
     *,
+    mode: str = "step",
     probability: float = 1.0,
+    width: int = set_search.WIDTH,
     quality: float = 1.0,
     ngram_weights: Weights = NGRAM_WEIGHTS,
     initial_index: Int[Array, " batch"] | None = None,
     **options: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Beam search in which a determinantal process chooses what lives on: a decode function of T5X.
+    """Beam search in which a determinantal process chooses: a decode function of T5X.
 
     Args:
         inputs: this and all that is not listed here is as in `beam.search`.
-        probability: this and what follows is as in `select`.
+        mode: this, `probability` and `width` are as in `set_search.search`.
+        quality: this and `ngram_weights` are as in `select`.
         options: further arguments of `beam.search`; `num_candidates` is 3k by default.
 
     Returns:
         As `beam.search`.
 
     Raises:
-        UserError: see `select` and `beam.search`.
+        UserError: see `set_search.search`.
     """
-    return beam.search(
+    return set_search.search(
         inputs,
         cache,
         tokens_to_logits,
         eos_id,
         num_decodes,
-        select=functools.partial(
-            select,
-            probability=probability,
-            quality=quality,
-            ngram_weights=ngram_weights,
-        ),
+        choose=functools.partial(choose, quality=quality, ngram_weights=ngram_weights),
+        mode=mode,
+        probability=probability,
+        width=width,
         initial_index=initial_index,
         **options,
     )

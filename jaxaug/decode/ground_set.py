@@ -1,16 +1,13 @@
-"""The candidates of one input as parents plus at most one token, and when to choose.
+"""The candidates of one input as parents plus at most one token.
 
 Siblings of a beam step share all tokens but the last, so what the set selectors compute
 (n-grams, edit distances, distances of embeddings) is computed for the k parents and
 extended by a token, and not for each of the 3k candidates.
 """
 
-from collections.abc import Callable
-
 import flax.struct
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from jaxaug.core.errors import UserError
@@ -82,12 +79,11 @@ def from_sequences(
 def from_candidates(candidates: Candidates) -> GroundSet:
     """The ground set of each row of a step; leaves lead with `batch`.
 
-    The EOS of a finished candidate is no word of it and is left out.
+    The EOS of a finished candidate is a word as the last token of any other.
     """
 
-    def row(sequences, lengths, valid, parents, finished) -> GroundSet:
-        # An unfinished parent has candidates that all drop to it with their last token;
-        # a finished one has a single candidate, itself, which drops its EOS.
+    def row(sequences, lengths, valid, parents) -> GroundSet:
+        # The candidates of a parent all drop to it with their last token.
         child = valid & (parents == jnp.arange(candidates.k)[:, None])
         first = jnp.argmax(child, axis=1)
         prefix_lengths = jnp.where(child.any(axis=1), lengths[first] - 1, 0)
@@ -100,7 +96,7 @@ def from_candidates(candidates: Candidates) -> GroundSet:
             group=parents,
             token=jnp.take_along_axis(sequences, last, axis=1)[:, 0],
             # Nothing is generated yet while a prompt is fed.
-            extended=valid & ~finished & (lengths > 0),
+            extended=valid & (lengths > 0),
             valid=valid,
         )
 
@@ -109,8 +105,28 @@ def from_candidates(candidates: Candidates) -> GroundSet:
         candidates.lengths,
         candidates.possible,
         candidates.parents,
-        candidates.finished,
     )
+
+
+def from_ended(candidates: Candidates) -> GroundSet:
+    """The ground set of each row of whole hypotheses; leaves lead with `batch`."""
+    ground = jax.vmap(from_sequences)(candidates.sequences, candidates.lengths)
+    return ground.replace(valid=candidates.possible)
+
+
+def sources(
+    candidates: Candidates,
+) -> tuple[Int[Array, "batch source_length_1"], Int[Array, " batch"]]:
+    """The sources with EOS, which is a word of them as it is one of the candidates."""
+    tokens, lengths = candidates.source, candidates.source_lengths
+    tokens = jnp.pad(tokens, ((0, 0), (0, 1)))
+    if candidates.eos_id is None:
+        return tokens, lengths
+    end = jnp.arange(tokens.shape[1]) == lengths[:, None]
+    # Where the source is unknown, nothing is like it.
+    known = lengths > 0
+    tokens = jnp.where(end & known[:, None], candidates.eos_id, tokens)
+    return tokens, lengths + known
 
 
 def best_of(
@@ -138,36 +154,3 @@ def check_unit(name: str, value: float) -> None:
     """Raises UserError unless a weight or probability lies in [0, 1]."""
     if not 0 <= value <= 1:
         raise UserError(f"{name} = {value}: it must lie in [0, 1].")
-
-
-def choose_when_due(
-    candidates: Candidates,
-    choose: Callable[[Int[Array, ""]], Int[Array, "batch k"]],
-    probability: float,
-) -> Int[Array, "batch k"]:
-    """`choose` where a set selection is due, the most probable candidates elsewhere.
-
-    It is due in a row once its output is half as long as its source (Kumar et al. 2019,
-    Algorithm 1; at once if the source is unknown), and then with `probability` per step,
-    drawn with the key of the row. A step in which it is due in no row costs nothing.
-
-    Args:
-        candidates: of one step.
-        choose: is called with the longest length of a candidate, which bounds its loops.
-        probability: of a set selection, in [0, 1].
-
-    Raises:
-        UserError: `probability` is out of range.
-    """
-    check_unit("probability", probability)
-    lengths = jnp.max(jnp.where(candidates.possible, candidates.lengths, 0), axis=1)
-    due = 2 * lengths >= candidates.source_lengths
-    if probability < 1:
-        draw = jax.vmap(lambda key: jax.random.bernoulli(key, probability))
-        due &= draw(candidates.rng)
-    rows = candidates.log_probs.shape[0]
-    plain = jnp.broadcast_to(
-        jnp.arange(candidates.k, dtype=jnp.int32), (rows, candidates.k)
-    )
-    chosen = lax.cond(jnp.any(due), lambda: choose(jnp.max(lengths)), lambda: plain)
-    return jnp.where(due[:, None], chosen, plain)

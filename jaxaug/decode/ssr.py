@@ -11,7 +11,6 @@ saving, and the result is a set and not fractions to round. As d we take
 edit(v, x) / (|v| + |x|), of which the R of DiPS is the complement.
 """
 
-import functools
 from typing import Any
 
 import jax
@@ -19,8 +18,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from jaxaug.decode import beam, edit_distance, ground_set
+from jaxaug.decode import edit_distance, ground_set, set_search
 from jaxaug.decode.candidates import Candidates
+from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.sample import TokensToLogits
 
 
@@ -61,6 +61,18 @@ def greedy_select(
     return lax.scan(step, start, length=k)[1]
 
 
+def choose(
+    candidates: Candidates, ground: GroundSet, longest: Int[Array, ""]
+) -> Int[Array, "batch k"]:
+    """The representatives of the candidates of each row; see `set_search.Choose`."""
+
+    def row(ground: GroundSet) -> Int[Array, " k"]:
+        distances = edit_distance.dissimilarity(ground, longest)
+        return greedy_select(distances, candidates.k, ground.valid)
+
+    return jax.vmap(row)(ground)
+
+
 def select(
     candidates: Candidates, *, probability: float = 1.0
 ) -> Int[Array, "batch k"]:
@@ -76,15 +88,7 @@ def select(
     Raises:
         UserError: `probability` is out of range.
     """
-
-    def choose(longest: Int[Array, ""]) -> Int[Array, "batch k"]:
-        def row(ground) -> Int[Array, " k"]:
-            distances = edit_distance.dissimilarity(ground, longest)
-            return greedy_select(distances, candidates.k, ground.valid)
-
-        return jax.vmap(row)(ground_set.from_candidates(candidates))
-
-    return ground_set.choose_when_due(candidates, choose, probability)
+    return set_search.when_due(candidates, choose, probability)
 
 
 def decode(
@@ -94,33 +98,35 @@ def decode(
     eos_id: int,
     num_decodes: int = 4,
     *,
+    mode: str = "step",
     probability: float = 1.0,
+    width: int = set_search.WIDTH,
     initial_index: Int[Array, " batch"] | None = None,
     **options: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
-    """Beam search in which representatives of all candidates live on: a decode function of T5X.
+    """Beam search that ends in representatives of all candidates: a decode function of T5X.
 
     Args:
         inputs: this and all that is not listed here is as in `beam.search`.
-        probability: as in `select`.
+        mode: this, `probability` and `width` are as in `set_search.search`.
         options: further arguments of `beam.search`; `num_candidates` is 3k by default.
 
     Returns:
         As `beam.search`.
 
     Raises:
-        UserError: see `select` and `beam.search`.
+        UserError: see `set_search.search`.
     """
-    return beam.search(
+    return set_search.search(
         inputs,
         cache,
         tokens_to_logits,
         eos_id,
         num_decodes,
-        select=functools.partial(
-            select,
-            probability=probability,
-        ),
+        choose=choose,
+        mode=mode,
+        probability=probability,
+        width=width,
         initial_index=initial_index,
         **options,
     )

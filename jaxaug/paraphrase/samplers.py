@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
-from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
+from jaxaug.decode import (
+    beam,
+    dips,
+    diverse,
+    dpp,
+    sample,
+    set_search,
+    ssr,
+    warpers,
+)
 
 DecodeFn = Callable[..., Any]
 
@@ -22,6 +31,7 @@ _FORMS = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
+    str: "a text",
     tuple: "as many numbers, with commas between,",
 }
 
@@ -163,7 +173,9 @@ def _alike(value: Any, default: Any) -> bool:
         )
     if type(value) is not type(default):
         return False
-    return isinstance(value, bool) or (math.isfinite(value) and abs(value) < _TOO_LARGE)
+    if isinstance(value, bool | str):
+        return True
+    return math.isfinite(value) and abs(value) < _TOO_LARGE
 
 
 # One function for each sampler: its signature is the list of the sampler's options.
@@ -296,34 +308,64 @@ def _diverse_beam(
 
 def _dips(
     *,
-    lam: float = 0.5,
+    mode: str = dips.MODE,
+    lam: float = dips.LAM,
     probability: float = dips.PROBABILITY,
+    width: int = set_search.WIDTH,
     mu: dips.Four = dips.MU,
-    rbf_sigma: float = 1.0,
-    normalise: bool = False,
+    rbf_sigma: float = dips.SIGMA,
+    unit: bool = True,
+    normalise: bool = True,
+    embeddings: str = "",
     alpha: float = 0.6,
 ) -> DecodeFn:
+    # A file or model, whose table `jaxaug.paraphrase.word_vectors` makes for a model.
+    del embeddings
+    set_search.check_mode(mode)
     return functools.partial(
         dips.decode,
+        mode=mode,
         lam=lam,
         probability=probability,
+        width=width,
         mu=mu,
         rbf_sigma=rbf_sigma,
+        unit=unit,
         normalise=normalise,
         alpha=alpha,
     )
 
 
 def _dpp(
-    *, probability: float = 1.0, quality: float = 1.0, alpha: float = 0.6
+    *,
+    mode: str = "step",
+    probability: float = 1.0,
+    width: int = set_search.WIDTH,
+    quality: float = 1.0,
+    alpha: float = 0.6,
 ) -> DecodeFn:
+    set_search.check_mode(mode)
     return functools.partial(
-        dpp.decode, probability=probability, quality=quality, alpha=alpha
+        dpp.decode,
+        mode=mode,
+        probability=probability,
+        width=width,
+        quality=quality,
+        alpha=alpha,
     )
 
 
-def _ssr(*, probability: float = 1.0, alpha: float = 0.6) -> DecodeFn:
-    return functools.partial(ssr.decode, probability=probability, alpha=alpha)
+def _ssr(
+    *,
+    mode: str = "step",
+    probability: float = 1.0,
+    width: int = set_search.WIDTH,
+    alpha: float = 0.6,
+) -> DecodeFn:
+    set_search.check_mode(mode)
+    return functools.partial(
+        ssr.decode, mode=mode, probability=probability, width=width, alpha=alpha
+    )
 
 
 def _registered(name: str, found: Any) -> Sampler:

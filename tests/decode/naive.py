@@ -40,8 +40,15 @@ class Dips:
         mu: Sequence[float] = (1, 1, 1, 1),
         rbf_sigma: float = 1.0,
         normalise: bool = False,
+        unit: bool = False,
     ):
         self.lam, self.distinct_weights, self.size = lam, distinct_weights, len(ground)
+        self.root_of_d2 = normalise
+        if unit:
+            embeddings = [
+                [x / (math.sqrt(sum(x * x for x in row)) or 1) for x in row]
+                for row in embeddings
+            ]
         self.overlap = [
             sum(
                 w * len(ngrams(x, n) & ngrams(source, n))
@@ -79,9 +86,11 @@ class Dips:
         self.scale = list(mu)
         if normalise:
             whole = self._parts(range(len(ground)))
+            whole[3] = math.sqrt(len(ground))
             self.scale = [m / v if v else 0.0 for m, v in zip(mu, whole, strict=True)]
 
     def _parts(self, chosen: Sequence[int]) -> list[float]:
+        coverage = sum(self.centrality[i] for i in chosen)
         return [
             math.sqrt(sum(self.overlap[i] for i in chosen)),
             math.sqrt(sum(self.closeness[i] for i in chosen)),
@@ -89,7 +98,7 @@ class Dips:
                 u * len(set().union(*(self.sets[i][n] for i in chosen)))
                 for n, u in enumerate(self.distinct_weights)
             ),
-            sum(self.centrality[i] for i in chosen),
+            math.sqrt(coverage) if self.root_of_d2 else coverage,
         ]
 
     def components(self, chosen: Sequence[int]) -> dict[str, float]:
@@ -128,28 +137,34 @@ def beam(
     choose: Callable[[list[list[int]]], Sequence[int]],
     k: int,
     m: int,
+    keep: int,
     steps: int,
     eos_id: int,
-) -> list[tuple[list[int], float]]:
-    """Beam search whose finished hypotheses stay, by lists.
+    norm: Callable[[Tokens], float],
+) -> tuple[list[tuple[list[int], float]], list[tuple[list[int], float]]]:
+    """Beam search by lists: what ended, the best first, and the beams that grow.
 
-    `choose` names k of the candidates it is shown, the best first, EOS included.
+    `choose` names k of the m candidates it is shown, the best first. What it names and
+    has ended leaves; `keep` of those stay, by their log probability over `norm`.
     """
     beams: list[tuple[list[int], float]] = [([], 0.0)]
+    pool: list[tuple[list[int], float]] = []
     for _ in range(steps):
-        grown = []
-        for tokens, score in beams:
-            if tokens and tokens[-1] == eos_id:
-                grown.append((tokens, score))
-                continue
-            grown += [
-                ([*tokens, token], score + value)
-                for token, value in enumerate(next_log_probs(tokens))
-            ]
+        grown = [
+            ([*tokens, token], score + value)
+            for tokens, score in beams
+            for token, value in enumerate(next_log_probs(tokens))
+        ]
         grown.sort(key=lambda item: -item[1])
         grown = grown[:m]
-        kept = range(len(grown)) if len(grown) <= k else choose([x for x, _ in grown])
-        beams = [grown[i] for i in sorted(kept)]
-        if len(beams) == k and all(tokens[-1] == eos_id for tokens, _ in beams):
+        chosen = choose([x for x, _ in grown])
+        pool += [grown[i] for i in sorted(chosen) if grown[i][0][-1] == eos_id]
+        pool.sort(key=lambda item: -item[1] / norm(item[0]))
+        del pool[keep:]
+        growing = [i for i, x in enumerate(grown) if x[0][-1] != eos_id]
+        first = [i for i in growing if i in chosen]
+        first += [i for i in growing if i not in chosen]
+        beams = [grown[i] for i in sorted(first[:k])]
+        if len(pool) == keep:
             break
-    return beams
+    return pool, beams

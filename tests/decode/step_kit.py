@@ -21,7 +21,7 @@ def arguments(ground, source, width=WIDTH):
     )
 
 
-# A beam step: two parents of three tokens, one of which ended before.
+# A beam step: parents of two and of three tokens.
 EOS = 5
 STEP_ROWS = [
     ([1, 2, 3, 4], 0, False),
@@ -53,8 +53,9 @@ def beam_step(sources, seed=0, fillers=0):
         step=jnp.array(3),
         rng=jax.random.split(jax.random.key(seed), batch),
         k=3,
+        eos_id=EOS,
     )
 
 
 def words():
-    return [row[:-1] if finished else row for row, _, finished in STEP_ROWS]
+    return [row for row, _, _ in STEP_ROWS]

@@ -5,11 +5,11 @@ import itertools
 
 import jax
 import jax.numpy as jnp
+import naive
 import numpy as np
 import pytest
 from decode_kit import (
     EOS,
-    VOCAB,
     padded,
     penalty,
     prefix_log_probs,
@@ -165,7 +165,7 @@ def test_max_decode_steps_counts_from_the_prompt():
         inputs, cache, model, EOS, num_decodes=2, max_decode_steps=2,
         select=lambda c: jnp.tile(jnp.arange(2), (2, 1)),
     )  # fmt: skip
-    # Had the search its pool, the unlikely texts that end would come first.
+    # Plain beam search would have put the unlikely texts that end first.
     assert tokens[:, -1].tolist() == [[2, 3, 0, 0, 0, 0], [4, 4, 4, 2, 0, 0]]
 
 
@@ -190,47 +190,51 @@ def odd_select(c):
     return jnp.argsort(key, axis=1, stable=True)[:, : c.k]
 
 
-def set_search(table, prompt, source, k, m, length, alpha, limit):
+def set_search(table, prompt, source, k, m, length, alpha, limit, keep):
     """Search by `odd_select` on Python tuples: [(score, tokens)] ascending."""
-    live = [(0.0, (), False)]
-    for step in range(length):
-        if step < len(prompt):
-            continue
-        if step >= limit or all(done for _, _, done in live):
-            break
-        candidates = []
-        for parent, (log_prob, tokens, done) in enumerate(live):
-            if done:
-                candidates.append((log_prob, tokens, True, parent))
-                continue
-            extra = prefix_log_probs(table, (*prompt, *tokens))
-            candidates += [
-                (log_prob + extra[t], (*tokens, t), t == EOS, parent)
-                for t in range(VOCAB)
-            ]
-        candidates = sorted(candidates, key=lambda c: -c[0])[:m]
+
+    def log_probs(tokens):
+        return prefix_log_probs(table, (*prompt, *tokens))
+
+    def choose(shown):
+        step = len(prompt) + len(shown[0]) - 1
         keyed = [
-            odd_key(tokens, len(tokens), parent, done, source, step)
-            for _, tokens, done, parent in candidates
+            odd_key(x, len(x), before.index(x[:-1]), x[-1] == EOS, source, step)
+            for x in shown
         ]
-        chosen = sorted(range(len(candidates)), key=lambda i: (keyed[i], i))[:k]
-        live = [candidates[i][:3] for i in sorted(chosen)]
-    return sorted(
-        (log_prob / penalty(alpha, len(prompt) + len(tokens)), (*prompt, *tokens))
-        for log_prob, tokens, _ in live
-    )
+        return sorted(range(len(shown)), key=lambda i: (keyed[i], i))[:k]
+
+    # The parents are known by their place among the beams of the step before.
+    before = [[]]
+
+    def remembering(shown):
+        chosen = choose(shown)
+        growing = [i for i, x in enumerate(shown) if x[-1] != EOS]
+        first = [i for i in growing if i in chosen]
+        first += [i for i in growing if i not in chosen]
+        before[:] = [shown[i] for i in sorted(first[:k])]
+        return chosen
+
+    def norm(tokens):
+        return penalty(alpha, len(prompt) + len(tokens))
+
+    steps = min(limit, length) - len(prompt)
+    pool, beams = naive.beam(log_probs, remembering, k, m, keep, steps, EOS, norm)
+    ended = [(x / norm(tokens), (*prompt, *tokens)) for tokens, x in pool[:k]]
+    growing = [(x / norm(tokens), (*prompt, *tokens)) for tokens, x in beams]
+    return sorted(growing[: k - len(ended)]) + sorted(ended)
 
 
 @pytest.mark.parametrize(
-    ("batch", "k", "m", "length", "steps", "prefilled"),
+    ("batch", "k", "m", "length", "steps", "keep", "prefilled"),
     [
-        (1, 1, None, 6, None, False),
-        (7, 2, None, 8, None, True),
-        (7, 3, 5, 7, 4, False),
-        (3, 4, 8, 9, None, False),
+        (1, 1, None, 6, None, 2, False),
+        (7, 2, None, 8, None, None, True),
+        (7, 3, 6, 7, 4, None, False),
+        (3, 4, 9, 9, None, 7, False),
     ],
 )
-def test_select_equals_plain_python(batch, k, m, length, steps, prefilled):
+def test_select_equals_plain_python(batch, k, m, length, steps, keep, prefilled):
     rng = np.random.RandomState(k)
     ended = unfinished = 0
     for seed in range(6):
@@ -248,6 +252,7 @@ def test_select_equals_plain_python(batch, k, m, length, steps, prefilled):
             num_decodes=k,
             select=odd_select,
             num_candidates=m,
+            keep=keep,
             max_decode_steps=steps,
             alpha=0.8,
         )
@@ -259,7 +264,7 @@ def test_select_equals_plain_python(batch, k, m, length, steps, prefilled):
             offset = prompts[row] if prefilled else 0
             shown.append(-7 * int(offset))
             expected = set_search(
-                table, prompt, shown, k, m or 3 * k, length, 0.8, limit
+                table, prompt, shown, k, m or 3 * k, length, 0.8, limit, keep or k
             )
             found = len(expected)
             assert tokens[row, k - found :].tolist() == [
@@ -285,9 +290,48 @@ def test_fillers_are_never_chosen_while_there_are_others():
         num_candidates=8, alpha=0.0,
     )  # fmt: skip
     log_probs = prefix_log_probs(random_table(0), ())
-    best = np.argsort(-log_probs)[:2]
-    assert tokens[0, :, 0].tolist() == best[::-1].tolist()
+    # What ends without being chosen is dropped.
+    best = [token for token in np.argsort(-log_probs) if token != EOS][:2]
+    assert tokens[0, :, 0].tolist() == best[::-1]
     np.testing.assert_allclose(scores[0], log_probs[best[::-1]], atol=1e-5)
+
+
+def last_in_pool(c):
+    """The least probable of those that ended."""
+    rank = jnp.where(c.possible, c.log_probs, 1.0)
+    return jnp.argsort(rank, axis=1)[:, : c.k]
+
+
+@pytest.mark.parametrize("prefilled", [False, True])
+def test_a_wide_beam_ends_in_a_choice(prefilled):
+    """Twelve beams go four rows at a time through the model; `last` sees all that ended."""
+    k, width, length = 4, 12, 6
+    rng = np.random.RandomState(1)
+    inputs, prompts = random_prompts(rng, 5, length)
+    table = random_table(2)
+    options = {"num_candidates": 24, "alpha": 0.8}
+    start = prompts if prefilled else None
+    tokens, scores = run(
+        table, inputs, start, num_decodes=k, width=width, last=last_in_pool, **options
+    )
+    for row in range(5):
+        prompt = tuple(inputs[row, 1 : 1 + prompts[row]].tolist())
+
+        def log_probs(tokens, prompt=prompt):
+            return prefix_log_probs(table, (*prompt, *tokens))
+
+        def norm(tokens, prompt=prompt):
+            return penalty(0.8, len(prompt) + len(tokens))
+
+        pool, _ = naive.beam(
+            log_probs, lambda shown: range(len(shown)), width, 24, width,
+            length - len(prompt), EOS, norm,
+        )  # fmt: skip
+        assert len(pool) >= k
+        least = sorted(pool, key=lambda x: x[1])[:k]
+        expected = sorted((x / norm(t), [*prompt, *t]) for t, x in least)
+        assert tokens[row].tolist() == [padded(t, length) for _, t in expected]
+        np.testing.assert_allclose(scores[row], [x for x, _ in expected], atol=1e-4)
 
 
 def test_a_select_of_wrong_shape_is_refused():
@@ -324,9 +368,12 @@ def test_results_do_not_depend_on_the_batch(select):
         ({"groups": 3}, "3 groups cannot share 4 beams"),
         ({"num_candidates": 7}, "num_candidates is 7, but 4 beams need at least 8"),
         (
-            {"num_candidates": 3, "select": odd_select},
-            "num_candidates is 3, but 4 beams need at least 4",
+            {"num_candidates": 7, "select": odd_select},
+            "num_candidates is 7, but 4 beams need at least 8",
         ),
+        ({"width": 8}, "width is 8 and keep None: without `select` or `last`"),
+        ({"width": 6, "select": odd_select}, "4 decodes need a multiple of 4"),
+        ({"keep": 3, "select": odd_select}, "4 results need a pool of at least"),
         ({"max_decode_steps": 4}, "max_decode_steps is 4"),
         ({"groups": 2}, "2 groups need a `propose`"),
         (
@@ -400,7 +447,15 @@ def test_most_probable_of_a_large_vocabulary(vocab, kind):
         peaks = jnp.max(logits, axis=-1)
         sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
         shown = beam_state.Continuations(
-            logits, peaks, sums, before, before, logits[..., :1], before, EOS
+            logits,
+            peaks,
+            sums,
+            before,
+            before,
+            logits[..., :1],
+            before,
+            before[:, 0] > 0,
+            EOS,
         )
         total = jax.nn.log_softmax(logits) + before[..., None]
         values, best = jax.lax.top_k(total.reshape(2, -1), 9)
@@ -412,7 +467,7 @@ def test_most_probable_of_a_large_vocabulary(vocab, kind):
 
 
 def test_large_vocabularies_decode_as_one_stage_does():
-    """Tied logits too; with `select` ended beams go on with padding at no cost."""
+    """Tied logits too."""
     table = np.round(random_table(4, vocab=1500) * 2) / 2
     table[:, EOS] = table.max(axis=1) - 1
     inputs = np.zeros((3, 6))

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_kit import WIDTH, arguments, beam_step, words
+from step_kit import EOS, WIDTH, arguments, beam_step, words
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import dips, ground_set
+from jaxaug.decode import dips, set_search
 from jaxaug.decode.candidates import Candidates
 
 COUNT, VOCAB = 6, 6
@@ -23,6 +23,7 @@ OPTIONS = st.fixed_dictionaries(
     {
         "lam": st.sampled_from([0.0, 0.25, 0.5, 1.0]),
         "normalise": st.booleans(),
+        "unit": st.booleans(),
         "rbf_sigma": st.sampled_from([0.5, 1.0, 2.0]),
         "mu": st.sampled_from([(1.0, 1.0, 1.0, 1.0), (2.0, 0.5, 0.0, 3.0)]),
     }
@@ -146,7 +147,8 @@ def test_ties_go_to_the_lowest_index():
     assert [i for i in found.tolist() if i in (0, 3, 5)] == [0, 3, 5]
 
 
-def test_normalised_components_of_the_whole_set_are_mu():
+def test_normalised_components_by_hand():
+    """L1, L2 and D1 over their values on the whole set; D2 by roots."""
     found = dips.objective(
         jnp.ones((2,), bool),
         *arguments([[1, 2, 3], [1, 4]], [1, 2]),
@@ -156,7 +158,21 @@ def test_normalised_components_of_the_whole_set_are_mu():
         normalise=True,
     )
     parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
-    assert parts == pytest.approx([1, 2, 3, 4])
+    # Their edit distance is 2, of 5 tokens; the set has 2 members.
+    root = math.sqrt(2 + 2 * (1 - 2 / 5)) / math.sqrt(2)
+    assert parts == pytest.approx([1, 2, 3, 4 * root])
+    half = dips.objective(
+        jnp.array([True, False]),
+        *arguments([[1, 2, 3], [1, 4]], [1, 2]),
+        embeddings=EMBEDDINGS,
+        lam=0.5,
+        normalise=True,
+    )
+    # Shared with the source: 1, 2 and their pair of the first; 1 of the second.
+    assert float(half["l1"]) == pytest.approx(math.sqrt(7 / 6) / math.sqrt(9 / 6))
+    # 3 + 2/2 + 1/3 n-grams of 4 + 3/2 + 1/3.
+    assert float(half["d1"]) == pytest.approx((13 / 3) / (35 / 6))
+    assert float(half["d2"]) == pytest.approx(math.sqrt(1.6) / math.sqrt(2))
     # Nothing is shared with an empty source: those components are left out.
     found = dips.objective(
         jnp.ones((2,), bool),
@@ -166,7 +182,24 @@ def test_normalised_components_of_the_whole_set_are_mu():
         normalise=True,
     )
     parts = [float(found[name]) for name in ("l1", "l2", "d1", "d2")]
-    assert parts == pytest.approx([0, 0, 1, 1])
+    assert parts == pytest.approx([0, 0, 1, root])
+
+
+def test_unit_vectors_part_words_by_their_angle():
+    # 1 and 2 point the same way, 3 across; 4 has no vector.
+    embeddings = jnp.array([[0.0, 0], [1, 0], [9, 0], [0, 5], [0, 0]])
+
+    def l2(candidate, source):
+        found = dips.objective(
+            jnp.array([True]), *arguments([candidate], source),
+            embeddings=embeddings, lam=1.0, unit=True,
+        )  # fmt: skip
+        return float(found["l2"]) ** 2
+
+    assert l2([2], [1]) == pytest.approx(1.0)
+    assert l2([3], [1]) == pytest.approx(math.exp(-2))
+    assert l2([4], [1]) == 0.0
+    assert l2([4], [3, 4]) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("k", [0, 7])
@@ -188,8 +221,13 @@ def in_seven(sources, **options):
     return found[: len(sources)].tolist()
 
 
+def with_end(source):
+    """EOS is a word of the source too."""
+    return [*source, EOS] if source else source
+
+
 def expected(source, count=7):
-    value = in_python(words()[:count], source, lam=LAM).value
+    value = in_python(words()[:count], with_end(source), lam=LAM).value
     return naive.greedy(value, count, 3)
 
 
@@ -206,7 +244,7 @@ def test_select_normalises_and_takes_a_batch_of_one():
     found = dips.select(
         beam_step([[1, 2, 3, 1]]), embeddings=EMBEDDINGS, lam=0.9, normalise=True
     )
-    value = in_python(words(), [1, 2, 3, 1], lam=0.9, normalise=True).value
+    value = in_python(words(), [1, 2, 3, 1, EOS], lam=0.9, normalise=True).value
     assert found.tolist() == [naive.greedy(value, 7, 3)]
 
 
@@ -232,8 +270,8 @@ def test_probability_is_that_of_a_step():
 
     def choose(step, probability):
         rows = step.log_probs.shape[0]
-        return ground_set.choose_when_due(
-            step, lambda longest: jnp.broadcast_to(other, (rows, 3)), probability
+        return set_search.when_due(
+            step, lambda *_: jnp.broadcast_to(other, (rows, 3)), probability
         )
 
     step = beam_step([[1]] * batch)

@@ -53,18 +53,23 @@ def repeats(tokens, ngram, others):
 
 
 def reference(table, prompt, k, groups, strength, ngram, length, alpha):
-    """Algorithm 1 of the paper: [(score, tokens)] ascending. No early stop."""
+    """Algorithm 1 of the paper: [(score, tokens)] ascending. No early stop.
+
+    What a group ends, no later one ends; in the last step no two go on alike.
+    """
     width = k // groups
     live = [[(0.0, 0.0, ())] for _ in range(groups)]
     finished = [[] for _ in range(groups)]
     for step in range(len(prompt), length):
-        chosen = []
+        chosen, taken = [], set()
         for group in range(groups):
             candidates = []
             for augmented, log_prob, tokens in live[group]:
                 extra = prefix_log_probs(table, (*prompt, *tokens))
                 for token in range(VOCAB):
                     text = (*tokens, token)
+                    if text in taken:
+                        continue
                     lost = strength * repeats(text, ngram, chosen)
                     candidates.append(
                         (augmented + extra[token] - lost, log_prob + extra[token], text)
@@ -78,12 +83,16 @@ def reference(table, prompt, k, groups, strength, ngram, length, alpha):
             del finished[group][width:]
             live[group] = [c for c in candidates if c[2][-1] != EOS][:width]
             chosen += [text for _, _, text in live[group]]
-    found = [
-        (log_prob, (*prompt, *text))
-        for group in range(groups)
-        for _, log_prob, text in finished[group] or live[group]
-    ]
-    return sorted(found)
+            taken |= {text for _, _, text in candidates if text[-1] == EOS}
+            if step == length - 1:
+                taken |= set(chosen)
+    ended, growing = [], []
+    for group in range(groups):
+        ended += [(x, (*prompt, *text)) for _, x, text in finished[group]]
+        rest = live[group][: width - len(finished[group])]
+        norm = penalty(alpha, length)
+        growing += [(x / norm, (*prompt, *text)) for _, x, text in rest]
+    return sorted(growing) + sorted(ended)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +133,8 @@ def test_equals_plain_python(k, groups, ngram, prefilled):
             texts = [padded(text, length) for _, text in expected]
             values = [value for value, _ in expected]
             np.testing.assert_allclose(scores[row, k - found :], values, atol=1e-4)
-            # Different groups may find the same text, and then rounding orders them.
-            assert sorted(tokens[row, k - found :].tolist()) == sorted(texts)
+            assert tokens[row, k - found :].tolist() == texts
+            assert len({tuple(text) for text in texts}) == found == k
     assert changed > 0
 
 
@@ -138,12 +147,25 @@ def test_one_group_is_plain_beam_search():
     np.testing.assert_allclose(ours[1], plain[1], atol=1e-6)
 
 
-def test_groups_without_penalty_are_equal_searches():
+def test_groups_without_penalty_share_out_what_they_find():
+    """All follow the same beams, but each keeps what no earlier one has."""
     table = random_table(4)
     tokens, scores = run(table, np.zeros((2, 8)), num_decodes=6, groups=3, strength=0.0)
     pair, values = run(table, np.zeros((2, 8)), num_decodes=2, decode=beam.search)
-    np.testing.assert_array_equal(tokens, np.repeat(pair, 3, axis=1))
-    np.testing.assert_allclose(scores, np.repeat(values, 3, axis=1), atol=1e-6)
+    np.testing.assert_array_equal(tokens[:, -1], pair[:, -1])
+    np.testing.assert_allclose(scores[:, -1], values[:, -1], atol=1e-6)
+    assert all(len({tuple(text) for text in row}) == 6 for row in tokens.tolist())
+
+
+@pytest.mark.parametrize("height", [3.0, 40.0])
+def test_outputs_differ_even_if_the_model_is_sure(height):
+    """A script that says one text, ended and not: ten groups, ten texts."""
+    sure = height * np.eye(VOCAB)[[[2, 3, 4, EOS, 2, 2, 2], [2, 3, 4, 2, 2, 2, 2]]]
+    model, cache = scripted_model(np.float32(sure))
+    inputs = jnp.zeros((2, 7), jnp.int32)
+    tokens, _ = diverse.decode(inputs, cache, model, EOS, 4, strength=0.1)
+    assert [len({tuple(text) for text in row}) for row in tokens.tolist()] == [4, 4]
+    assert tokens[0, -1].tolist() == [2, 3, 4, EOS, 0, 0, 0]
 
 
 @pytest.mark.parametrize("batch", [1, 7])

@@ -22,29 +22,28 @@ from test_dpp import log_det, plain_similarity
 from test_ssr import saving
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam, dips, dpp, ssr
+from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
 
 K, LENGTH, ALPHA = 3, 8, 0.6
 EMBEDDINGS = np.random.default_rng(1).normal(size=(VOCAB, 4)).astype(np.float32)
 
 
-def words(candidates):
-    return [x[:-1] if x[-1] == EOS else x for x in candidates]
+# `select` and the objective are F of the paper by default, `decode` is normalised.
+F = {"lam": 0.3, "rbf_sigma": 0.8, "unit": True, "normalise": True}
 
 
 def dips_value(candidates, source, scores):
-    ground = words(candidates)
-    return naive.Dips(ground, source, EMBEDDINGS.astype(float).tolist(), 0.3).value
+    table = EMBEDDINGS.astype(float).tolist()
+    return naive.Dips(candidates, [*source, EOS], table, **F).value
 
 
 def dpp_value(candidates, source, scores):
-    lengths = np.array([max(len(x), 1) for x in words(candidates)])
-    return log_det(plain_similarity(words(candidates)), 2.0 * scores / lengths)
+    lengths = np.array([len(x) for x in candidates])
+    return log_det(plain_similarity(candidates), 2.0 * scores / lengths)
 
 
 def ssr_value(candidates, source, scores):
-    rows = words(candidates)
-    return saving([[naive.dissimilarity(a, b) for b in rows] for a in rows])
+    return saving([[naive.dissimilarity(a, b) for b in candidates] for a in candidates])
 
 
 SELECTORS = {
@@ -55,9 +54,10 @@ SELECTORS = {
     "dpp": (functools.partial(dpp.decode, quality=2.0), dpp_value),
     "ssr": (ssr.decode, ssr_value),
 }
+WIDE = 6
 
 
-def step_by_step(value_of, table, prompt, source, num_candidates):
+def by_lists(mode, value_of, table, prompt, source):
     """Expected tokens [K, LENGTH] and scores, and how often a choice was not plain."""
     differed = []
 
@@ -67,21 +67,35 @@ def step_by_step(value_of, table, prompt, source, num_candidates):
     def score(tokens):
         return sum(log_probs(tokens[:i])[x] for i, x in enumerate(tokens))
 
-    def choose(candidates):
-        if 2 * max(map(len, candidates)) < len(source):
-            return range(K)
+    def norm(tokens):
+        return penalty(ALPHA, len(prompt) + len(tokens))
+
+    def best_set(candidates):
         scores = np.array([score(x) for x in candidates])
         value = value_of(candidates, source, scores)
-        chosen = naive.greedy(value, len(candidates), K)
-        differed.append(sorted(chosen) != list(range(K)))
+        chosen = naive.greedy(value, len(candidates), min(K, len(candidates)))
+        differed.append(sorted(chosen) != list(range(len(chosen))))
         return chosen
 
+    def choose(candidates):
+        due = 2 * max(map(len, candidates)) >= len(source)
+        return best_set(candidates) if due and len(candidates) > K else range(K)
+
     steps = LENGTH - len(prompt)
-    beams = naive.beam(log_probs, choose, K, num_candidates, steps, EOS)
-    results = sorted(
-        (total / penalty(ALPHA, len(prompt) + len(tokens)), [*prompt, *tokens])
-        for tokens, total in beams
-    )
+    if mode == "step":
+        sizes, choice = (K, 3 * K, set_search.KEEP * K), choose
+    else:
+        sizes, choice = (WIDE, 2 * WIDE, WIDE), lambda shown: range(len(shown))
+    pool, beams = naive.beam(log_probs, choice, *sizes, steps, EOS, norm)
+    ended = [pool[i] for i in best_set([x for x, _ in pool])] if pool else []
+    parts = beams[: K - len(ended)], ended
+    results = [
+        entry
+        for part in parts
+        for entry in sorted(
+            (x / norm(tokens), [*prompt, *tokens]) for tokens, x in part
+        )
+    ]
     tokens = [padded(tokens, LENGTH) for _, tokens in results]
     return tokens, [total for total, _ in results], sum(differed)
 
@@ -89,8 +103,9 @@ def step_by_step(value_of, table, prompt, source, num_candidates):
 @pytest.mark.parametrize(
     ("prompted", "batch"), [("free", 1), ("forced", 7), ("prefilled", 7)]
 )
+@pytest.mark.parametrize("mode", set_search.MODES)
 @pytest.mark.parametrize("name", SELECTORS)
-def test_decode_equals_the_search_by_lists(name, prompted, batch):
+def test_decode_equals_the_search_by_lists(name, mode, prompted, batch):
     decode, value_of = SELECTORS[name]
     rng = np.random.RandomState(batch)
     table = random_table(seed=3, scale=1.5)
@@ -108,6 +123,8 @@ def test_decode_equals_the_search_by_lists(name, prompted, batch):
             eos_id=EOS,
             num_decodes=K,
             alpha=ALPHA,
+            mode=mode,
+            width=WIDE,
             source=source,
             initial_index=start,
         )
@@ -118,9 +135,7 @@ def test_decode_equals_the_search_by_lists(name, prompted, batch):
     differed = 0
     for row in range(batch):
         prompt = inputs[row, 1 : 1 + prompts[row]].tolist()
-        expected, totals, here = step_by_step(
-            value_of, table, prompt, sources[row], 3 * K
-        )
+        expected, totals, here = by_lists(mode, value_of, table, prompt, sources[row])
         assert tokens[row].tolist() == expected, (row, prompt)
         np.testing.assert_allclose(scores[row], totals, rtol=1e-4)
         differed += here
@@ -137,6 +152,11 @@ def arguments():
     }
 
 
+def ssr_last(candidates):
+    ground = ground_set.from_ended(candidates)
+    return ssr.choose(candidates, ground, jnp.max(candidates.lengths))
+
+
 def test_probability_is_that_of_a_choice_per_step():
     """SSR, which shares this with the others and compiles fastest."""
 
@@ -144,7 +164,9 @@ def test_probability_is_that_of_a_choice_per_step():
         best = jnp.arange(candidates.k, dtype=jnp.int32)
         return jnp.broadcast_to(best, (4, candidates.k))
 
-    plain, plain_scores = beam.search(select=first, **arguments())
+    keep = set_search.KEEP * K
+    options = {"select": first, "last": ssr_last, "keep": keep}
+    plain, plain_scores = beam.search(**options, **arguments())
     never, scores = ssr.decode(probability=0.0, **arguments())
     assert never.tolist() == plain.tolist()
     assert scores.tolist() == plain_scores.tolist()
@@ -167,7 +189,7 @@ def test_a_given_table_wins_over_the_models_embeddings():
     }
     decode = jax.jit(lambda **tables: dips.decode(**tables, **options, **arguments()))
     # One table tells words apart, the other does not.
-    apart, same = 10.0 * np.eye(VOCAB), np.zeros((VOCAB, VOCAB))
+    apart, same = 10.0 * np.eye(VOCAB), np.ones((VOCAB, VOCAB))
     expected, _ = decode(embeddings=apart)
     other, _ = decode(embeddings=same)
     assert expected.tolist() != other.tolist()

@@ -1,0 +1,57 @@
+"""What a beam search returns of the state that it ends in, sorted ascending."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from jaxaug.decode.beam_loop import Search, chosen_mask
+from jaxaug.decode.beam_state import BeamState, take
+from jaxaug.decode.candidates import IMPOSSIBLE, Select
+from jaxaug.decode.contract import NEG_INF
+
+Result = tuple[Int[Array, "batch k length_1"], Float[Array, "batch k"]]
+
+
+def of_t5x(process: Search, state: BeamState) -> Result:
+    """The pool; the live beams with their log probabilities where none has ended."""
+    live, pool = state.live, state.pool
+    ended = jnp.any(pool.scores > IMPOSSIBLE, axis=1, keepdims=True)
+    tokens = jnp.where(ended[..., None], pool.tokens, live.tokens)
+    scores = jnp.where(ended, pool.results, live.log_probs)
+    order = jnp.flip(jnp.argsort(-scores, axis=1, stable=True), axis=1)
+    return take(tokens, order), take(scores, order)
+
+
+def filled(process: Search, state: BeamState, last: Select | None) -> Result:
+    """What `last` chooses of the pool, else its best, and live beams in empty slots."""
+    groups, k = process.groups, process.rows
+    live, pool = state.live, state.pool
+    real = pool.scores > IMPOSSIBLE
+    picked = real if last is None else chosen_mask(last, process.ended(state, k))
+    rank = jnp.where(real, jnp.where(picked, 0, 1), 2)
+    batch = rank.shape[0]
+
+    def split(x: Array) -> Array:
+        return x.reshape(batch * groups, -1, *x.shape[2:])
+
+    best = jnp.argsort(split(rank), axis=1, stable=True)[:, : k // groups]
+    tokens, scores, ended = take(
+        jax.tree.map(split, (pool.tokens, pool.results, real)), best
+    )
+    # Slots that stayed empty are the last ones: they get the best live beams in order.
+    of_live = split(live.log_probs / process.penalty(live.lengths))
+    of_live = jnp.where(split(live.scores > IMPOSSIBLE), of_live, NEG_INF)
+    # A broken row has scores that are no numbers, and they have to be seen.
+    of_live = jnp.where(jnp.isnan(split(live.log_probs)), jnp.nan, of_live)
+    slot = jnp.arange(k // groups) - jnp.sum(ended, axis=1, keepdims=True)
+    growing = take((split(live.tokens), of_live), jnp.maximum(slot, 0))
+    seen = (growing[1] > IMPOSSIBLE) | jnp.isnan(growing[1])
+    tokens = jnp.where(
+        ended[..., None], tokens, jnp.where(seen[..., None], growing[0], 0)
+    )
+    scores = jnp.where(ended, scores, growing[1])
+    tokens, scores, ended = (
+        x.reshape(batch, -1, *x.shape[2:]) for x in (tokens, scores, ended)
+    )
+    order = jnp.flip(jnp.lexsort((-scores, ~ended), axis=1), axis=1)
+    return take(tokens, order), take(scores, order)

@@ -1,0 +1,121 @@
+"""Beam searches whose result is a set: in each step, or once among what ended.
+
+DiPS, DPP and SSR differ in the set that they choose. `step` is Algorithm 2 of Kumar et
+al. (2019): a choice among the 3k most probable continuations, from half the length of
+the source on, with a probability in each step. `final` is what their released program
+does: a wide beam search without a choice, then one among the sentences that ended.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+
+from jaxaug.core.errors import UserError
+from jaxaug.decode import beam, ground_set
+from jaxaug.decode.candidates import Candidates
+from jaxaug.decode.ground_set import GroundSet
+from jaxaug.decode.sample import TokensToLogits
+
+MODES = ("step", "final")
+WIDTH = 50
+"""Beams of the mode `final`, as in the authors' program."""
+KEEP = 3
+"""Ended hypotheses for each output that end a search in the mode `step`."""
+
+# (candidates, their ground sets, the longest length of a candidate) -> k indices a row.
+Choose = Callable[[Candidates, GroundSet, Int[Array, ""]], Int[Array, "batch k"]]
+
+
+def check_mode(mode: str) -> None:
+    """Raises UserError unless there is such a mode."""
+    if mode not in MODES:
+        raise UserError(f"mode is {mode!r}: give one of {', '.join(MODES)}")
+
+
+def search(
+    inputs: Int[Array, "batch length"],
+    cache: Any,
+    tokens_to_logits: TokensToLogits,
+    eos_id: int,
+    num_decodes: int,
+    *,
+    choose: Choose,
+    mode: str,
+    probability: float,
+    width: int,
+    **options: Any,
+) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
+    """Beam search in which `choose` makes the set: a decode function of T5X.
+
+    Args:
+        inputs: this and all that is not listed here is as in `beam.search`.
+        choose: of the candidates of a step, or of all that ended.
+        mode: "step" or "final".
+        probability: in `step`, of a choice in one step; see `when_due`.
+        width: in `final`, the least number of beams; it is made a multiple of
+            `num_decodes`.
+
+    Returns:
+        As `beam.search`.
+
+    Raises:
+        UserError: there is no such mode, `probability` is out of range, or `width` is
+            below 1; see `beam.search` too.
+    """
+    check_mode(mode)
+    ground_set.check_unit("probability", probability)
+    if width < 1:
+        raise UserError(f"width is {width}: a beam search needs at least 1 beam")
+
+    def last(candidates: Candidates) -> Int[Array, "batch k"]:
+        longest = jnp.max(candidates.lengths)
+        return choose(candidates, ground_set.from_ended(candidates), longest)
+
+    if mode == "final":
+        options["width"] = -(-width // num_decodes) * num_decodes
+    else:
+        options["keep"] = KEEP * num_decodes
+        options["select"] = lambda shown: when_due(shown, choose, probability)
+    return beam.search(
+        inputs, cache, tokens_to_logits, eos_id, num_decodes, last=last, **options
+    )
+
+
+def when_due(
+    candidates: Candidates, choose: Choose, probability: float
+) -> Int[Array, "batch k"]:
+    """`choose` where a set selection is due, the most probable candidates elsewhere.
+
+    It is due in a row once its output is half as long as its source (Kumar et al. 2019,
+    section 5.5; at once if the source is unknown), and then with `probability` per step,
+    drawn with the key of the row. A step in which it is due in no row costs nothing.
+
+    Args:
+        candidates: of one step.
+        choose: its last argument bounds its loops over tokens.
+        probability: of a set selection, in [0, 1].
+
+    Raises:
+        UserError: `probability` is out of range.
+    """
+    ground_set.check_unit("probability", probability)
+    lengths = jnp.max(jnp.where(candidates.possible, candidates.lengths, 0), axis=1)
+    due = 2 * lengths >= candidates.source_lengths
+    if probability < 1:
+        draw = jax.vmap(lambda key: jax.random.bernoulli(key, probability))
+        due &= draw(candidates.rng)
+    rows = candidates.log_probs.shape[0]
+    plain = jnp.broadcast_to(
+        jnp.arange(candidates.k, dtype=jnp.int32), (rows, candidates.k)
+    )
+
+    def of_sets() -> Int[Array, "batch k"]:
+        ground = ground_set.from_candidates(candidates)
+        return choose(candidates, ground, jnp.max(lengths))
+
+    chosen = lax.cond(jnp.any(due), of_sets, lambda: plain)
+    return jnp.where(due[:, None], chosen, plain)

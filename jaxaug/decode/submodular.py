@@ -1,0 +1,317 @@
+"""The objective of DiPS (Kumar et al. 2019) and its greedy maximisation.
+
+For a set X of candidates out of the ground set V, and a source s (eq. 3-10):
+
+    F(X) = lam (L1 + L2) + (1 - lam) (D1 + D2)
+    L1 = mu1 sqrt(sum over x in X, n of w_n |ngrams_n(x) & ngrams_n(s)|)
+    L2 = mu2 sqrt(sum over x in X of S(x, s))
+    D1 = mu3 sum over n of u_n |union over x in X of ngrams_n(x)|
+    D2 = mu4 sum over v in V, x in X of R(v, x)
+
+with n-grams as sets, S(x, s) the mean over the words of x of the largest
+exp(-d^2 / sigma^2) to a word of s, d the Euclidean distance of embeddings (with `unit`,
+of embeddings divided by their norm), and
+R(v, x) = 1 - edit(v, x) / (|v| + |x|). F is monotone and submodular for lam in [0, 1]
+and weights >= 0, so the greedy choice (Algorithm 1) reaches 1 - 1/e of the optimum.
+Like every D2 of this form, ours rewards what is close to the whole ground set.
+
+Normalised as in the authors' program (malllabiisc/DiPS), L1, L2 and D1 are divided by
+their values on the whole of V; of D2 the root is taken, and divided by that of |V|, so
+that it is the root of the mean number of representatives of a candidate. EOS is a word.
+"""
+
+import functools
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, UInt32
+
+from jaxaug.decode import edit_distance, ground_set, ngrams
+from jaxaug.decode.ground_set import GroundSet
+
+Weights = tuple[float, ...]
+Four = tuple[float, float, float, float]
+
+OVERLAP_WEIGHTS: Weights = (1 / 3, 1 / 2, 1.0)
+DISTINCT_WEIGHTS: Weights = (1.0, 1 / 2, 1 / 3)
+MU: Four = (1.0, 1.0, 1.0, 1.0)
+
+
+class Terms(flax.struct.PyTreeNode):
+    """All that F needs to know of the candidates.
+
+    Attributes:
+        overlap: [n] weighted number of n-grams that a candidate shares with the source.
+        closeness: [n] S(x, s).
+        masks: [orders, n, words] sets of n-grams.
+        distinct_weights: [orders].
+        centrality: [n] sum over v of R(v, x).
+        valid: [n] False for what is no candidate.
+        normalised: static, whether D2 has a root as well.
+        lam: the share of L1 + L2.
+        scale: [4] factors of the components.
+    """
+
+    overlap: Float[Array, " n"]
+    closeness: Float[Array, " n"]
+    masks: UInt32[Array, "orders n words"]
+    distinct_weights: Float[Array, " orders"]
+    centrality: Float[Array, " n"]
+    valid: Bool[Array, " n"]
+    lam: Float[Array, ""]
+    scale: Float[Array, " 4"]
+    normalised: bool = flax.struct.field(pytree_node=False)
+
+    def components(self, members: Bool[Array, " n"]) -> Float[Array, " 4"]:
+        """L1, L2, D1 and D2 of a set, without their factors."""
+        covered = ngrams.count(ngrams.union(self.masks, members))
+        coverage = jnp.sum(self.centrality * members)
+        return jnp.stack(
+            [
+                jnp.sqrt(jnp.sum(self.overlap * members)),
+                jnp.sqrt(jnp.sum(self.closeness * members)),
+                jnp.sum(self.distinct_weights * covered),
+                jnp.sqrt(coverage) if self.normalised else coverage,
+            ]
+        )
+
+    def shares(self) -> Float[Array, " 4"]:
+        """What one unit of each component adds to F."""
+        return self.scale * jnp.stack([self.lam] * 2 + [1 - self.lam] * 2)
+
+
+def _closeness(
+    ground: GroundSet,
+    source: Int[Array, " source_length"],
+    source_length: Int[Array, ""],
+    embeddings: Float[Array, "vocab d"],
+    rbf_sigma: float | Float[Array, ""],
+    unit: bool,
+) -> Float[Array, " n"]:
+    """S(x, s) of every candidate; 0 for an empty one and for an empty source."""
+    groups, length = ground.prefixes.shape
+    embeddings = jnp.asarray(embeddings)
+    tokens = jnp.concatenate([ground.prefixes.ravel(), ground.token])
+    ours = embeddings[tokens].astype(jnp.float32)
+    theirs = embeddings[source].astype(jnp.float32)
+    dot = jnp.matmul(ours, theirs.T, precision=lax.Precision.HIGHEST)
+    norms = (ours**2).sum(axis=1)[:, None], (theirs**2).sum(axis=1)
+    if unit:
+        product = norms[0] * norms[1]
+        cosine = dot * lax.rsqrt(jnp.where(product > 0, product, 1))
+        # A word without an embedding, which is 0, is close to itself alone.
+        square = jnp.where(product > 0, 2 - 2 * cosine, jnp.inf)
+    else:
+        square = norms[0] + norms[1] - 2 * dot
+    # Rounding must not part a word from itself.
+    square = jnp.where(tokens[:, None] == source, 0.0, jnp.maximum(square, 0.0))
+    inside = jnp.arange(source.shape[0]) < source_length
+    nearest = jnp.min(jnp.where(inside, square, jnp.inf), axis=1, initial=jnp.inf)
+    close = jnp.exp(-nearest / jnp.square(rbf_sigma))
+    prefix = close[: groups * length].reshape(groups, length)
+    inside = jnp.arange(length) < ground.prefix_lengths[:, None]
+    total = jnp.sum(prefix * inside, axis=1)[ground.group]
+    total += close[groups * length :] * ground.extended
+    return total / jnp.maximum(ground.lengths, 1)
+
+
+def make_terms(
+    ground: GroundSet,
+    source: Int[Array, " source_length"],
+    source_length: Int[Array, ""],
+    steps: int | Int[Array, ""] | None = None,
+    *,
+    embeddings: Float[Array, "vocab d"] | None,
+    lam: float | Float[Array, ""],
+    overlap_weights: Weights,
+    distinct_weights: Weights,
+    mu: Four,
+    rbf_sigma: float | Float[Array, ""],
+    unit: bool,
+    normalise: bool,
+) -> Terms:
+    """What F needs; `steps` bounds the length of a prefix, the rest is as below."""
+    orders = max(len(overlap_weights), len(distinct_weights))
+    own, of_source = ngrams.ground_masks(ground, source, source_length, orders)
+    overlap, distinct = (
+        jnp.zeros((orders,)).at[: len(weights)].set(jnp.asarray(weights, jnp.float32))
+        for weights in (overlap_weights, distinct_weights)
+    )
+    shared = ngrams.count(own & of_source[:, None])
+    valid = ground.valid
+    closeness = jnp.zeros(valid.shape)
+    if embeddings is not None:
+        closeness = _closeness(
+            ground, source, source_length, embeddings, rbf_sigma, unit
+        )
+    resemblance = 1 - edit_distance.dissimilarity(ground, steps)
+    terms = Terms(
+        # Not a matrix product, which some devices round to bfloat16.
+        overlap=jnp.sum(overlap[:, None] * shared, axis=0) * valid,
+        closeness=closeness * valid,
+        masks=own,
+        distinct_weights=distinct,
+        centrality=jnp.sum(resemblance * valid[:, None], axis=0) * valid,
+        valid=valid,
+        lam=jnp.asarray(lam, jnp.float32),
+        scale=jnp.asarray(mu, jnp.float32),
+        normalised=normalise,
+    )
+    if normalise:
+        whole = terms.components(valid)
+        whole = whole.at[3].set(jnp.sqrt(jnp.sum(valid)))
+        terms = terms.replace(
+            scale=jnp.where(whole > 0, terms.scale / jnp.where(whole > 0, whole, 1), 0)
+        )
+    return terms
+
+
+def _added(terms: Terms) -> Float[Array, "3 n"]:
+    """What each candidate adds under the roots of L1, L2 and D2."""
+    return jnp.stack([terms.overlap, terms.closeness, terms.centrality])
+
+
+def _gains(
+    terms: Terms,
+    covered: UInt32[Array, "orders words"],
+    sums: Float[Array, " 3"],
+) -> Float[Array, " n"]:
+    """What each candidate would add to F.
+
+    Differences of roots are computed without cancellation: sqrt(a + b) - sqrt(a) is
+    b / (sqrt(a + b) + sqrt(a)).
+    """
+    added = _added(terms)
+    roots = jnp.sqrt(sums[:, None] + added) + jnp.sqrt(sums)[:, None]
+    l1, l2, d2 = jnp.where(added > 0, added / jnp.where(added > 0, roots, 1), 0)
+    new = ngrams.count(terms.masks & ~covered[:, None])
+    d1 = jnp.sum(terms.distinct_weights[:, None] * new, axis=0)
+    parts = jnp.stack([l1, l2, d1, d2 if terms.normalised else terms.centrality])
+    return jnp.sum(terms.shares()[:, None] * parts, axis=0)
+
+
+def greedy(terms: Terms, k: int) -> Int[Array, " k"]:
+    """What the greedy maximisation of F chooses, in order."""
+
+    def step(state, _):
+        chosen, covered, sums = state
+        pick = ground_set.best_of(_gains(terms, covered, sums), terms.valid, chosen)
+        return (
+            chosen.at[pick].set(True),
+            covered | terms.masks[:, pick],
+            sums + _added(terms)[:, pick],
+        ), pick
+
+    start = (
+        jnp.zeros_like(terms.valid),
+        jnp.zeros_like(terms.masks[:, 0]),
+        jnp.zeros((3,)),
+    )
+    return lax.scan(step, start, length=k)[1]
+
+
+@functools.partial(jax.jit, static_argnames=("k", "unit", "normalise"))
+def greedy_select(
+    candidates: Int[Array, "n max_len"],
+    lengths: Int[Array, " n"],
+    source: Int[Array, " source_len"],
+    source_length: Int[Array, ""],
+    k: int,
+    *,
+    embeddings: Float[Array, "vocab d"] | None,
+    lam: float | Float[Array, ""],
+    overlap_weights: Weights = OVERLAP_WEIGHTS,
+    distinct_weights: Weights = DISTINCT_WEIGHTS,
+    mu: Four = MU,
+    rbf_sigma: float | Float[Array, ""] = 1.0,
+    unit: bool = False,
+    normalise: bool = False,
+) -> Int[Array, " k"]:
+    """Chooses k candidates by the greedy maximisation of F (Algorithm 1).
+
+    Args:
+        candidates: zero-padded token ids; what is to be a word, EOS too, is among them.
+        lengths: number of tokens of each.
+        source: zero-padded token ids; may be wider or narrower than the candidates.
+        source_length: number of tokens of the source.
+        k: how many to choose.
+        embeddings: table of the token ids; None leaves out L2.
+        lam: the share of L1 + L2, in [0, 1].
+        overlap_weights: w_n, for n = 1, 2, ... as many as given.
+        distinct_weights: u_n likewise.
+        mu: factors of L1, L2, D1 and D2.
+        rbf_sigma: width sigma of the kernel on embeddings.
+        unit: compare embeddings divided by their norm; a word whose embedding is 0 is
+            then close to itself alone.
+        normalise: divide L1, L2 and D1 by their value on the whole set, so that they lie
+            in [0, mu], and the root of D2 by the root of the size of the set; a component
+            that is 0 on the whole set is left out.
+
+    Returns:
+        Indices in order of selection. Gains within one part in 1e5 count as equal, and
+        the lowest index wins.
+
+    Raises:
+        UserError: k is not in 1..n.
+    """
+    ground_set.check_size(k, candidates.shape[0])
+    terms = make_terms(
+        ground_set.from_sequences(candidates, lengths),
+        source,
+        source_length,
+        embeddings=embeddings,
+        lam=lam,
+        overlap_weights=overlap_weights,
+        distinct_weights=distinct_weights,
+        mu=mu,
+        rbf_sigma=rbf_sigma,
+        unit=unit,
+        normalise=normalise,
+    )
+    return greedy(terms, k)
+
+
+@functools.partial(jax.jit, static_argnames=("unit", "normalise"))
+def objective(
+    selected_mask: Bool[Array, " n"],
+    candidates: Int[Array, "n max_len"],
+    lengths: Int[Array, " n"],
+    source: Int[Array, " source_len"],
+    source_length: Int[Array, ""],
+    *,
+    embeddings: Float[Array, "vocab d"] | None,
+    lam: float | Float[Array, ""],
+    overlap_weights: Weights = OVERLAP_WEIGHTS,
+    distinct_weights: Weights = DISTINCT_WEIGHTS,
+    mu: Four = MU,
+    rbf_sigma: float | Float[Array, ""] = 1.0,
+    unit: bool = False,
+    normalise: bool = False,
+) -> dict[str, Float[Array, ""]]:
+    """F of the set of the candidates where `selected_mask` is true, and its components.
+
+    The other arguments are those of `greedy_select`; all candidates are the ground set.
+
+    Returns:
+        `l1`, `l2`, `d1`, `d2`, which include mu (and the norm), and
+        `total` = lam (l1 + l2) + (1 - lam) (d1 + d2).
+    """
+    terms = make_terms(
+        ground_set.from_sequences(candidates, lengths),
+        source,
+        source_length,
+        embeddings=embeddings,
+        lam=lam,
+        overlap_weights=overlap_weights,
+        distinct_weights=distinct_weights,
+        mu=mu,
+        rbf_sigma=rbf_sigma,
+        unit=unit,
+        normalise=normalise,
+    )
+    parts = terms.components(jnp.asarray(selected_mask, bool))
+    names = ("l1", "l2", "d1", "d2")
+    values = dict(zip(names, parts * terms.scale, strict=True))
+    return {**values, "total": jnp.sum(parts * terms.shares())}
