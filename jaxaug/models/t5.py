@@ -65,10 +65,29 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
 
     ignores_padding = True  # As the base class, if the module does.
 
-    def __init__(self, *args, max_length: int = 0, **kwargs):
-        """As the base class; `max_length` is the width of what `begin` starts."""
+    def __init__(self, *args, max_length: int = 0, source_prompt: str = "", **kwargs):
+        """As the base class.
+
+        Args:
+            max_length: width of what `begin` starts.
+            source_prompt: what inputs of the task begin with, such as "paraphrase:": it
+                is no part of what candidates are compared with.
+        """
         super().__init__(*args, **kwargs)
         self._max_length = max_length
+        self._source_prompt = source_prompt
+
+    def _sources(
+        self, inputs: Int[Array, "batch length"]
+    ) -> Int[Array, "batch length"]:
+        """The inputs without the prompt, where they begin with it."""
+        if not self._source_prompt:
+            return inputs
+        prompt = jnp.array(self.input_vocabulary.encode(self._source_prompt))
+        size = min(prompt.size, inputs.shape[1])
+        begins = jnp.all(inputs[:, :size] == prompt[:size], axis=1, keepdims=True)
+        rest = jnp.pad(inputs[:, size:], ((0, 0), (0, size)))
+        return jnp.where(begins, rest, inputs)
 
     def predict_batch_with_aux(
         self,
@@ -89,7 +108,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         offset = getattr(getattr(self.module, "config", None), "id_offset", 0)
         table = int8.table(params["token_embedder"])
         told = {
-            "source": batch["encoder_input_tokens"],
+            "source": self._sources(batch["encoder_input_tokens"]),
             "embeddings": jnp.pad(table, ((offset, 0), (0, 0))),
             **(decoder_params or {}),
         }

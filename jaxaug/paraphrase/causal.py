@@ -51,6 +51,7 @@ def decode(
     prompts: Int[Array, "rows length"],
     input_ids: Int[Array, " rows"],
     key: Array,
+    embeddings: Float[Array, "vocab d"] | None = None,
 ) -> Int[Array, "rows num max_length"]:
     """Outputs of a batch, the best by the score of the decode function last.
 
@@ -60,9 +61,10 @@ def decode(
     lengths = jnp.sum(prompts != 0, axis=1, keepdims=True)
     inputs = jnp.pad(prompts, ((0, 0), (1, max_length)))
     given = jnp.arange(inputs.shape[1]) <= lengths
-    # Our ids are one more than the rows of the table.
-    table = int8.table(params["decoder"]["token_embedder"])
-    embeddings = jnp.pad(table, ((1, 0), (0, 0)))
+    if embeddings is None:
+        # Our ids are one more than the rows of the table.
+        table = int8.table(params["decoder"]["token_embedder"])
+        embeddings = jnp.pad(table, ((1, 0), (0, 0)))
     decodes, _ = LineModel(model, decode_fn, max_length).predict_batch_with_aux(
         params,
         {

@@ -46,6 +46,7 @@ class Decoder:
         num: int,
         max_length: int,
         seed: int,
+        embeddings: Float[np.ndarray, "vocab d"] | None = None,
     ):
         """
         Args:
@@ -54,7 +55,10 @@ class Decoder:
           num: outputs of each input.
           max_length: tokens of an output at most, EOS included.
           seed: of everything that is random.
+          embeddings: of the tokens, for decode functions that compare words; those of
+            the model if None.
         """
+        self._embeddings = None if embeddings is None else jax.device_put(embeddings)
         self._model = model.bare
         self._num = num
         self._max_length = max_length
@@ -97,6 +101,7 @@ class Decoder:
                 sources,
                 ids,
                 self._key,
+                self._embeddings,
             )
         )
         rows = dict(zip(batch.indices, decodes, strict=False))
@@ -194,6 +199,16 @@ def _short(
     return outputs[:, :width]
 
 
+def sources_of(
+    model: TextModel, inputs: Int[Array, "rows length"]
+) -> Int[Array, "rows length"]:
+    """The texts in the inputs, without the prompt around them and without EOS."""
+    before, after = model.around
+    counts = jnp.sum(inputs != 0, axis=1, keepdims=True) - before - after
+    moved = jnp.roll(inputs, -before, axis=1)
+    return jnp.where(jnp.arange(inputs.shape[1]) < counts, moved, 0)
+
+
 # Both programs are compiled once for all decoders of a model with equal settings.
 
 
@@ -207,6 +222,7 @@ def decode(
     sources: Int[Array, "rows length"],
     input_ids: Int[Array, " rows"],
     key: Array,
+    embeddings: Float[Array, "vocab d"] | None = None,
 ) -> Int[Array, "rows num max_length"]:
     """Outputs of a batch, the best by the score of the decode function last."""
     t5x_model = SourceEncoderDecoderModel(
@@ -217,11 +233,17 @@ def decode(
         decode_fn=decode_fn,
     )
     width = jnp.zeros((sources.shape[0], max_length), jnp.int32)
+    told: dict[str, Any] = {
+        "input_ids": input_ids,
+        "source": sources_of(model, sources),
+    }
+    if embeddings is not None:
+        told["embeddings"] = embeddings
     decodes, _ = t5x_model.predict_batch_with_aux(
         params,
         {"encoder_input_tokens": sources, "decoder_input_tokens": width},
         rng=key,
-        decoder_params={"input_ids": input_ids},
+        decoder_params=told,
         return_all_decodes=True,
         num_decodes=num,
     )

@@ -20,7 +20,7 @@ from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.precision import with_precision
-from jaxaug.paraphrase import samplers, version
+from jaxaug.paraphrase import samplers, version, word_vectors
 from jaxaug.paraphrase.decoder import Decoder, Output
 from jaxaug.paraphrase.output import OutputFile
 from jaxaug.paraphrase.summary import summary
@@ -131,6 +131,11 @@ def paraphrase(
         "seed": seed,
         "code": version.of_outputs() + chosen.code,
     }
+    embeddings = None
+    if all_options.get("embeddings"):
+        named = str(all_options["embeddings"])
+        embeddings, digest = word_vectors.table(named, loaded)
+        settings["options"] = all_options | {"embeddings": digest}
     loaded = with_precision(loaded, precision)
     if isinstance(loaded, LanguageModel):
         if prompt is None and loaded.trained_prompt:
@@ -154,6 +159,7 @@ def paraphrase(
             _complete(
                 file, inputs, loaded, decode_fn, owned,
                 refill=refill, num=num, max_length=max_length, seed=seed,
+                embeddings=embeddings,
             )  # fmt: skip
         if part is None:
             file.finish()
@@ -240,7 +246,7 @@ def _complete(
     batches: Sequence[Batch],
     *,
     refill: str,
-    **settings: int,
+    **settings: Any,
 ) -> None:
     """Computes what the file lacks."""
     decoder = Decoder(model, decode_fn, **settings)

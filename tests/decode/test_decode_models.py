@@ -1,6 +1,7 @@
 """The decode functions inside models of T5X: caches, gin files, what they are told."""
 
 import pathlib
+import types
 
 import gin
 import jax
@@ -72,6 +73,51 @@ def test_decoder_only_with_prefilled_cache_equals_t5x(
     assert len(np.unique(expected)) > 3
     np.testing.assert_array_equal(tokens, expected)
     np.testing.assert_allclose(aux["scores"], expected_aux["scores"], atol=1e-4)
+
+
+def _first(shown):
+    return jnp.broadcast_to(jnp.arange(shown.k), (len(shown.lengths), shown.k))
+
+
+def wide(inputs, cache, tokens_to_logits, eos_id, num_decodes=3, **options):
+    """Six beams, whatever the number of outputs; those that ended in order."""
+    return beam.search(
+        inputs, cache, tokens_to_logits, eos_id, num_decodes, last=_first, width=6,
+        **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["encoder-decoder", "decoder-only"])
+def test_a_wide_beam_goes_through_a_real_cache_a_few_rows_at_a_time(name):
+    """Three outputs of six beams, in two sets of rows, are the best of all six."""
+
+    def outputs(k):
+        if name == "decoder-only":
+            return lm_predictions(wide, {}, k)[0]
+        batch = {
+            key: np.stack([example[key] for _, example in make_examples()[:3]])
+            for key in ("encoder_input_tokens", "decoder_input_tokens")
+        }
+        predict = jax.jit(
+            lambda params, batch: make_model(wide).predict_batch_with_aux(
+                params, batch, num_decodes=k, return_all_decodes=True
+            )
+        )
+        return predict(make_params(), batch)[0]
+
+    np.testing.assert_array_equal(outputs(3), outputs(6)[:, 3:])
+
+
+def test_the_prompt_of_a_task_is_no_part_of_the_source():
+    words = types.SimpleNamespace(
+        eos_id=1, vocab_size=40, encode=lambda text: [len(x) for x in text.split()]
+    )
+    model = SourceEncoderDecoderModel(
+        None, words, words, None, source_prompt="paraphrase this:"
+    )
+    inputs = jnp.array([[10, 5, 7, 8, 1], [10, 7, 5, 8, 1]])
+    # The second does not begin with the prompt.
+    assert model._sources(inputs).tolist() == [[7, 8, 1, 0, 0], [10, 7, 5, 8, 1]]
 
 
 def test_the_model_tells_source_and_embeddings():

@@ -202,6 +202,30 @@ def test_unit_vectors_part_words_by_their_angle():
     assert l2([4], [3, 4]) == pytest.approx(1.0)
 
 
+def test_lambda_trades_diversity_for_fidelity_step_by_step():
+    """Over 64 random sets: L grows and D falls with lambda, as in Figure 2."""
+    rng = np.random.default_rng(0)
+    ground = jnp.asarray(rng.integers(1, VOCAB, (64, 12, WIDTH)))
+    lengths = jnp.asarray(rng.integers(2, WIDTH + 1, (64, 12)))
+    source = jnp.asarray(rng.integers(1, VOCAB, (64, WIDTH)))
+
+    @jax.jit
+    def parts(lam):
+        def row(ground, lengths, source):
+            given = (ground, lengths, source, jnp.array(WIDTH))
+            options = {"embeddings": EMBEDDINGS, "lam": lam, "normalise": True}
+            chosen = dips.greedy_select(*given, 4, **options)
+            mask = jnp.zeros((12,), bool).at[chosen].set(True)
+            found = dips.objective(mask, *given, **options)
+            return found["l1"] + found["l2"], found["d1"] + found["d2"]
+
+        return [x.mean() for x in jax.vmap(row)(ground, lengths, source)]
+
+    found = np.array([parts(lam) for lam in np.linspace(0, 1, 6)])
+    assert (np.diff(found[:, 0]) >= -1e-6).all() and found[-1, 0] > found[0, 0]
+    assert (np.diff(found[:, 1]) <= 1e-6).all() and found[-1, 1] < found[0, 1]
+
+
 @pytest.mark.parametrize("k", [0, 7])
 def test_k_must_fit(k):
     with pytest.raises(UserError, match=f"k = {k}, but the set has 6 candidates"):

@@ -181,6 +181,28 @@ def test_probability_is_that_of_a_choice_per_step():
     assert len({str(tokens) for tokens in half}) > 1
 
 
+@pytest.mark.parametrize("name", SELECTORS)
+def test_outputs_end_and_differ_if_every_step_chooses(name):
+    """Where a text ends after about ten tokens, with 32 to go, 98 % and more end."""
+    batch, length = 24, 32
+    table = random_table(seed=11, scale=1.0, vocab=24)
+    table[:, EOS] += 1.0
+    rng = np.random.RandomState(0)
+    tokens, _ = SELECTORS[name][0](
+        inputs=jnp.zeros((batch, length), jnp.int32),
+        cache={"hidden": jnp.arange(batch)},
+        tokens_to_logits=table_model(table),
+        eos_id=EOS,
+        num_decodes=4,
+        probability=1.0,
+        source=jnp.asarray(rng.randint(2, 24, (batch, 10))),
+        **({"embeddings": rng.normal(size=(24, 4))} if name == "dips" else {}),
+    )
+    ended = (np.asarray(tokens) == EOS).any(axis=-1)
+    assert ended.mean() >= 0.98
+    assert all(len({tuple(x) for x in row}) == 4 for row in tokens.tolist())
+
+
 def test_a_given_table_wins_over_the_models_embeddings():
     options = {
         "source": jnp.array([[2, 3], [3, 4], [4, 0], [2, 2]]),

@@ -24,7 +24,7 @@ def test_options_have_a_default_that_tells_the_type(name):
     assert options
     for option, parameter in options.items():
         assert parameter.kind is parameter.KEYWORD_ONLY
-        assert type(parameter.default) in (int, float, bool, tuple), option
+        assert type(parameter.default) in (int, float, bool, tuple, str), option
 
 
 def chain(monkeypatch, name, **options):

@@ -92,9 +92,30 @@ class TextModel:
         words = self.input_vocabulary
         return [*self.first, *words.encode(text), words.eos_id]
 
+    @functools.cached_property
+    def around(self) -> tuple[int, int]:
+        """Tokens before and after the text in every input, EOS among the latter.
+
+        They are what the inputs of two texts that have nothing in common share.
+        """
+        if self.prompt is str:
+            return len(self.first), 1
+        # Two words that hardly any vocabulary takes apart.
+        one, other = self.encode("the"), self.encode("is it")
+        least = min(len(one), len(other))
+        before = _alike(one[:least], other[:least])
+        after = _alike(one[::-1][: least - before], other[::-1][: least - before])
+        return before, after
+
     def decode(self, tokens: list[int]) -> str:
         """Text of an output up to its first EOS, in one line."""
         return clean(self.output_vocabulary.decode(tokens), False)
+
+
+def _alike(one: list[int], other: list[int]) -> int:
+    """How many tokens two lists begin with in common."""
+    pairs = zip(one, other, strict=True)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), len(one))
 
 
 def load(name: str) -> TextModel | language.LanguageModel:

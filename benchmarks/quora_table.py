@@ -1,0 +1,285 @@
+"""Decoders of a set of paraphrases on Quora's questions, as a table for the docs.
+
+    python benchmarks/quora_table.py --text_dir TEXT --model smollm2 --adapter DIR
+
+TEXT/quora holds test.source.txt and test.target.txt beside those of train. Only pairs of
+which neither question is among the training questions count ("clean"). Every decoder
+writes ten outputs of each source. `--sweep` adds lambda from 0 to 1, `--ablation` leaves
+out the terms of F one by one, `--only` names the rows to make.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import sacrebleu
+from tables import head, row
+
+from jaxaug.core.buckets import pad
+from jaxaug.core.text import clean
+from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
+from jaxaug.decode.candidates import Candidates
+from jaxaug.metrics import diversity
+from jaxaug.models.layers import int8
+from jaxaug.models.text import registry
+from jaxaug.models.text.language import LanguageModel
+from jaxaug.paraphrase import causal, decoder, samplers
+
+Setting = tuple[str, dict[str, Any]]
+ROWS: dict[str, Setting] = {
+    "SBS": ("beam", {}),
+    "DiPS final": ("dips", {"mode": "final"}),
+    "DPP final": ("dpp", {"mode": "final"}),
+    "SSR final": ("ssr", {"mode": "final"}),
+    "DiPS step": ("dips", {"mode": "step"}),
+    "DBS": ("diverse_beam", {}),
+    "DPP step": ("dpp", {"mode": "step"}),
+    "SSR step": ("ssr", {"mode": "step"}),
+}
+ORDERS = (1, 2, 3, 4)
+LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+TERMS = ("L1", "L2", "D1", "D2")
+LENGTH = 24
+
+
+def clean_pairs(folder: Path) -> list[tuple[str, str]]:
+    """The test pairs of which no question is in train."""
+    texts = {
+        name: (folder / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+        for name in ("train.source", "train.target", "test.source", "test.target")
+    }
+    seen = {*texts["train.source"], *texts["train.target"]}
+    pairs = zip(texts["test.source"], texts["test.target"], strict=True)
+    return [pair for pair in pairs if not seen.intersection(pair)]
+
+
+class Outputs:
+    """What a model writes for texts with a sampler."""
+
+    def __init__(self, model: Any, texts: Sequence[str], batch_size: int, num: int):
+        self.model, self.num = model, num
+        causal_model = isinstance(model, LanguageModel)
+        self.program = causal.decode if causal_model else decoder.decode
+        words = model.vocabulary if causal_model else model.output_vocabulary
+        self.eos_id = words.eos_id
+        params = jax.device_put(model.params)
+        self.params = causal.ready(model, params) if causal_model else params
+        tokens = [model.encode(clean(text, False)) for text in texts]
+        length = max(map(len, tokens))
+        # One shape, one program: batches of like lengths, each as wide as the widest.
+        order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))
+        parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+        self.batches = [
+            (part, pad([tokens[i] for i in part], batch_size, length)) for part in parts
+        ]
+        self.count = len(texts)
+        self.sources = causal.sources_of if causal_model else decoder.sources_of
+        self.wide: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def decode(self, decode_fn: Any, num: int, part: list[int], inputs: Any) -> Any:
+        ids = np.resize(np.asarray(part, np.int32), len(inputs))
+        return self.program(
+            self.model.bare, decode_fn, num, LENGTH, self.params, inputs, ids,
+            jax.random.PRNGKey(0),
+        )  # fmt: skip
+
+    def chosen(self, name: str, options: dict[str, Any], place: int) -> Any:
+        """What a selector chooses of the wide beam of a batch."""
+        part, inputs = self.batches[place]
+        width = set_search.WIDTH
+        if place not in self.wide:
+            SCORES.clear()
+            found = np.asarray(self.decode(wide_beam, width, part, inputs))
+            jax.effects_barrier()
+            self.wide[place] = found[:, ::-1], SCORES[0][:, ::-1]
+        tokens, log_probs = map(jnp.asarray, self.wide[place])
+        ended = (tokens == self.eos_id).any(axis=-1)
+        lengths = jnp.where(ended, (tokens == self.eos_id).argmax(axis=-1) + 1, 0)
+        sources = self.sources(self.model.bare, inputs)
+        sources = jnp.where(sources == self.eos_id, 0, sources)
+        shown = Candidates(
+            sequences=tokens,
+            lengths=lengths,
+            log_probs=jnp.where(ended, log_probs, -1e7),
+            parents=jnp.broadcast_to(jnp.arange(width), lengths.shape),
+            finished=ended,
+            source=sources,
+            source_lengths=(sources != 0).sum(axis=1),
+            step=jnp.array(0),
+            rng=jax.random.split(jax.random.key(0), len(inputs)),
+            k=self.num,
+            eos_id=self.eos_id,
+        )
+        options = {k: v for k, v in options.items() if k not in NOT_OF_F}
+        if name == "dips":
+            defaults = {
+                "lam": dips.LAM, "overlap_weights": dips.OVERLAP_WEIGHTS,
+                "distinct_weights": dips.DISTINCT_WEIGHTS, "mu": dips.MU,
+                "rbf_sigma": dips.SIGMA, "unit": True, "normalise": True,
+                "embeddings": self.table(),
+            }  # fmt: skip
+            options = defaults | options
+        if name == "dpp":
+            options = {"quality": 1.0, "ngram_weights": dpp.NGRAM_WEIGHTS} | options
+        choose = {"dips": dips.choose, "dpp": dpp.choose, "ssr": ssr.choose}[name]
+        best = choose(shown, ground_set.from_ended(shown), jnp.max(lengths), **options)
+        # In order of probability, the best last, as decode functions return them.
+        best = jnp.sort(best, axis=1)[:, ::-1]
+        return jnp.take_along_axis(tokens, best[..., None], axis=1)
+
+    def table(self) -> Any:
+        if isinstance(self.model, LanguageModel):
+            rows = int8.table(self.params["decoder"]["token_embedder"])
+            return jnp.pad(rows, ((1, 0), (0, 0)))
+        return int8.table(self.params["token_embedder"])
+
+    def __call__(self, setting: Setting) -> tuple[list[list[str]], float, float]:
+        """Texts of each input, the share that did not end, and seconds a batch."""
+        name, options = setting
+        sampler = samplers.find(name)
+        decode_fn = sampler.build(self.num, sampler.complete(options))
+        found: dict[int, list[str]] = {}
+        endless, seconds = 0, []
+        for place, (part, inputs) in enumerate(self.batches):
+            start = time.perf_counter()
+            if options.get("mode") == "final":
+                rows = np.asarray(self.chosen(name, options, place))
+            else:
+                rows = np.asarray(self.decode(decode_fn, self.num, part, inputs))
+            seconds.append(time.perf_counter() - start)
+            for index, tokens in zip(part, rows, strict=False):
+                endless += int((~(tokens == self.eos_id).any(axis=-1)).sum())
+                found[index] = [
+                    self.model.decode([t for t in one.tolist() if t])
+                    for one in tokens[::-1]
+                ]
+        texts = [found[i] for i in range(self.count)]
+        return texts, endless / (len(texts) * self.num), float(np.mean(seconds))
+
+
+def _first(shown: Candidates) -> Any:
+    """All of them."""
+    return jnp.broadcast_to(jnp.arange(shown.k), (len(shown.lengths), shown.k))
+
+
+# What the programs of a model leave out.
+SCORES: list[np.ndarray] = []
+
+
+def wide_beam(*args: Any, **options: Any) -> Any:
+    """The wide beam with all that ended; its log probabilities go to `SCORES`."""
+    tokens, scores = beam.search(*args, last=_first, alpha=0.0, **options)
+    jax.debug.callback(lambda x: SCORES.append(np.asarray(x)), scores)
+    return tokens, scores
+
+
+NOT_OF_F = ("mode", "probability", "width", "alpha")
+
+
+def figures(outputs: list[list[str]], references: Sequence[str]) -> list[float]:
+    """distinct-1..4, BLEU-2 of all and of the best of each set, and duplicates, in %."""
+    lowered = [[text.lower() for text in texts] for texts in outputs]
+    references = [clean(text, True) for text in references]
+    values = []
+    for n in ORDERS:
+        found = [diversity.distinct(texts, n) for texts in lowered]
+        values.append(100 * float(np.mean([x for x in found if x is not None])))
+    scorer = sacrebleu.BLEU(max_ngram_order=2, effective_order=True)
+    best = [
+        max(texts, key=lambda text, to=to: scorer.sentence_score(text, [to]).score)
+        for texts, to in zip(lowered, references, strict=True)
+    ]
+    every = [text for texts in lowered for text in texts]
+    repeated = [
+        to for texts, to in zip(lowered, references, strict=True) for _ in texts
+    ]
+    corpus = sacrebleu.BLEU(max_ngram_order=2)
+    first = [texts[0] for texts in lowered]
+    for hypotheses, to in ((every, repeated), (first, references), (best, references)):
+        values.append(corpus.corpus_score(hypotheses, [list(to)]).score)
+    same = sum(len(texts) - len(set(texts)) for texts in lowered)
+    values.append(100 * same / len(every))
+    return values
+
+
+def settings(options: argparse.Namespace) -> dict[str, Setting]:
+    """The rows that are asked for."""
+    found = dict(ROWS)
+    if options.sweep:
+        for mode in ("step", "final"):
+            for lam in LAMBDAS:
+                found[f"DiPS {mode}, lambda {lam}"] = (
+                    "dips",
+                    {"mode": mode, "lam": lam},
+                )
+    if options.ablation:
+        for place, term in enumerate(TERMS):
+            mu = tuple(float(i != place) for i in range(4))
+            for mode in ("step", "final"):
+                found[f"DiPS {mode}, no {term}"] = ("dips", {"mode": mode, "mu": mu})
+    if options.only:
+        found = {k: v for k, v in found.items() if any(o in k for o in options.only)}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--text_dir", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--adapter")
+    parser.add_argument("--sources", type=int, default=500)
+    parser.add_argument("--num", type=int, default=10)
+    parser.add_argument("--batch_size", type=int, default=8)
+    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--show", type=int, default=0, help="sources to print whole")
+    options = parser.parse_args()
+    pairs = clean_pairs(options.text_dir / "quora")
+    print(f"{len(pairs)} clean pairs, of which the first {options.sources} are used")
+    pairs = pairs[: options.sources]
+    sources, references = zip(*pairs, strict=True)
+    name = registry.with_adapter(options.model, options.adapter)
+    model = registry.load(name)
+    make = Outputs(model, sources, options.batch_size, options.num)
+    print(
+        "\n".join(
+            head(
+                [
+                    "decoder",
+                    *(f"distinct-{n}" for n in ORDERS),
+                    "BLEU",
+                    "BLEU of the first",
+                    "best BLEU",
+                    "duplicates",
+                    "unfinished",
+                    "s / batch",
+                ]
+            )
+        )
+    )
+    for label, setting in settings(options).items():
+        texts, endless, seconds = make(setting)
+        values = figures(texts, references)
+        print(
+            row(
+                [
+                    label,
+                    *(f"{v:.1f}" for v in values),
+                    f"{100 * endless:.1f}",
+                    f"{seconds:.1f}",
+                ]
+            ),
+            flush=True,
+        )
+        for source, outputs in list(zip(sources, texts, strict=True))[: options.show]:
+            print(f"  {source}\n    " + "\n    ".join(outputs), flush=True)
+
+
+if __name__ == "__main__":
+    main()
