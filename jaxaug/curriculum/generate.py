@@ -287,32 +287,54 @@ def make(
         if not short:
             break
         asked += len(short)
-        stage = Stage(
-            "candidates",
-            [_seed(options, number), *(one.key() for one in options.settings)],
-            lambda block, number=number: _outputs(number, block, options, paraphrase),
-            "paraphrases",
+        answers = _asked(
+            number,
+            [(texts[place], found[place]) for place in short],
+            options,
+            functools.partial(paraphrase, number),
+            scorers,
+            shards,
         )
-        outputs = shards.run(stage, [texts[i] for i in short])
-        new = [
-            quotas.distinct(texts[i], by_sampler, (one.text for one in found[i]))
-            for i, by_sampler in zip(short, outputs, strict=True)
-        ]
-        judged = iter(_judged([texts[i] for i in short], new, options, scorers))
-        for i, own in zip(short, new, strict=True):
-            found[i] += [next(judged) for _ in own]
+        for place, new in zip(short, answers, strict=True):
+            found[place] += new
     items = []
-    for text, own in zip(texts, found, strict=True):
-        kept = quotas.chosen(text, options.quota, own, options.seed)
+    for text, candidates_of in zip(texts, found, strict=True):
+        drawn = quotas.chosen(text, options.quota, candidates_of, options.seed)
         items.append(
             levels.levelled(
                 text,
-                [one.text for one in kept],
-                [one.similarity for one in kept],
+                [one.text for one in drawn],
+                [one.similarity for one in drawn],
                 options.levels,
             )
         )
     return items, told.summary(items, found, options, asked)
+
+
+def _asked(
+    number: int,
+    known: Sequence[tuple[str, Sequence[Candidate]]],
+    options: Options,
+    paraphrase: Callable[[generation.Setting, Sequence[str]], list[list[str]]],
+    scorers: Scorers,
+    shards: Shards,
+) -> list[list[Candidate]]:
+    """What a round has that is new, of each text with its candidates so far."""
+    texts = [text for text, _ in known]
+    stage = Stage(
+        "candidates",
+        [_seed(options, number), *(setting.key() for setting in options.settings)],
+        lambda block: _outputs(block, options, paraphrase),
+        "paraphrases",
+    )
+    new = [
+        quotas.distinct(text, outputs, (one.text for one in candidates_of))
+        for (text, candidates_of), outputs in zip(
+            known, shards.run(stage, texts), strict=True
+        )
+    ]
+    judged = iter(_judged(texts, new, options, scorers))
+    return [[next(judged) for _ in group] for group in new]
 
 
 def _seed(options: Options, number: int) -> int:
@@ -321,12 +343,13 @@ def _seed(options: Options, number: int) -> int:
 
 
 def _outputs(
-    number: int, texts: Sequence[str], options: Options, paraphrase: Paraphrase
+    texts: Sequence[str],
+    options: Options,
+    paraphrase: Callable[[generation.Setting, Sequence[str]], list[list[str]]],
 ) -> list[dict[str, list[str]]]:
     """Of each text, sampler -> outputs."""
     by_sampler = {
-        setting.sampler: paraphrase(number, setting, texts)
-        for setting in options.settings
+        setting.sampler: paraphrase(setting, texts) for setting in options.settings
     }
     return [
         {sampler: outputs[place] for sampler, outputs in by_sampler.items()}
