@@ -45,7 +45,9 @@ def test_an_adapter_without_the_file_has_seen_nothing(tmp_path):
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]"])
 def test_a_damaged_file(tmp_path, text):
     (tmp_path / seen.FILE).write_text(text)
-    with pytest.raises(UserError, match=r"seen_services.json: is no list of texts\. Get"):
+    with pytest.raises(
+        UserError, match=r"seen_services.json: is no list of texts\. Get"
+    ):
         seen.read(tmp_path)
 
 
