@@ -38,7 +38,7 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
     config.slot_filters = ("action",)
     config.commands = True
     config.apart_by = "similarity"
-    config.judge = {"similarity": "minilm", "model": "smollm2"}
+    config.judge = {"similarity": "minilm"}
     config.metrics = {
         "jaccard": {},
         "similarity": {

@@ -364,6 +364,5 @@ def _registered(name: str) -> seqio.Task | seqio.Mixture:
         f"curriculum: no task or mixture is named {name!r}; the nearest of {len(known)}: "
         f"{listed}. d3st_NAME_* needs variants of the training schema in variants/NAME "
         "of the data folder, or in a folder NAME that $JAXAUG_VARIANTS_DIR lists. Make "
-        "them with `jaxaug augment --config configs/augment/smollm2_tree.py --data_dir "
-        "DIR --out DIR/variants/tree`."
+        "them with `jaxaug augment --data_dir DIR --out DIR/variants/tree`."
     )

@@ -21,7 +21,7 @@ TEXTS = {"kst": "some/folder"}
 def test_the_files():
     assert sorted(p.stem for p in FOLDER.glob("*.py")) == [
         "backtranslate", "eda", "kst", "oracle", "pegasus_tree", "qcpg",
-        "smollm2_tree",
+        "schema_tree", "smollm2_tree",
     ]  # fmt: skip
 
 
