@@ -16,7 +16,7 @@ several annotated spellings of a value are an array.
 import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from jaxaug.core.errors import UserError
@@ -230,6 +230,17 @@ class JSONFormatter:
         self._schema = schema
         self._options = options
         self._prompts: dict[str, _Prompt] = {}
+        self._random = FrameRandom()
+
+    def prompt(self, service: str) -> tuple[str, str]:
+        """The tools of a service in the order of the schema, and the key of examples.
+
+        Raises:
+          UserError: the schema lacks it.
+        """
+        fixed = replace(self._options, order="schema")
+        rendering = _Prompt(self._schema.service(service), fixed).render(self._random)
+        return rendering.prompt, rendering.key
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
         """The examples of a dialogue, one per user frame with a state.
@@ -237,7 +248,7 @@ class JSONFormatter:
         Raises:
           UserError: a frame names a service or slot that the schema lacks.
         """
-        options, rng = self._options, FrameRandom()
+        options, rng = self._options, self._random
         for context, turn, index, frame in user_frames(dialogue, options.lowercase):
             prompt = self._prompts.get(frame.service)
             if prompt is None:

@@ -1,0 +1,87 @@
+"""The bytes that every token of a vocabulary stands for."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import sentencepiece
+import tokenizers
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.tokenizers.hf import Tokenizer
+
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_SPACE = "\u2581"
+# Every kind of byte that a text may have: both are checked against them.
+_PROBE = '{"Name 1": ["caf\u00e9", "\u4e2d \\ \U0001f600"]}'
+
+
+def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:
+    """Bytes by id; None for special tokens and for ids below the offset.
+
+    Raises:
+      UserError: a kind of tokenizer whose tokens do not stand for bytes, such as one
+        that drops letter case or puts spaces between its words.
+    """
+    backend = tokenizer.backend
+    spelled = _byte_level() if '"ByteLevel"' in _decoder(backend) else None
+    added = {
+        number: token.content
+        for number, token in backend.get_added_tokens_decoder().items()
+    }
+    found: list[bytes | None] = [None] * tokenizer.vocab_size
+    for token, number in backend.get_vocab(with_added_tokens=True).items():
+        place = number + tokenizer.id_offset
+        if place in tokenizer.specials or place >= len(found):
+            continue
+        if number in added:
+            found[place] = added[number].encode()
+        elif spelled is None:
+            found[place] = _piece(token)
+        elif all(character in spelled for character in token):
+            found[place] = bytes(spelled[character] for character in token)
+    written = [found[token] for token in tokenizer.encode(_PROBE)]
+    # Some begin every text with a space.
+    if None in written or b"".join(filter(None, written)).lstrip() != _PROBE.encode():
+        raise UserError(
+            f"{tokenizer.path}: the tokens of this tokenizer cannot be put together byte by "
+            "byte, which constrained decoding needs. Use a model with a byte-level BPE, or "
+            "with SentencePiece and bytes."
+        )
+    return found
+
+
+def of_sentencepiece(
+    processor: sentencepiece.SentencePieceProcessor,
+) -> list[bytes | None]:
+    """Bytes by id; None for control tokens and the unknown one."""
+    count = processor.get_piece_size()
+    return [
+        None
+        if processor.is_control(i) or processor.is_unknown(i) or processor.is_unused(i)
+        else _piece(processor.id_to_piece(i))
+        for i in range(count)
+    ]
+
+
+def _piece(piece: str) -> bytes:
+    if match := _BYTE.fullmatch(piece):
+        return bytes([int(match[1], 16)])
+    return piece.replace(_SPACE, " ").encode()
+
+
+def _decoder(backend: tokenizers.Tokenizer) -> str:
+    return json.dumps(json.loads(backend.to_str()).get("decoder"))
+
+
+def _byte_level() -> dict[str, int]:
+    """Character of the byte-level alphabet (Radford et al., 2019) -> byte."""
+
+    def plain() -> Iterator[int]:
+        yield from range(0x21, 0x7F)
+        yield from range(0xA1, 0xAD)
+        yield from range(0xAE, 0x100)
+
+    letters = {chr(byte): byte for byte in plain()}
+    others = [byte for byte in range(256) if chr(byte) not in letters]
+    return letters | {chr(256 + i): byte for i, byte in enumerate(others)}
