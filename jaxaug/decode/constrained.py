@@ -114,7 +114,8 @@ def search(
         masked = automaton.mask(logits.astype(jnp.float32), states, room)
         # NaN and infinity stay visible, wherever they are.
         masked = jnp.where(jnp.isfinite(logits), masked, logits)
-        new = state.cache | {
+        new = {
+            **state.cache,
             _MODEL: contract.match_container(model_cache, state.cache[_MODEL]),
             _STATE: states.reshape(state.cache[_STATE].shape),
         }

@@ -303,7 +303,8 @@ def _scaling(rope: Mapping[str, Any]) -> dict[str, Any]:
     chosen: dict[str, Any] = {"rope_scaling": kind}
     for theirs, ours in _SCALINGS[kind].items():
         value = rope.get(theirs)
-        if type(value) not in (int, float) or not 0 < value < math.inf:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is None or not is_number or not 0 < value < math.inf:
             raise UserError(
                 f"config.json: rotary positions of type {kind!r} need {theirs}, a number "
                 f"above 0, but it is {shown(value)}. {_FIX}"

@@ -226,6 +226,7 @@ class Attention(nn.Module):
     def _near(self, queries: int, keys: int, mask: Mask | None) -> Mask:
         """The mask without the keys that lie outside of the window."""
         # By place in the row: within a packed segment the distance is the same.
+        assert self.window is not None
         apart = jnp.arange(queries)[:, None] - jnp.arange(keys)
         near = (jnp.abs(apart) < self.window)[None, None]
         return near if mask is None else jnp.where(near, mask, 0)
