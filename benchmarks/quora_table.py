@@ -61,8 +61,15 @@ def clean_pairs(folder: Path) -> list[tuple[str, str]]:
 class Outputs:
     """What a model writes for texts with a sampler."""
 
-    def __init__(self, model: Any, texts: Sequence[str], batch_size: int, num: int):
-        self.model, self.num = model, num
+    def __init__(
+        self,
+        model: Any,
+        texts: Sequence[str],
+        batch_size: int,
+        num: int,
+        saved: Path | None,
+    ):
+        self.model, self.num, self.saved = model, num, saved
         causal_model = isinstance(model, LanguageModel)
         self.program = causal.decode if causal_model else decoder.decode
         words = model.vocabulary if causal_model else model.output_vocabulary
@@ -92,11 +99,18 @@ class Outputs:
         """What a selector chooses of the wide beam of a batch."""
         part, inputs = self.batches[place]
         width = set_search.WIDTH
+        saved = self.saved and self.saved / f"wide{place}.npz"
+        if place not in self.wide and saved and saved.exists():
+            with np.load(saved) as found:
+                self.wide[place] = found["tokens"], found["scores"]
         if place not in self.wide:
             SCORES.clear()
             found = np.asarray(self.decode(wide_beam, width, part, inputs))
             jax.effects_barrier()
             self.wide[place] = found[:, ::-1], SCORES[0][:, ::-1]
+            if saved:
+                saved.parent.mkdir(parents=True, exist_ok=True)
+                np.savez(saved, tokens=self.wide[place][0], scores=self.wide[place][1])
         tokens, log_probs = map(jnp.asarray, self.wide[place])
         ended = (tokens == self.eos_id).any(axis=-1)
         lengths = jnp.where(ended, (tokens == self.eos_id).argmax(axis=-1) + 1, 0)
@@ -235,6 +249,9 @@ def main() -> None:
     parser.add_argument("--sources", type=int, default=500)
     parser.add_argument("--num", type=int, default=10)
     parser.add_argument("--batch_size", type=int, default=8)
+    parser.add_argument(
+        "--wide_dir", type=Path, help="keeps the wide beams of one run for another"
+    )
     parser.add_argument("--sweep", action="store_true")
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--only", nargs="*")
@@ -246,7 +263,7 @@ def main() -> None:
     sources, references = zip(*pairs, strict=True)
     name = registry.with_adapter(options.model, options.adapter)
     model = registry.load(name)
-    make = Outputs(model, sources, options.batch_size, options.num)
+    make = Outputs(model, sources, options.batch_size, options.num, options.wide_dir)
     print(
         "\n".join(
             head(

@@ -50,9 +50,9 @@ def search(
     the length limit returns its live beams with their plain log probabilities.
 
     With `select` or `last` the result is a set that is chosen. `select` chooses in every
-    step among the `num_candidates` most probable: what it chooses and has ended leaves for
-    the pool, the others live on, and the most probable of those that it did not choose
-    fill the beam. `last` chooses the `num_decodes` results among all of the pool, once. A
+    step among the `num_candidates` most probable. What ended leaves for the pool if it
+    is chosen or among the k most probable, and is dropped otherwise; what else was chosen
+    lives on, and the most probable of the others fill the beam. `last` chooses the `num_decodes` results among all of the pool, once. A
     row stops when its pool is full; one that reaches the length limit before has what
     ended, and live beams in the other places.
 

@@ -111,13 +111,15 @@ class Search:
         full = self.start + state.index + 1 >= self.limit
         proposal = self.propose(self._continuations(live, logits, full))
         candidates, parents = self._candidates(live, proposal, state.index)
+        ended = candidates.finished
         if self.select is None:
-            pool = self._finish(candidates, candidates.finished, state.pool)
             chosen = self._first_unfinished(candidates)
         else:
             picked = self._picked(candidates, parents, state.index)
-            pool = self._finish(candidates, candidates.finished & picked, state.pool)
             chosen = self._grow_on(candidates, picked)
+            # Not all that end: of so many candidates the last are cut-off texts.
+            ended &= picked | (jnp.arange(ended.shape[1]) < self.beams)
+        pool = self._finish(candidates, ended, state.pool)
         # A row that is done stays as it is, however long the others take.
         live, pool = jax.tree.map(
             lambda old, new: jnp.where(

@@ -57,7 +57,7 @@ class Select(Protocol):
     """Chooses the candidates of a step that live on, or the results of a search.
 
     A pure function of its argument that treats each row by itself. A finished candidate
-    that is chosen in a step leaves the search, for the pool of those that ended.
+    leaves the search: for the pool, if it is chosen or among the k most probable.
     """
 
     def __call__(self, candidates: Candidates, /) -> Int[Array, "batch k"]:

@@ -40,7 +40,7 @@ __all__ = [
     "select",
 ]
 
-MODE = "step"
+MODE = "final"
 LAM = 0.5
 PROBABILITY = 0.5
 # With vectors of length 1. In the table of SmolLM2, of 36 pairs of synonyms the middle

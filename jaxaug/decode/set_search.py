@@ -2,7 +2,7 @@
 
 DiPS, DPP and SSR differ in the set that they choose. `step` is Algorithm 2 of Kumar et
 al. (2019): a choice among the 3k most probable continuations, from half the length of
-the source on, with a probability in each step. `final` is what their released program
+the source on, with a probability in each step, until k have ended. `final` is what their released program
 does: a wide beam search without a choice, then one among the sentences that ended.
 """
 
@@ -23,8 +23,6 @@ from jaxaug.decode.sample import TokensToLogits
 MODES = ("step", "final")
 WIDTH = 50
 """Beams of the mode `final`, as in the authors' program."""
-KEEP = 3
-"""Ended hypotheses for each output that end a search in the mode `step`."""
 
 # (candidates, their ground sets, the longest length of a candidate) -> k indices a row.
 Choose = Callable[[Candidates, GroundSet, Int[Array, ""]], Int[Array, "batch k"]]
@@ -77,12 +75,10 @@ def search(
 
     if mode == "final":
         options["width"] = -(-width // num_decodes) * num_decodes
+        options["last"] = last
     else:
-        options["keep"] = KEEP * num_decodes
         options["select"] = lambda shown: when_due(shown, choose, probability)
-    return beam.search(
-        inputs, cache, tokens_to_logits, eos_id, num_decodes, last=last, **options
-    )
+    return beam.search(inputs, cache, tokens_to_logits, eos_id, num_decodes, **options)
 
 
 def when_due(

@@ -144,8 +144,8 @@ def beam(
 ) -> tuple[list[tuple[list[int], float]], list[tuple[list[int], float]]]:
     """Beam search by lists: what ended, the best first, and the beams that grow.
 
-    `choose` names k of the m candidates it is shown, the best first. What it names and
-    has ended leaves; `keep` of those stay, by their log probability over `norm`.
+    `choose` names k of the m candidates it is shown, the best first. What ended leaves;
+    of what it named and of the k most probable `keep` stay, by log probability over `norm`.
     """
     beams: list[tuple[list[int], float]] = [([], 0.0)]
     pool: list[tuple[list[int], float]] = []
@@ -158,7 +158,11 @@ def beam(
         grown.sort(key=lambda item: -item[1])
         grown = grown[:m]
         chosen = choose([x for x, _ in grown])
-        pool += [grown[i] for i in sorted(chosen) if grown[i][0][-1] == eos_id]
+        pool += [
+            x
+            for i, x in enumerate(grown)
+            if x[0][-1] == eos_id and (i in chosen or i < k)
+        ]
         pool.sort(key=lambda item: -item[1] / norm(item[0]))
         del pool[keep:]
         growing = [i for i, x in enumerate(grown) if x[0][-1] != eos_id]

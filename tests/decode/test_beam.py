@@ -290,8 +290,8 @@ def test_fillers_are_never_chosen_while_there_are_others():
         num_candidates=8, alpha=0.0,
     )  # fmt: skip
     log_probs = prefix_log_probs(random_table(0), ())
-    # What ends without being chosen is dropped.
-    best = [token for token in np.argsort(-log_probs) if token != EOS][:2]
+    # What ends is in the pool, and so comes before what does not.
+    best = [EOS, *(x for x in np.argsort(-log_probs) if x != EOS)][:2]
     assert tokens[0, :, 0].tolist() == best[::-1]
     np.testing.assert_allclose(scores[0], log_probs[best[::-1]], atol=1e-5)
 

@@ -22,7 +22,7 @@ from test_dpp import log_det, plain_similarity
 from test_ssr import saving
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
+from jaxaug.decode import beam, dips, dpp, ssr
 
 K, LENGTH, ALPHA = 3, 8, 0.6
 EMBEDDINGS = np.random.default_rng(1).normal(size=(VOCAB, 4)).astype(np.float32)
@@ -83,11 +83,13 @@ def by_lists(mode, value_of, table, prompt, source):
 
     steps = LENGTH - len(prompt)
     if mode == "step":
-        sizes, choice = (K, 3 * K, set_search.KEEP * K), choose
+        sizes, choice = (K, 3 * K, K), choose
     else:
         sizes, choice = (WIDE, 2 * WIDE, WIDE), lambda shown: range(len(shown))
     pool, beams = naive.beam(log_probs, choice, *sizes, steps, EOS, norm)
-    ended = [pool[i] for i in best_set([x for x, _ in pool])] if pool else []
+    ended = pool
+    if mode == "final" and pool:
+        ended = [pool[i] for i in best_set([x for x, _ in pool])]
     parts = beams[: K - len(ended)], ended
     results = [
         entry
@@ -101,9 +103,9 @@ def by_lists(mode, value_of, table, prompt, source):
 
 
 @pytest.mark.parametrize(
-    ("prompted", "batch"), [("free", 1), ("forced", 7), ("prefilled", 7)]
+    ("prompted", "batch", "mode"),
+    [("free", 1, "step"), ("forced", 7, "final"), ("prefilled", 7, "step")],
 )
-@pytest.mark.parametrize("mode", set_search.MODES)
 @pytest.mark.parametrize("name", SELECTORS)
 def test_decode_equals_the_search_by_lists(name, mode, prompted, batch):
     decode, value_of = SELECTORS[name]
@@ -152,11 +154,6 @@ def arguments():
     }
 
 
-def ssr_last(candidates):
-    ground = ground_set.from_ended(candidates)
-    return ssr.choose(candidates, ground, jnp.max(candidates.lengths))
-
-
 def test_probability_is_that_of_a_choice_per_step():
     """SSR, which shares this with the others and compiles fastest."""
 
@@ -164,9 +161,7 @@ def test_probability_is_that_of_a_choice_per_step():
         best = jnp.arange(candidates.k, dtype=jnp.int32)
         return jnp.broadcast_to(best, (4, candidates.k))
 
-    keep = set_search.KEEP * K
-    options = {"select": first, "last": ssr_last, "keep": keep}
-    plain, plain_scores = beam.search(**options, **arguments())
+    plain, plain_scores = beam.search(select=first, **arguments())
     never, scores = ssr.decode(probability=0.0, **arguments())
     assert never.tolist() == plain.tolist()
     assert scores.tolist() == plain_scores.tolist()
@@ -194,6 +189,7 @@ def test_outputs_end_and_differ_if_every_step_chooses(name):
         tokens_to_logits=table_model(table),
         eos_id=EOS,
         num_decodes=4,
+        mode="step",
         probability=1.0,
         source=jnp.asarray(rng.randint(2, 24, (batch, 10))),
         **({"embeddings": rng.normal(size=(24, 4))} if name == "dips" else {}),
@@ -206,6 +202,7 @@ def test_outputs_end_and_differ_if_every_step_chooses(name):
 def test_a_given_table_wins_over_the_models_embeddings():
     options = {
         "source": jnp.array([[2, 3], [3, 4], [4, 0], [2, 2]]),
+        "mode": "step",
         "mu": (0.0, 1.0, 0.0, 0.0),
         "lam": 1.0,
     }
