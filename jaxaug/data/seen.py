@@ -21,8 +21,10 @@ _LENGTH = 16
 
 def digest(service: Service) -> str:
     """Stands for the name and all descriptions of a service, in their order."""
-    described = (service, *service.slots, *service.intents)
-    text = "\n".join(f"{each.name}\t{each.description}" for each in described)
+    described = [(service.name, service.description)]
+    described += [(slot.name, slot.description) for slot in service.slots]
+    described += [(intent.name, intent.description) for intent in service.intents]
+    text = "\n".join(f"{name}\t{text}" for name, text in described)
     return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
 
 
