@@ -33,6 +33,7 @@ from jaxaug.formats.records import (
     FrameRandom,
     Parsed,
     State,
+    check_choices,
     check_slots,
     clean_value,
     join_values,
@@ -91,12 +92,7 @@ class D3STOptions:
         return self.level == "dst_intent"
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"D3ST option {name}={getattr(self, name)!r}: use one of "
-                    f"{', '.join(choices)}."
-                )
+        check_choices("D3ST", self, _CHOICES)
         if not self.delimiter or re.search(r"[\w\s]", self.delimiter):
             raise UserError(
                 f"D3ST option delimiter={self.delimiter!r}: use one or more characters "

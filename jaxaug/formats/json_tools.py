@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
-from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats.records import (
@@ -29,6 +28,7 @@ from jaxaug.formats.records import (
     FrameRandom,
     Parsed,
     State,
+    check_choices,
     check_slots,
     clean_value,
     restore_option,
@@ -69,12 +69,7 @@ class JSONOptions:
         return self.level == "dst_intent"
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"JSON option {name}={getattr(self, name)!r}: use one of "
-                    f"{', '.join(choices)}."
-                )
+        check_choices("JSON", self, _CHOICES)
 
     def formatter(self, schema: Schema) -> "JSONFormatter":
         """What writes dialogues under a schema."""

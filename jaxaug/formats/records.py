@@ -115,6 +115,18 @@ class FormatOptions(Protocol):
         """The state that an answer says; `key` is that of the example."""
 
 
+def check_choices(
+    format_name: str, options: FormatOptions, choices: Mapping[str, Sequence[str]]
+) -> None:
+    """Raises `UserError` where an option has none of its choices."""
+    for name, known in choices.items():
+        if getattr(options, name) not in known:
+            raise UserError(
+                f"{format_name} option {name}={getattr(options, name)!r}: use one of "
+                f"{', '.join(known)}."
+            )
+
+
 @runtime_checkable
 class FromData(Protocol):
     """A format whose text depends on more of the data folder than the split itself."""

@@ -35,6 +35,7 @@ from jaxaug.formats.records import (
     FrameRandom,
     Parsed,
     State,
+    check_choices,
     check_slots,
     clean_value,
     join_values,
@@ -105,12 +106,7 @@ class SDTOptions:
         )
 
     def __post_init__(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise UserError(
-                    f"SDT option {name}={getattr(self, name)!r}: use one of "
-                    f"{', '.join(choices)}."
-                )
+        check_choices("SDT", self, _CHOICES)
 
     def sources(self, data_dir: PathLike, split: str) -> list[epath.Path]:
         """Files that decide the text beside the split itself."""

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.data.schema import Schema, Slot
 from jaxaug.formats.records import (
@@ -21,6 +20,7 @@ from jaxaug.formats.records import (
     Example,
     FrameRandom,
     Parsed,
+    check_choices,
     check_slots,
     clean_value,
     join_values,
@@ -58,10 +58,7 @@ class T5DSTOptions:
         return False
 
     def __post_init__(self) -> None:
-        if self.order not in ("schema", "shuffled"):
-            raise UserError(
-                f"T5DST option order={self.order!r}: use one of schema, shuffled."
-            )
+        check_choices("T5DST", self, {"order": ("schema", "shuffled")})
 
     def formatter(self, schema: Schema) -> "T5DSTFormatter":
         """What writes dialogues under a schema."""
