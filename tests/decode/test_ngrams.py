@@ -102,7 +102,10 @@ def test_tails_complete_the_ngrams_of_a_prefix(data):
 
 
 def test_ground_set_of_a_step():
-    """Parent 0 has two children and one that ends; parent 1 ended before; 2 has none."""
+    """Parent 0 has two children and one that ends; parent 1 ends too; 2 has none.
+
+    The end is a word of those that end.
+    """
     end = 9
     candidates = Candidates(
         sequences=pad([[5, 6, 7], [5, 6, 8], [5, 6, end], [4, end], [0, 0, 3]], 4)[
@@ -122,7 +125,7 @@ def test_ground_set_of_a_step():
     ground = jax.tree.map(lambda x: x[0], ground)
     assert ground.prefixes.tolist() == [[5, 6, 0, 0], [4, 0, 0, 0], [0, 0, 0, 0]]
     assert ground.prefix_lengths.tolist() == [2, 1, 0]
-    assert ground.extended.tolist() == [True, True, False, False, False]
-    assert ground.token.tolist()[:2] == [7, 8]
-    assert ground.lengths.tolist() == [3, 3, 2, 1, 0]
+    assert ground.extended.tolist() == [True, True, True, True, False]
+    assert ground.token.tolist()[:4] == [7, 8, end, end]
+    assert ground.lengths.tolist() == [3, 3, 3, 2, 0]
     assert ground.valid.tolist() == [True, True, True, True, False]
