@@ -1,6 +1,6 @@
 """Tokens/s of each decoder beside HF torch `generate`, memory, and growth of the cost.
 
-    python benchmarks/decode.py [--tiny] [--repeats 3]
+    python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3]
 
 Both sides hold the same weights: a T5-small (emb 512, 8 heads x 64, mlp 2048 with relu,
 6 + 6 layers, vocabulary 32,128, tied embedding, float32) that has learned nothing, in
@@ -44,6 +44,15 @@ DECODERS = {
     "dips": 4,
     "dpp": 4,
     "ssr": 4,
+    "beam_wide": 52,
+    "dips_final": 4,
+}
+# What is not a sampler at its defaults; `dips_final` searches with the 52 beams of
+# `beam_wide`, and chooses four of what ended.
+OTHERS = {
+    "beam_wide": ("beam", {}),
+    "dips": ("dips", {"mode": "step"}),
+    "dips_final": ("dips", {"mode": "final"}),
 }
 TORCH = {
     "greedy": {"do_sample": False},
@@ -122,13 +131,14 @@ class Ours:
 
         Its attribute `memory` is what the program needs beside the weights, in MiB.
         """
+        name, options = OTHERS.get(name, (name, {}))
         sampler = samplers.find(name)
         model = SourceEncoderDecoderModel(
             self.module,
             self.words,
             self.words,
             None,
-            decode_fn=sampler.build(num, sampler.complete({})),
+            decode_fn=sampler.build(num, sampler.complete(options)),
         )
 
         @jax.jit
@@ -244,7 +254,7 @@ def compare(ours: Ours, repeats: int) -> None:
     size = ours.size
     theirs = Theirs(ours)
     tokens = size.batch * size.length
-    beam_seconds = None
+    beam_seconds, against = None, ""
     for name, num in DECODERS.items():
         program = ours.program(name, num, size.length)
         seconds = best_time(program, repeats)
@@ -261,10 +271,10 @@ def compare(ours: Ours, repeats: int) -> None:
         if name == "greedy":
             same = program()[:, 0] == theirs.program(name)()[:, 1:]
             line += f"   equal tokens {same.mean():.3f}"
-        if name == "beam":
-            beam_seconds = seconds
-        elif beam_seconds:
-            line += f"   {seconds / beam_seconds:5.2f} times as long as beam"
+        if beam_seconds:
+            line += f"   {seconds / beam_seconds:5.2f} times as long as {against}"
+        if name in ("beam", "beam_wide"):
+            beam_seconds, against = seconds, name
         print(line, flush=True)
 
 
@@ -286,6 +296,7 @@ def growth(ours: Ours, names: list[str], repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--batch", type=int, default=Size.batch, help="inputs")
     parser.add_argument("--tiny", action="store_true", help="a size for trying it out")
     parser.add_argument("--growth", nargs="*", choices=DECODERS, default=list(GROWTH))
     arguments = parser.parse_args()
@@ -293,7 +304,7 @@ def main() -> None:
     print(
         f"{device.platform} {device.device_kind}, torch {torch.get_num_threads()} threads"
     )
-    ours = Ours(TINY if arguments.tiny else Size())
+    ours = Ours(TINY if arguments.tiny else Size(batch=arguments.batch))
     compare(ours, arguments.repeats)
     growth(ours, arguments.growth, arguments.repeats)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

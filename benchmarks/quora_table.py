@@ -5,12 +5,13 @@
 TEXT/quora holds test.source.txt and test.target.txt beside those of train. Only pairs of
 which neither question is among the training questions count ("clean"). Every decoder
 writes ten outputs of each source. `--sweep` adds lambda from 0 to 1, `--ablation` leaves
-out the terms of F one by one, `--only` names the rows to make.
+out the terms of F one by one, `--only` names the rows to make, such as 'DiPS final*'.
 """
 
 import argparse
 import time
 from collections.abc import Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,9 @@ ROWS: dict[str, Setting] = {
     "SSR step": ("ssr", {"mode": "step"}),
 }
 ORDERS = (1, 2, 3, 4)
-LAMBDAS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+LAMBDAS = tuple(n / 10 for n in range(11))
 TERMS = ("L1", "L2", "D1", "D2")
-LENGTH = 24
+LENGTH = 32
 
 
 def clean_pairs(folder: Path) -> list[tuple[str, str]]:
@@ -237,7 +238,9 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
             for mode in ("step", "final"):
                 found[f"DiPS {mode}, no {term}"] = ("dips", {"mode": mode, "mu": mu})
     if options.only:
-        found = {k: v for k, v in found.items() if any(o in k for o in options.only)}
+        found = {
+            k: v for k, v in found.items() if any(fnmatch(k, o) for o in options.only)
+        }
     return found
 
 

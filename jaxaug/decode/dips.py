@@ -42,7 +42,7 @@ __all__ = [
 
 MODE = "final"
 LAM = 0.5
-PROBABILITY = 0.5
+PROBABILITY = 1.0
 # With vectors of length 1. In the table of SmolLM2, of 36 pairs of synonyms the middle
 # one then counts 0.20, film and movie 0.42, and two words of different pairs 0.08 (0.002,
 # 0.06 and 0.000 with sigma 1 and vectors as they are, which hardly part them either).

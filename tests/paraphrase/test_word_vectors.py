@@ -76,7 +76,7 @@ def test_vectors_decide_and_are_part_of_a_run(tmp_path, small_world):
         out = tmp_path / f"{name}.jsonl"
         run.paraphrase(
             lines, out, model="random-tiny", sampler="dips", num=3, max_length=6,
-            options={"mu": mu, "lam": 1.0, "probability": 1.0, **options},
+            options={"mode": "step", "mu": mu, "lam": 1.0, **options},
         )  # fmt: skip
         return [json.loads(x) for x in out.read_text("utf-8").splitlines()]
 
