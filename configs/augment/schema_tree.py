@@ -1,17 +1,21 @@
-"""Tree-ranked paraphrases of an adapter that has learned how people reword schemas.
+"""Tree-ranked paraphrases by a model that has learned how people reword schemas.
 
     jaxaug models fetch smollm2 minilm
     jaxaug augment --data_dir DIR --out DIR/variants/tree
 
 It is what `jaxaug augment` does without --config: for schemas of your own, and for
 MiniSGD. The adapter was trained on SGD-X, so data with services of SGD are refused (see
-docs/adapters.md); `smollm2_tree.py` is for those. 100 outputs of each text;
-`schema_tree.py:N` asks for N from each of the four settings instead of 25. What the judge
-does not keep is dropped (docs/augment.md); the tree ranks the rest. Needs the extras
+docs/adapters.md); `smollm2_tree.py` is for those. 150 outputs of each text, 100 of them
+by the adapter; `schema_tree.py:N` asks for N from each of the six settings instead of 25.
+What the judge does not keep is dropped (docs/augment.md); the tree ranks the rest. Needs the extras
 `nlp` and `report`.
 """
 
+import pathlib
+
 import ml_collections
+
+PROMPT = str(pathlib.Path(__file__).with_name("reword.txt"))
 
 
 def get_config(num: str = "25") -> ml_collections.ConfigDict:
@@ -19,15 +23,21 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
     config = ml_collections.ConfigDict()
     config.name = "schema paraphraser tree"
     config.scheme = "paraphrase"
+    common = {"num": int(num), "max_length": 32, "sampler": "top_k_top_p"}
     config.options = {
         "batch_size": 64,
         "grid": (
-            {
+            common
+            | {
                 "model": "schema-paraphraser",
-                "num": int(num),
-                "max_length": 32,
-                "sampler": "top_k_top_p",
                 "options": {"k": 40, "p": 0.9, "temperature": [0.4, 0.6, 0.8, 1.0]},
+            },
+            # The base stays nearer to the words of orders such as "find flights".
+            common
+            | {
+                "model": "smollm2",
+                "prompt": PROMPT,
+                "options": {"k": 40, "p": 0.9, "temperature": [0.7, 1.0]},
             },
         ),
     }
