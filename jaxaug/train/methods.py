@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import string
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,6 +80,8 @@ class Method:
       places: of `released`: which paraphrases of a sentence are read, first to before
         last as they come in the file; none given are all. Of 20 the last 4 come from
         bottom-k (seeds 0, 2, 3 and 4; seed 1 has none).
+      num: of `released`: that many of what `keep` and `places` leave, drawn for each
+        sentence and seed; None is all.
       levels: options of the scheme, for level 1, 2, ...
       schedule: a key of `SCHEDULES`.
       steps_per_level: updates of a stage, or of the stage of each level, from the
@@ -96,6 +99,7 @@ class Method:
     path: str = ""
     keep: str = "all"
     places: tuple[int, ...] = ()
+    num: int | None = None
     levels: tuple[Mapping[str, Any], ...] = field(default=())
     schedule: str = "constant"
     steps_per_level: int | tuple[int, ...] = 200
@@ -127,17 +131,23 @@ class Method:
                 raise UserError(
                     f"method {self.name!r}: source {self.source!r} {verb} {name}."
                 )
-        self._check_places()
+        self._check_choice()
         if self.source == ORIGINALS and self.schedule != "constant":
             raise UserError(
                 f"method {self.name!r}: the originals have no levels. Use the schedule "
                 "'constant'."
             )
 
-    def _check_places(self) -> None:
-        if self.places and self.source != RELEASED:
+    def _check_choice(self) -> None:
+        for name in ("places", "num"):
+            if getattr(self, name) not in ((), None) and self.source != RELEASED:
+                raise UserError(
+                    f"method {self.name!r}: source {self.source!r} has no use for "
+                    f"{name}."
+                )
+        if self.num is not None and self.num < 1:
             raise UserError(
-                f"method {self.name!r}: source {self.source!r} has no use for places."
+                f"method {self.name!r}: num={self.num}: give 1 or more, or none for all."
             )
         in_order = len(self.places) == 2 and 0 <= self.places[0] < self.places[1]
         if self.places and not in_order:
@@ -182,7 +192,7 @@ def levelled(
     if method.source in registry.SCHEMES:
         return _by_scheme(method, texts, seed)
     path = _only_file(method, seed, epath.Path(data_dir))
-    found = {item.text: item for item in _read(method, path)}
+    found = {item.text: item for item in _read(method, path, seed)}
     for text in texts:
         if text not in found:
             raise UserError(
@@ -236,7 +246,7 @@ def _only_file(method: Method, seed: int, data_dir: epath.Path) -> epath.Path:
     return found[0]
 
 
-def _read(method: Method, path: PathLike) -> list[Levelled]:
+def _read(method: Method, path: PathLike, seed: int) -> list[Levelled]:
     if method.source == LEVELS:
         return level_files.read(path)
     kept = {
@@ -249,6 +259,10 @@ def _read(method: Method, path: PathLike) -> list[Levelled]:
         chosen = [
             item for item in items[slice(*method.places or (None,))] if kept(item)
         ]
+        if method.num is not None and method.num < len(chosen):
+            rng = np.random.default_rng([seed, zlib.crc32(text.encode())])
+            drawn = rng.choice(len(chosen), method.num, replace=False)
+            chosen = [chosen[place] for place in sorted(drawn)]
         found.append(
             level_files.levelled(
                 text,

@@ -51,6 +51,8 @@ def data_dir(tmp_path):
             {"source": "released", "path": "f", "places": (4, 4)},
             r"places=\(4, 4\): give the first one and the one behind the last",
         ),
+        ({"num": 2}, "source 'originals' has no use for num"),
+        ({"source": "released", "path": "f", "num": 0}, "num=0: give 1 or more"),
         ({"schedule": "gradual"}, "the originals have no levels. Use the schedule"),
     ],
 )
@@ -106,6 +108,18 @@ def test_released_paraphrases(data_dir, keep, expected):
 def test_released_paraphrases_by_their_place_in_the_file(data_dir, places, expected):
     found = methods.levelled(released(places=places), DRAWN, 3, data_dir)
     assert {text for level in found[0].levels[1:] for text in level} == expected
+
+
+def test_some_of_the_released_paraphrases_are_drawn(data_dir):
+    def drawn(**fields):
+        found = methods.levelled(released(**fields), DRAWN, 3, data_dir)
+        return [text for level in found[0].levels[1:] for text in level]
+
+    assert set(drawn(num=9)) == {"a1", "a2", "a3"}
+    two = drawn(num=2)
+    assert len(set(two)) == 2 and set(two) < {"a1", "a2", "a3"}
+    assert drawn(num=2) == two
+    assert drawn(num=1, places=(2, 3)) == ["a3"]
 
 
 def test_a_sentence_without_paraphrases_is_named(data_dir):
