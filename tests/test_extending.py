@@ -1,6 +1,7 @@
 """docs/extending.md: the package on the page is built, installed and used."""
 
 import dataclasses
+import functools
 import re
 import sys
 import tomllib
@@ -18,6 +19,7 @@ from jaxaug.feed import parallel, recipes
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.models.text import registry
 from jaxaug.paraphrase import samplers
+from tests.support import extension
 from tests.test_architecture import ROOT
 
 TABLES = {
@@ -32,23 +34,7 @@ TABLES = {
 @pytest.fixture
 def install(tmp_path, monkeypatch):
     """`install(name, {group: {entry: value}}, source)`: as pip leaves a package behind."""
-
-    def install(name, groups, source=""):
-        folder = tmp_path / name
-        info = folder / f"{name.replace('-', '_')}-1.dist-info"
-        info.mkdir(parents=True)
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n"
-        )
-        lines = []
-        for group, entries in groups.items():
-            lines += [f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())]
-        (info / "entry_points.txt").write_text("\n".join(lines))
-        (folder / f"{name.replace('-', '_')}.py").write_text(source)
-        monkeypatch.syspath_prepend(folder)
-        monkeypatch.delitem(sys.modules, name.replace("-", "_"), raising=False)
-
-    return install
+    return functools.partial(extension.install, tmp_path, monkeypatch)
 
 
 @pytest.fixture

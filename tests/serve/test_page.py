@@ -1,10 +1,6 @@
 """The page in headless Chromium: a dialogue, two wordings, an edited description."""
 
-import threading
-import time
-
 import pytest
-import uvicorn
 
 from jaxaug.data import sgd
 from jaxaug.data.schema import read_schema
@@ -12,6 +8,7 @@ from jaxaug.formats.records import Parsed
 from jaxaug.serve import app, wordings
 from jaxaug.track.answers import Prediction, frame_state
 from jaxaug.track.tracker import Tracker
+from tests.support.served import rows, served
 
 sync_api = pytest.importorskip("playwright.sync_api")
 TALK = (
@@ -54,36 +51,8 @@ def address(sgd_tree):
     schema = read_schema(sgd_tree / "test/schema.json")
     known = wordings.read(None, sgd_tree, 1000)
     built = app.build(Literal(schema), known, hosts=["127.0.0.1"])
-    server = uvicorn.Server(uvicorn.Config(built, port=0, log_config=None))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    deadline = time.monotonic() + 30
-    while not server.started:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    (socket,) = server.servers[0].sockets
-    yield f"http://127.0.0.1:{socket.getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-
-
-def rows(page, article):
-    """(first cell, class, other cells without descriptions) of an article's tables."""
-    found = page.locator(f"#result article:nth-of-type({article}) tbody tr").all()
-    return [
-        (
-            row.locator("th").evaluate("node => node.firstChild.textContent"),
-            row.get_attribute("class"),
-            *(
-                cell.evaluate(
-                    "node => [...node.childNodes].filter(n => n.tagName != 'DIV')"
-                    ".map(n => n.textContent).join('')"
-                )
-                for cell in row.locator("td").all()
-            ),
-        )
-        for row in found
-    ]
+    with served(built) as place:
+        yield place
 
 
 def test_which_slots_a_wording_changes(page, address):

@@ -1,0 +1,36 @@
+"""Packages that add to jaxaug, as an installation leaves them behind."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+
+def install(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    groups: Mapping[str, Mapping[str, str]],
+    source: str = "",
+) -> None:
+    """Puts a package of one module where Python looks for packages.
+
+    Args:
+      folder: for the package.
+      monkeypatch: takes it away again.
+      name: of the distribution; the module's has `_` for `-`.
+      groups: of entry points: name -> value.
+      source: of the module.
+    """
+    module = name.replace("-", "_")
+    info = folder / name / f"{module}-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    lines = []
+    for group, entries in groups.items():
+        lines += [f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    (folder / name / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(folder / name)
+    monkeypatch.delitem(sys.modules, module, raising=False)

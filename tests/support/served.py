@@ -1,0 +1,45 @@
+"""The page of `jaxaug serve`: a server of this process, and what the page shows."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+import uvicorn
+
+
+@contextlib.contextmanager
+def served(app) -> Iterator[str]:
+    """The address of a server of this process, which ends with the block."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    deadline = time.monotonic() + 30
+    try:
+        while not server.started:
+            assert thread.is_alive() and time.monotonic() < deadline
+            time.sleep(0.01)
+        (socket,) = server.servers[0].sockets
+        yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def rows(page, article):
+    """(first cell, class, other cells without descriptions) of an article's tables."""
+    found = page.locator(f"#result article:nth-of-type({article}) tbody tr").all()
+    return [
+        (
+            row.locator("th").evaluate("node => node.firstChild.textContent"),
+            row.get_attribute("class"),
+            *(
+                cell.evaluate(
+                    "node => [...node.childNodes].filter(n => n.tagName != 'DIV')"
+                    ".map(n => n.textContent).join('')"
+                )
+                for cell in row.locator("td").all()
+            ),
+        )
+        for row in found
+    ]
