@@ -27,6 +27,7 @@ from jaxaug.core import cache_folder
 from jaxaug.core.cached import published_file
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach, read_text, shown
+from jaxaug.data import persona_splits
 
 DATA_DIR_VARIABLE = "JAXAUG_PERSONACHAT_DIR"
 SPLITS_VARIABLE = "JAXAUG_PERSONACHAT_SPLITS"
@@ -38,7 +39,7 @@ WORDINGS = ("original", "revised")
 SPLITS = {"train": "train", "validation": "valid"}
 # The last digits of the dialogues' numbers that make up a split of `valid`.
 _SPLITS_OF_VALID = {"train": "01234567", "validation": "8", "test": "9"}
-OFFICIAL, OF_VALID = "official", "valid"
+OFFICIAL, OF_VALID, BY_PERSONA = "official", "valid", "personas"
 
 MARKERS = ("[persona]", "[partner_persona]", "[partner]", "[self]")
 """What the text format of `jaxaug.formats.persona` writes; each is one piece."""
@@ -167,21 +168,27 @@ def split_names() -> tuple[str, ...]:
 
 
 def splits_of() -> str:
-    """`$JAXAUG_PERSONACHAT_SPLITS`: "official" (the default) or "valid".
+    """`$JAXAUG_PERSONACHAT_SPLITS`: "official" (the default), "valid" or "personas".
 
     The test set of ConvAI2 was never published: the field trains on the `train` files
-    and reports on the `valid` files. "valid" makes train, validation and test splits
-    (8:1:1 by the last digit of a dialogue's number) out of the `valid` files, for
-    trying things where there are no others; the splits share personas.
+    and reports on the `valid` files. The others make train, validation and test splits
+    (8:1:1) out of the `valid` files, for trying things where there are no others:
+    "valid" by the last digit of a dialogue's number, so that splits share personas;
+    "personas" by `persona_splits.by_persona`, so that they share no trait of the own
+    persona, with the seed that may follow a colon ("personas:3").
 
     Raises:
       UserError: it is something else.
     """
     value = os.environ.get(SPLITS_VARIABLE) or OFFICIAL
-    if value not in (OFFICIAL, OF_VALID):
+    if value not in (OFFICIAL, OF_VALID) and not re.fullmatch(
+        rf"{BY_PERSONA}(:[0-9]{{1,9}})?", value
+    ):
         raise UserError(
             f"${SPLITS_VARIABLE}={value}: use {OFFICIAL!r} for the files as they are, "
-            f"or {OF_VALID!r} to make all splits out of the validation dialogues."
+            f"{OF_VALID!r} to make all splits out of the validation dialogues, or "
+            f"{BY_PERSONA!r} to make them so that they share no persona "
+            f"('{BY_PERSONA}:1' with another seed than 0)."
         )
     return value
 
@@ -207,7 +214,7 @@ def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Pa
         f"Persona-Chat: {paths[0]} is missing, and so is {paths[1].name}. Get them with "
         f"`jaxaug data fetch personachat`, or name their folder with "
         f"${DATA_DIR_VARIABLE}. Where there are only validation files, "
-        f"{SPLITS_VARIABLE}={OF_VALID} makes all splits out of them."
+        f"{SPLITS_VARIABLE}={BY_PERSONA} makes all splits out of them."
     )
 
 
@@ -233,18 +240,21 @@ def read(
             f"Persona-Chat has no split {split!r}; there are "
             f"{', '.join(split_names())} (see ${SPLITS_VARIABLE})."
         )
-    of_valid = splits_of() == OF_VALID
-    file_split = "valid" if of_valid else SPLITS[split]
-    path = find_file(folder or data_dir(), file_split, side, wording)
+    choice = splits_of()
+    file_split = SPLITS[split] if choice == OFFICIAL else "valid"
+    folder = folder or data_dir()
+    path = find_file(folder, file_split, side, wording)
     dialogues = read_file(path, file_split)
-    if not of_valid:
+    if choice == OFFICIAL:
         return dialogues
-    chosen = [
-        dialogue
-        for dialogue in dialogues
-        if dialogue.dialogue_id[-1] in _SPLITS_OF_VALID[split]
-    ]
-    _warn_of_valid(str(path), split, len(chosen), len(dialogues))
+    if choice == OF_VALID:
+        members, told = _by_number(dialogues, split), ""
+    else:
+        found = split_by_persona(folder)
+        members = frozenset(found.members[split])
+        told = f", by persona in {found.groups} groups (digest {found.digest})"
+    chosen = [dialogue for dialogue in dialogues if dialogue.dialogue_id in members]
+    _warn_of_valid(str(path), split, len(chosen), len(dialogues), told)
     if not chosen:
         raise UserError(
             f"{path}: {len(dialogues)} dialogues are too few to make a {split} split of "
@@ -253,18 +263,47 @@ def read(
     return chosen
 
 
+def split_by_persona(
+    folder: PathLike | None = None, seed: int | None = None
+) -> persona_splits.PersonaSplit:
+    """The splits of the validation dialogues of which no two share an own trait.
+
+    They are the same for all sides and wordings: the file of the original own personas
+    decides. The partners' personas recur: each dialogue has two personas, and of 100 of
+    them nearly all are connected by dialogues.
+
+    Args:
+      folder: None is `data_dir()`.
+      seed: None is that of `splits_of()`, 0 where it says none.
+
+    Raises:
+      UserError: that file is missing, breaks the format or has too few personas.
+    """
+    if seed is None:
+        seed = int(splits_of().partition(":")[2] or 0)
+    path = find_file(folder or data_dir(), "valid", "self", "original")
+    personas = {one.dialogue_id: one.persona for one in read_file(path, "valid")}
+    return persona_splits.by_persona(personas, seed)
+
+
+def _by_number(dialogues: Sequence[Dialogue], split: str) -> frozenset[str]:
+    ids = (one.dialogue_id for one in dialogues)
+    return frozenset(one for one in ids if one[-1] in _SPLITS_OF_VALID[split])
+
+
 @functools.cache
-def _warn_of_valid(path: str, split: str, chosen: int, total: int) -> None:
+def _warn_of_valid(path: str, split: str, chosen: int, total: int, told: str) -> None:
     """Once a process: several tasks read the same file."""
     logging.warning(
-        "%s: split %r is %d of the %d validation dialogues ($%s=%s); figures cannot be "
+        "%s: split %r is %d of the %d validation dialogues ($%s=%s)%s; figures cannot be "
         "compared with published ones.",
         path,
         split,
         chosen,
         total,
         SPLITS_VARIABLE,
-        OF_VALID,
+        splits_of(),
+        told,
     )
 
 

@@ -104,14 +104,45 @@ def test_splits_of_the_validation_dialogues(folder, monkeypatch, caplog):
     assert "figures cannot be compared with published ones" in caplog.text
 
 
+def test_splits_by_persona_are_those_of_every_wording(folder, monkeypatch, caplog):
+    for wording in ("original", "revised"):
+        # Dialogues n and n + 6 have the same persona; as revised all have.
+        lines = [
+            f"1 your persona: {wording} {n % 6 if wording == 'original' else 0}.\n"
+            f"2 hi {n}\tbye {n}"
+            for n in range(12)
+        ]
+        (folder / f"valid_self_{wording}_no_cands.txt").write_text("\n".join(lines))
+    parts = {}
+    for value in ("personas", "personas:0", "personas:2"):
+        monkeypatch.setenv("JAXAUG_PERSONACHAT_SPLITS", value)
+        assert personachat.split_names() == ("train", "validation", "test")
+        parts[value] = {
+            wording: [
+                [one.dialogue_id for one in personachat.read(name, wording=wording)]
+                for name in personachat.split_names()
+            ]
+            for wording in ("original", "revised")
+        }
+        assert parts[value]["original"] == parts[value]["revised"]
+        train, *others = parts[value]["original"]
+        assert [len(train), *map(len, others)] == [8, 2, 2]
+        for one, other in others:
+            assert int(other[-2:]) == int(one[-2:]) + 6
+    assert parts["personas"] == parts["personas:0"] != parts["personas:2"]
+    digest = personachat.split_by_persona().digest
+    assert f"($JAXAUG_PERSONACHAT_SPLITS=personas:2), by persona in 6 groups (digest {digest})" in caplog.text  # fmt: skip
+
+
 def test_variables_and_missing_files(folder, monkeypatch):
     with pytest.raises(UserError, match="valid_other_original_no_cands.txt is missing"):
         personachat.read("validation", "other")
     with pytest.raises(UserError, match="side 'me': use one of self, other, both"):
         personachat.find_file(folder, "valid", "me", "original")
-    monkeypatch.setenv("JAXAUG_PERSONACHAT_SPLITS", "half")
-    with pytest.raises(UserError, match=r"JAXAUG_PERSONACHAT_SPLITS=half: use 'off"):
-        personachat.split_names()
+    for wrong in ("half", "personas:", "personas:x"):
+        monkeypatch.setenv("JAXAUG_PERSONACHAT_SPLITS", wrong)
+        with pytest.raises(UserError, match=f"SPLITS={wrong}: use 'official' for the "):
+            personachat.split_names()
     monkeypatch.setenv("JAXAUG_PERSONACHAT_SPLITS", "valid")
     (folder / "valid_self_original_no_cands.txt").write_text("1 a\tb\n")
     with pytest.raises(UserError, match="1 dialogues are too few to make a test split"):
