@@ -126,12 +126,13 @@ def _of_storage(scheme: str, error: Exception) -> str:
     )
 
 
-def read_text(path: PathLike, fix: str) -> str:
+def read_text(path: PathLike, fix: str, otherwise: str | None = None) -> str:
     """The text of a UTF-8 file, without the mark (BOM) that may begin it.
 
     Args:
       path: the file, local or gs://.
       fix: a sentence that tells the user how to mend it; ends every error message.
+      otherwise: encoding of a file that is not UTF-8, such as `latin-1`; None refuses it.
 
     Raises:
       UserError: the file is missing or out of reach, or holds bytes that are not UTF-8
@@ -160,6 +161,8 @@ def read_text(path: PathLike, fix: str) -> str:
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
+        if otherwise is not None:
+            return data.decode(otherwise)
         offset = error.start + (len(data) - len(error.object))
         line = data.count(b"\n", 0, offset) + 1
         raise UserError(

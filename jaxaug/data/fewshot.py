@@ -25,8 +25,8 @@ class FewShotData:
 
     Attributes:
       name: of its folder.
-      train: every sentence of `train.txt`, in its order, repetitions included.
-      test: the distinct sentences of `test.txt`; see `distinct`.
+      train: every sentence to train on, in its order, repetitions included.
+      test: the sentences to test with; `load` takes the distinct ones of `test.txt`.
       labels: of train, in the order in which they first appear.
     """
 
@@ -49,15 +49,37 @@ def load(folder: PathLike) -> FewShotData:
       UserError: a file is missing or damaged, or a label of test is not in train.
     """
     place = epath.Path(folder)
-    train, test = (tuple(read(place / f"{split}.txt")) for split in ("train", "test"))
+    train, test = (read(place / f"{split}.txt") for split in ("train", "test"))
+    return checked(place, train, distinct(test), _FIX)
+
+
+def checked(
+    folder: PathLike, train: Sequence[Sentence], test: Sequence[Sentence], fix: str
+) -> FewShotData:
+    """The data set of a folder.
+
+    Args:
+      folder: names the data set, and errors.
+      train: every sentence.
+      test: every sentence.
+      fix: ends every error message.
+
+    Raises:
+      UserError: a split is empty, all of train has one label, or a label of test is not
+        in train.
+    """
     labels = tuple(by_label(train))
-    for sentence in test:
-        if sentence.label not in labels:
-            raise UserError(
-                f"{place / 'test.txt'}: label {shown(sentence.label)} of "
-                f"{shown(sentence.text)} does not occur in train.txt. {_FIX}"
-            )
-    return FewShotData(place.name, train, tuple(distinct(test)), labels)
+    for name, split in (("train", train), ("test", test)):
+        if not split:
+            raise UserError(f"{folder}: {name} has no sentence. {fix}")
+    missing = [sentence for sentence in test if sentence.label not in labels]
+    if missing:
+        raise UserError(
+            f"{folder}: label {shown(missing[0].label)} of {shown(missing[0].text)} is "
+            f"in test and not in train; {len(missing)} of {len(test)} test sentences "
+            f"have such labels. {fix}"
+        )
+    return FewShotData(epath.Path(folder).name, tuple(train), tuple(test), labels)
 
 
 def read(path: PathLike) -> list[Sentence]:

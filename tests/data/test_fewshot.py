@@ -81,7 +81,7 @@ def test_a_data_set(write):
 
 def test_a_test_label_that_training_lacks(write):
     folder = write(train="b\tx\n", test="c\ty\n")
-    with pytest.raises(UserError, match="label 'c' of 'y' does not occur in train.txt"):
+    with pytest.raises(UserError, match="label 'c' of 'y' is in test and not in"):
         fewshot.load(folder)
 
 

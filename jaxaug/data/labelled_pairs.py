@@ -1,0 +1,96 @@
+"""Pairs of sentences that are paraphrases or not: MSRP, Quora's, and anybody's.
+
+A file has a header and a pair a line, with tabs between columns, or commas where its
+name ends in `.csv`. Three headers are known, see `FORMS`.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two sentences.
+
+    Attributes:
+      first: a sentence.
+      second: another one.
+      same: whether people said that they mean the same.
+    """
+
+    first: str
+    second: str
+    same: bool
+
+
+class Form(NamedTuple):
+    """Columns of a file.
+
+    Attributes:
+      label: of 1 (a paraphrase) or 0.
+      first: of a sentence.
+      second: of the other one.
+      quoted: whether quotation marks may enclose a cell; else they are part of it.
+    """
+
+    label: str
+    first: str
+    second: str
+    quoted: bool = True
+
+
+FORMS: Mapping[str, Form] = {
+    "MSRP": Form("Quality", "#1 String", "#2 String", quoted=False),
+    "Quora": Form("is_duplicate", "question1", "question2"),
+    "any other": Form("label", "first", "second", quoted=False),
+}
+"""Whose files -> their columns; others may stand among them."""
+
+_FIX = (
+    "Write a header and a pair a line, tabs between the columns `label`, `first` and "
+    "`second`; a label is 1 or 0. "
+    "MSRP (Quality, #1 String, #2 String) and Quora's question pairs (is_duplicate, "
+    "question1, question2) are read as published."
+)
+
+
+def read(path: PathLike) -> list[Pair]:
+    """The pairs of a file, in its order.
+
+    Raises:
+      UserError: no such file, its header is not known, or a line lacks a label or
+        sentence.
+    """
+    lines = io.StringIO(read_text(path, _FIX), newline="")
+    mark = "," if str(path).lower().endswith(".csv") else "\t"
+    header = lines.readline().rstrip("\r\n").split(mark)
+    names = [name.strip('"') for name in header]
+    form = next((f for f in FORMS.values() if {*f[:3]} <= set(names)), None)
+    if form is None:
+        raise UserError(f"{path}: its header is {shown(names)}. {_FIX}")
+    quoting = csv.QUOTE_MINIMAL if form.quoted or mark == "," else csv.QUOTE_NONE
+    rows = csv.reader(lines, delimiter=mark, quoting=quoting)
+    return list(_pairs(path, rows, form, names))
+
+
+def _pairs(path: PathLike, rows: Iterator, form: Form, names: list[str]) -> Iterator:
+    label, first, second = (names.index(name) for name in form[:3])
+    for number, cells in enumerate(rows, 2):
+        problem = None
+        if len(cells) != len(names):
+            problem = f"{len(cells)} columns, the header has {len(names)}"
+        elif cells[label].strip() not in ("0", "1"):
+            problem = f"label {shown(cells[label])}, expected 0 or 1"
+        elif not (cells[first].strip() and cells[second].strip()):
+            problem = "a sentence is empty"
+        if problem:
+            raise UserError(f"{path}: row {number}: {problem}: {shown(cells)}. {_FIX}")
+        yield Pair(
+            cells[first].strip(), cells[second].strip(), cells[label].strip() == "1"
+        )
