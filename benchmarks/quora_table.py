@@ -23,6 +23,7 @@ from tables import head, row
 
 from jaxaug.core.buckets import pad
 from jaxaug.core.text import clean
+from jaxaug.data import pairs as pairs_of
 from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
 from jaxaug.decode.candidates import Candidates
 from jaxaug.metrics import diversity
@@ -46,17 +47,6 @@ ORDERS = (1, 2, 3, 4)
 LAMBDAS = tuple(n / 10 for n in range(11))
 TERMS = ("L1", "L2", "D1", "D2")
 LENGTH = 32
-
-
-def clean_pairs(folder: Path) -> list[tuple[str, str]]:
-    """The test pairs of which no question is in train."""
-    texts = {
-        name: (folder / f"{name}.txt").read_text(encoding="utf-8").splitlines()
-        for name in ("train.source", "train.target", "test.source", "test.target")
-    }
-    seen = {*texts["train.source"], *texts["train.target"]}
-    pairs = zip(texts["test.source"], texts["test.target"], strict=True)
-    return [pair for pair in pairs if not seen.intersection(pair)]
 
 
 class Outputs:
@@ -260,7 +250,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--show", type=int, default=0, help="sources to print whole")
     options = parser.parse_args()
-    pairs = clean_pairs(options.text_dir / "quora")
+    train, test = (
+        pairs_of.of_two_files(options.text_dir / "quora", split, "Correct --text_dir.")
+        for split in ("train", "test")
+    )
+    pairs = pairs_of.unseen(test, train)
     print(f"{len(pairs)} clean pairs, of which the first {options.sources} are used")
     pairs = pairs[: options.sources]
     sources, references = zip(*pairs, strict=True)

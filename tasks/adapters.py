@@ -15,7 +15,6 @@ a space: together they are the tokens that `jaxaug paraphrase --adapter` sees.
 """
 
 import functools
-import os
 import zlib
 from collections.abc import Callable
 
@@ -23,16 +22,16 @@ import seqio
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
 from jaxaug.curriculum import levels
-from jaxaug.data import folders, wordings
+from jaxaug.data import folders, pairs, wordings
+from jaxaug.data.pairs import Pairs
 from jaxaug.models.text import prompts
 from tasks import vocabulary
 from tasks.cached_task import CachedTask
-from tasks.paraphrase import Pairs, pairs_dataset
+from tasks.paraphrase import pairs_dataset
 
-TEXT_DIR_VARIABLE = "JAXAUG_TEXT_DIR"
 _OTHERS, _HELD_OUT = ("train", "dev"), ("test",)
 _VALIDATION_SHARE = 50  # one input in so many
 _NEAREST = 3  # of the five levels of what was released; the others say less of it
@@ -71,12 +70,12 @@ def _add(name: str, pairs_of_split: Callable[[str], Pairs]) -> None:
     seqio.TaskRegistry.add_provider(task.name, task)
 
 
-def prompted(pairs: Pairs) -> Pairs:
+def prompted(plain: Pairs) -> Pairs:
     """Pairs as a language model reads them: (prompt with the input, output)."""
     prompt = prompts.find(prompts.PLAIN)
     return [
         (f"{prompt.before}{prompt.space}{left}{prompt.behind}", f" {right}")
-        for left, right in pairs
+        for left, right in plain
     ]
 
 
@@ -108,15 +107,14 @@ def general_pairs(split: str) -> Pairs:
     Raises:
       UserError: `$JAXAUG_TEXT_DIR` is not set, or a file is missing or wrong.
     """
-    text_dir = os.environ.get(TEXT_DIR_VARIABLE)
-    if not text_dir:
-        raise UserError(
-            f"general_paraphraser reads the folder ${TEXT_DIR_VARIABLE}, which is not "
-            "set: name the folder with quora/ and pcc/."
-        )
-    folder = epath.Path(text_dir)
+    folder = folders.text_dir("general_paraphraser")
     wanted = split == "validation"
-    found = dict.fromkeys([*_quora(folder / "quora"), *_released(folder / "pcc")])
+    fix = f"Correct ${folders.TEXT_DIR_VARIABLE}."
+    quora = [
+        (clean(left, False), clean(right, False))
+        for left, right in pairs.of_two_files(folder / pairs.QUORA, "train", fix)
+    ]
+    found = dict.fromkeys([*quora, *_released(folder / "pcc")])
     return [
         pair
         for pair in found
@@ -125,25 +123,11 @@ def general_pairs(split: str) -> Pairs:
     ]
 
 
-def _quora(folder: epath.Path) -> Pairs:
-    sides = []
-    for side in ("source", "target"):
-        path = folder / f"train.{side}.txt"
-        text = read_text(path, f"Correct ${TEXT_DIR_VARIABLE}.")
-        sides.append([clean(line, False) for line in text.splitlines()])
-    if len(sides[0]) != len(sides[1]):
-        raise UserError(
-            f"{folder}: train.source.txt has {len(sides[0])} lines and "
-            f"train.target.txt {len(sides[1])}; expected as many. Get them again."
-        )
-    return list(zip(*sides, strict=True))
-
-
 def _released(folder: epath.Path) -> Pairs:
     files = sorted(folder.glob("aug_huff_train_s*.txt"))
     if not files:
         raise UserError(
-            f"{folder}: has no aug_huff_train_s*.txt. Correct ${TEXT_DIR_VARIABLE}."
+            f"{folder}: has no aug_huff_train_s*.txt. Correct ${folders.TEXT_DIR_VARIABLE}."
         )
     found = levels.released_persona(folder / "persona_paraphrases.jsonl")
     for path in files:

@@ -6,15 +6,19 @@ intents, matched by position. Those of services are left out: they are no part o
 prompt, so the word vocabulary lacks their words. Splits are those for which the folder
 has schemas.
 
+`paraphrase_quora`: Quora's duplicate questions, of `quora/` in `$JAXAUG_TEXT_DIR`;
 `paraphrase_<stem>` for every file `<stem>.tsv` of `$JAXAUG_PARAPHRASES` (separated as in
 `$PATH`): lines of an input, a tab and a paraphrase of it. About one input in twenty,
-chosen by its text, makes the validation split, with all of its paraphrases. Such data
-need a vocabulary that has their words: `$JAXAUG_VOCABULARY`.
+chosen by its text, makes the validation split, with all of its paraphrases and theirs.
+The test split has Quora's test pairs, or those of `<stem>.test.tsv`, of which neither
+text is in the training pairs. `paraphrase_<name>_both` trains on every pair both ways
+round. Such data need a vocabulary that has their words: `jaxaug.feed.pair_words`, or
+`$JAXAUG_VOCABULARY`.
+
+`bleu` of an evaluation: up to pairs of words as the DiPS paper has it, of the whole split.
 """
 
 import functools
-import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 
 import seqio
@@ -22,19 +26,19 @@ import tensorflow as tf
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
 from jaxaug.data import folders
+from jaxaug.data import pairs as pairs_of_files
+from jaxaug.data.pairs import Pairs
 from jaxaug.data.schema import Schema, read_schema
 from jaxaug.feed import recipes
+from jaxaug.metrics.diversity import load_sacrebleu
 from tasks import vocabulary
 from tasks.cached_task import CachedTask
 
-PARAPHRASES_VARIABLE = "JAXAUG_PARAPHRASES"
-_VALIDATION_SHARE = 20  # one input in so many
-_FIX = f"Correct the file, or ${PARAPHRASES_VARIABLE}."
-
-Pairs = list[tuple[str, str]]
+BOTH = "_both"
+_ORDER = 2  # longest n-grams of BLEU
 
 
 def register(data_dir: PathLike | None = None) -> None:
@@ -58,21 +62,13 @@ def register(data_dir: PathLike | None = None) -> None:
                 splits,
                 functools.partial(_of_split, folder, variants),
             )
-    taken = set(generated)
-    for path in _files_of_variable():
-        name = path.stem
-        if not re.fullmatch(r"\w+", name) or name in taken:
-            raise UserError(
-                f"{path}: {name!r} becomes part of a task name, must be of letters, "
-                "digits and underscores, and no other file or variants folder may have it. "
-                "Rename the file."
+    for name, source in pairs_of_files.named(generated).items():
+        for suffix, both in (("", False), (BOTH, True)):
+            add(
+                f"paraphrase_{name}{suffix}",
+                source.splits,
+                functools.partial(source.of_split, both=both),
             )
-        taken.add(name)
-        add(
-            f"paraphrase_{name}",
-            ["train", "validation"],
-            functools.partial(of_file, path),
-        )
 
 
 def add(
@@ -100,58 +96,16 @@ def add(
             seqio.CacheDatasetPlaceholder(),
             seqio.preprocessors.append_eos,
         ],
+        metric_fns=[bleu],
     )
     seqio.TaskRegistry.add_provider(task.name, task)
 
 
-def _files_of_variable() -> list[epath.Path]:
-    paths = folders.paths_of_variable(PARAPHRASES_VARIABLE)
-    for path in paths:
-        if not path.is_file():
-            raise UserError(
-                f"{path} (of ${PARAPHRASES_VARIABLE}): no such file. {_FIX}"
-            )
-    return paths
-
-
-def pairs_of_file(path: PathLike) -> Pairs:
-    """(input, paraphrase) of a file of two columns, each pair once, lower-cased.
-
-    Raises:
-      UserError: a line has another number of columns, or an empty one.
-    """
-    found: dict[tuple[str, str], None] = {}
-    for number, line in enumerate(read_text(path, _FIX).splitlines(), 1):
-        columns = [clean(column, True) for column in line.split("\t")]
-        if len(columns) != 2 or not all(columns):
-            raise UserError(
-                f"{path}: line {number} has {len(columns)} columns, of which "
-                f"{columns.count('')} are empty; expected an input, a tab and a "
-                f"paraphrase. {_FIX}"
-            )
-        if columns[0] != columns[1]:
-            found[columns[0], columns[1]] = None
-    return list(found)
-
-
-def of_file(path: epath.Path, split: str) -> Pairs:
-    """The pairs of one of the splits `train` and `validation` of a file.
-
-    Raises:
-      UserError: the file is wrong, or has no pair for that split.
-    """
-    wanted = split == "validation"
-    chosen = [
-        pair
-        for pair in pairs_of_file(path)
-        if (zlib.crc32(pair[0].encode()) % _VALIDATION_SHARE == 0) == wanted
-    ]
-    if not chosen:
-        raise UserError(
-            f"{path}: holds no pair for the {split} split, which has about one input "
-            f"in {_VALIDATION_SHARE}{'' if wanted else ' left out'}. Add more inputs."
-        )
-    return chosen
+def bleu(targets: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:
+    """The SeqIO metric_fn: BLEU of the corpus, 0 to 100, n-grams up to 2."""
+    scorer = load_sacrebleu().BLEU(max_ngram_order=_ORDER, lowercase=True)
+    found = scorer.corpus_score(list(predictions), [list(targets)])
+    return {"bleu": float(found.score)}
 
 
 def _of_split(data_dir: PathLike, variants_dir: PathLike, split: str) -> Pairs:

@@ -145,9 +145,14 @@ def default_vocabulary(path: str | None = None) -> FoundVocabulary:
     return _DEFAULT
 
 
-def padded_size(multiple: int = 128) -> int:
+def padded_size(multiple: int = 128, words: FoundVocabulary | None = None) -> int:
     """Size of the vocabulary, rounded up so that its axis can be partitioned.
 
     It is the value of `T5Config.vocab_size` for a model that starts from nothing.
+
+    Args:
+      multiple: what the size is divisible by.
+      words: `@vocabulary.default_vocabulary()`, where that is bound to a path: so the
+        path is known before the size is asked for.
     """
-    return -(-_DEFAULT.vocab_size // multiple) * multiple
+    return -(-(words or _DEFAULT).vocab_size // multiple) * multiple

@@ -35,7 +35,7 @@ FLOORS = {
         "layers arguments",
         "weights",
         "bart_config bert_config causal deberta_config llama_config reading_heads",
-        "bart bert deberta gpt2 llama lstm t5 t5_weights",
+        "bart bert deberta free_running gpt2 llama lstm t5 t5_weights",
         "lora",
         "named",
         "tokenizers initial",

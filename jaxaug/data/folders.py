@@ -18,6 +18,7 @@ from jaxaug.core.files import PathLike, is_remote, reached, unreachable
 SPLITS = ("train", "dev", "test")
 DATA_DIR_VARIABLE = "JAXAUG_DATA_DIR"
 VARIANTS_DIR_VARIABLE = "JAXAUG_VARIANTS_DIR"
+TEXT_DIR_VARIABLE = "JAXAUG_TEXT_DIR"
 
 _VARIANT = re.compile(r"v([1-9][0-9]*)")
 _TASK_WORD = re.compile(r"[A-Za-z0-9_]+")
@@ -189,6 +190,24 @@ def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
             )
         folders[path.name] = path
     return folders
+
+
+def text_dir(reader: str) -> epath.Path:
+    """The folder `$JAXAUG_TEXT_DIR` with `quora/` and `pcc/`.
+
+    Args:
+      reader: what needs it, the beginning of a sentence.
+
+    Raises:
+      UserError: the variable is not set.
+    """
+    named = os.environ.get(TEXT_DIR_VARIABLE)
+    if not named:
+        raise UserError(
+            f"{reader} reads the folder ${TEXT_DIR_VARIABLE}, which is not set: name the "
+            "folder with quora/ and pcc/."
+        )
+    return epath.Path(named)
 
 
 def paths_of_variable(name: str) -> list[epath.Path]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd, wordings
+from jaxaug.data import folders, minisgd, wordings
 from tasks import adapters
 
 
@@ -74,7 +74,7 @@ def text_dir(tmp_path, monkeypatch):
     texts = [{"text": f"trait {i}", "score": 1 - i / 10} for i in range(5)]
     record = {"trait": "i like it.", "paraphrases": texts}
     (tmp_path / "pcc/persona_paraphrases.jsonl").write_text(json.dumps(record) + "\n")
-    monkeypatch.setenv(adapters.TEXT_DIR_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(folders.TEXT_DIR_VARIABLE, str(tmp_path))
     return tmp_path
 
 
@@ -91,6 +91,6 @@ def test_general_pairs_say_what_is_missing(text_dir, monkeypatch):
     (text_dir / "quora/train.target.txt").write_text("one\n")
     with pytest.raises(UserError, match="has 2 lines and train.target.txt 1"):
         adapters.general_pairs("train")
-    monkeypatch.delenv(adapters.TEXT_DIR_VARIABLE)
+    monkeypatch.delenv(folders.TEXT_DIR_VARIABLE)
     with pytest.raises(UserError, match="JAXAUG_TEXT_DIR, which is not set"):
         adapters.general_pairs("train")

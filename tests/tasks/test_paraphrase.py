@@ -11,7 +11,7 @@ from etils import epath
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
+from jaxaug.data import minisgd, pairs
 from tasks import paraphrase
 
 LENGTHS = {"inputs": 32, "targets": 32}
@@ -47,6 +47,8 @@ def test_names_and_splits(registered):
         "paraphrase_aug": ("train",),
         "paraphrase_eda": ("train",),
         "paraphrase_tree": ("train",),
+        "paraphrase_quora": ("train", "validation", "test"),
+        "paraphrase_quora_both": ("train", "validation", "test"),
     }
 
 
@@ -150,7 +152,28 @@ def test_own_pairs_are_split_by_input(own_pairs, registered):
 def test_own_pairs_of_another_form_are_refused(own_pairs, text, message):
     own_pairs.write_text(text)
     with pytest.raises(UserError, match=message):
-        paraphrase.pairs_of_file(own_pairs)
+        pairs.of_table(own_pairs, "Correct it.")
+
+
+def test_both_ways_round(own_pairs, registered):
+    paraphrase.register(registered)
+    both = seqio.TaskRegistry.get("paraphrase_mine_both").source
+    one = seqio.TaskRegistry.get("paraphrase_mine").source
+    for split, times in (("train", 2), ("validation", 1)):
+        found = [
+            sorted((r["inputs"], r["targets"]) for r in rows.as_numpy_iterator())
+            for rows in (s.get_dataset(split, shuffle=False) for s in (one, both))
+        ]
+        expected = sorted(
+            [*found[0], *((b, a) for a, b in found[0])][: times * len(found[0])]
+        )
+        assert found[1] == expected
+
+
+def test_bleu_by_hand():
+    # 5 of 6 words, 3 of 4 pairs, and no penalty: sqrt(5/6 * 3/4).
+    found = paraphrase.bleu(["A b c d", "e f"], ["a b c d", "x f"])["bleu"]
+    assert found == pytest.approx(100 * (5 / 6 * 3 / 4) ** 0.5)
 
 
 def test_too_few_own_pairs_are_refused(own_pairs, registered):
@@ -164,8 +187,8 @@ def test_too_few_own_pairs_are_refused(own_pairs, registered):
 def test_files_in_a_bucket_are_not_cut_at_their_colon(monkeypatch):
     monkeypatch.setenv("JAXAUG_PARAPHRASES", "gs://bucket/a.tsv:/local/b.tsv:")
     monkeypatch.setattr(type(epath.Path("gs://b")), "is_file", lambda path: True)
-    found = paraphrase._files_of_variable()
-    assert [str(path) for path in found] == ["gs://bucket/a.tsv", "/local/b.tsv"]
+    found = [source.name for source in pairs.named().values()]
+    assert found == ["quora", "gs://bucket/a.tsv", "/local/b.tsv"]
 
 
 def test_a_file_that_is_missing_or_badly_named_is_refused(

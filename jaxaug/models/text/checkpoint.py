@@ -1,4 +1,4 @@
-"""The model of a T5X run folder: its configuration and its newest checkpoint."""
+"""The model of a T5X run folder: its configuration and its best or newest checkpoint."""
 
 import re
 from collections.abc import Mapping
@@ -34,11 +34,12 @@ class Run(NamedTuple):
 
 
 def load(folder: epath.PathLike) -> Run:
-    """The model of a run, with the parameters of its newest checkpoint.
+    """The model of a run, with the parameters of its best checkpoint, or the newest.
 
     Args:
       folder: model folder of `t5x.train`, which holds `config.gin` and checkpoints, or
-        one `checkpoint_N` in it.
+        one `checkpoint_N` in it. Of the folder, the best one is taken by the metric of
+        its `SaveBestCheckpointer`; the newest if it has none, or none was evaluated.
 
     Raises:
       UserError: there is no configuration, it does not resolve or holds no
@@ -52,7 +53,7 @@ def load(folder: epath.PathLike) -> Run:
     if not (root / _CONFIG).exists():
         raise UserError(f"{root / _CONFIG}: no such file. {_FIX}")
     if step is None:
-        step = checkpoints.latest_step(root)
+        step = _best_step(root) or checkpoints.latest_step(root)
     if step is None:
         raise UserError(f"{root}: holds no complete checkpoint. {_FIX}")
     model = _model(root / _CONFIG)
@@ -61,6 +62,19 @@ def load(folder: epath.PathLike) -> Run:
     for name, array in keymap.flat(params).items():
         keymap.check_finite(np.asarray(array), name, str(root))
     return Run(model, params, step)
+
+
+def _best_step(root: epath.Path) -> int | None:
+    """The checkpoint that `SaveBestCheckpointer` holds to be the best, if it judges."""
+    config, judge = root / _CONFIG, "SaveBestCheckpointer"
+    metric = run_config.bound(config, judge, "metric_name_to_monitor")
+    if not isinstance(metric, str):
+        return None
+    sign = -1 if run_config.bound(config, judge, "metric_mode") == "min" else 1
+    steps = checkpoints.all_steps(root)
+    values = checkpoints.populate_metrics_for_steps(root, metric, steps)
+    # Of equals the newer one, which is the one that is kept.
+    return max(values, key=lambda step: (sign * values[step], step), default=None)
 
 
 def _parameters(root: epath.Path, step: int) -> Mapping[str, Any]:

@@ -38,6 +38,7 @@ KNOWN: Mapping[str, Collection[str]] = {
     "jaxaug.models.t5": ("ScratchEncoderDecoderModel", "SourceEncoderDecoderModel"),
     "jaxaug.models.bart": ("Bart", "Config"),
     "jaxaug.models.bart_config": ("Config",),
+    "jaxaug.models.free_running": ("FreeRunningModel",),
     "jaxaug.models.gpt2": _CAUSAL,
     "jaxaug.models.initial": ("vocabulary",),
     "jaxaug.models.llama": _CAUSAL,
@@ -45,6 +46,7 @@ KNOWN: Mapping[str, Collection[str]] = {
     "jaxaug.models.lstm": ("Config", "Transducer"),
     "jaxaug.models.t5_weights": ("Config",),
     "jaxaug.models.tokenizers.hf": ("load",),
+    "jaxaug.feed.pair_words": ("metric_of", "path_of"),
     "jaxaug.feed.vocabulary": ("TokenVocabulary",),
     "tasks.hf_vocabulary": ("HFVocabulary",),
     "tasks.vocabulary": ("FoundVocabulary", "default_vocabulary", "padded_size"),
@@ -108,6 +110,29 @@ def build(
     reader.without, reader.arguments = without, arguments or {}
     reader.replaced = replaced or {}
     return reader.value(_Macro(name), (), outermost=True)
+
+
+def bound(path: PathLike, function: str, name: str) -> Any:
+    """What a configuration binds to an argument of a class or function.
+
+    Args:
+      path: the configuration.
+      function: its name without the module.
+      name: of the argument.
+
+    Returns:
+      The value with macros and references in place; None if there is no such line.
+
+    Raises:
+      UserError: see `build`.
+    """
+    file = epath.Path(path)
+    reader = _Reader(file)
+    reader.parse(file)
+    for (scope, target), arguments in reader._bindings.items():
+        if not scope and target.rpartition(".")[2] == function and name in arguments:
+            return reader.value(arguments[name], ())
+    return None
 
 
 class _Delegate(config_parser.ParserDelegate):

@@ -34,6 +34,8 @@ class RunWords:
             f"{_TASKS}.FoundVocabulary": self.default_vocabulary,
             f"{_TASKS}.padded_size": self.padded_size,
             "jaxaug.feed.vocabulary.TokenVocabulary": self.token_vocabulary,
+            # The copy in the run is used; the pairs may be gone.
+            "jaxaug.feed.pair_words.path_of": lambda **_: "",
         }
 
     @functools.cached_property
@@ -50,8 +52,9 @@ class RunWords:
         self._named = self._named or path or ""
         return self.words
 
-    def padded_size(self, multiple: int = 128) -> int:
+    def padded_size(self, multiple: int = 128, words: Any = None) -> int:
         """As `tasks.vocabulary.padded_size`."""
+        del words  # The run has one vocabulary.
         return -(-self.words.vocab_size // multiple) * multiple
 
     def token_vocabulary(self, path: str | None = None) -> vocabulary.TokenVocabulary:

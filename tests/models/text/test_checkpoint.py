@@ -8,6 +8,7 @@ import gin
 import jax
 import numpy as np
 import pytest
+import tensorboardX
 from t5x import checkpoints, models, partitioning, train_state
 from t5x.examples.t5 import network
 
@@ -254,3 +255,26 @@ def test_wrong_configuration(run_folder, old, new, message):
     with pytest.raises(UserError, match=message) as error:
         checkpoint.load(run_folder[0])
     assert str(path.parent) in str(error.value)
+
+
+@pytest.mark.parametrize(("mode", "step"), [("max", 3), ("min", 12)])
+def test_the_best_checkpoint_where_the_run_keeps_it(run_folder, mode, step):
+    folder, params = run_folder
+    config = folder / "config.gin"
+    config.write_text(
+        config.read_text()
+        + "from t5x.checkpoint import legacy\nTASK = 'paraphrase_mine'\n"
+        "from jaxaug.feed import pair_words\npair_words.metric_of.task = %TASK\n"
+        "legacy.SaveBestCheckpointer.metric_name_to_monitor = @pair_words.metric_of()\n"
+        f"legacy.SaveBestCheckpointer.metric_mode = '{mode}'\n"
+    )
+    # Nothing was evaluated yet.
+    assert checkpoint.load(folder).step == 12
+    events = str(folder / "inference_eval/paraphrase_mine")
+    with tensorboardX.SummaryWriter(events) as writer:
+        for at, value in ((3, 7.5), (6, 9.0), (12, 6.25)):
+            writer.add_scalar("eval/bleu", value, at)
+    run = checkpoint.load(folder)
+    assert run.step == step
+    jax.tree.map(np.testing.assert_array_equal, run.params, params[step])
+    assert checkpoint.load(folder / "checkpoint_12").step == 12

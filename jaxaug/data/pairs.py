@@ -1,0 +1,203 @@
+"""Pairs of texts that say the same, from files, and the splits that are made of them."""
+
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.text import clean
+from jaxaug.data import folders
+
+PARAPHRASES_VARIABLE = "JAXAUG_PARAPHRASES"
+QUORA = "quora"
+SPLITS = ("train", "validation", "test")
+_VALIDATION_SHARE = 20  # one group of pairs in so many
+
+Pairs = list[tuple[str, str]]
+
+
+def of_two_files(folder: PathLike, split: str, fix: str) -> Pairs:
+    """The lines of `<split>.source.txt` with those of `<split>.target.txt`.
+
+    Args:
+      folder: such as that of Quora's duplicate questions.
+      split: train or test.
+      fix: what to do if the files are missing.
+
+    Raises:
+      UserError: a file is missing or out of reach, or they differ in length.
+    """
+    sources, targets = (
+        read_text(epath.Path(folder) / f"{split}.{side}.txt", fix).splitlines()
+        for side in ("source", "target")
+    )
+    if len(sources) != len(targets):
+        raise UserError(
+            f"{folder}: {split}.source.txt has {len(sources)} lines and "
+            f"{split}.target.txt {len(targets)}; expected as many. Get them again."
+        )
+    return list(zip(sources, targets, strict=True))
+
+
+def of_table(path: PathLike, fix: str) -> Pairs:
+    """(input, paraphrase) of a file of two columns, as they stand there.
+
+    Raises:
+      UserError: a line has another number of columns, or an empty one.
+    """
+    found = []
+    for number, line in enumerate(read_text(path, fix).splitlines(), 1):
+        columns = [column.strip() for column in line.split("\t")]
+        if len(columns) != 2 or not all(columns):
+            raise UserError(
+                f"{path}: line {number} has {len(columns)} columns, of which "
+                f"{columns.count('')} are empty; expected an input, a tab and a "
+                f"paraphrase. {fix}"
+            )
+        found.append((columns[0], columns[1]))
+    return found
+
+
+def lowered(pairs: Iterable[tuple[str, str]]) -> Pairs:
+    """Each pair once, lower-cased; pairs of twice the same text are left out."""
+    found = dict.fromkeys((clean(a, True), clean(b, True)) for a, b in pairs)
+    return [pair for pair in found if pair[0] != pair[1]]
+
+
+def unseen(pairs: Sequence[tuple[str, str]], train: Iterable[tuple[str, str]]) -> Pairs:
+    """The pairs of which no text is in `train`, on whichever side, exactly as written."""
+    known = {text for pair in train for text in pair}
+    return [pair for pair in pairs if not known.intersection(pair)]
+
+
+def both_ways(pairs: Sequence[tuple[str, str]]) -> Pairs:
+    """Every pair, and after them every pair the other way round, each once."""
+    return list(dict.fromkeys([*pairs, *((b, a) for a, b in pairs)]))
+
+
+def held_out(pairs: Sequence[tuple[str, str]], validation: bool) -> Pairs:
+    """Pairs for validation, about one in twenty, or the others.
+
+    Pairs that have a text in common, be it over other pairs, are a group and go
+    together, so that no text is on both sides. Its first text chooses for a group.
+    """
+    parents: dict[str, str] = {}
+
+    def first_of_group(text: str) -> str:
+        while (above := parents.setdefault(text, text)) != text:
+            parents[text] = text = parents[above]
+        return text
+
+    order = {
+        text: i for i, text in enumerate(t for pair in pairs[::-1] for t in pair[::-1])
+    }
+    for left, right in pairs:
+        one, other = first_of_group(left), first_of_group(right)
+        # The text that comes first in the list has the larger place in `order`.
+        if order[one] < order[other]:
+            one, other = other, one
+        parents[other] = one
+    return [
+        pair
+        for pair in pairs
+        if (zlib.crc32(first_of_group(pair[0]).encode()) % _VALIDATION_SHARE == 0)
+        == validation
+    ]
+
+
+class Source:
+    """Pairs with three splits, read when they are asked for.
+
+    Attributes:
+      name: for messages.
+      has_test: whether there are pairs for the split `test`.
+    """
+
+    def __init__(self, name: str, read: Callable[[str], Pairs], has_test: bool = True):
+        """`read` gives the pairs of `train` or `test` as they are written."""
+        self.name, self.has_test = name, has_test
+        self._read = read
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits."""
+        return SPLITS if self.has_test else SPLITS[:2]
+
+    def of_split(self, split: str, both: bool = False) -> Pairs:
+        """The pairs of a split, lower-cased.
+
+        Args:
+          split: train and validation share out the training pairs (`held_out`); test
+            has the test pairs of which no text is a training pair's (`unseen`).
+          both: whether pairs for training are there both ways round.
+
+        Raises:
+          UserError: a file is missing or wrong, or has no pair for that split.
+        """
+        train = self._read("train")
+        if split == "test":
+            chosen = lowered(unseen(self._read("test"), train))
+        else:
+            chosen = held_out(lowered(train), split == "validation")
+        if not chosen:
+            raise UserError(
+                f"{self.name}: holds no pair for the {split} split. "
+                + (
+                    "Every test pair has a text in common with the training pairs: get "
+                    "others."
+                    if split == "test"
+                    else f"About one input in {_VALIDATION_SHARE} is for validation, the "
+                    "others are for training. Add more inputs."
+                )
+            )
+        return both_ways(chosen) if both and split == "train" else chosen
+
+
+def quora() -> Source:
+    """Quora's duplicate questions, of `quora/` in `$JAXAUG_TEXT_DIR`."""
+
+    def read(split: str) -> Pairs:
+        folder = folders.text_dir("The task of Quora's questions") / QUORA
+        return of_two_files(folder, split, f"Correct ${folders.TEXT_DIR_VARIABLE}.")
+
+    return Source("quora", read)
+
+
+def table(path: PathLike) -> Source:
+    """Pairs of `NAME.tsv`; beside it `NAME.test.tsv` may have test pairs."""
+    test = epath.Path(path).with_suffix(".test.tsv")
+    files = {"train": path, "test": test}
+    fix = f"Correct the file, or ${PARAPHRASES_VARIABLE}."
+    return Source(str(path), lambda split: of_table(files[split], fix), test.is_file())
+
+
+def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
+    """Name -> pairs: `quora`, and the stem of each file of `$JAXAUG_PARAPHRASES`.
+
+    Args:
+      taken: names that no file may have.
+
+    Raises:
+      UserError: a file is missing, or its name cannot be that of a task.
+    """
+    sources = {QUORA: quora()}
+    taken = {*taken, QUORA}
+    for path in folders.paths_of_variable(PARAPHRASES_VARIABLE):
+        if not path.is_file():
+            raise UserError(
+                f"{path} (of ${PARAPHRASES_VARIABLE}): no such file. Correct the file, "
+                f"or ${PARAPHRASES_VARIABLE}."
+            )
+        name = path.stem
+        if not re.fullmatch(r"\w+", name) or name in taken:
+            raise UserError(
+                f"{path}: {name!r} becomes part of a task name, must be of letters, "
+                "digits and underscores, and no other file or variants folder may have it. "
+                "Rename the file."
+            )
+        taken.add(name)
+        sources[name] = table(path)
+    return sources

@@ -1,0 +1,69 @@
+"""The vocabulary of paraphrase pairs: their most frequent words, as in the DiPS paper.
+
+    vocabulary.default_vocabulary.path = @pair_words.path_of()
+    pair_words.path_of:
+      task = 'paraphrase_quora_both'
+      size = 30000
+
+It is made of the training pairs alone. What it lacks is the unknown word; the rules of
+`jaxaug.feed.vocabulary` set punctuation apart. The run that is trained keeps a copy.
+"""
+
+import hashlib
+
+from etils import epath
+
+from jaxaug.core import cache_folder
+from jaxaug.core.cached import published_file
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.suggestion import suggestion
+from jaxaug.data import pairs
+from jaxaug.feed import vocabulary
+
+_PREFIX, _BOTH = "paraphrase_", "_both"
+# Part of the file name: raise it when the words change.
+_VERSION = 1
+
+
+def path_of(task: str, size: int = 30_000, root: PathLike | None = None) -> str:
+    """Path of the SentencePiece model of a task's words, which is made if need be.
+
+    Args:
+      task: `paraphrase_NAME` or `paraphrase_NAME_both` of `jaxaug.data.pairs.named`.
+      size: pieces at most, those for padding, end and unknown words included.
+      root: parent folder; None is `$JAXAUG_CACHE_DIR`.
+
+    Raises:
+      UserError: there is no such task, its pairs are wrong, or `size` leaves no words.
+    """
+    sources = pairs.named()
+    name = task.removeprefix(_PREFIX).removesuffix(_BOTH)
+    if name not in sources:
+        known = [f"{_PREFIX}{source}" for source in sources]
+        raise UserError(
+            f"pair_words.path_of: task {task!r} has no pairs of its own; "
+            f"{suggestion(task, known)}"
+        )
+    if size < 8:
+        raise UserError(
+            f"pair_words.path_of: size is {size}, expected 8 or more: three pieces are no "
+            "words."
+        )
+    texts = [text for pair in sources[name].of_split("train") for text in pair]
+    digest = hashlib.blake2b(f"{_VERSION} {size}\n".encode(), digest_size=12)
+    digest.update("\n".join(texts).encode())
+    file = f"pairs-{digest.hexdigest()}"
+    parent = epath.Path(root or cache_folder.cache_dir()) / "vocabularies" / file
+    made = published_file(
+        parent / f"{file}.model",
+        lambda: vocabulary.sentencepiece_model(
+            texts, model_type="word", vocab_size=size, hard_vocab_limit=False
+        ),
+    )
+    return str(made)
+
+
+def metric_of(task: str) -> str:
+    """Where BLEU of a task's validation pairs is logged, for `SaveBestCheckpointer`."""
+    return f"inference_eval/{task}/bleu"

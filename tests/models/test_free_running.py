@@ -1,0 +1,86 @@
+"""The share of batches in which a decoder reads its own words."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.models import free_running, lstm
+
+CONFIG = lstm.Config(
+    vocab_size=17, emb_dim=5, hidden_dim=6, num_layers=2, bidirectional=True,
+    dropout_rate=0.0,
+)  # fmt: skip
+BATCH = {
+    "encoder_input_tokens": jnp.array([[5, 9, 2, 16, 1], [7, 1, 0, 0, 0]]),
+    "decoder_input_tokens": jnp.array([[0, 4, 6, 1], [0, 2, 2, 15]]),
+    "decoder_target_tokens": jnp.array([[4, 6, 1, 0], [2, 2, 15, 1]]),
+    "decoder_loss_weights": jnp.array([[1.0, 1, 1, 0], [1, 1, 1, 1]]),
+}
+
+
+class Words:
+    eos_id, vocab_size = 1, CONFIG.vocab_size
+
+
+def model(teacher_forcing, **changes):
+    module = lstm.Transducer(CONFIG.replace(**changes))
+    return free_running.FreeRunningModel(
+        module, Words(), Words(), None, teacher_forcing=teacher_forcing
+    )
+
+
+@pytest.fixture(scope="module")
+def params():
+    shapes = {name: BATCH[name].shape for name in BATCH}
+    variables = model(1.0).get_initial_variables(jax.random.PRNGKey(0), shapes)
+    return jax.tree.map(lambda x: 4.0 * x, variables["params"])
+
+
+def logits(params, teacher_forcing, key=3):
+    compute = jax.jit(model(teacher_forcing)._compute_logits)
+    return np.asarray(compute(params, BATCH, jax.random.PRNGKey(key)))
+
+
+def test_the_free_decoder_reads_what_it_found_most_probable(params):
+    found = logits(params, 0.0)
+    inputs = np.zeros((2, 4), np.int32)
+    for column in range(4):
+        batch = {**BATCH, "decoder_input_tokens": jnp.asarray(inputs)}
+        expected = np.asarray(model(1.0)._compute_logits(params, batch))
+        np.testing.assert_allclose(found[:, column], expected[:, column], atol=1e-5)
+        if column < 3:
+            inputs[:, column + 1] = expected[:, column].argmax(-1)
+    assert (inputs[:, 1:] != np.asarray(BATCH["decoder_input_tokens"])[:, 1:]).any()
+
+
+def test_a_coin_for_every_batch(params):
+    forced, free = logits(params, 1.0), logits(params, 0.0)
+    compute = jax.jit(model(0.75)._compute_logits)
+    kinds = []
+    for key in range(40):
+        found = np.asarray(compute(params, BATCH, jax.random.PRNGKey(key)))
+        kinds.append(np.allclose(found, forced, atol=1e-6))
+        assert kinds[-1] or np.allclose(found, free, atol=1e-6)
+    assert 20 < sum(kinds) < 40
+    # Evaluation is always on the targets.
+    loss, _ = model(0.0).eval_fn(params, BATCH)
+    expected, _ = model(1.0).eval_fn(params, BATCH)
+    assert loss == expected
+
+
+def test_gradients_and_dropout_of_a_free_batch(params):
+    def loss(params, key):
+        dropping = model(0.0, dropout_rate=0.5)
+        return dropping.loss_fn(params, BATCH, jax.random.PRNGKey(key))[0]
+
+    values = jax.jit(jax.value_and_grad(loss))
+    (one, grads), (other, _) = values(params, 1), values(params, 2)
+    assert one != other
+    assert all(np.abs(g).max() > 0 for g in jax.tree.leaves(grads))
+
+
+def test_no_probability():
+    with pytest.raises(UserError, match=r"teacher_forcing = 1\.5: give a probability"):
+        model(1.5)
