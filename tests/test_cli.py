@@ -35,6 +35,7 @@ _VERBS = [
     ("paraphrase",),
     ("levels",),
     ("fewshot",),
+    ("classify",),
     ("models", "list"),
     ("models", "fetch"),
     ("convert",),
@@ -82,7 +83,7 @@ def test_every_verb_has_help_and_a_handler(path, capsys):
     assert callable(getattr(importlib.import_module(module), name))
 
 
-@pytest.mark.parametrize("verb", ["augment", "fewshot"])
+@pytest.mark.parametrize("verb", ["augment", "fewshot", "classify"])
 def test_help_says_that_a_config_is_a_program(verb, capsys):
     with pytest.raises(SystemExit):
         cli.main([verb, "--help"])

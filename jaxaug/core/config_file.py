@@ -2,8 +2,8 @@
 
 import inspect
 import types
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import ml_collections
 from etils import epath
@@ -11,6 +11,8 @@ from etils import epath
 from jaxaug.core import bundled
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+
+_T = TypeVar("_T")
 
 
 def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
@@ -52,6 +54,24 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
         ) from None
     try:
         return fields_of(found), str(file)
+    except UserError as error:
+        raise UserError(f"--config {file}: {error}") from None
+
+
+def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
+    """What `of` makes of the fields of a file.
+
+    Args:
+      path: see `read`.
+      examples: see `read`.
+      of: raises `UserError` where a field is unknown or wrong.
+
+    Raises:
+      UserError: as for `read`, or from `of`, with the name of the file.
+    """
+    fields, file = read(path, examples)
+    try:
+        return of(fields)
     except UserError as error:
         raise UserError(f"--config {file}: {error}") from None
 

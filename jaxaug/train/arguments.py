@@ -1,24 +1,29 @@
-"""The arguments of `jaxaug fewshot`; importing this is cheap."""
+"""The arguments of `jaxaug fewshot` and `jaxaug classify`; importing this is cheap."""
 
 import argparse
 
 from jaxaug.core import arguments
 
+_CONFIG = (
+    "a file of configs/{}, a Python program that is run: take it from nobody whom you do "
+    "not trust; FILE.py:TEXT hands TEXT to its get_config"
+)
+
 
 def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `fewshot`."""
+    """Adds the verbs `fewshot` and `classify`."""
+    _add_fewshot(verbs)
+    _add_classify(verbs)
+
+
+def _add_fewshot(verbs: argparse._SubParsersAction) -> None:
     parser = arguments.verb(
         verbs,
         "fewshot",
         "jaxaug.train.fewshot:run",
         "few-shot text classification: every method of a table, for several seeds",
     )
-    parser.add_argument(
-        "--config",
-        required=True,
-        help="a file of configs/fewshot, a Python program that is run: take it from "
-        "nobody whom you do not trust; FILE.py:TEXT hands TEXT to its get_config",
-    )
+    parser.add_argument("--config", required=True, help=_CONFIG.format("fewshot"))
     parser.add_argument(
         "--data_dir", help="folder with fewshot/ and pcc/ (default: that of the config)"
     )
@@ -32,4 +37,38 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     group.add_argument(
         "--texts", help="write the few-shot sentences there, one a line, and stop"
+    )
+
+
+def _add_classify(verbs: argparse._SubParsersAction) -> None:
+    parser = arguments.verb(
+        verbs,
+        "classify",
+        "jaxaug.train.classify.run:run",
+        "do paraphrases of the training data make a better classifier? A table for "
+        "shares of the data, several seeds",
+    )
+    parser.add_argument("--config", required=True, help=_CONFIG.format("classify"))
+    parser.add_argument(
+        "--data_dir",
+        help="folder with the folder of the data set (default: that of the config)",
+    )
+    parser.add_argument("--out", help="folder to write (default: that of the config)")
+    parser.add_argument(
+        "--paraphraser",
+        metavar="MODEL",
+        help="a model of `jaxaug models list`, a run, or smollm2+ADAPTER (default: that "
+        "of the config)",
+    )
+    parser.add_argument(
+        "--wordnet_dir",
+        metavar="DIR",
+        help="with WordNet's data.noun and so on (default: that of the config)",
+    )
+    parser.add_argument(
+        "--num_sources",
+        type=int,
+        metavar="N",
+        help="training texts of each seed that are paraphrased (default: that of the "
+        "config)",
     )

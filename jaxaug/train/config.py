@@ -103,11 +103,7 @@ def load(path: str) -> Config:
       UserError: no such file, no `get_config` in it, it takes no argument or needs
         one, or a field is unknown or wrong.
     """
-    fields, file = config_file.read(path, "configs/fewshot")
-    try:
-        return of(fields)
-    except UserError as error:
-        raise UserError(f"--config {file}: {error}") from None
+    return config_file.load(path, "configs/fewshot", of)
 
 
 def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
@@ -116,19 +112,44 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
     Raises:
       UserError: a field is unknown, missing or wrong.
     """
+    fields = made_all(config, {"methods": Method, "tables": Table})
+    if "triplet" in fields:
+        fields["triplet"] = made(Settings, fields["triplet"], "triplet")
+    return made(Config, fields, "config")
+
+
+def made_all(
+    config: ml_collections.ConfigDict | Mapping[str, Any], parts: Mapping[str, type]
+) -> dict[str, Any]:
+    """The fields of a config; of some, each item is made a dataclass.
+
+    Args:
+      config: what a file gives.
+      parts: name of a field -> class of its items.
+
+    Raises:
+      UserError: the config is no mapping, or an item is wrong.
+    """
     fields = config_file.fields_of(config)
-    parts = {"methods": Method, "tables": Table}
     for name, kind in parts.items():
         items = fields.get(name, ())
         if not isinstance(items, list | tuple):
             raise UserError(f"{name}={shown(items)}: expected a tuple of mappings.")
-        fields[name] = tuple(_made(kind, item, name) for item in items)
-    if "triplet" in fields:
-        fields["triplet"] = _made(Settings, fields["triplet"], "triplet")
-    return _made(Config, fields, "config")
+        fields[name] = tuple(made(kind, item, name) for item in items)
+    return fields
 
 
-def _made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
+def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
+    """A dataclass of fields that a config gives, lists as tuples.
+
+    Args:
+      kind: a dataclass.
+      fields: by name.
+      where: beginning of error messages.
+
+    Raises:
+      UserError: a field is unknown, missing or wrong.
+    """
     if isinstance(fields, ml_collections.ConfigDict):
         fields = fields.to_dict()
     if not isinstance(fields, Mapping):

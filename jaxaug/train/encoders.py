@@ -54,6 +54,30 @@ def static(
     return vectors
 
 
+def words_of(
+    name: str,
+) -> tuple[Callable[[int, Sequence[str]], list[list[int]]], Any]:
+    """What an LSTM reads in the place of words of its own.
+
+    Args:
+      name: an encoder of `jaxaug models list`, or its folder.
+
+    Returns:
+      A function (any number, texts) -> tokens of each text, and the vectors of the
+      tokens, [tokens, width].
+
+    Raises:
+      UserError: no such model on this machine, or it is not of the BERT family.
+    """
+    encoder = encoders.load(name)
+
+    def encode(place: int, texts: Sequence[str]) -> list[list[int]]:
+        del place
+        return encoder.tokenizer.encode_batch(list(texts))
+
+    return encode, _table(encoder)
+
+
 def _table(encoder: encoders.Encoder) -> Float[np.ndarray, "words width"]:
     node: Any = encoder.params
     for key in _TABLE:

@@ -104,7 +104,7 @@ def text_table(
             rows.append([name, "", "not run", "", "", ""])
             continue
         result = results[name]
-        cells = [name, str(result.schedule.steps), _spread(result.accuracy)]
+        cells = [name, str(result.schedule.steps), spread(result.accuracy)]
         if reference is None or name == table.reference:
             rows.append([*cells, "", "", ""])
             continue
@@ -122,7 +122,8 @@ def text_table(
     return "\n".join([table.title, aligned(rows), *notes])
 
 
-def _spread(values: Float[np.ndarray, " seeds"]) -> str:
+def spread(values: Float[np.ndarray, " seeds"]) -> str:
+    """Mean and deviation of fractions in per cent, such as `41.2 ± 0.9`."""
     if len(values) == 1:
         return f"{100 * values[0]:.1f}"
     return f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}"

@@ -18,6 +18,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
+from jaxaug.train import settings as checks
 
 _EPSILON = 1e-6
 
@@ -49,17 +50,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raises `UserError` where a number cannot be."""
-        for name in ("hidden", "output", "batch_size", "candidates"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name}={getattr(self, name)}: give at least 1.")
-        if not 0 <= self.dropout_rate < 1:
-            raise UserError(
-                f"dropout_rate={self.dropout_rate}: give a number from 0 to below 1."
-            )
-        if self.learning_rate <= 0:
-            raise UserError(
-                f"learning_rate={self.learning_rate}: give a number above 0."
-            )
+        checks.check(self, ("hidden", "output", "batch_size", "candidates"))
 
 
 class Pools(NamedTuple):
