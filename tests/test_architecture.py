@@ -36,7 +36,7 @@ FLOORS = {
         "weights",
         "bart_config bert_config causal deberta_config llama_config reading_heads",
         "bart bert deberta free_running gpt2 llama lstm t5 t5_weights",
-        "lora",
+        "lora transfertransfo",
         "named",
         "tokenizers initial",
         "text",
@@ -77,6 +77,8 @@ HOUSE = {"__gin__", "__main__", "t5x", "seqio", "optax", "jaxaug", "tasks"}
 UPSTREAM_NAMES = {
     "jaxaug/models": {
         "t5x.checkpoints",
+        "t5x.losses",
+        "t5x.metrics",
         "t5x.models",
         "t5x.partitioning",
         "t5x.train_state",

@@ -116,6 +116,14 @@ class Stack(nn.Module):
         """What is added to the embedded tokens."""
         return None
 
+    def embed_told(self, told: Any) -> Activations | None:
+        """What is added to the embedded tokens for what else is told of them."""
+        return None
+
+    def read(self, x: Activations, told: Any, mode: Mode) -> Activations:
+        """The activations that the output matrix gets; a family may read them first."""
+        return x
+
     def scaled(self, x: Activations) -> Activations:
         """What the family makes of embedded tokens before anything is added."""
         return x
@@ -131,6 +139,7 @@ class Stack(nn.Module):
         mask: layers.Mask | None,
         positions: Tokens | None,
         mode: Mode,
+        told: Any = None,
     ) -> Logits:
         config = self.config
         embedder = layers.Embed(
@@ -151,12 +160,15 @@ class Stack(nn.Module):
         embedded_positions = self.embed_positions(positions)
         if embedded_positions is not None:
             x = x + embedded_positions
+        embedded_told = self.embed_told(told)
+        if embedded_told is not None:
+            x = x + embedded_told
         x = nn.Dropout(config.embedding_dropout_rate)(
             x, deterministic=mode.deterministic
         )
         for index in range(config.num_layers):
             x = self.block(index)(x, mask, positions, mode)
-        x = self.norm()(x)
+        x = self.read(self.norm()(x), told, mode)
         if config.tie_embeddings:
             output: nn.Module = embedder
             logits = embedder.attend(x)
@@ -275,6 +287,7 @@ class CausalLM(nn.Module):
         max_decode_length: int | None = None,
         prefill: bool = False,
         prefill_lengths: Int[Array, " rows"] | None = None,
+        told: Any = None,
     ) -> Logits:
         """Float32 logits of the target tokens.
 
@@ -292,6 +305,8 @@ class CausalLM(nn.Module):
                 interface.
             prefill: whether to put the first positions into an existing cache at once.
             prefill_lengths: how many, for each row; needed if `prefill`.
+            told: what a family wants to know of the tokens beside them; see
+                `Stack.embed_told` and `Stack.read`.
 
         Raises:
             ValueError: `prefill` together with `decode` or without `prefill_lengths`.
@@ -314,4 +329,4 @@ class CausalLM(nn.Module):
             # The call that creates the cache; its logits are those of the prompt.
             mask = t5_layers.make_causal_mask(decoder_input_tokens)
         mode = Mode(not enable_dropout, decode, prefill_lengths if prefill else None)
-        return self.decoder(decoder_input_tokens, mask, decoder_positions, mode)
+        return self.decoder(decoder_input_tokens, mask, decoder_positions, mode, told)
