@@ -226,7 +226,14 @@ def test_a_text_for_the_config(tmp_path):
 
 
 HOUSE = ("table2.py:amzn", "table2.py:covidclu", "table2.py:huff")
-HOUSE += ("bottom_k.py", "cycling.py", "pcc_huffpost.py", "samplers.py")
+EQUALLY_LONG = (
+    "amount.py",
+    "bottom_k.py",
+    "cycling.py",
+    "pcc_huffpost.py",
+    "samplers.py",
+)
+HOUSE += EQUALLY_LONG
 
 
 def test_the_configs_of_the_house(request):
@@ -245,7 +252,7 @@ def test_the_configs_of_the_house(request):
 
 def test_the_methods_of_a_table_at_equal_updates_are_equally_long(request):
     folder = request.config.rootpath / "configs/fewshot"
-    for name in ("bottom_k.py", "cycling.py", "pcc_huffpost.py", "samplers.py"):
+    for name in EQUALLY_LONG:
         found = configs.load(str(folder / name))
         for table in found.tables:
             if table.title.endswith("once through the levels"):
