@@ -21,12 +21,13 @@ import numpy as np
 import sacrebleu
 from tables import head, row
 
+from jaxaug.augment.language.wordnet import WordNet
 from jaxaug.core.buckets import pad
 from jaxaug.core.text import clean
 from jaxaug.data import pairs as pairs_of
 from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
 from jaxaug.decode.candidates import Candidates
-from jaxaug.metrics import diversity
+from jaxaug.metrics import diversity, translation
 from jaxaug.models.layers import int8
 from jaxaug.models.text import registry
 from jaxaug.models.text.language import LanguageModel
@@ -186,8 +187,13 @@ def wide_beam(*args: Any, **options: Any) -> Any:
 NOT_OF_F = ("mode", "probability", "width", "alpha")
 
 
-def figures(outputs: list[list[str]], references: Sequence[str]) -> list[float]:
-    """distinct-1..4, BLEU-2 of all and of the best of each set, and duplicates, in %."""
+def figures(
+    outputs: list[list[str]],
+    references: Sequence[str],
+    synonyms: translation.Synonyms | None = None,
+) -> list[float]:
+    """distinct-1..4; BLEU-2 of all, of the first and of the best of each set; METEOR and
+    TER of the first ones; duplicates. In %."""
     lowered = [[text.lower() for text in texts] for texts in outputs]
     references = [clean(text, True) for text in references]
     values = []
@@ -207,6 +213,8 @@ def figures(outputs: list[list[str]], references: Sequence[str]) -> list[float]:
     first = [texts[0] for texts in lowered]
     for hypotheses, to in ((every, repeated), (first, references), (best, references)):
         values.append(corpus.corpus_score(hypotheses, [list(to)]).score)
+    scores = translation.paraphrase_scores(first, references, synonyms)
+    values += [value for name, value in scores.items() if name != "bleu_2"]
     same = sum(len(texts) - len(set(texts)) for texts in lowered)
     values.append(100 * same / len(every))
     return values
@@ -249,7 +257,11 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--show", type=int, default=0, help="sources to print whole")
+    parser.add_argument(
+        "--wordnet_dir", help="for METEOR; without it words and stems count alone"
+    )
     options = parser.parse_args()
+    synonyms = WordNet(options.wordnet_dir).shared if options.wordnet_dir else None
     train, test = (
         pairs_of.of_two_files(options.text_dir / "quora", split, "Correct --text_dir.")
         for split in ("train", "test")
@@ -270,6 +282,10 @@ def main() -> None:
                     "BLEU",
                     "BLEU of the first",
                     "best BLEU",
+                    "METEOR of the first"
+                    if synonyms
+                    else "METEOR (stems) of the first",
+                    "TER of the first",
                     "duplicates",
                     "unfinished",
                     "s / batch",
@@ -279,7 +295,7 @@ def main() -> None:
     )
     for label, setting in settings(options).items():
         texts, endless, seconds = make(setting)
-        values = figures(texts, references)
+        values = figures(texts, references, synonyms)
         print(
             row(
                 [

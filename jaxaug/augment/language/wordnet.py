@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from etils import epath
 
+from jaxaug.augment.language import inflection
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 
@@ -66,6 +67,17 @@ class WordNet:
             for pos, kind in _FILES.items()
         }
 
+    @functools.cached_property
+    def _exceptions(self) -> dict[str, set[tuple[str, str]]]:
+        """Irregular form -> base forms with their part of speech."""
+        found: dict[str, set[tuple[str, str]]] = {}
+        for pos, kind in _FILES.items():
+            path = self.folder / f"{kind}.exc"
+            for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+                form, *bases = line.split()
+                found.setdefault(form, set()).update((base, pos) for base in bases)
+        return found
+
     def lookup(self, base: str) -> Mapping[str, tuple[str, ...]]:
         """See `jaxaug.augment.language.lexicon.Lexicon`.
 
@@ -79,6 +91,26 @@ class WordNet:
             if others:
                 found[pos] = tuple(others)
         return found
+
+    def shared(self, word: str) -> frozenset[str]:
+        """The words that stand in a synset with a word, or with one it is a form of.
+
+        Args:
+          word: in lower case; regular and irregular forms are traced to their base, those
+            of the files `noun.exc` and so on too, where they are there.
+
+        Raises:
+          UserError: the data do not belong to the index.
+        """
+        bases = {(form.base, form.pos) for form in inflection.readings(word)}
+        bases |= self._exceptions.get(word, set())
+        return frozenset(
+            other
+            for base, pos in bases
+            for kind, others in self.lookup(base).items()
+            if pos in ("", kind)
+            for other in (base, *others)
+        )
 
     def _synset(self, pos: str, offset: int) -> list[str]:
         data = self._data[pos]

@@ -139,6 +139,19 @@ def test_wordnet_files_are_read(folder):
     assert lexicon.synonyms("found", words) == ("looked up",)
 
 
+def test_words_that_share_a_synset(folder):
+    words = wordnet.WordNet(folder)
+    assert words.shared("price") == {"price", "cost", "damage", "terms"}
+    # A form is traced to its base, an exception by the file of exceptions.
+    assert words.shared("prices") == words.shared("price")
+    assert words.shared("unknown") == words.shared("prix") == set()
+    (folder / "noun.exc").write_text("prix price\n")
+    assert wordnet.WordNet(folder).shared("prix") == words.shared("price")
+    # Nouns only: `price` as another part of speech is not asked for.
+    (folder / "adj.exc").write_text("prixer price\n")
+    assert wordnet.WordNet(folder).shared("prixer") == set()
+
+
 def test_wrong_wordnet_folders_are_named(folder, tmp_path):
     with pytest.raises(
         UserError, match=r"no WordNet in .*index.noun is missing.*Debian"
