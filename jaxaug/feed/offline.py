@@ -8,7 +8,7 @@ import argparse
 import importlib
 import os
 
-from jaxaug.core import bundled
+from jaxaug.core import bundled, libraries
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders
 from jaxaug.feed import vocabulary
@@ -31,4 +31,6 @@ def run(arguments: argparse.Namespace) -> int:
         os.environ[vocabulary.VOCABULARY_VARIABLE] = arguments.vocabulary
     if arguments.module is None:
         arguments.module = [bundled.tasks_module()]
-    return importlib.import_module(bundled.tasks_module("tasks.offline")).run(arguments)
+    with libraries.noted():
+        offline = importlib.import_module(bundled.tasks_module("tasks.offline"))
+        return offline.run(arguments)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from etils import epath
 
-from jaxaug.core import bundled, columns
+from jaxaug.core import bundled, columns, libraries
 from jaxaug.core.errors import UserError
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
@@ -47,8 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
     others: dict[str, Sequence[str]] = {}
     if arguments.all:
         os.environ[folders.DATA_DIR_VARIABLE] = str(folder)
-        registered = importlib.import_module(bundled.tasks_module("tasks.listing"))
-        others, further = registered.others(table)
+        with libraries.noted():
+            listing = importlib.import_module(bundled.tasks_module("tasks.listing"))
+            others, further = listing.others(table)
         mixtures |= further
     known = [*table.recipes, *others, *mixtures]
     names = {name for name in known if fnmatch.fnmatchcase(name, arguments.name)}
