@@ -1,7 +1,11 @@
 """Pages of HTML that need nothing else: one file, no network, no library."""
 
+import base64
 import html
 from collections.abc import Iterable
+from typing import Any
+
+from jaxaug.core.figures import picture
 
 _STYLE = """
 body { font-family: sans-serif; margin: 2em; max-width: 90em }
@@ -57,3 +61,10 @@ def items(lines: Iterable[str]) -> list[str]:
     """A list of plain texts; nothing where there are none."""
     found = [f"<li>{html.escape(text)}</li>" for text in lines]
     return ["<ul>", *found, "</ul>"] if found else []
+
+
+def image(figure: Any, alt: str) -> str:
+    """A figure of matplotlib, inside the page."""
+    data = base64.b64encode(picture(figure, "svg")).decode("ascii")
+    source = f"data:image/svg+xml;base64,{data}"
+    return f'<p><img src="{source}" alt="{html.escape(alt)}"></p>'

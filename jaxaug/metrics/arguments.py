@@ -50,7 +50,8 @@ def add_report(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="model folders")
     parser.add_argument(
-        "--html", help="page to write: tables, intervals and plots in one file"
+        "--html",
+        help="page to write: tables, intervals, plots, and the training of each run",
     )
     parser.add_argument(
         "--csv", help="CSV file to write; differences go to NAME.differences.csv"

@@ -1,15 +1,14 @@
 """The page of `jaxaug report --html`: one file that needs nothing else."""
 
-import base64
 import html
 import math
 from collections.abc import Sequence
 from typing import Any
 
 from jaxaug.core import page
-from jaxaug.core.figures import new_figure, picture
+from jaxaug.core.figures import new_figure
 from jaxaug.core.files import PathLike, write_text
-from jaxaug.metrics import dst, sensitivity
+from jaxaug.metrics import dst, sensitivity, training_page
 from jaxaug.metrics.bootstrap import FIGURES
 from jaxaug.metrics.report import (
     COLUMNS,
@@ -28,46 +27,68 @@ from jaxaug.metrics.statistics import (
     method,
     p_cell,
 )
+from jaxaug.metrics.training import Training
 
 
-def write_page(path: PathLike, rows: Sequence[Run], statistics: Statistics) -> None:
+def write_page(
+    path: PathLike,
+    rows: Sequence[Run],
+    statistics: Statistics,
+    trainings: Sequence[Training] = (),
+) -> None:
     """Writes tables, intervals, differences and plots as one HTML file.
 
     Args:
       path: the file.
       rows: of runs and of means over seeds, with intervals.
       statistics: of the same runs.
+      trainings: what runs have left of their training; each has a section.
 
     Raises:
       UserError: matplotlib is not installed.
     """
+    parts = [page.head("jaxaug report", training_page.STYLE)]
+    if rows:
+        parts += _robustness(path, rows, statistics)
+    for training in trainings:
+        parts += training_page.section(path, training)
+    if rows:
+        parts += [
+            "<h2>Definitions</h2>",
+            *page.items(
+                f"{name}: {text}"
+                for name, text in (dst.DEFINITIONS | sensitivity.DEFINITIONS).items()
+            ),
+        ]
+    parts.append(page.END)
+    write_text(path, "\n".join(parts) + "\n")
+
+
+def _robustness(
+    path: PathLike, rows: Sequence[Run], statistics: Statistics
+) -> list[str]:
     bars = new_figure(path, 10, 4.5)
     main = configurations(rows)
     draw_bars(bars, main)
     parts = [
-        page.head("jaxaug report"),
         "<h1>Robustness to the wording of the schema</h1>",
         *(page.paragraphs(method(statistics)[:1]) if statistics.groups else ()),
         *page.table(["", *COLUMNS.values()], (_configuration(run) for run in main)),
         *page.paragraphs([LEGEND, *notes_on_wordings(main)]),
-        _image(bars, "Joint goal accuracy of each configuration under each wording"),
+        page.image(
+            bars, "Joint goal accuracy of each configuration under each wording"
+        ),
     ]
     if statistics.differences:
         parts += _differences(path, statistics)
-    parts += [
+    return [
+        *parts,
         *page.items(statistics.notes),
         "<h2>Every run</h2>",
         *page.table(
             ["", *COLUMNS.values()], (_run(run) for run in rows if run.seeds == 1)
         ),
-        "<h2>Definitions</h2>",
-        *page.items(
-            f"{name}: {text}"
-            for name, text in (dst.DEFINITIONS | sensitivity.DEFINITIONS).items()
-        ),
-        page.END,
     ]
-    write_text(path, "\n".join(parts) + "\n")
 
 
 def _differences(path: PathLike, statistics: Statistics) -> list[str]:
@@ -85,7 +106,7 @@ def _differences(path: PathLike, statistics: Statistics) -> list[str]:
         "<h2>Differences</h2>",
         *page.paragraphs(method(statistics)[1:]),
         *page.items(findings(statistics)),
-        _image(figure, f"Differences of {heading} with 95% intervals"),
+        page.image(figure, f"Differences of {heading} with 95% intervals"),
         *page.table(["", heading, "p", *(COLUMNS[name] for name in others)], rows),
     ]
 
@@ -121,9 +142,3 @@ def _configuration(run: Run) -> str:
 
 def _run(run: Run) -> str:
     return page.row("run", run.name, [cell(run, column) for column in COLUMNS])
-
-
-def _image(figure: Any, alt: str) -> str:
-    data = base64.b64encode(picture(figure, "svg")).decode("ascii")
-    source = f"data:image/svg+xml;base64,{data}"
-    return f'<p><img src="{source}" alt="{html.escape(alt)}"></p>'

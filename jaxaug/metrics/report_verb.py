@@ -14,6 +14,7 @@ from jaxaug.metrics.report import (
     Run,
     aggregate_seeds,
     read_runs,
+    report_files,
     text_table,
     write_tables,
 )
@@ -24,6 +25,7 @@ from jaxaug.metrics.statistics import (
     text_tables,
     with_intervals,
 )
+from jaxaug.metrics.training import Training, read
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,19 +40,30 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.html:
         reach(arguments.html, "Name a file in another place.")
         new_figure(arguments.html, 1, 1)  # before the work: is matplotlib there?
-    runs = read_all(arguments.runs)
+    trainings = _trainings(arguments.runs) if arguments.html else {}
+    alone = [name for name in trainings if not report_files(name)]
+    runs = read_all([name for name in arguments.runs if name not in alone])
     statistics = statistics_of(runs, arguments.resamples)
     rows = with_intervals([*runs, *aggregate_seeds(runs)], statistics)
-    print(text_table(rows))
-    print(text_tables(statistics))
+    if rows:
+        print(text_table(rows))
+        print(text_tables(statistics))
+    for name in alone:
+        print(f"{name}: no robustness report; its training is on the page")
     write_tables(rows, arguments.csv, arguments.png)
     if arguments.csv and statistics.differences:
         table = epath.Path(arguments.csv).with_suffix(".differences.csv")
         write_text(table, differences_csv(statistics))
     if arguments.html:
-        write_page(arguments.html, rows, statistics)
+        write_page(arguments.html, rows, statistics, [*trainings.values()])
         print(f"written: {arguments.html}")
     return 0
+
+
+def _trainings(names: Sequence[str]) -> dict[str, Training]:
+    """Of the arguments that are folders of a run: argument -> its training."""
+    found = ((name, read(name)) for name in names)
+    return {name: training for name, training in found if training}
 
 
 def read_all(names: Sequence[str]) -> list[Run]:

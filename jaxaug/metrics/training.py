@@ -1,0 +1,135 @@
+"""What a run of training has left behind: curves, scores, outputs, configuration."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core.files import PathLike, read_text
+from jaxaug.metrics.events import Curve, read_scalars
+
+_CONFIG = "config.gin"
+_CHOICES = "choices.json"
+_SCORES = "-metrics.jsonl"
+_OUTPUTS = re.compile(r"(?P<task>.+)-(?P<step>\d+)\.jsonl")
+# Of each task: they are spread over its examples.
+_SAMPLES = 5
+_FIX = "Delete the file, or evaluate the run again."
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One example of an evaluation: what was asked, what is right, what was said."""
+
+    source: str
+    target: str
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """One run.
+
+    Attributes:
+      name: of its folder.
+      steps: tag -> curve, of `train/`.
+      held_out: task -> tag -> curve, of `training_eval/`.
+      scores: task -> metric -> curve, of `inference_eval/`.
+      samples: task -> examples of its newest evaluation.
+      config: the resolved gin configuration.
+      choices: environment variables that chose the data.
+    """
+
+    name: str
+    steps: Mapping[str, Curve]
+    held_out: Mapping[str, Mapping[str, Curve]]
+    scores: Mapping[str, Mapping[str, Curve]]
+    samples: Mapping[str, Sequence[Sample]]
+    config: str
+    choices: Mapping[str, str]
+
+
+def read(run: PathLike) -> Training | None:
+    """What is in the folder of a run; None where it is no folder with `config.gin`.
+
+    Raises:
+      UserError: a file of it is damaged.
+    """
+    folder = epath.Path(run)
+    if not (folder / _CONFIG).is_file():
+        return None
+    held_out = folder / "training_eval"
+    tasks = sorted(held_out.iterdir(), key=str) if held_out.is_dir() else []
+    choices = folder / _CHOICES
+    return Training(
+        folder.name,
+        read_scalars(folder / "train"),
+        {path.name: read_scalars(path) for path in tasks if path.is_dir()},
+        _scores(folder / "inference_eval"),
+        _samples(folder / "inference_eval"),
+        read_text(folder / _CONFIG, _FIX),
+        json.loads(read_text(choices, _FIX)) if choices.exists() else {},
+    )
+
+
+def _scores(folder: epath.Path) -> dict[str, dict[str, Curve]]:
+    found: dict[str, dict[str, Curve]] = {}
+    for path in sorted(folder.glob(f"*{_SCORES}"), key=str):
+        curves = found.setdefault(path.name.removesuffix(_SCORES), {})
+        for line in _objects(path):
+            step = line.pop("step", None)
+            for metric, value in line.items():
+                if type(step) is int and type(value) in (int, float):
+                    curves.setdefault(metric, {})[step] = float(value)
+    return found
+
+
+def _samples(folder: epath.Path) -> dict[str, list[Sample]]:
+    newest: dict[str, tuple[int, epath.Path]] = {}
+    for path in folder.glob("*.jsonl"):
+        if match := _OUTPUTS.fullmatch(path.name):
+            found = int(match["step"]), path
+            newest[match["task"]] = max(newest.get(match["task"], found), found)
+    return {
+        task: [_sample(line) for line in _spread([*_objects(path)])]
+        for task, (_, path) in sorted(newest.items())
+    }
+
+
+def _spread(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    count = min(_SAMPLES, len(lines))
+    return (lines[place * len(lines) // count] for place in range(count))
+
+
+def _sample(line: Mapping[str, Any]) -> Sample:
+    """As SeqIO's JSON logger writes an example; texts where there are any."""
+    asked = line.get("input", {})
+    return Sample(
+        _text(asked.get("inputs_pretokenized", "")),
+        _text(asked.get("targets_pretokenized", line.get("target", ""))),
+        _text(line.get("output", line.get("prediction", ""))),
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _objects(path: epath.Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file; one that is cut, as by a stop, is left out."""
+    for line in read_text(path, _FIX).splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def last(curve: Curve) -> float:
+    """The value at the last step; NaN of an empty curve."""
+    return curve[max(curve)] if curve else math.nan

@@ -1,0 +1,142 @@
+"""The part of the page of `jaxaug report --html` that is about the training of a run."""
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jaxaug.core import page
+from jaxaug.core.figures import new_figure
+from jaxaug.core.files import PathLike
+from jaxaug.metrics.events import Curve
+from jaxaug.metrics.training import Sample, Training, last
+
+STYLE = """
+td.text { max-width: 40em; overflow-wrap: anywhere }
+tr.other td:last-child { color: #a00 }
+summary { cursor: pointer }
+pre { background: #f6f6f6; padding: 0.5em; overflow-x: auto }
+"""
+
+# Title of a plot -> tags, of which the first that there is is drawn.
+_PLOTS = {
+    "loss a token": ("loss_per_nonpadding_target_token", "loss"),
+    "accuracy of tokens": ("accuracy",),
+    "learning rate": ("learning_rate/current", "learning_rate"),
+    "examples a second": ("timing/seqs_per_second",),
+}
+_TRAINING = "training"
+_COLUMNS = 3
+
+
+def section(path: PathLike, training: Training) -> list[str]:
+    """Curves, scores, outputs beside targets, and the configuration of a run, as HTML.
+
+    Args:
+      path: of the page, for messages.
+      training: of the run.
+
+    Raises:
+      UserError: matplotlib is not installed.
+    """
+    parts = [f"<h2>Training of {html.escape(training.name)}</h2>"]
+    plots = dict(_plots(training))
+    if plots:
+        parts.append(_curves(path, plots))
+    else:
+        parts += page.paragraphs(["It has no event files, so there are no curves"])
+    parts += _scores(training.scores)
+    for task, samples in training.samples.items():
+        parts += _outputs(task, samples)
+    parts += _details("Choices of the environment", _lines(training.choices))
+    parts += _details("Configuration (config.gin)", training.config)
+    return parts
+
+
+def _plots(training: Training) -> Iterator[tuple[str, Mapping[str, Curve]]]:
+    """Title -> name of a line -> curve, of the plots that have one."""
+    for title, tags in _PLOTS.items():
+        lines = {_TRAINING: _first(training.steps, tags)}
+        for task, curves in training.held_out.items():
+            lines[task] = _first(curves, tags)
+        if found := {name: curve for name, curve in lines.items() if curve}:
+            yield title, found
+    # Of each task, the score that it names first.
+    metrics: dict[str, dict[str, Curve]] = {}
+    for task, curves in training.scores.items():
+        for metric, curve in list(curves.items())[:1]:
+            metrics.setdefault(metric, {})[task] = curve
+    yield from metrics.items()
+
+
+def _first(curves: Mapping[str, Curve], tags: Sequence[str]) -> Curve:
+    return next((curves[tag] for tag in tags if tag in curves), {})
+
+
+def _curves(path: PathLike, plots: Mapping[str, Mapping[str, Curve]]) -> str:
+    rows = -(-len(plots) // _COLUMNS)
+    figure = new_figure(path, 12, 3.2 * rows)
+    grid = [*figure.subplots(rows, _COLUMNS, squeeze=False).flat]
+    for axes, (title, lines) in zip(grid, plots.items(), strict=False):
+        _draw(axes, title, lines)
+    for axes in grid[len(plots) :]:
+        axes.set_visible(False)
+    return page.image(figure, f"Curves over the steps: {', '.join(plots)}")
+
+
+def _draw(axes: Any, title: str, lines: Mapping[str, Curve]) -> None:
+    for name, curve in lines.items():
+        # A single evaluation is a point.
+        marker = "o" if len(curve) < 20 else None
+        axes.plot([*curve], [*curve.values()], marker=marker, markersize=3, label=name)
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel("step", fontsize=8)
+    axes.grid(alpha=0.3)
+    if [*lines] != [_TRAINING]:
+        axes.legend(fontsize=7)
+
+
+def _scores(scores: Mapping[str, Mapping[str, Curve]]) -> list[str]:
+    metrics = list(dict.fromkeys(m for curves in scores.values() for m in curves))
+    if not metrics:
+        return []
+    steps = {
+        task: max((max(curve) for curve in curves.values()), default=0)
+        for task, curves in scores.items()
+    }
+    rows = [
+        page.row("run", metric, (_score(scores[task].get(metric)) for task in scores))
+        for metric in metrics
+    ]
+    headings = (f"{task}, step {step}" for task, step in steps.items())
+    return ["<h3>Scores</h3>", *page.table(["", *headings], rows)]
+
+
+def _score(curve: Curve | None) -> str:
+    return f"{last(curve):.4g}" if curve else ""
+
+
+def _outputs(task: str, samples: Sequence[Sample]) -> list[str]:
+    rows = []
+    for one in samples:
+        cells = "".join(
+            f'<td class="text">{html.escape(text)}</td>'
+            for text in (one.source, one.target, one.output)
+        )
+        kind = "same" if one.output == one.target else "other"
+        rows.append(f'<tr class="{kind}">{cells}</tr>')
+    return [
+        f"<details><summary>Outputs of {html.escape(task)}</summary>",
+        *page.table(["input", "target", "output"], rows),
+        "</details>",
+    ]
+
+
+def _lines(choices: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in choices.items())
+
+
+def _details(title: str, text: str) -> list[str]:
+    if not text:
+        return []
+    found = f"<summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre>"
+    return [f"<details>{found}</details>"]

@@ -1,0 +1,141 @@
+"""The page of `jaxaug report RUN --html` about the training of a run."""
+
+import base64
+import html
+import json
+import math
+import re
+import struct
+
+import pytest
+from tensorboardX.proto import event_pb2, summary_pb2, tensor_pb2
+
+from jaxaug.cli import main
+from jaxaug.metrics import events, training
+
+CONFIG = "TRAIN_STEPS = 4\nNAME = '<b>'\n"
+
+
+def record(step, **scalars):
+    """An event as the trainer writes it, in the frame of a TFRecord."""
+    values = [
+        summary_pb2.Summary.Value(tag=tag.replace("__", "/"), simple_value=value)
+        for tag, value in scalars.items()
+    ]
+    return frame(event_pb2.Event(step=step, summary=summary_pb2.Summary(value=values)))
+
+
+def frame(event):
+    data = event.SerializeToString()
+    return struct.pack("<Q4x", len(data)) + data + bytes(4)
+
+
+def tensor(step, tag, **content):
+    value = summary_pb2.Summary.Value(
+        tag=tag, tensor=tensor_pb2.TensorProto(**{"dtype": "DT_FLOAT", **content})
+    )
+    return frame(event_pb2.Event(step=step, summary=summary_pb2.Summary(value=[value])))
+
+
+def test_scalars_of_event_files(tmp_path):
+    first = record(1, loss=3.0, other=1.0) + record(4, loss=2.5) + record(3, loss=2.0)
+    (tmp_path / "events.out.tfevents.1").write_bytes(first + record(9, loss=1.0)[:-1])
+    again = record(4, loss=1.5) + tensor(5, "loss", float_val=[0.5])
+    again += tensor(6, "loss", tensor_content=struct.pack("<f", 0.25))
+    again += tensor(7, "loss", dtype="DT_STRING", string_val=[b"a"])
+    (tmp_path / "events.out.tfevents.2").write_bytes(again)
+    (tmp_path / "events.out.tfevents.3").write_bytes(
+        struct.pack("<Q4x", 2) + b"\xff" * 6
+    )
+    found = events.read_scalars(tmp_path)
+    assert found == {
+        "loss": {1: 3.0, 3: 2.0, 4: 1.5, 5: 0.5, 6: 0.25},
+        "other": {1: 1.0},
+    }
+    assert [*found["loss"]] == [1, 3, 4, 5, 6]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The folder of a run that trained for four steps and was evaluated twice."""
+    folder = tmp_path / "mine"
+    (folder / "train").mkdir(parents=True)
+    (folder / "training_eval/dev").mkdir(parents=True)
+    (folder / "inference_eval").mkdir()
+    (folder / "config.gin").write_text(CONFIG)
+    (folder / "choices.json").write_text('{"JAXAUG_DATA_DIR": "/data/<mine>"}')
+    curve = record(2, loss=3.0, learning_rate=0.1) + record(4, loss=2.0)
+    (folder / "train/a.tfevents.1").write_bytes(curve)
+    (folder / "training_eval/dev/a.tfevents.1").write_bytes(record(4, loss=2.25))
+    scores = [{"step": 2, "bleu": 3.5, "note": "x"}, {"step": 4, "bleu": 10.25}]
+    lines = "".join(f"{json.dumps(line)}\n" for line in scores) + '{"step": 6, "bl'
+    (folder / "inference_eval/dev-metrics.jsonl").write_text(lines)
+    for step in (2, 4):
+        rows = [
+            {
+                "input": {
+                    "inputs_pretokenized": f"in {n}",
+                    "targets_pretokenized": "t",
+                },
+                "target": {"parsed": 1},
+                "output": "t" if n else f"<i>{step}</i>",
+            }
+            for n in range(12)
+        ]
+        path = folder / f"inference_eval/dev-{step:06}.jsonl"
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    path = folder / "inference_eval/plain-000002.jsonl"
+    path.write_text(json.dumps({"target": ["a", "é"], "prediction": "b"}))
+    return folder
+
+
+def test_what_a_run_has_left(run):
+    found = training.read(run)
+    assert found.steps["loss"] == {2: 3.0, 4: 2.0}
+    assert found.held_out == {"dev": {"loss": {4: 2.25}}}
+    assert found.scores == {"dev": {"bleu": {2: 3.5, 4: 10.25}}}
+    assert [one.source for one in found.samples["dev"]] == [
+        f"in {n}" for n in (0, 2, 4, 7, 9)
+    ]
+    assert found.samples["dev"][0] == training.Sample("in 0", "t", "<i>4</i>")
+    assert found.samples["plain"] == [training.Sample("", '["a", "é"]', "b")]
+    assert training.read(run / "train") is None and math.isnan(training.last({}))
+
+
+def test_the_page(run, tmp_path, capsys):
+    page = tmp_path / "all.html"
+    assert main(["report", str(run), "--html", str(page)]) == 0
+    assert capsys.readouterr().out == (
+        f"{run}: no robustness report; its training is on the page\nwritten: {page}\n"
+    )
+    text = page.read_text()
+    (drawn,) = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', text)
+    drawn = base64.b64decode(drawn).decode()
+    for title in ("loss a token", "learning rate", "bleu", "training", "dev"):
+        assert f">{title}<" in drawn
+    assert "accuracy of tokens" not in drawn
+    assert (
+        '<tr><th></th><th>dev, step 4</th></tr>\n<tr class="run"><td>bleu</td>'
+        '<td class="number">10.25</td></tr>'
+    ) in text
+    assert text.count('<tr class="same">') == 4 and text.count('"other"') == 2
+    assert "&lt;i&gt;4&lt;/i&gt;" in text and "<i>" not in text
+    assert f"<pre>{html.escape(CONFIG)}</pre>" in text
+    assert "JAXAUG_DATA_DIR=/data/&lt;mine&gt;" in text
+    assert "Robustness" not in text and "Definitions" not in text
+
+
+def test_without_a_page_a_run_has_to_be_evaluated(run, capsys):
+    assert main(["report", str(run)]) == 1
+    assert "has no robustness report" in capsys.readouterr().err
+
+
+def test_a_run_without_curves(tmp_path, capsys):
+    run = tmp_path / "bare"
+    run.mkdir()
+    (run / "config.gin").write_text(CONFIG)
+    page = tmp_path / "all.html"
+    assert main(["report", str(run), "--html", str(page)]) == 0
+    text = page.read_text()
+    assert "It has no event files, so there are no curves." in text
+    assert "<img" not in text and "<h3>Scores" not in text
