@@ -208,6 +208,8 @@ def main() -> None:
         (work / f"{name}.txt").write_text("\n".join(inputs) + "\n")
         outputs = {}
         for sampler, entry in SAMPLERS.items():
+            if sampler == "prior":  # Needs a model with a latent vector.
+                continue
             path = work / f"{name}-{sampler}.jsonl"
             num = 1 if entry.single else OUTPUTS
             paraphrase(

@@ -36,7 +36,7 @@ FLOORS = {
         "weights",
         "bart_config bert_config causal deberta_config llama_config reading_heads",
         "bart bert deberta free_running gpt2 llama lstm t5 t5_weights",
-        "lora transfertransfo",
+        "lora transfertransfo vae_svg",
         "named",
         "tokenizers initial",
         "text",

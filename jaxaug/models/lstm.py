@@ -263,7 +263,7 @@ class Transducer(nn.Module):
         Raises:
             UserError: the inputs are packed.
         """
-        _refuse_packed(encoder_segment_ids)
+        refuse_packed(encoder_segment_ids)
         outputs, states = self.encoder(
             self._embed(encoder_input_tokens),
             encoder_input_tokens > 0,
@@ -309,7 +309,7 @@ class Transducer(nn.Module):
             UserError: the examples are packed.
         """
         del decoder_target_tokens, decoder_positions, max_decode_length
-        _refuse_packed(encoder_segment_ids, decoder_segment_ids)
+        refuse_packed(encoder_segment_ids, decoder_segment_ids)
         length = encoder_input_tokens.shape[1]
         memory, states = encoded[:, :length], encoded[:, length:]
         shape = (encoded.shape[0], self.config.num_layers, 2, self.config.hidden_dim)
@@ -351,7 +351,8 @@ class Transducer(nn.Module):
         )
 
 
-def _refuse_packed(*segment_ids: Tokens | None) -> None:
+def refuse_packed(*segment_ids: Tokens | None) -> None:
+    """Raises `UserError` if examples are packed: a state runs through its whole row."""
     if any(ids is not None for ids in segment_ids):
         raise UserError(
             "the LSTM model got segment ids, but its state would run from one packed "

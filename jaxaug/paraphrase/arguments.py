@@ -28,7 +28,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--sampler",
         required=True,
         help="greedy, sampling, top_k_top_p, bottom_k, beam, diverse_beam, dips, dpp, "
-        "ssr",
+        "ssr; prior, of a model with a latent vector",
     )
     parser.add_argument("--num", type=int, default=1, help="outputs of each input")
     parser.add_argument("--seed", type=int, default=0)

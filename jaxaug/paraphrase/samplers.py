@@ -14,6 +14,7 @@ from jaxaug.decode import (
     dips,
     diverse,
     dpp,
+    prior,
     sample,
     set_search,
     ssr,
@@ -392,6 +393,7 @@ _OWN = {
         Sampler("dips", _dips),
         Sampler("dpp", _dpp),
         Sampler("ssr", _ssr),
+        Sampler("prior", prior.sampler),
     )
 }
 

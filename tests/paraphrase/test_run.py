@@ -242,7 +242,9 @@ def test_outputs_of_another_model_or_of_other_code_are_refused(
         paraphrase(lines, out, model="copy")
 
 
-@pytest.mark.parametrize("sampler", [n for n in samplers.SAMPLERS if n != "greedy"])
+@pytest.mark.parametrize(
+    "sampler", [n for n in samplers.SAMPLERS if n not in ("greedy", "prior")]
+)
 def test_every_sampler_gives_different_outputs(lines, tmp_path, sampler):
     lines.write_text("find a hotel\n")
     paraphrase(lines, tmp_path / "out", sampler)
@@ -251,6 +253,11 @@ def test_every_sampler_gives_different_outputs(lines, tmp_path, sampler):
     # The unknown token has one text, so that outputs may look the same.
     assert len({(r["output"], r["log_probability"]) for r in found}) == 3
     assert all(r["sampler"] == sampler for r in found)
+
+
+def test_a_latent_vector_needs_a_model_with_one(lines, tmp_path):
+    with pytest.raises(UserError, match="'prior' draws a latent vector .* has none"):
+        paraphrase(lines, tmp_path / "out", "prior")
 
 
 def test_summary(lines, tmp_path, capsys):

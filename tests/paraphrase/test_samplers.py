@@ -9,7 +9,7 @@ from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
 from jaxaug.paraphrase import samplers
 
 NAMES = ["greedy", "sampling", "top_k_top_p", "bottom_k", "beam", "diverse_beam"]
-NAMES += ["dips", "dpp", "ssr"]
+NAMES += ["dips", "dpp", "ssr", "prior"]
 
 
 def test_names():

@@ -45,6 +45,7 @@ KNOWN: Mapping[str, Collection[str]] = {
     "jaxaug.models.lora.settings": ("Settings",),
     "jaxaug.models.lstm": ("Config", "Transducer"),
     "jaxaug.models.t5_weights": ("Config",),
+    "jaxaug.models.vae_svg": ("Config", "Network", "VaeModel"),
     "jaxaug.models.tokenizers.hf": ("load",),
     "jaxaug.feed.pair_words": ("metric_of", "path_of"),
     "jaxaug.feed.vocabulary": ("TokenVocabulary",),

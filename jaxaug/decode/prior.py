@@ -1,0 +1,103 @@
+"""Outputs of a model with a latent vector, one vector drawn for each of them.
+
+A model of this kind keeps the vectors of its rows in the cache, in leaves called
+`latent` [rows, n]; they are the mean of the prior, a standard normal distribution, until
+a decode function puts others there.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+from flax import traverse_util
+from jaxtyping import Array, Float, Int
+from t5x.decoding import DecodingState, flat_batch_beam_expand
+
+from jaxaug.core.errors import UserError
+from jaxaug.decode import contract, keys, sample, warpers
+
+LEAF = "latent"
+_DRAW = 0x1A7E  # Folded into a row's key, so that its words have other numbers.
+
+
+def decode(
+    inputs: Int[Array, "batch length"],
+    cache: Any,
+    tokens_to_logits: sample.TokensToLogits,
+    eos_id: int,
+    num_decodes: int = 1,
+    decode_rng: Array | None = None,
+    spread: float = 1.0,
+    chain: Sequence[warpers.Warper] | None = None,
+    source: Int[Array, "batch source_length"] | None = None,
+    input_ids: Int[Array, " batch"] | None = None,
+    seed: int | None = None,
+    **others: Any,
+) -> tuple[Int[Array, "batch decodes length"], Float[Array, "batch decodes"]]:
+    """A decode function of T5X: `num_decodes` vectors a row, and a text of each.
+
+    What an input yields depends neither on the rows beside it nor on how many decodes are
+    asked for (see `sample.sample`, which explains what is not listed).
+
+    Args:
+        spread: standard deviation of the vectors; 0 leaves them at the mean.
+        chain: chooses the words; None takes the most probable ones.
+        others: further arguments of `sample.sample`.
+
+    Returns:
+        Tokens, and their log probabilities given the vector, sorted ascending by these.
+
+    Raises:
+        UserError: the model has no latent vector.
+    """
+    flat = traverse_util.flatten_dict(flax.core.unfreeze(cache))
+    sizes = {path: leaf.shape[-1] for path, leaf in flat.items() if path[-1] == LEAF}
+    if not sizes:
+        raise UserError(
+            "sampler 'prior' draws a latent vector for each output, and this model has "
+            "none. Name a model of configs/paraphrase_vae_svg.gin, or take another sampler."
+        )
+    base = keys.base_key(decode_rng, seed)
+    rows = keys.row_keys(base, keys.input_identities(inputs, source, input_ids))
+    numbers = jnp.tile(jnp.arange(num_decodes), inputs.shape[0])
+    rows = keys.fold_rows(flat_batch_beam_expand(rows, num_decodes), numbers)
+    rows = keys.fold_rows(rows, jnp.full_like(numbers, _DRAW))
+    drawn = {
+        path: spread * jax.vmap(lambda key, n=n: jax.random.normal(key, (n,)))(rows)
+        for path, n in sizes.items()
+    }
+
+    def to_logits(state: DecodingState) -> Any:
+        flat = traverse_util.flatten_dict(flax.core.unfreeze(state.cache))
+        mine = traverse_util.unflatten_dict(flat | drawn)
+        mine = contract.match_container(mine, state.cache)
+        return tokens_to_logits(state.replace(cache=mine))
+
+    return sample.sample(
+        inputs=inputs,
+        cache=cache,
+        tokens_to_logits=to_logits,
+        eos_id=eos_id,
+        num_decodes=num_decodes,
+        decode_rng=decode_rng,
+        warpers=(warpers.top_k(1),) if chain is None else chain,
+        source=source,
+        input_ids=input_ids,
+        seed=seed,
+        rescale_log_probs=False,
+        **others,
+    )
+
+
+def sampler(*, spread: float = 1.0, temperature: float = 0.0) -> Any:
+    """The decode function of the sampler `prior`, whose options these are.
+
+    Args:
+        spread: see `decode`.
+        temperature: of the words; 0 takes the most probable one.
+    """
+    chain = (warpers.temperature(temperature),) if temperature else None
+    return functools.partial(decode, spread=spread, chain=chain)
