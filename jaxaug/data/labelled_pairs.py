@@ -74,8 +74,10 @@ def read(path: PathLike) -> list[Pair]:
     form = next((f for f in FORMS.values() if {*f[:3]} <= set(names)), None)
     if form is None:
         raise UserError(f"{path}: its header is {shown(names)}. {_FIX}")
-    quoting = csv.QUOTE_MINIMAL if form.quoted or mark == "," else csv.QUOTE_NONE
-    rows = csv.reader(lines, delimiter=mark, quoting=quoting)
+    if form.quoted or mark == ",":
+        rows = csv.reader(lines, delimiter=mark)
+    else:
+        rows = csv.reader(lines, delimiter=mark, quoting=csv.QUOTE_NONE)
     return list(_pairs(path, rows, form, names))
 
 

@@ -81,7 +81,7 @@ def pair_regression(folds: Sequence[Fold], settings: Settings) -> list[list[str]
     for fold in folds:
         weights = word_weights(fold.train)
         features, tests = (
-            np.array([matches(*example.texts, weights) for example in split])
+            np.array([matches(one.texts[0], one.texts[1], weights) for one in split])
             for split in (fold.train, fold.test)
         )
         found.append(_regression(features, fold, tests))

@@ -86,7 +86,8 @@ def _read_pairs(folder: PathLike) -> Data:
         )
     train, test = splits
     sentences = [[Sentence("", one.label) for one in split] for split in splits]
-    fewshot.checked(folder, *sentences, "Add pairs of both labels to train.")
+    fix = "Add pairs of both labels to train."
+    fewshot.checked(folder, sentences[0], sentences[1], fix)
     return _data(train, test)
 
 

@@ -103,7 +103,8 @@ def _outputs(
 ) -> tuple[dict[str, list[Outputs]], dict[str, str]]:
     """Name -> paraphrases for each seed; name -> why a row is not there."""
     texts = examples.sources(draws, config.shares, config.num_sources)
-    found, missing = {}, {}
+    found: dict[str, list[Outputs]] = {}
+    missing = {}
     for place, method in enumerate(config.methods):
         try:
             outputs = rows.outputs_of(
