@@ -25,7 +25,12 @@ def get_config(dataset: str = "msrp") -> ml_collections.ConfigDict:
     config.num_sources = 20
     config.wordnet_dir = "/usr/share/wordnet"
     # The authors read 20 words, by word2vec, which they train no further either.
-    config.lstm = {"encoder": "minilm", "max_length": 20, "epochs": 10, "least_updates": 500}
+    config.lstm = {
+        "encoder": "minilm",
+        "max_length": 20,
+        "epochs": 10,
+        "least_updates": 500,
+    }
     config.methods = (
         {"name": "NoAug"},
         {"name": "Copies", "scheme": "copies"},

@@ -72,3 +72,16 @@ def _add_classify(verbs: argparse._SubParsersAction) -> None:
         help="training texts of each seed that are paraphrased (default: that of the "
         "config)",
     )
+    parser.add_argument(
+        "--shares",
+        type=float,
+        nargs="+",
+        metavar="SHARE",
+        help="of the training data, such as 1 0.1 (default: those of the config)",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        metavar="ROW",
+        help="the first row and these, such as SBS 'Cont*' (default: all)",
+    )

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import fnmatch
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,13 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.suggestion import suggestion
 from jaxaug.train.classify import config as configs
 from jaxaug.train.classify import examples, plot, rows, tables
 from jaxaug.train.classify.classifiers import CLASSIFIERS, Fold
 from jaxaug.train.classify.config import Config
 from jaxaug.train.classify.examples import Data, Draw
-from jaxaug.train.classify.rows import Outputs
+from jaxaug.train.classify.rows import Method, Outputs
 from jaxaug.train.classify.tables import Cell
 
 _CHANGED = ("paraphraser", "wordnet_dir", "num_sources")
@@ -27,10 +29,29 @@ def run(arguments: argparse.Namespace) -> int:
     config = configs.load(arguments.config)
     given = {name: getattr(arguments, name) for name in _CHANGED}
     given = {name: value for name, value in given.items() if value is not None}
+    if arguments.only:
+        given["methods"] = _chosen(config, arguments.only)
+    if arguments.shares:
+        given["shares"] = tuple(arguments.shares)
     config = dataclasses.replace(config, **given)
     data_dir = epath.Path(arguments.data_dir or config.data_dir).expanduser()
     experiment(config, data_dir, epath.Path(arguments.out or config.out))
     return 0
+
+
+def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
+    """The first row of a config and those that patterns name."""
+    first, *others = config.methods
+    for pattern in patterns:
+        names = [method.name for method in config.methods]
+        if not fnmatch.filter(names, pattern):
+            raise UserError(
+                f"--only {pattern}: no such row; {suggestion(pattern, names)}"
+            )
+    return (
+        first,
+        *(m for m in others if any(fnmatch.fnmatch(m.name, p) for p in patterns)),
+    )
 
 
 def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:

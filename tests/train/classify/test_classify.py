@@ -101,6 +101,14 @@ def test_what_the_command_line_changes(world, capsys):
     content = json.loads((world / "out/results.json").read_text())
     assert content["config"]["num_sources"] == 3
     assert content["cells"][1]["examples"] == 46
+    assert command(world, "--only", "Drop*", "--shares", "0.25") == 0
+    content = json.loads((world / "out/results.json").read_text())
+    assert [(c["share"], c["method"]) for c in content["cells"]] == [
+        (0.25, "NoAug"),
+        (0.25, "Dropout"),
+    ]
+    assert command(world, "--only", "Dropuot") == 1
+    assert "--only Dropuot: no such row; " in capsys.readouterr().err
     assert command(world, "--num_sources", "0") == 1
     assert "num_sources=0: give at least 1." in capsys.readouterr().err
 
