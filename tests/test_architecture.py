@@ -34,10 +34,13 @@ FLOORS = {
     "jaxaug.models": (
         "layers arguments",
         "weights",
-        "bart_config bert_config causal deberta_config llama_config reading_heads",
+        (
+            "bart_config bert_config causal deberta_config llama_config "
+            "reading_heads recurrent speakers"
+        ),
         "bart bert deberta free_running gpt2 llama lstm t5 t5_weights",
-        "lora transfertransfo vae_svg",
-        "named",
+        "lora percvae transfertransfo vae_svg",
+        "named percvae_model",
         "tokenizers initial",
         "text",
         "scorers convert",

@@ -20,20 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 from clu import metrics as clu_metrics
 from flax import linen as nn
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 from t5x import losses, metrics, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.data.personachat import MARKERS
 from jaxaug.models import causal, gpt2, layers
-
-PERSONA, PARTNER, SELF = 1, 2, 3
-"""Types of tokens; 0 is none."""
+from jaxaug.models.speakers import SELF, token_types
 
 Batch = Mapping[str, Array]
 _HEADS = "heads"  # The collection in which a call leaves the scores of the choice.
-_TYPES = (PERSONA, PERSONA, PARTNER, SELF)  # Of the parts that MARKERS begin.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +37,7 @@ class Config(gpt2.Config):
 
     Attributes:
         markers: (id, type) of each token that begins a part of the prompt, as
-            `markers_of` finds them. Where there are none, the parts are lines that end
+            `speakers.markers_of` finds them. Where there are none, the parts are lines that end
             with `separator`: the persona, and utterances by turns, the last of which is
             the partner's.
         separator: id of the end of sequence.
@@ -50,55 +45,6 @@ class Config(gpt2.Config):
 
     markers: tuple[tuple[int, int], ...] = ()
     separator: int = 1
-
-
-def markers_of(vocabulary: Any) -> tuple[tuple[int, int], ...]:
-    """`Config.markers` of a SeqIO vocabulary, for the style `marked` of the persona tasks.
-
-    Raises:
-        UserError: a marker is not one piece of the vocabulary.
-    """
-    found = []
-    for marker, kind in zip(MARKERS, _TYPES, strict=True):
-        last = int(vocabulary.encode(marker)[-1])
-        if vocabulary.decode([last]).strip() != marker:
-            raise UserError(
-                f"the vocabulary has no piece {marker!r}, which shows whose tokens "
-                "follow. Take one of `personachat.vocabulary_file`; or train on a task "
-                "`personachat_turns_...` with transfertransfo.Config.markers = ()."
-            )
-        found.append((last, kind))
-    return tuple(found)
-
-
-def token_types(
-    config: Config,
-    tokens: Int[Array, "rows length"],
-    prompt_lengths: Int[Array, " rows"],
-) -> Int[Array, "rows length"]:
-    """The type of each token that is fed.
-
-    Args:
-        config: says how parts are told apart.
-        tokens: the targets shifted right.
-        prompt_lengths: where the last token of the prompt is fed; what follows is the
-            reply, and this token itself asks for it.
-    """
-    columns = jnp.arange(tokens.shape[1])
-    if config.markers:
-        kinds = sum(
-            (tokens == token) * jnp.int32(kind) for token, kind in config.markers
-        )
-        last = lax.cummax(jnp.where(kinds > 0, columns, -1), axis=1)
-        types = jnp.take_along_axis(kinds, jnp.maximum(last, 0), axis=1)
-    else:
-        prompt = (columns > 0) & (columns <= prompt_lengths[:, None])
-        ends = ((tokens == config.separator) & prompt).astype(jnp.int32)
-        part = jnp.cumsum(ends, axis=1) - ends
-        before_last = jnp.sum(ends, axis=1, keepdims=True) - 1 - part
-        types = jnp.where(before_last % 2 == 0, PARTNER, SELF)
-        types = jnp.where(part == 0, PERSONA, types)
-    return jnp.where(columns >= prompt_lengths[:, None], SELF, types)
 
 
 class Told(NamedTuple):
@@ -174,7 +120,7 @@ class DecoderWrapper(gpt2.DecoderWrapper):
         """As `causal.CausalLM`, and:
 
         Args:
-            prompt_lengths: see `token_types`; `prefill_lengths` stand for them. Without
+            prompt_lengths: see `speakers.token_types`; `prefill_lengths` stand for them. Without
                 either, tokens have no type. What is decoded is the reply.
             ends: see `Told`.
             count: likewise.
@@ -185,7 +131,10 @@ class DecoderWrapper(gpt2.DecoderWrapper):
         if decode:
             types = jnp.full(decoder_input_tokens.shape, SELF, jnp.int32)
         elif prompt_lengths is not None:
-            types = token_types(self.config, decoder_input_tokens, prompt_lengths)
+            config = self.config
+            types = token_types(
+                decoder_input_tokens, prompt_lengths, config.markers, config.separator
+            )
         return super().__call__(
             decoder_input_tokens,
             decoder_target_tokens,
@@ -203,7 +152,7 @@ class Candidates(NamedTuple):
     Attributes:
         inputs: the tokens shifted right.
         targets: the tokens.
-        prompt_lengths: see `token_types`.
+        prompt_lengths: see `speakers.token_types`.
         ends: where the last token of the reply is fed.
         valid: whether there is such a reply, and it is not the right one again.
     """

@@ -10,8 +10,8 @@ import pytest
 from t5x import decoding, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import gpt2, transfertransfo
-from jaxaug.models.transfertransfo import PARTNER, PERSONA, SELF
+from jaxaug.models import gpt2, speakers, transfertransfo
+from jaxaug.models.speakers import PARTNER, PERSONA, SELF
 
 SIZES = {
     "vocab_size": 24, "emb_dim": 16, "num_layers": 1, "num_heads": 2, "head_dim": 8,
@@ -88,7 +88,7 @@ def test_types_by_markers():
     batch = batch_of(ROWS[:2])
     lengths = transfertransfo.prompt_lengths_of(batch)
     assert lengths.tolist() == [10, 5]
-    types = transfertransfo.token_types(CONFIG, batch["decoder_input_tokens"], lengths)
+    types = speakers.token_types(batch["decoder_input_tokens"], lengths, MARKED, 1)
     assert types[0].tolist() == [0, 1, 1, 2, 2, 2, 3, 3, 2, 2, 3, 3, 3, 3]
     assert types[1, :7].tolist() == [0, 1, 1, 2, 2, 3, 3]
 
@@ -104,10 +104,9 @@ def test_types_by_markers():
     ],
 )
 def test_types_by_turns(inputs, expected):
-    config = transfertransfo.Config(**SIZES)
     batch = batch_of([(inputs, [9, 10, 1])])
     lengths = transfertransfo.prompt_lengths_of(batch)
-    types = transfertransfo.token_types(config, batch["decoder_input_tokens"], lengths)
+    types = speakers.token_types(batch["decoder_input_tokens"], lengths, (), 1)
     assert types[0].tolist() == expected
 
 
@@ -121,10 +120,10 @@ def test_markers_of_a_vocabulary():
         def decode(self, ids):
             return self.names[ids[0]]
 
-    assert transfertransfo.markers_of(Pieces()) == ((1, 1), (2, 1), (3, 2), (4, 3))
+    assert speakers.markers_of(Pieces()) == ((1, 1), (2, 1), (3, 2), (4, 3))
     Pieces.decode = lambda self, ids: "]"
     with pytest.raises(UserError, match=r"no piece '\[persona\]'.*markers = \(\)"):
-        transfertransfo.markers_of(Pieces())
+        speakers.markers_of(Pieces())
 
 
 def test_without_types_the_logits_are_those_of_gpt2():

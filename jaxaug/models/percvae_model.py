@@ -1,0 +1,215 @@
+"""PerCVAE as model of the T5X programs: its loss, and replies that differ with z."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+from clu import metrics as clu_metrics
+from flax.linen.partitioning import AxisMetadata
+from jax.sharding import PartitionSpec
+from jaxtyping import Array, Float, Int
+from t5x import losses, metrics, models
+
+from jaxaug.core.errors import UserError
+
+Batch = Mapping[str, Array]
+ANNEALING, STEP = "annealing", "step"
+"""The mutable collection that counts updates, and what it holds."""
+
+
+class VariationalModel(models.EncoderDecoderModel):
+    """Trains a `percvae.Network` by its evidence lower bound and the bag of words.
+
+    The loss is the cross entropy of the words, the divergence of the posterior from the
+    prior, and the cross entropy of the words in any order (Zhao et al., 2017), summed
+    over the batch. The weight of the divergence rises from 0 to 1 in training; in
+    evaluation it is 1. The metrics have `kl` (nats a reply, unweighted), `kl_weight` and
+    `bow_loss` (a token); `loss` is what is minimised, `cross_ent_loss` of the words alone.
+
+    How many updates there were is a mutable collection, since a loss of T5X is not told.
+    Scores are likelihoods given the mean of the prior.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        full_kl_steps: int = 10000,
+        kl_weight: float = 1.0,
+        bow_weight: float = 1.0,
+        **kwargs: Any,
+    ):
+        """As the base class, and:
+
+        Args:
+            full_kl_steps: updates until the divergence has its full weight; 0 gives it
+                from the start.
+            kl_weight: that weight.
+            bow_weight: of the bag of words.
+
+        Raises:
+            UserError: a negative number of updates.
+        """
+        super().__init__(*args, **kwargs)
+        if full_kl_steps < 0:
+            raise UserError(
+                f"VariationalModel.full_kl_steps = {full_kl_steps}: give 0 or more."
+            )
+        self._full_kl_steps = full_kl_steps
+        self._kl_weight = kl_weight
+        self._bow_weight = bow_weight
+
+    def get_initial_variables(
+        self,
+        rng: jax.Array,
+        input_shapes: Mapping[str, tuple[int, ...]],
+        input_types: Mapping[str, Any] | None = None,
+    ) -> flax.core.FrozenDict:
+        """As the base class, with the number of updates."""
+        variables = super().get_initial_variables(rng, input_shapes, input_types)
+        counter = {
+            ANNEALING: {STEP: jnp.zeros((), jnp.int32)},
+            f"{ANNEALING}_axes": {f"{STEP}_axes": AxisMetadata(PartitionSpec())},
+        }
+        return flax.core.freeze({**flax.core.unfreeze(variables), **counter})
+
+    def loss_fn(
+        self,
+        params: Any,
+        batch: Batch,
+        dropout_rng: jax.Array | None,
+        flax_mutables: Any = None,
+    ) -> Any:
+        """Loss and metrics; with the updates so far also their number after this one.
+
+        Without `dropout_rng` z is the mean of the posterior and the divergence has its
+        full weight.
+        """
+        training = dropout_rng is not None
+        outcome = self.module.apply(
+            {"params": params},
+            batch["encoder_input_tokens"],
+            batch["decoder_input_tokens"],
+            batch["decoder_target_tokens"],
+            enable_dropout=training,
+            rngs=_streams(dropout_rng) if training else None,
+            method=self.module.reconstruct,
+        )
+        steps = None
+        if training and flax_mutables is not None:
+            steps = flax_mutables[ANNEALING][STEP]
+        loss, found = self._bound(batch, outcome, steps)
+        if flax_mutables is None:
+            return loss, found
+        if steps is not None:
+            flax_mutables = jax.tree.map(lambda count: count + 1, flax_mutables)
+        return loss, (found, flax_mutables)
+
+    def _bound(
+        self, batch: Batch, outcome: Any, steps: Int[Array, ""] | None
+    ) -> tuple[Float[Array, ""], metrics.MetricsMap]:
+        factor, weights = losses.get_loss_normalizing_factor_and_weights(
+            self._loss_normalizing_factor, batch
+        )
+        targets = batch["decoder_target_tokens"]
+        words, z_loss, tokens = losses.compute_weighted_cross_entropy(
+            outcome.logits,
+            targets=targets,
+            weights=weights,
+            label_smoothing=self._label_smoothing,
+            z_loss=self._z_loss,
+            loss_normalizing_factor=factor,
+        )
+        shares = jax.nn.log_softmax(outcome.bag_logits)
+        in_bag = jnp.take_along_axis(shares, targets, axis=1)
+        bag = -jnp.sum(in_bag * batch["decoder_loss_weights"])
+        real = jnp.any(targets > 0, axis=1)
+        kl = jnp.sum(outcome.divergence * real)
+        weight = jnp.asarray(self._kl_weight, jnp.float32)
+        if steps is not None and self._full_kl_steps:
+            weight *= jnp.minimum(steps / self._full_kl_steps, 1.0)
+        rest = weight * kl + self._bow_weight * bag
+        loss = words + rest / (1.0 if factor is None else factor)
+        found = self._compute_metrics(
+            logits=outcome.logits,
+            targets=targets,
+            mask=weights,
+            loss=words,
+            z_loss=z_loss,
+        )
+        average = clu_metrics.Average
+        found |= {
+            "loss": metrics.AveragePerStep(total=loss),
+            "kl": average(total=kl, count=jnp.sum(real)),
+            "kl_weight": average(total=weight, count=jnp.ones(())),
+            "bow_loss": average(total=bag, count=jnp.maximum(tokens, 1)),
+        }
+        return loss, found
+
+    def eval_fn(self, params: Any, batch: Batch, flax_mutables: Any = None) -> Any:
+        """Loss and metrics without dropout."""
+        del flax_mutables
+        return self.loss_fn(params, batch, None)
+
+    def score_batch(
+        self, params: Any, batch: Batch, *, flax_mutables: Any = None, **kwargs: Any
+    ) -> Any:
+        """As the base class, given the mean of the prior."""
+        del flax_mutables
+        return super().score_batch(params, batch, **kwargs)
+
+    def predict_batch(
+        self,
+        params: Any,
+        batch: Batch,
+        rng: jax.Array | None = None,
+        *,
+        flax_mutables: Any = None,
+    ) -> Array:
+        """The predictions of `predict_batch_with_aux`."""
+        return self.predict_batch_with_aux(
+            params, batch, rng, flax_mutables=flax_mutables
+        )[0]
+
+    def predict_batch_with_aux(
+        self,
+        params: Any,
+        batch: Batch,
+        rng: jax.Array | None = None,
+        *,
+        flax_mutables: Any = None,
+        **kwargs: Any,
+    ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
+        """As the base class, with z drawn for each row; its mean without an rng.
+
+        All decodes of a row share its z.
+        """
+        del flax_mutables
+        drawing = copy.copy(self)
+        drawing.module = _Drawing(self.module, rng)
+        base = super(VariationalModel, drawing)
+        return base.predict_batch_with_aux(params, batch, rng, **kwargs)
+
+
+class _Drawing:
+    """A network whose encoder is given the stream that z is drawn from."""
+
+    def __init__(self, module: Any, rng: jax.Array | None):
+        self._module, self._rng = module, rng
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def apply(self, *args: Any, **kwargs: Any) -> Any:
+        """As the network's own."""
+        if self._rng is not None:
+            key = jax.random.fold_in(self._rng, 0)
+            kwargs = {"rngs": {"latent": key}, **kwargs}
+        return self._module.apply(*args, **kwargs)
+
+
+def _streams(rng: jax.Array) -> dict[str, jax.Array]:
+    dropout, latent = jax.random.split(rng)
+    return {"dropout": dropout, "latent": latent}

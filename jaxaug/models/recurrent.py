@@ -1,0 +1,106 @@
+"""Gated recurrent units, and linear maps that start as theirs do.
+
+Computed in float32; each parameter declares its logical axes in `params_axes`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import param_with_axes
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+Vectors = Float[Array, "batch features"]
+
+
+def uniform(bound: float) -> Callable[..., Array]:
+    """Initial weights that are uniform within plus and minus the bound."""
+
+    def draw(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return draw
+
+
+class Affine(nn.Module):
+    """A linear map with bias: weights [features in, features], uniform at first."""
+
+    features: int
+    initial_range: float
+    axis: str = "mlp"
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... out"]:
+        shape, axes = (x.shape[-1], self.features), ("embed", self.axis)
+        init = uniform(self.initial_range)
+        kernel = param_with_axes("kernel", init, shape, jnp.float32, axes=axes)
+        bias = param_with_axes(
+            "bias", nn.initializers.zeros, shape[1:], jnp.float32, axes=axes[1:]
+        )
+        return x @ kernel + bias
+
+
+class Gru(nn.Module):
+    """A layer of gated recurrent units (Cho et al., 2014) that may rest and forget.
+
+    Attributes:
+        hidden_dim: width of the state.
+        initial_range: initial weights are uniform within plus and minus this.
+        reverse: whether to read from the end.
+    """
+
+    hidden_dim: int
+    initial_range: float
+    reverse: bool = False
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "batch length features"],
+        reads: Bool[Array, "batch length"],
+        forgets: Bool[Array, "batch length"] | None = None,
+        state: Vectors | None = None,
+    ) -> tuple[Float[Array, "batch length hidden"], Vectors]:
+        """States after each position, and the last one.
+
+        Args:
+            x: what is read.
+            reads: where the state changes.
+            forgets: where it becomes 0 instead; None is nowhere.
+            state: at the start; None is 0.
+        """
+        size = self.hidden_dim
+
+        def kernel(name: str, rows: int, columns: int) -> Array:
+            return param_with_axes(
+                name,
+                uniform(self.initial_range),
+                (rows, columns),
+                jnp.float32,
+                axes=("embed", "mlp"),
+            )
+
+        projected = Affine(3 * size, self.initial_range, name="input")(x)
+        gates = kernel("gate_kernel", size, 2 * size)
+        new = kernel("new_kernel", size, size)
+        if state is None:
+            state = jnp.zeros((x.shape[0], size), jnp.float32)
+        if forgets is None:
+            forgets = jnp.zeros_like(reads)
+
+        def step(state: Array, inputs: tuple[Array, Array, Array]) -> tuple[Any, Any]:
+            now, read, forget = inputs
+            both = nn.sigmoid(now[:, : 2 * size] + state @ gates)
+            reset, update = jnp.split(both, 2, axis=-1)
+            fresh = jnp.tanh(now[:, 2 * size :] + (reset * state) @ new)
+            after = update * state + (1 - update) * fresh
+            state = jnp.where(read[:, None], after, state)
+            state = jnp.where(forget[:, None], 0.0, state)
+            return state, state
+
+        inputs = tuple(jnp.moveaxis(part, 1, 0) for part in (projected, reads, forgets))
+        state, states = lax.scan(step, state, inputs, reverse=self.reverse)
+        return jnp.moveaxis(states, 0, 1), state
