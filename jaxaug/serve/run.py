@@ -4,9 +4,12 @@ import argparse
 import ipaddress
 import socket
 import sys
+import time
 
+from jaxaug.core import compiled
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import missing_extra
+from jaxaug.data.schema import Schema
 from jaxaug.serve import wordings
 from jaxaug.serve.limits import Limits
 from jaxaug.track.tracker import Tracker
@@ -27,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise missing_extra(
             f"cannot serve: {error.name} is not installed", "serve"
         ) from None
+    compiled.keep_programs()
     limits = Limits()
     known = wordings.read(arguments.schema, arguments.data_dir, limits.description)
     tracker = Tracker.load(arguments.run, known.original)
@@ -41,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     listener = _listen(arguments.host, arguments.port)
+    tracker = _compiled(tracker, known)
     config = uvicorn.Config(
         app.build(tracker, known, limits, hosts),
         log_config=None,  # Its own would close the handlers of other libraries.
@@ -49,10 +54,19 @@ def run(arguments: argparse.Namespace) -> int:
         limit_concurrency=_CONNECTIONS,
     )
     port = listener.getsockname()[1]
-    print(f"serving on http://{address}:{port}/ (Ctrl-C ends it)", flush=True)
+    print(f"ready: serving on http://{address}:{port}/ (Ctrl-C ends it)", flush=True)
     with listener:
         uvicorn.Server(config).run(sockets=[listener])
     return 0
+
+
+def _compiled(tracker: Tracker, known: wordings.Wordings) -> Tracker:
+    print("compiling; the first answer shall not wait for it ...", flush=True)
+    start = time.monotonic()
+    schemas = [Schema(tuple(found.values())) for found in known.others.values()]
+    tracker = tracker.compiled(schema for schema in schemas if schema.services)
+    print(f"compiled in {time.monotonic() - start:.0f} s", flush=True)
+    return tracker
 
 
 def is_local(host: str) -> bool:

@@ -39,4 +39,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="JSON lines to write (.jsonl), or a folder for `jaxaug evaluate sgd` "
         "(default: print JSON lines)",
     )
-    parser.add_argument("--batch_size", type=int, default=32)
+    parser.add_argument(
+        "--batch_size",
+        type=int,
+        help="inputs that are decoded together (default: 8 on a CPU, else 32)",
+    )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, compiled
 from jaxaug.core.digests import code_digest
 from jaxaug.core.files import PathLike, read_text, write_text
 from jaxaug.core.shards import Shards, Stage
@@ -24,6 +24,7 @@ _FIX = "Name a file with dialogues with --in, or - for standard input."
 
 def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug predict --help`."""
+    compiled.keep_programs()
     tracker = Tracker.load(arguments.run, arguments.schema, arguments.batch_size)
     if arguments.services:
         asked = [tracker.schema.service(name) for name in arguments.services]

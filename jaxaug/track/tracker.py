@@ -2,20 +2,20 @@
 
 import copy
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from etils import epath
 
-from jaxaug.core.buckets import pad, plan
+from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.paths import absolute
 from jaxaug.data import folders
 from jaxaug.data.schema import Schema, Service, read_schema
-from jaxaug.data.sgd import Dialogue
+from jaxaug.data.sgd import Dialogue, Frame, Turn
 from jaxaug.feed import recipes
 from jaxaug.formats.records import Example, Parsed, merged
 from jaxaug.models.text import registry, run_config
@@ -48,7 +48,7 @@ class Tracker:
         family: str,
         lengths: Mapping[str, int],
         schema: Schema,
-        batch_size: int = 32,
+        batch_size: int | None = None,
     ):
         """
         Args:
@@ -56,7 +56,7 @@ class Tracker:
           family: key of `recipes.FORMATS`.
           lengths: tokens of `inputs` and `targets`, EOS included.
           schema: of the services.
-          batch_size: rows that are decoded together.
+          batch_size: rows that are decoded together; None is `rows_of_device`.
         """
         self.schema = schema
         self.identity = [model.identity, family, dict(lengths)]
@@ -64,7 +64,11 @@ class Tracker:
         self._params = jax.device_put(model.params)
         self._options = recipes.FORMATS[family]
         self._lengths = lengths
-        self._rows = batch_size
+        self._rows = batch_size or rows_of_device()
+        # What a batch may have; a program is compiled for each.
+        self._sizes = [2**n for n in range((self._rows - 1).bit_length())] + [
+            self._rows
+        ]
         greedy = samplers.find("greedy")
         self._greedy = greedy.build(1, greedy.complete({}))
 
@@ -73,7 +77,7 @@ class Tracker:
         cls,
         run: PathLike,
         schema: PathLike | Schema | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
     ) -> "Tracker":
         """The tracker of a training run, with its newest checkpoint.
 
@@ -81,13 +85,13 @@ class Tracker:
           run: folder of the run, wherever it lies now, or one of its checkpoints.
           schema: a file in the layout of `schema.json`, or what it holds; None is all
             services of the data folder (see `folders.resolve_data_dir`).
-          batch_size: rows that are decoded together.
+          batch_size: rows that are decoded together; None is `rows_of_device`.
 
         Raises:
           UserError: there is no such run, it trained no tracker, or the schema is
             missing or wrong.
         """
-        if batch_size < 1:
+        if batch_size is not None and batch_size < 1:
             raise UserError(f"batch_size is {batch_size}: give at least 1.")
         folder = absolute(run)
         root = folder if (folder / _CONFIG).exists() else folder.parent
@@ -106,6 +110,35 @@ class Tracker:
         other = copy.copy(self)
         other.schema = schema
         return other
+
+    def compiled(self, schemas: Iterable[Schema]) -> "Tracker":
+        """This tracker after its programs are compiled: nobody waits for them.
+
+        All its batches have the same number of rows, so that there are few programs.
+
+        Args:
+          schemas: of the services; each wording has prompts of its own lengths.
+        """
+        other = copy.copy(self)
+        other._sizes = [self._rows]
+        for width in self._widths(schemas):
+            other.write_tokens([[self._model.input_vocabulary.eos_id] * width])
+        return other
+
+    def _widths(self, schemas: Iterable[Schema]) -> list[int]:
+        """Of the batches that dialogues about these services can need."""
+        shortest = longest = self._lengths["inputs"]
+        for schema in schemas:
+            names = [service.name for service in schema.services]
+            frames = tuple(Frame(n, turns.UNKNOWN, {"service": n}) for n in names)
+            empty = Dialogue("", tuple(names), (Turn("USER", "", frames),))
+            for example in self._options.formatter(schema).dialogue(empty):
+                shortest = min(shortest, len(self._encode(example.inputs)))
+        width, found = power_of_two(shortest, SHORTEST), []
+        while width < longest:
+            found.append(width)
+            width *= 2
+        return [*found, longest]
 
     def predict(self, dialogue: Input) -> Prediction:
         """The states of one dialogue after each turn of the user; see `read`."""
@@ -159,6 +192,7 @@ class Tracker:
         few = len(inputs) <= self._rows
         for batch in plan([len(tokens) for tokens in inputs], self._rows):
             rows = batch.rows if few else self._rows
+            rows = next(size for size in self._sizes if size >= rows)
             width = min(batch.length, self._lengths["inputs"])
             decodes = decoder.decode(
                 self._model,
@@ -197,6 +231,11 @@ class Tracker:
             for (turn, service), state in states.items()
         )
         return Prediction(dialogue, tuple(frames))
+
+
+def rows_of_device() -> int:
+    """Rows of a batch: on a CPU, more of them leave its caches and take longer."""
+    return 8 if jax.default_backend() == "cpu" else 32
 
 
 def _family(root: epath.Path) -> str:

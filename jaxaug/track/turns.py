@@ -24,7 +24,8 @@ _FIX = (
     "Give dialogues in the layout of SGD, a list of objects with `turns` (speaker and "
     "utterance), one such object a line, or lines that begin with USER: or SYSTEM:."
 )
-_UNKNOWN = State(NO_INTENT, (), {})
+UNKNOWN = State(NO_INTENT, (), {})
+"""Of a frame that is to be predicted."""
 
 
 def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
@@ -132,7 +133,7 @@ def _turn(item: Any, where: str, schema: Schema, services: Sequence[str]) -> Tur
         listed = [f.get("service") if isinstance(f, Mapping) else f for f in frames]
         names = _names(listed, f"{where}: frames")
         asked = _services(names, schema, where) or services
-    frames_ = tuple(Frame(name, _UNKNOWN, {"service": name}) for name in asked)
+    frames_ = tuple(Frame(name, UNKNOWN, {"service": name}) for name in asked)
     return Turn(speaker, item["utterance"], frames_)  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ import pytest
 from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.serve import run
+from jaxaug.track.tracker import Tracker
 
 
 @pytest.fixture
@@ -32,13 +33,17 @@ def test_it_listens_here_and_says_where(trained, uvicorn, capsys):
     out, err = capsys.readouterr()
     host, port = uvicorn.place
     assert host == "127.0.0.1"
-    assert f"serving on http://127.0.0.1:{port}/ (Ctrl-C ends it)" in out
+    first, compiled, ready = out.splitlines()[-3:]
+    assert first == "compiling; the first answer shall not wait for it ..."
+    assert compiled.startswith("compiled in ")
+    assert ready == f"ready: serving on http://127.0.0.1:{port}/ (Ctrl-C ends it)"
     assert "warning" not in err
     assert uvicorn.config.app._hosts == {"127.0.0.1", "localhost", "[::1]"}
 
 
-def test_others_are_let_in_with_a_warning(trained, uvicorn, capsys):
+def test_others_are_let_in_with_a_warning(trained, uvicorn, monkeypatch, capsys):
     folder, data = trained
+    monkeypatch.setattr(Tracker, "compiled", lambda self, schemas: self)
     schema = data / "test/schema.json"
     command = ["serve", str(folder), "--schema", str(schema), "--host", "0.0.0.0"]
     assert cli.main([*command, "--port", "0"]) == 0

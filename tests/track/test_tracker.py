@@ -18,6 +18,7 @@ from jaxaug.data.schema import read_schema
 from jaxaug.formats import d3st
 from jaxaug.metrics import evaluate_folder
 from jaxaug.track import run, turns
+from jaxaug.track import tracker as tracker_module
 from jaxaug.track.answers import Said, find
 from jaxaug.track.tracker import Tracker
 
@@ -44,6 +45,33 @@ def test_tokens_are_those_of_t5x(trained):
     )
     assert found == np.asarray(expected).tolist()
     assert len({tuple(row) for row in found}) > 3
+
+
+def test_nothing_is_compiled_after_all_is(trained, monkeypatch):
+    """The shapes of all that is asked later are those that `compiled` has asked."""
+    folder, data = trained
+    asked = set()
+
+    def decode(model, function, num, length, params, sources, ids, key):
+        asked.add(sources.shape)
+        return np.ones((len(sources), 1, length), np.int32)
+
+    monkeypatch.setattr(tracker_module.decoder, "decode", decode)
+    own = Tracker.load(folder, data / "test/schema.json", batch_size=4)
+    wordings = [
+        read_schema(path) for path in sorted(data.glob("sgd_x/data/*/test/schema.json"))
+    ]
+    ready = own.compiled([own.schema, *wordings])
+    compiled = frozenset(asked)
+    assert compiled == {(4, 32), (4, 40)}
+    asked.clear()
+    for schema in (own.schema, *wordings):
+        for length in (0, 2, 9, 40):
+            ready.about(schema).predict("USER: a\n" + "USER: a b c d\n" * length)
+    assert asked == compiled
+    asked.clear()
+    own.predict("USER: a\nUSER: b\n")
+    assert asked == {(2, 32), (2, 40)}
 
 
 def answering(tracker, *texts):

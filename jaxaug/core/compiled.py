@@ -1,0 +1,54 @@
+"""Compiled programs that outlive the process, as those of the T5X programs do."""
+
+import hashlib
+import importlib.util
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+from jaxaug.core import cache_folder
+from jaxaug.core.files import is_remote
+
+_BYTES = 2**32
+_SECONDS = 0.5  # What compiles faster is not worth a file.
+
+
+def keep_programs() -> None:
+    """Keeps what is compiled from now on in the cache folder, and takes it from there.
+
+    Where the user has named a folder for JAX (`$JAX_COMPILATION_CACHE_DIR`), that one is
+    used. Nothing is kept where the cache folder is an object store or cannot be written.
+    """
+    if jax.config.values["jax_compilation_cache_dir"]:
+        return
+    folder = str(cache_folder.cache_dir() / "compiled" / kind_of_cpu())
+    if is_remote(folder):
+        return
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    jax.config.update("jax_compilation_cache_dir", os.path.abspath(folder))
+    _unless_set("jax_persistent_cache_min_compile_time_secs", _SECONDS)
+    if importlib.util.find_spec("filelock") is not None:
+        # The bound comes with a lock, for which JAX needs that package.
+        _unless_set("jax_compilation_cache_max_size", _BYTES)
+
+
+def _unless_set(name: str, value: float) -> None:
+    if name.upper() not in os.environ:
+        jax.config.update(name, value)
+
+
+def kind_of_cpu() -> str:
+    """A name for this kind of CPU: programs compiled for another may not run here."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        kinds = {x for x in lines if x.startswith(("flags", "Features", "model name"))}
+        described = "\n".join(sorted(kinds))
+    except OSError:
+        described = platform.processor()
+    digest = hashlib.blake2b(described.encode(), digest_size=4).hexdigest()
+    return f"{platform.machine() or 'cpu'}-{digest}"
