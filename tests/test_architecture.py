@@ -38,12 +38,12 @@ FLOORS = {
             "bart_config bert_config causal deberta_config llama_config "
             "reading_heads recurrent speakers"
         ),
-        "bart bert deberta free_running gpt2 llama lstm t5 t5_weights",
+        "bart bert deberta free_running gpt2 llama lstm matching t5 t5_weights",
         "lora percvae transfertransfo vae_svg",
         "named percvae_model",
         "tokenizers initial",
         "text",
-        "scorers convert",
+        "scorers convert rewarded",
         "finetune",
     ),
     "jaxaug.augment": (

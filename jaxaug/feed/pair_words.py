@@ -64,6 +64,12 @@ def path_of(task: str, size: int = 30_000, root: PathLike | None = None) -> str:
     return str(made)
 
 
-def metric_of(task: str) -> str:
-    """Where BLEU of a task's validation pairs is logged, for `SaveBestCheckpointer`."""
-    return f"inference_eval/{task}/bleu"
+def metric_of(task: str, metric: str = "inference_eval/bleu") -> str:
+    """Where a metric of a task's validation pairs is logged, for `SaveBestCheckpointer`.
+
+    Args:
+      task: its name in SeqIO.
+      metric: kind of evaluation and name, such as `training_eval/accuracy`.
+    """
+    kind, _, name = metric.partition("/")
+    return f"{kind}/{task}/{name}"

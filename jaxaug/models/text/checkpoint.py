@@ -46,7 +46,37 @@ def load(folder: epath.PathLike) -> Run:
         encoder-decoder, there is no whole checkpoint, it is of another model or has
         numbers that are not finite.
     """
-    path = absolute(folder)
+    root, step = _root_and_step(absolute(folder))
+    model = _model(root / _CONFIG)
+    params = _parameters(root, step)
+    _check_shapes(model, params, root)
+    for name, array in keymap.flat(params).items():
+        keymap.check_finite(np.asarray(array), name, str(root))
+    return Run(model, params, step)
+
+
+def load_writer(folder: epath.PathLike) -> Run:
+    """As `load`; a model that writes no text raises `UserError`, too."""
+    run = load(folder)
+    if not hasattr(run.model.module, "decode"):
+        raise UserError(
+            f"{folder}: its MODEL is a {type(run.model).__name__}, which writes no text. "
+            "Name the run of an encoder-decoder."
+        )
+    return run
+
+
+def chosen(folder: epath.PathLike) -> epath.Path:
+    """The checkpoint that `load` takes: the named one, else the best, else the newest.
+
+    Raises:
+      UserError: there is no configuration or no whole checkpoint.
+    """
+    root, step = _root_and_step(absolute(folder))
+    return epath.Path(checkpoints.get_checkpoint_dir(root, step))
+
+
+def _root_and_step(path: epath.Path) -> tuple[epath.Path, int]:
     root, step = path, None
     if match := re.fullmatch(r"checkpoint_(\d+)", path.name):
         root, step = path.parent, int(match[1])
@@ -56,12 +86,7 @@ def load(folder: epath.PathLike) -> Run:
         step = _best_step(root) or checkpoints.latest_step(root)
     if step is None:
         raise UserError(f"{root}: holds no complete checkpoint. {_FIX}")
-    model = _model(root / _CONFIG)
-    params = _parameters(root, step)
-    _check_shapes(model, params, root)
-    for name, array in keymap.flat(params).items():
-        keymap.check_finite(np.asarray(array), name, str(root))
-    return Run(model, params, step)
+    return root, step
 
 
 def _best_step(root: epath.Path) -> int | None:
@@ -133,11 +158,11 @@ def _check_shapes(
 
 def _model(path: epath.Path) -> models.EncoderDecoderModel:
     try:
-        # Optimizer, decode function and features serve the training program alone.
+        # Optimizer, decode function, rewards and features serve the training program alone.
         model = run_config.build(
             path,
             "MODEL",
-            without=("decode_fn", "feature_converter_cls"),
+            without=("decode_fn", "evaluator", "feature_converter_cls"),
             arguments={"optimizer_def": None},
             replaced=run_words.RunWords(path.parent).functions,
         )

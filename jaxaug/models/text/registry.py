@@ -365,7 +365,7 @@ def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
 
 
 def _restored(folder: epath.Path, name: str) -> TextModel:
-    run = checkpoint.load(folder)
+    run = checkpoint.load_writer(folder)
     model = run.model
     words = model.input_vocabulary
     return TextModel(

@@ -44,6 +44,8 @@ KNOWN: Mapping[str, Collection[str]] = {
     "jaxaug.models.llama": _CAUSAL,
     "jaxaug.models.lora.settings": ("Settings",),
     "jaxaug.models.lstm": ("Config", "Transducer"),
+    "jaxaug.models.matching": ("Config", "Matcher", "MatchingModel"),
+    "jaxaug.models.rewarded": ("RewardedModel",),
     "jaxaug.models.t5_weights": ("Config",),
     "jaxaug.models.vae_svg": ("Config", "Network", "VaeModel"),
     "jaxaug.models.tokenizers.hf": ("load",),
