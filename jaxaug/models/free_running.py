@@ -5,13 +5,13 @@ decoder reads the target words (teacher forcing), else, at each step, the word t
 found most probable at the step before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 from t5x import models
 
 from jaxaug.core.errors import UserError
@@ -70,41 +70,72 @@ class FreeRunningModel(models.EncoderDecoderModel):
         self, params: Mapping[str, Any], batch: Mapping[str, Array], rng: Array
     ) -> Float[Array, "batch length vocab"]:
         """Logits of a decoder that reads what it found most probable, with dropout."""
-        module: Any = self.module
+
+        def best(index: Array, logits: Array, state: None) -> Any:
+            del index
+            return jnp.argmax(logits, axis=-1), state, logits
+
+        length = batch["decoder_target_tokens"].shape[1]
         sources = batch["encoder_input_tokens"]
-        rows, length = batch["decoder_target_tokens"].shape
-        encode_rng, decode_rng = jax.random.split(rng)
+        return self._word_by_word(params, sources, length, best, None, rng)
+
+    def _word_by_word(
+        self,
+        params: Mapping[str, Any],
+        sources: Int[Array, "rows source"],
+        length: int,
+        choose: Callable[[Array, Array, Any], tuple[Array, Any, Array]],
+        state: Any,
+        rng: Array | None = None,
+    ) -> Shaped[Array, "rows length ..."]:
+        """Decodes with words of one's own choice, so that gradients go through.
+
+        Args:
+            params: of the module.
+            sources: inputs of the encoder.
+            length: number of words.
+            choose: (number of the word, its logits [rows, vocab], state) -> words [rows],
+                the next state, and what is to be returned of the step [rows, ...].
+            state: of `choose`, before the first word.
+            rng: of dropout; None is without.
+        """
+        module: Any = self.module
+        rows, dropping = sources.shape[0], rng is not None
+
+        def rngs(number: int | Array) -> dict[str, Array] | None:
+            if rng is None:
+                return None
+            return {"dropout": jax.random.fold_in(rng, number)}
+
         encoded = module.apply(
             {"params": params},
             sources,
-            enable_dropout=True,
-            rngs={"dropout": encode_rng},
+            enable_dropout=dropping,
+            rngs=rngs(length),
             method=module.encode,
         )
         cache, _ = self._compute_kv_cache(
             params, encoded, sources, jnp.zeros((rows, length), jnp.int32)
         )
 
-        def step(
-            carry: tuple[Any, Int[Array, " rows"]], index: Array
-        ) -> tuple[Any, Float[Array, "rows vocab"]]:
-            cache, token = carry
+        def step(carry: tuple[Any, Array, Any], index: Array) -> Any:
+            cache, token, state = carry
             logits, variables = module.apply(
                 {"params": params, "cache": cache},
                 encoded,
                 sources,
                 token[:, None],
                 token[:, None],
-                enable_dropout=True,
+                enable_dropout=dropping,
                 decode=True,
                 max_decode_length=length,
                 mutable=["cache"],
-                rngs={"dropout": jax.random.fold_in(decode_rng, index)},
+                rngs=rngs(index),
                 method=module.decode,
             )
-            best = jnp.argmax(logits[:, 0], axis=-1).astype(jnp.int32)
-            return (variables["cache"], best), logits[:, 0]
+            token, state, found = choose(index, logits[:, 0], state)
+            return (variables["cache"], token.astype(jnp.int32), state), found
 
         start = jnp.zeros((rows,), jnp.int32)
-        _, logits = lax.scan(step, (cache, start), jnp.arange(length))
-        return jnp.moveaxis(logits, 0, 1)
+        _, found = lax.scan(step, (cache, start, state), jnp.arange(length))
+        return jnp.moveaxis(found, 0, 1)

@@ -184,36 +184,13 @@ class RewardedModel(FreeRunningModel):
 
         Padding is never drawn, since it has no text.
         """
-        module: Any = self.module
-        rows = sources.shape[0]
-        encoded = module.apply(
-            {"params": params}, sources, enable_dropout=False, method=module.encode
-        )
-        cache, _ = self._compute_kv_cache(
-            params, encoded, sources, jnp.zeros((rows, length), jnp.int32)
-        )
         eos_id = self.output_vocabulary.eos_id
 
-        def step(carry: tuple[Any, Array, Array], index: Array) -> Any:
-            cache, token, ended = carry
-            logits, variables = module.apply(
-                {"params": params, "cache": cache},
-                encoded,
-                sources,
-                token[:, None],
-                token[:, None],
-                enable_dropout=False,
-                decode=True,
-                max_decode_length=length,
-                mutable=["cache"],
-                method=module.decode,
-            )
-            logits = logits[:, 0].at[:, 0].set(MASKED)
+        def choose(index: Array, logits: Array, ended: Array) -> Any:
+            logits = logits.at[:, 0].set(MASKED)
             drawn = jax.random.categorical(jax.random.fold_in(rng, index), logits)
             token = jnp.where(ended, 0, drawn).astype(jnp.int32)
-            return (variables["cache"], token, ended | (token == eos_id)), token
+            return token, ended | (token == eos_id), token
 
-        start = jnp.zeros((rows,), jnp.int32)
-        carry = (cache, start, start > 0)
-        _, texts = lax.scan(step, carry, jnp.arange(length))
-        return jnp.moveaxis(texts, 0, 1)
+        ended = jnp.zeros((sources.shape[0],), jnp.bool_)
+        return self._word_by_word(params, sources, length, choose, ended)

@@ -42,7 +42,7 @@ def test_it_learns_to_separate():
 
     @jax.jit
     def step(params, state, batch, key):
-        grads, metrics = jax.grad(own.loss_fn, has_aux=True)(params, batch, key)
+        grads, _ = jax.grad(own.loss_fn, has_aux=True)(params, batch, key)
         updates, state = optimizer.update(grads, state)
         return optax.apply_updates(params, updates), state
 
@@ -53,7 +53,8 @@ def test_it_learns_to_separate():
         key = jax.random.PRNGKey(number)
         params, state = step(params, state, toy(32, number + 2), key)
     _, after = evaluate(params, held_out)
-    assert before["accuracy"].compute() < 0.6 < 0.8 < after["accuracy"].compute()
+    assert before["accuracy"].compute() < 0.6
+    assert after["accuracy"].compute() > 0.8
     assert after["match/pairs"].compute() > 0.4 + after["match/others"].compute()
     # The order of the words counts, and the score is the log of the chance.
     source = held_out["encoder_input_tokens"][:40]
