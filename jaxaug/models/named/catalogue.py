@@ -285,6 +285,22 @@ def hub_folder(hub_id: str) -> epath.Path:
     return packages.folder_of(hub_id.replace("/", "--"))
 
 
+def fetched(name: str) -> epath.Path:
+    """The folder of a model of the hub, such as `hf:OWNER/NAME`, with its files verified.
+
+    Raises:
+      UserError: it is not on this machine.
+    """
+    folder = hub_folder(name.removeprefix(HUB_PREFIX))
+    if not (folder / SOURCE_FILE).exists():
+        raise UserError(
+            f"model {name} is not on this machine. Get it with `jaxaug models fetch "
+            f"{name}`."
+        )
+    pins.verify(folder)
+    return folder
+
+
 def from_hub(
     hub_id: str,
     revision: str,

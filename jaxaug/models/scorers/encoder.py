@@ -132,14 +132,7 @@ def folder_of(name: PathLike) -> epath.Path:
     if folder.is_dir():
         return folder
     if str(name).startswith(catalogue.HUB_PREFIX):
-        fetched = catalogue.hub_folder(str(name).removeprefix(catalogue.HUB_PREFIX))
-        if not (fetched / catalogue.SOURCE_FILE).exists():
-            raise UserError(
-                f"model {name} is not on this machine. Get it with `jaxaug models fetch "
-                f"{name}`."
-            )
-        pins.verify(fetched)
-        return fetched
+        return catalogue.fetched(str(name))
     named = catalogue.find(str(name))
     if not named.on_disk:
         raise UserError(

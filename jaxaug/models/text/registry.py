@@ -207,7 +207,9 @@ def published_identity(name: str) -> str:
     if name in MODELS:
         return ""
     folder, prompt = epath.Path(name).expanduser(), ""
-    if name in catalogue.CATALOGUE:
+    if name.startswith(catalogue.HUB_PREFIX) and not folder.exists():
+        folder = catalogue.fetched(name)
+    elif name in catalogue.CATALOGUE:
         named = catalogue.CATALOGUE[name]
         folder, prompt = _on_disk(named).folder, named.input("")
     elif not (

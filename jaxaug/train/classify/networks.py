@@ -149,77 +149,106 @@ def fit(
       UserError: a loss is no number.
     """
     words = 1 + max(int(split.tokens.max()) for split in (train, validation, test))
-    network = Network(words, classes, settings)
-    programs = _Programs(network, table)
+    # Sizes are rounded up, so that rows of like sizes share their compiled programs.
+    programs = _programs(Network(_round(words, 1024), classes, settings))
+    vectors = None if table is None else jnp.asarray(table)
     keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    state = programs.init(keys, train.tokens[:, :1])
+    state = programs.init(keys, train.tokens[:, :1], vectors)
+    longer = (0, _round(train.tokens.shape[1], 256) - train.tokens.shape[1])
+    tokens = jnp.asarray(np.pad(train.tokens, ((0, 0), longer, (0, 0), (0, 0))))
+    labels = jnp.asarray(np.pad(train.labels, ((0, 0), longer)))
     steps = -(-max(sizes) // batch_size)
     orders = [np.random.default_rng([seed, 1]) for seed in seeds]
     best = np.full(len(seeds), -1.0)
     found = np.zeros(test.tokens.shape[:2], np.int64)
-    tokens, labels = jnp.asarray(train.tokens), jnp.asarray(train.labels)
     for epoch in range(settings.epochs):
-        rows = [
-            np.resize(rng.permutation(size), (steps, batch_size))
-            for rng, size in zip(orders, sizes, strict=True)
-        ]
+        rows = _drawn(orders, sizes, steps, batch_size)
         state, loss = programs.epoch(
-            state, keys, tokens, labels, np.array(rows, np.int32), epoch
+            state, keys, tokens, labels, vectors, rows, steps, epoch
         )
         if not np.isfinite(np.asarray(loss)).all():
             raise UserError(
                 f"the loss is {np.asarray(loss)} in epoch {epoch + 1}. Take a smaller "
                 f"learning_rate than {settings.learning_rate}."
             )
-        guesses = np.asarray(programs.classes(state[0], validation.tokens))
+        guesses = np.asarray(programs.classes(state[0], validation.tokens, vectors))
         right = np.mean(guesses == validation.labels, axis=1)
         better = right > best
         if better.any():
-            found[better] = np.asarray(programs.classes(state[0], test.tokens))[better]
+            tested = np.asarray(programs.classes(state[0], test.tokens, vectors))
+            found[better] = tested[better]
             best = np.where(better, right, best)
     return found
 
 
-class _Programs:
-    """What is compiled for a network; every array has the seeds as its first axis."""
+def _drawn(
+    orders: Sequence[np.random.Generator],
+    sizes: Sequence[int],
+    steps: int,
+    batch_size: int,
+) -> Int[np.ndarray, "seeds rows batch"]:
+    """Every example of a seed once, in random order; then the first ones again."""
+    drawn = [
+        np.resize(rng.permutation(size), (steps, batch_size))
+        for rng, size in zip(orders, sizes, strict=True)
+    ]
+    unused = ((0, 0), (0, _round(steps, 64) - steps), (0, 0))
+    return np.pad(np.array(drawn, np.int32), unused)
 
-    def __init__(self, network: Network, table: Any):
+
+def _round(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple
+
+
+class _Programs:
+    """What is compiled for a network.
+
+    Every array has the seeds as its first axis, but for vectors of words that are not
+    learned, which may be None.
+    """
+
+    def __init__(self, network: Network):
         self._network = network
-        self._table = None if table is None else jnp.asarray(table)
         self._optimizer = optax.adam(network.settings.learning_rate)
 
     @functools.cached_property
     def init(self) -> Callable[..., Any]:
-        """(keys, examples) -> parameters and state of the optimizer."""
+        """(keys, examples, vectors) -> parameters and state of the optimizer."""
 
-        def one(key: Array, tokens: Array) -> Any:
-            params = self._network.init(key, tokens, self._table, False)["params"]
+        def one(key: Array, tokens: Array, vectors: Any) -> Any:
+            params = self._network.init(key, tokens, vectors, False)["params"]
             return params, self._optimizer.init(params)
 
-        return jax.jit(jax.vmap(one))
+        return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
 
     @functools.cached_property
     def epoch(self) -> Callable[..., Any]:
-        """Updates on rows [seeds, steps, batch] of the examples; also the mean loss."""
+        """(state, keys, examples, labels, vectors, rows, steps, epoch) -> state, loss.
+
+        Makes an update for each of the first `steps` rows, [seeds, rows, batch], of the
+        numbers of examples; the loss is their mean.
+        """
 
         def one(
             state: Any,
             key: Array,
             tokens: Array,
             labels: Array,
+            vectors: Any,
             rows: Array,
+            steps: Any,
             epoch: Any,
         ) -> Any:
-            def update(state: Any, drawn: Any) -> Any:
-                step, chosen = drawn
-                params, optimizer = state
+            def update(step: Any, carry: Any) -> Any:
+                (params, optimizer), total = carry
+                chosen = rows[step]
                 dropout = jax.random.fold_in(jax.random.fold_in(key, epoch), step)
 
                 def objective(params: Any) -> Array:
                     scores: Any = self._network.apply(
                         {"params": params},
                         tokens[chosen],
-                        self._table,
+                        vectors,
                         True,
                         rngs={"dropout": dropout},
                     )
@@ -227,21 +256,25 @@ class _Programs:
 
                 loss, gradients = jax.value_and_grad(objective)(params)
                 changes, optimizer = self._optimizer.update(gradients, optimizer)
-                return (optax.apply_updates(params, changes), optimizer), loss
+                params = optax.apply_updates(params, changes)
+                return (params, optimizer), total + loss
 
-            state, losses = jax.lax.scan(update, state, (jnp.arange(len(rows)), rows))
-            return state, jnp.mean(losses)
+            state, total = jax.lax.fori_loop(0, steps, update, (state, 0.0))
+            return state, total / steps
 
-        return jax.jit(jax.vmap(one, in_axes=(0, 0, 0, 0, 0, None)))
+        return jax.jit(jax.vmap(one, in_axes=(0, 0, 0, 0, None, 0, None, None)))
 
     @functools.cached_property
     def classes(self) -> Callable[..., Any]:
-        """(parameters, tokens) -> the best class of each example."""
+        """(parameters, examples, vectors) -> the best class of each example."""
 
-        def one(params: Any, tokens: Array) -> Array:
+        def one(params: Any, tokens: Array, vectors: Any) -> Array:
             scores: Any = self._network.apply(
-                {"params": params}, tokens, self._table, False
+                {"params": params}, tokens, vectors, False
             )
             return _best(scores)
 
-        return jax.jit(jax.vmap(one))
+        return jax.jit(jax.vmap(one, in_axes=(0, 0, None)))
+
+
+_programs = functools.cache(_Programs)

@@ -113,7 +113,14 @@ def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
 
 
 def copied(outputs: Outputs) -> float | None:
-    """The share of paraphrases that equal their text, case and white space aside."""
+    """The share of paraphrases that equal their text, case and white space aside.
+
+    `Why ?` and `why?` are equal. None where there are no paraphrases.
+    """
     pairs = [(text, one) for text, found in outputs.items() for one in found]
-    same = sum(one.lower().split() == text.lower().split() for text, one in pairs)
+    same = sum(_letters(one) == _letters(text) for text, one in pairs)
     return same / len(pairs) if pairs else None
+
+
+def _letters(text: str) -> str:
+    return "".join(text.lower().split())

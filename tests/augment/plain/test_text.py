@@ -277,6 +277,10 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
             + ["--option", "min_length=x"],
             "sampler 'greedy': option min_length='x': expected a whole number",
         ),
+        (
+            ["--scheme", "contextual", "--model", "hf:me/mine"],
+            "model hf:me/mine is not on this machine. Get it with `jaxaug models fetch hf:",
+        ),
         (["--scheme", "backtranslate"], "model 'marian-en-zh' is not on this machine. Get it"),
         (["--scheme", "eda", "--column", "text"], "--column text: in.txt is lines of text."),
         (["--scheme", "eda", "--out", "out.csv"], "--out out.csv: lines are written, as the"),

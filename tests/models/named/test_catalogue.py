@@ -255,6 +255,7 @@ def test_a_hub_id_without_a_name_of_ours(tmp_path, cache, prefix):
         f"{prefix}google/flan-t5-small", hub(tmp_path, ["config.json"], [])
     )
     assert os.fspath(folder) == str(cache / "models" / "google--flan-t5-small")
+    assert catalogue.fetched("hf:google/flan-t5-small") == folder
 
 
 def test_the_first_download_pins_commit_and_files(tmp_path, cache):

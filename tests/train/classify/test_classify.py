@@ -129,6 +129,11 @@ def test_paraphrases_have_the_class_of_their_sentence():
     assert found == [*given, Example(("x1",), "a"), Example(("x2",), "a")]
 
 
+def test_copies_are_counted():
+    assert rows.copied({"Why ?": ["why?", "how?"], "a": []}) == 0.5
+    assert rows.copied({"a": ()}) is None
+
+
 def test_paraphrases_of_a_pair_are_pairs_that_mean_the_same():
     given = [Example(("x", "y"), "0")]
     assert rows.augmented(given, {"x": ["x1"]}) == [*given, Example(("x", "x1"), "1")]
