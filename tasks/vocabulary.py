@@ -134,9 +134,9 @@ def default_vocabulary(path: str | None = None) -> FoundVocabulary:
     """The vocabulary of all tasks, for `VOCABULARY = @vocabulary.default_vocabulary()`.
 
     Args:
-      path: a SentencePiece model, such as that of the pretrained T5; or a published
-        tokenizer for decoder-only models (see `HFVocabulary`). Without it the model is
-        `$JAXAUG_VOCABULARY`, else made of the words of the data folder. A SentencePiece
+      path: a SentencePiece model, such as that of the pretrained T5, or `mini` for that
+        of the package's own model; or a published tokenizer for decoder-only models
+        (see `HFVocabulary`). Without it the model is `$JAXAUG_VOCABULARY`, else made of the words of the data folder. A SentencePiece
         model is copied into the folder of a run that begins; programs that go on with
         it, or load it, use the copy (`jaxaug.feed.run_vocabulary`).
     """

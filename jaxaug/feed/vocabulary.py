@@ -39,6 +39,9 @@ from jaxaug.feed import run_vocabulary
 from jaxaug.formats.records import letter
 
 VOCABULARY_VARIABLE = "JAXAUG_VOCABULARY"
+# Models that ship with the package, those with a SentencePiece model among them.
+_MODELS = epath.Path(__file__).parents[1] / "models/named"
+_FILE = "spiece.model"
 # Part of the file name: raise it when the words or the rules change.
 _VERSION = 2
 # Of runs without a copy: the words of all there is, test dialogues included, and no bytes.
@@ -65,7 +68,7 @@ def model_file(data_dir: PathLike | None = None, named: str = "") -> str:
         another vocabulary than the named one.
     """
     return run_vocabulary.owned(
-        named or _named_by_variable(),
+        shipped(named) or _named_by_variable(),
         lambda older: str(train_words(folders.resolve_data_dir(data_dir), older=older)),
     )
 
@@ -84,21 +87,33 @@ def of_run(folder: PathLike, named: str = "") -> str:
         return str(kept)
     older = run_vocabulary.is_older(folder)
     return (
-        named
+        shipped(named)
         or _named_by_variable()
         or str(train_words(folders.resolve_data_dir(), older=older))
     )
+
+
+def shipped(name: str) -> str:
+    """The SentencePiece model of a model that ships with the package, such as `mini`.
+
+    Anything else, a path above all, is given back as it is.
+    """
+    if not name or "/" in name or epath.Path(name).exists():
+        return name
+    path = _MODELS / name / _FILE
+    return str(path) if path.is_file() else name
 
 
 def _named_by_variable() -> str:
     named = os.environ.get(VOCABULARY_VARIABLE)
     if not named:
         return ""
+    names = ", ".join(sorted(path.parent.name for path in _MODELS.glob(f"*/{_FILE}")))
     fix = (
-        "Name a SentencePiece model, or unset the variable to use the words of the data "
-        "folder."
+        f"Name a SentencePiece model, or a model of this package ({names}), or unset the "
+        "variable to use the words of the data folder."
     )
-    path = reach(named, f"This is ${VOCABULARY_VARIABLE}. {fix}")
+    path = reach(shipped(named), f"This is ${VOCABULARY_VARIABLE}. {fix}")
     if not path.is_file():
         raise UserError(f"${VOCABULARY_VARIABLE}={named}: no such file. {fix}")
     return str(path)

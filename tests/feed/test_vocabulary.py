@@ -7,6 +7,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
 from jaxaug.feed import cache, recipes, vocabulary
 from jaxaug.feed.vocabulary import TokenVocabulary, train_words
+from jaxaug.models import initial
 
 
 @pytest.fixture(scope="module")
@@ -197,3 +198,22 @@ def test_files_that_are_no_t5_vocabulary(tmp_path):
     other.write_bytes(model.getvalue())
     with pytest.raises(UserError, match="padding has id -1 and end of sequence 2"):
         vocabulary.load(other)
+
+
+def test_a_model_of_the_package_by_name(sgd_tree, tmp_path, monkeypatch):
+    """In the variable as in gin; a file of that name goes before."""
+    shipped = initial.vocabulary("mini")
+    monkeypatch.setenv("JAXAUG_VOCABULARY", "mini")
+    monkeypatch.chdir(tmp_path)
+    assert vocabulary.model_file() == shipped
+    assert vocabulary.of_run(tmp_path / "none") == shipped
+    monkeypatch.delenv("JAXAUG_VOCABULARY")
+    assert vocabulary.model_file(named="mini") == shipped
+    assert vocabulary.model_file(named="a/mini") == "a/mini"
+    (tmp_path / "mini").write_text("")
+    assert vocabulary.model_file(named="mini") == "mini"
+    monkeypatch.setenv("JAXAUG_VOCABULARY", "minu")
+    with pytest.raises(
+        UserError, match=r"VOCABULARY=minu: no such file. Name .* package \(mini\), or"
+    ):
+        vocabulary.model_file()

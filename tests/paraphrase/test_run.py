@@ -355,6 +355,16 @@ def test_minisgd_tells_how_to_train_it(tmp_path, monkeypatch):
         f"paraphrase_minisgd. Train it with `cd '{checkout}' && python -m t5x.train "
         "--gin_file=configs/paraphrase_minisgd.gin`, or name the folder of another run."
     )
+    # A wheel has no such folder, and trains wherever it is called.
+    monkeypatch.setattr(registry, "_CHECKOUT", tmp_path)
+    with pytest.raises(UserError) as error:
+        registry.load("minisgd")
+    assert str(error.value) == (
+        "model 'minisgd' is not trained yet: there is no folder "
+        f"{here}/runs/paraphrase_minisgd. Train it with `python -m t5x.train "
+        "--gin_file=configs/paraphrase_minisgd.gin`, or name the folder of another run."
+    )
+    monkeypatch.setattr(registry, "_CHECKOUT", checkout)
     # Found in the checkout, and before that in the current folder.
     for folder in (checkout, here):
         run_folder = folder / registry.MINISGD_RUN

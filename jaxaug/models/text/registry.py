@@ -284,18 +284,19 @@ def random_parameters(module: nn.Module, words: Any) -> Mapping[str, Any]:
 
 def trained_on_minisgd() -> TextModel:
     """The model that `configs/paraphrase_minisgd.gin` trains."""
-    # Trained from the current folder, or from that of our own files.
-    places = dict.fromkeys([absolute(MINISGD_RUN), epath.Path(_CHECKOUT / MINISGD_RUN)])
+    places, there = [absolute(MINISGD_RUN)], ""
+    if (_CHECKOUT / "configs").is_dir():
+        # Trained from the current folder, or from that of our own files. A wheel has
+        # none, and trains wherever it is called.
+        places.append(epath.Path(_CHECKOUT / MINISGD_RUN))
+        there = f"cd {shlex.quote(str(_CHECKOUT))} && "
     for folder in places:
         if folder.is_dir():
             return _restored(folder, "minisgd")
-    where = "FOLDER_OF_THE_REPOSITORY"
-    if (_CHECKOUT / "configs").is_dir():
-        where = shlex.quote(str(_CHECKOUT))
+    names = " and no folder ".join(dict.fromkeys(map(str, places)))
     raise UserError(
-        "model 'minisgd' is not trained yet: there is no folder "
-        f"{' and no folder '.join(map(str, places))}. Train it with `cd {where} && "
-        f"{_MINISGD_COMMAND}`, or name the folder of another run."
+        f"model 'minisgd' is not trained yet: there is no folder {names}. Train it with "
+        f"`{there}{_MINISGD_COMMAND}`, or name the folder of another run."
     )
 
 
