@@ -1,13 +1,16 @@
 """The site of docs/: its order, its links, and the pages that are made of the code.
 
-`make docs` builds the site with MkDocs; what is tested here needs no MkDocs.
+`make docs` builds the site with MkDocs. All tests but the one that builds need no MkDocs.
 """
 
 import ast
 import importlib.util
 import itertools
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -224,3 +227,20 @@ def test_the_readme_is_short_and_its_table_is_that_of_the_measurements():
     full = [(row[1], row[7].split()[0], row[10]) for row in rows]
     short = re.findall(r"\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| `--gin_file", text)
     assert short == full and len(full) == 4
+
+
+def test_the_site_builds_without_a_warning(pages, tmp_path):
+    """As `make docs` does; a name that mkdocstrings cannot find is a warning."""
+    pytest.importorskip("mkdocs")
+    command = ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
+    done = subprocess.run(
+        [sys.executable, *command, str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = {p.relative_to(tmp_path / "site") for p in tmp_path.rglob("*.html")}
+    assert built >= {Path(name).with_suffix(".html") for name in pages}
