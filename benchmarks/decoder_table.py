@@ -7,8 +7,9 @@ authors of PCC released, BLEURT of 0.5 and more, and the rewordings of SGD-X of 
 training and development schemas), then rewords 50 slot and intent descriptions of the
 test schema and 50 persona sentences of the ConvAI2 validation set, none of which it
 trained on, with `jaxaug paraphrase`, five outputs of each decoder (greedy has one). It
-writes `docs/decoders.md` (diversity and similarity) and one page of outputs for each of
-the two sets. A model that is in WORK already is used again; `--model` names another.
+writes to WORK: `decoders.md` (diversity, similarity and a sample of outputs, for
+docs/decoders.md) and a page with all outputs of each of the two sets. A model that is in
+WORK already is used again; `--model` names another.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from jaxaug.paraphrase.samplers import SAMPLERS
 
 LEAST_BLEURT = 0.5
 INPUTS, OUTPUTS = 50, 5
+SAMPLE = 2  # inputs of each set, and outputs of each decoder, in `decoders.md`
 VOCABULARY_SIZE = 3000
 PERSONA = re.compile(r"\d+ your persona: (.*)")
 HEAD = """Made by
@@ -149,19 +151,19 @@ def figures(inputs: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[str
     ]
 
 
-def page(
-    title: str, inputs: Sequence[str], outputs: dict[str, list[list[str]]], note: str
-) -> str:
-    """Five outputs of each decoder for every input."""
-    lines = [f"# Outputs of every decoder: {title}", "", note, ""]
+def shown(
+    inputs: Sequence[str], outputs: dict[str, list[list[str]]], count: int
+) -> list[str]:
+    """The first outputs of each decoder, a table for every input."""
+    lines = []
     for index, source in enumerate(inputs):
         lines += [f"**{index + 1}. {source}**", ""]
-        lines += head(["decoder", *map(str, range(1, OUTPUTS + 1))])
+        lines += head(["decoder", *map(str, range(1, count + 1))])
         for name, groups in outputs.items():
-            texts = list(groups[index])
-            lines += [row([name, *texts, *[""] * (OUTPUTS - len(texts))])]
+            texts = list(groups[index])[:count]
+            lines += [row([name, *texts, *[""] * (count - len(texts))])]
         lines += [""]
-    return "\n".join(lines)
+    return lines
 
 
 def main() -> None:
@@ -169,14 +171,12 @@ def main() -> None:
     parser.add_argument("--data_dir", type=Path, required=True)
     parser.add_argument("--text_dir", type=Path, required=True)
     parser.add_argument("--work_dir", type=Path, required=True)
-    parser.add_argument("--docs", type=Path, default=Path("docs"))
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--model", help="of `jaxaug paraphrase`, in place of training")
     parser.add_argument("--note", default="", help="a line for the head of the page")
     options = parser.parse_args()
     work = options.work_dir
     work.mkdir(parents=True, exist_ok=True)
-    options.docs.mkdir(exist_ok=True)
 
     known = set(descriptions(options.data_dir / "train" / "schema.json"))
     known |= set(descriptions(options.data_dir / "dev" / "schema.json"))
@@ -220,10 +220,11 @@ def main() -> None:
         title = f"{INPUTS} {NAMES[name]}"
         lines += [f"## {title}", "", *head(columns)]
         lines += [row([s, *figures(inputs, texts)]) for s, texts in outputs.items()]
-        lines += ["", f"All outputs: [decoders_{name}.md](decoders_{name}.md).", ""]
-        text = page(title, inputs, outputs, head_text)
-        (options.docs / f"decoders_{name}.md").write_text(text)
-    (options.docs / "decoders.md").write_text("\n".join(lines))
+        lines += ["", *shown(inputs[:SAMPLE], outputs, SAMPLE)]
+        whole = [f"# Outputs of every decoder: {title}", "", head_text, ""]
+        text = "\n".join([*whole, *shown(inputs, outputs, OUTPUTS)])
+        (work / f"decoders_{name}.md").write_text(text)
+    (work / "decoders.md").write_text("\n".join(lines))
     print("\n".join(lines))
 
 
