@@ -34,16 +34,13 @@ FLOORS = {
     "jaxaug.models": (
         "layers arguments",
         "weights",
-        (
-            "bart_config bert_config causal deberta_config llama_config "
-            "reading_heads recurrent speakers"
-        ),
-        "bart bert deberta free_running gpt2 llama lstm matching t5 t5_weights",
-        "lora percvae transfertransfo vae_svg",
-        "named percvae_model",
+        "bart_config bert_config causal deberta_config llama_config reading_heads",
+        "bart bert deberta gpt2 llama t5 t5_weights",
+        "lora dialogue",
+        "named",
         "tokenizers initial",
         "text",
-        "scorers convert rewarded",
+        "scorers convert paraphrasers",
         "finetune",
     ),
     "jaxaug.augment": (

@@ -2,7 +2,7 @@
 
 `weights` reads and writes published weights, `named` knows models by name,
 `tokenizers` reads theirs, `text.registry.load` puts the three together; `scorers`
-judge pairs of texts.
+judge pairs of texts; `paraphrasers` and `dialogue` are those of single papers.
 """
 
 import lazy_loader

@@ -5,7 +5,7 @@ import pytest
 
 from jaxaug.core.buckets import Batch
 from jaxaug.feed import vocabulary
-from jaxaug.models import lstm
+from jaxaug.models.paraphrasers import lstm
 from jaxaug.models.text import registry
 from jaxaug.paraphrase import decoder, samplers
 

@@ -23,9 +23,9 @@ from jaxtyping import Array, Bool, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import speakers
+from jaxaug.models.dialogue import speakers
+from jaxaug.models.dialogue.gru import Affine, Gru, Vectors, uniform
 from jaxaug.models.layers import MASKED
-from jaxaug.models.recurrent import Affine, Gru, Vectors, uniform
 
 Tokens = Int[Array, "batch length"]
 

@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import vae_svg
+from jaxaug.models.paraphrasers import vae_svg
 from jaxaug.models.text import registry
 from jaxaug.paraphrase import decoder, samplers
 

@@ -13,9 +13,9 @@ from t5x import decoding, optimizers, train_state
 from t5x.training import step as training_step
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import percvae, recurrent
-from jaxaug.models.percvae_model import VariationalModel
-from jaxaug.models.speakers import PARTNER, PERSONA, SELF
+from jaxaug.models.dialogue import gru, percvae
+from jaxaug.models.dialogue.percvae_model import VariationalModel
+from jaxaug.models.dialogue.speakers import PARTNER, PERSONA, SELF
 
 CONFIG = percvae.Config(
     vocab_size=24, markers=((20, PERSONA), (21, PARTNER), (22, SELF)), emb_dim=8,
@@ -91,7 +91,7 @@ FIRST = [20, 3, 4, 20, 5, 21, 6, 22, 7, 8, 21, 9]
 
 
 def test_gru_is_that_of_torch():
-    layer = recurrent.Gru(3, 0.5)
+    layer = gru.Gru(3, 0.5)
     x = np.random.default_rng(0).normal(size=(2, 5, 4)).astype(np.float32)
     reads = np.ones((2, 5), bool)
     params = layer.init(jax.random.PRNGKey(1), x, reads)["params"]

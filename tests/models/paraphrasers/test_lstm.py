@@ -11,7 +11,7 @@ import torch
 from t5x import adafactor, decoding, losses, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import lstm
+from jaxaug.models.paraphrasers import lstm
 from jaxaug.models.weights import keymap
 
 CONFIG = lstm.Config(

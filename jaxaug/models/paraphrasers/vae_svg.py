@@ -23,7 +23,7 @@ from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.layers import Linear
-from jaxaug.models.lstm import LstmLayer, State, refuse_packed
+from jaxaug.models.paraphrasers.lstm import LstmLayer, State, refuse_packed
 
 Tokens = Int[Array, "batch length"]
 _ANNEALING, _STEP = "annealing", "step"

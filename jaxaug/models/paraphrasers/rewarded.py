@@ -1,7 +1,7 @@
 """RbM: a generator that is rewarded by a learned evaluator (Li et al., 2018).
 
 A generator that was trained on pairs goes on by policy gradient (REINFORCE; Williams,
-1992): texts are drawn from it, the evaluator of `jaxaug.models.matching` says how likely
+1992): texts are drawn from it, the evaluator of `jaxaug.models.paraphrasers.matching` says how likely
 each is a paraphrase of its source, and texts become more probable if that is above the
 mean of the other texts of the same source, the baseline.
 """
@@ -20,9 +20,9 @@ from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.paths import absolute
-from jaxaug.models.free_running import FreeRunningModel
 from jaxaug.models.layers import MASKED
-from jaxaug.models.matching import MatchingModel
+from jaxaug.models.paraphrasers.free_running import FreeRunningModel
+from jaxaug.models.paraphrasers.matching import MatchingModel
 from jaxaug.models.text import checkpoint
 
 

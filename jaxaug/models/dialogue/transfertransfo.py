@@ -25,7 +25,7 @@ from t5x import losses, metrics, models
 
 from jaxaug.core.errors import UserError
 from jaxaug.models import causal, gpt2, layers
-from jaxaug.models.speakers import SELF, token_types
+from jaxaug.models.dialogue.speakers import SELF, token_types
 
 Batch = Mapping[str, Array]
 _HEADS = "heads"  # The collection in which a call leaves the scores of the choice.

@@ -10,8 +10,9 @@ import pytest
 from t5x import decoding, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import gpt2, speakers, transfertransfo
-from jaxaug.models.speakers import PARTNER, PERSONA, SELF
+from jaxaug.models import gpt2
+from jaxaug.models.dialogue import speakers, transfertransfo
+from jaxaug.models.dialogue.speakers import PARTNER, PERSONA, SELF
 
 SIZES = {
     "vocab_size": 24, "emb_dim": 16, "num_layers": 1, "num_heads": 2, "head_dim": 8,

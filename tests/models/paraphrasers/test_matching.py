@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import matching
+from jaxaug.models.paraphrasers import matching
 
 CONFIG = matching.Config(vocab_size=20, emb_dim=16, hidden_dim=32, dropout_rate=0.0)
 

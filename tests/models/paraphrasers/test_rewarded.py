@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import lstm, rewarded
+from jaxaug.models.paraphrasers import lstm, rewarded
 
 CONFIG = lstm.Config(
     vocab_size=6, emb_dim=8, hidden_dim=16, num_layers=1, bidirectional=True,

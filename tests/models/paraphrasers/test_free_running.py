@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import free_running, lstm
+from jaxaug.models.paraphrasers import free_running, lstm
 
 CONFIG = lstm.Config(
     vocab_size=17, emb_dim=5, hidden_dim=6, num_layers=2, bidirectional=True,
