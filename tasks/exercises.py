@@ -10,7 +10,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.data import folders
+from jaxaug.data import folders, pairs
 from jaxaug.data.minisgd import pretraining
 from tasks import paraphrase
 
@@ -22,10 +22,11 @@ def register(data_dir: PathLike | None = None) -> None:
     paraphrase.add("exercises", splits, functools.partial(_pairs, path))
 
 
-def _pairs(path: epath.Path, split: str) -> paraphrase.Pairs:
+def _pairs(path: epath.Path, split: str) -> pairs.Pairs:
     if not path.exists():
         raise UserError(
             f"{path}: no such file. Task 'exercises' reads what `jaxaug data invent --out "
             "DIR` writes: name that folder with $JAXAUG_DATA_DIR."
         )
-    return paraphrase.of_file(path, split)
+    # Many exercises have the same answer: no group of pairs would be left.
+    return pairs.table(path, by_input=True).of_split(split)

@@ -78,11 +78,18 @@ def both_ways(pairs: Sequence[tuple[str, str]]) -> Pairs:
     return list(dict.fromkeys([*pairs, *((b, a) for a, b in pairs)]))
 
 
-def held_out(pairs: Sequence[tuple[str, str]], validation: bool) -> Pairs:
+def held_out(
+    pairs: Sequence[tuple[str, str]], validation: bool, by_input: bool = False
+) -> Pairs:
     """Pairs for validation, about one in twenty, or the others.
 
     Pairs that have a text in common, be it over other pairs, are a group and go
     together, so that no text is on both sides. Its first text chooses for a group.
+
+    Args:
+      pairs: all of them.
+      validation: whether those for validation are wanted.
+      by_input: whether only pairs with the same input are a group.
     """
     parents: dict[str, str] = {}
 
@@ -94,7 +101,7 @@ def held_out(pairs: Sequence[tuple[str, str]], validation: bool) -> Pairs:
     order = {
         text: i for i, text in enumerate(t for pair in pairs[::-1] for t in pair[::-1])
     }
-    for left, right in pairs:
+    for left, right in [] if by_input else pairs:
         one, other = first_of_group(left), first_of_group(right)
         # The text that comes first in the list has the larger place in `order`.
         if order[one] < order[other]:
@@ -116,10 +123,19 @@ class Source:
       has_test: whether there are pairs for the split `test`.
     """
 
-    def __init__(self, name: str, read: Callable[[str], Pairs], has_test: bool = True):
-        """`read` gives the pairs of `train` or `test` as they are written."""
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[str], Pairs],
+        has_test: bool = True,
+        by_input: bool = False,
+    ):
+        """`read` gives the pairs of `train` or `test` as they are written.
+
+        `by_input` is that of `held_out`.
+        """
         self.name, self.has_test = name, has_test
-        self._read = read
+        self._read, self._by_input = read, by_input
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -141,7 +157,7 @@ class Source:
         if split == "test":
             chosen = lowered(unseen(self._read("test"), train))
         else:
-            chosen = held_out(lowered(train), split == "validation")
+            chosen = held_out(lowered(train), split == "validation", self._by_input)
         if not chosen:
             raise UserError(
                 f"{self.name}: holds no pair for the {split} split. "
@@ -166,12 +182,19 @@ def quora() -> Source:
     return Source("quora", read)
 
 
-def table(path: PathLike) -> Source:
-    """Pairs of `NAME.tsv`; beside it `NAME.test.tsv` may have test pairs."""
+def table(path: PathLike, by_input: bool = False) -> Source:
+    """Pairs of `NAME.tsv`; beside it `NAME.test.tsv` may have test pairs.
+
+    `by_input` is that of `held_out`.
+    """
     test = epath.Path(path).with_suffix(".test.tsv")
     files = {"train": path, "test": test}
     fix = f"Correct the file, or ${PARAPHRASES_VARIABLE}."
-    return Source(str(path), lambda split: of_table(files[split], fix), test.is_file())
+
+    def read(split: str) -> Pairs:
+        return of_table(files[split], fix)
+
+    return Source(str(path), read, test.is_file(), by_input)
 
 
 def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:

@@ -1,5 +1,7 @@
 """Pairs of texts: what is read, which splits are made, what is refused."""
 
+import zlib
+
 import pytest
 
 from jaxaug.core.errors import UserError
@@ -26,6 +28,13 @@ def test_pairs_with_a_text_in_common_stay_together():
     # The order of the pairs stays, and what is added does not move what was there.
     assert held == [pair for pair in many if pair in held]
     assert pairs.held_out([*many, ("new", "newer")], True)[: len(held)] == held
+
+
+def test_pairs_with_one_answer_are_split_by_their_input():
+    same = [(f"input {n}", "yes") for n in range(60)]
+    held = [pair for pair in same if zlib.crc32(pair[0].encode()) % 20 == 0]
+    assert pairs.held_out(same, True, by_input=True) == held != []
+    assert pairs.held_out(same, True) in ([], same)
 
 
 def test_unseen_and_both_ways():

@@ -351,7 +351,7 @@ class VaeModel(models.EncoderDecoderModel):
         rows = each.shape[0]
         charged = jnp.sum(jnp.maximum(jnp.mean(each, axis=0), self._free_bits))
         scale = self._loss_normalizing_factor
-        if isinstance(scale, str):
+        if scale is not None and not isinstance(scale, int | float):
             raise UserError(
                 f"VaeModel.loss_normalizing_factor = {scale!r}: give a number or None, by "
                 "which the divergence is divided too."
