@@ -35,7 +35,7 @@ def get_config() -> ml_collections.ConfigDict:
         paraphrases("DBS", "diverse_beam"),
         {"name": "SynRep", "scheme": "token_substitution"},
         {"name": "ContAug", "scheme": "contextual", "model": BERT},
-        # All proposals are scored in their sentence, at 20 the slowest row by far.
+        # Every proposal is scored in its sentence; 20 of them, the default, take long.
         {
             "name": "ContAug, causal",
             "scheme": "contextual",

@@ -80,6 +80,12 @@ def _add_classify(verbs: argparse._SubParsersAction) -> None:
         help="of the training data, such as 1 0.1 (default: those of the config)",
     )
     parser.add_argument(
+        "--classifiers",
+        nargs="+",
+        metavar="NAME",
+        help="such as LogReg (default: those of the config)",
+    )
+    parser.add_argument(
         "--only",
         nargs="+",
         metavar="ROW",

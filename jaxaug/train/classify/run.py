@@ -31,8 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     given = {name: value for name, value in given.items() if value is not None}
     if arguments.only:
         given["methods"] = _chosen(config, arguments.only)
-    if arguments.shares:
-        given["shares"] = tuple(arguments.shares)
+    for name in ("shares", "classifiers"):
+        if getattr(arguments, name):
+            given[name] = tuple(getattr(arguments, name))
     config = dataclasses.replace(config, **given)
     data_dir = epath.Path(arguments.data_dir or config.data_dir).expanduser()
     experiment(config, data_dir, epath.Path(arguments.out or config.out))

@@ -107,6 +107,8 @@ def test_what_the_command_line_changes(world, capsys):
         (0.25, "NoAug"),
         (0.25, "Dropout"),
     ]
+    assert command(world, "--classifiers", "LogRec") == 1
+    assert "classifiers: 'LogRec': did you mean 'LogReg'" in capsys.readouterr().err
     assert command(world, "--only", "Dropuot") == 1
     assert "--only Dropuot: no such row; " in capsys.readouterr().err
     assert command(world, "--num_sources", "0") == 1
