@@ -86,12 +86,12 @@ class Gru(nn.Module):
         projected = Affine(3 * size, self.initial_range, name="input")(x)
         gates = kernel("gate_kernel", size, 2 * size)
         new = kernel("new_kernel", size, size)
-        if state is None:
-            state = jnp.zeros((x.shape[0], size), jnp.float32)
+        zeros = jnp.zeros((x.shape[0], size), jnp.float32)
+        start = zeros if state is None else state
         if forgets is None:
             forgets = jnp.zeros_like(reads)
 
-        def step(state: Array, inputs: tuple[Array, Array, Array]) -> tuple[Any, Any]:
+        def step(state: Array, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
             now, read, forget = inputs
             both = nn.sigmoid(now[:, : 2 * size] + state @ gates)
             reset, update = jnp.split(both, 2, axis=-1)
@@ -102,5 +102,5 @@ class Gru(nn.Module):
             return state, state
 
         inputs = tuple(jnp.moveaxis(part, 1, 0) for part in (projected, reads, forgets))
-        state, states = lax.scan(step, state, inputs, reverse=self.reverse)
-        return jnp.moveaxis(states, 0, 1), state
+        last, states = lax.scan(step, start, inputs, reverse=self.reverse)
+        return jnp.moveaxis(states, 0, 1), last

@@ -87,18 +87,17 @@ class VariationalModel(models.EncoderDecoderModel):
         Without `dropout_rng` z is the mean of the posterior and the divergence has its
         full weight.
         """
-        training = dropout_rng is not None
         outcome = self.module.apply(
             {"params": params},
             batch["encoder_input_tokens"],
             batch["decoder_input_tokens"],
             batch["decoder_target_tokens"],
-            enable_dropout=training,
-            rngs=_streams(dropout_rng) if training else None,
+            enable_dropout=dropout_rng is not None,
+            rngs=None if dropout_rng is None else _streams(dropout_rng),
             method=self.module.reconstruct,
         )
         steps = None
-        if training and flax_mutables is not None:
+        if dropout_rng is not None and flax_mutables is not None:
             steps = flax_mutables[ANNEALING][STEP]
         loss, found = self._bound(batch, outcome, steps)
         if flax_mutables is None:
@@ -140,13 +139,13 @@ class VariationalModel(models.EncoderDecoderModel):
             z_loss=z_loss,
         )
         average = clu_metrics.Average
-        found |= {
+        return loss, {
+            **found,
             "loss": metrics.AveragePerStep(total=loss),
             "kl": average(total=kl, count=jnp.sum(real)),
             "kl_weight": average(total=weight, count=jnp.ones(())),
             "bow_loss": average(total=bag, count=jnp.maximum(tokens, 1)),
         }
-        return loss, found
 
     def eval_fn(self, params: Any, batch: Batch, flax_mutables: Any = None) -> Any:
         """Loss and metrics without dropout."""
@@ -154,11 +153,16 @@ class VariationalModel(models.EncoderDecoderModel):
         return self.loss_fn(params, batch, None)
 
     def score_batch(
-        self, params: Any, batch: Batch, *, flax_mutables: Any = None, **kwargs: Any
+        self,
+        params: Any,
+        batch: Batch,
+        return_intermediates: bool = False,
+        *,
+        flax_mutables: Any = None,
     ) -> Any:
         """As the base class, given the mean of the prior."""
         del flax_mutables
-        return super().score_batch(params, batch, **kwargs)
+        return super().score_batch(params, batch, return_intermediates)
 
     def predict_batch(
         self,
@@ -178,7 +182,7 @@ class VariationalModel(models.EncoderDecoderModel):
         params: Any,
         batch: Batch,
         rng: jax.Array | None = None,
-        *,
+        *args: Any,
         flax_mutables: Any = None,
         **kwargs: Any,
     ) -> tuple[Int[Array, "batch *num_decodes length"], Mapping[str, Array]]:
@@ -188,9 +192,10 @@ class VariationalModel(models.EncoderDecoderModel):
         """
         del flax_mutables
         drawing = copy.copy(self)
-        drawing.module = _Drawing(self.module, rng)
-        base = super(VariationalModel, drawing)
-        return base.predict_batch_with_aux(params, batch, rng, **kwargs)
+        drawing.module = _Drawing(self.module, rng)  # type: ignore[assignment]
+        return models.EncoderDecoderModel.predict_batch_with_aux(
+            drawing, params, batch, rng, *args, **kwargs
+        )
 
 
 class _Drawing:

@@ -52,14 +52,14 @@ class Told(NamedTuple):
 
     Attributes:
         types: of the tokens; None is 0 everywhere.
-        ends: where each row's reply ends. There are `count` times as many rows as
+        ends: where each row's reply ends. There are `choices` times as many rows as
             examples then, and logits of the first of each alone; None is no choice.
-        count: candidates of each example; the first rows are the right ones.
+        choices: candidates of each example; the first rows are the right ones.
     """
 
     types: Int[Array, "rows length"] | None
     ends: Int[Array, " rows"] | None = None
-    count: int = 1
+    choices: int = 1
 
 
 class Stack(gpt2.Stack):
@@ -94,7 +94,7 @@ class Stack(gpt2.Stack):
         scores = head(hidden.astype(jnp.float32))[:, 0]
         if self.is_mutable_collection(_HEADS) and not self.is_initializing():
             self.put_variable(_HEADS, "scores", scores)
-        return x[: x.shape[0] // told.count]
+        return x[: x.shape[0] // told.choices]
 
 
 class DecoderWrapper(gpt2.DecoderWrapper):
@@ -112,7 +112,7 @@ class DecoderWrapper(gpt2.DecoderWrapper):
         *args: Any,
         prompt_lengths: Int[Array, " rows"] | None = None,
         ends: Int[Array, " rows"] | None = None,
-        count: int = 1,
+        choices: int = 1,
         decode: bool = False,
         prefill_lengths: Int[Array, " rows"] | None = None,
         **kwargs: Any,
@@ -123,7 +123,7 @@ class DecoderWrapper(gpt2.DecoderWrapper):
             prompt_lengths: see `speakers.token_types`; `prefill_lengths` stand for them. Without
                 either, tokens have no type. What is decoded is the reply.
             ends: see `Told`.
-            count: likewise.
+            choices: likewise.
         """
         if prompt_lengths is None:
             prompt_lengths = prefill_lengths
@@ -141,7 +141,7 @@ class DecoderWrapper(gpt2.DecoderWrapper):
             *args,
             decode=decode,
             prefill_lengths=prefill_lengths,
-            told=Told(types, ends, count),
+            told=Told(types, ends, choices),
             **kwargs,
         )
 
@@ -290,7 +290,7 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
             flat.targets,
             prompt_lengths=flat.prompt_lengths,
             ends=flat.ends,
-            count=count,
+            choices=count,
             decode=False,
             enable_dropout=dropout_rng is not None,
             rngs=None if dropout_rng is None else {"dropout": dropout_rng},
@@ -334,9 +334,9 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         loss = self._language_weight * language + self._choice_weight * in_tokens
         average = clu_metrics.Average.from_model_output
         right = scores[:, 0] > jnp.max(scores[:, 1:], axis=1)
-        found |= {
+        return loss, {
+            **found,
             "loss": metrics.AveragePerStep(total=loss),
             "choice_loss": average(each, mask=asked),
             "choice_accuracy": average(right.astype(np.float32), mask=asked),
         }
-        return loss, found
