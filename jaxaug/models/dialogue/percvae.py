@@ -9,7 +9,7 @@ the reply, else from the prior.
 As in the authors' program but for the inputs, which are those of the persona tasks in the
 style `marked`; softmax over the memory sees no padding. Its auxiliary labels (which trait
 is used, and where words of it stand) and the weights of rare words that they steer in
-decoding are left out: those labels were made by a program that is not published.
+decoding are left out: the data here have no such labels.
 """
 
 import itertools
