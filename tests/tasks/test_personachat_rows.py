@@ -1,6 +1,9 @@
 """The rows of PCC's table of dialogue: files that stack over each experiment."""
 
 import importlib
+import json
+import os
+import subprocess
 import sys
 
 import gin
@@ -8,8 +11,9 @@ import pytest
 
 pytest.importorskip("seqio")
 
-from t5x import gin_utils
 from t5x.training.actions import EarlyStoppingAction
+
+from tests.tasks.personachat_rows_program import parse, value
 
 EXPERIMENTS = ("t5", "smollm2", "transfertransfo", "percvae", "dialogpt")
 ROWS = ("flatten", "official", "rt", "cda", "pcc")
@@ -33,42 +37,40 @@ def clean(monkeypatch):
     gin.clear_config()
 
 
-def parse(experiment, *rows):
-    files = [f"configs/personachat_{experiment}.gin"]
-    files += [f"configs/runs/personachat_{row}.gin" for row in rows]
-    lines = ["from __gin__ import dynamic_registration"]
-    gin_utils.parse_gin_flags(
-        [], [], [*lines, *(f"include {file!r}" for file in files)]
+@pytest.fixture(scope="module")
+def found(python, pytestconfig):
+    """`ROW-EXPERIMENT` -> what the files say together."""
+    script = "tests/tasks/personachat_rows_program.py"
+    done = subprocess.run(
+        [python, script, ",".join(EXPERIMENTS), ",".join(ROWS)],
+        cwd=pytestconfig.rootpath,
+        env=os.environ | {"PYTHONPATH": str(pytestconfig.rootpath)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-
-
-def value(macro):
-    """What a macro stands for, made if need be."""
-    found = gin.query_parameter(f"%{macro}")
-    if isinstance(found, gin.config.ConfigurableReference):
-        return found.scoped_configurable_fn()
-    return found
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 @pytest.mark.parametrize("row", ROWS)
-def test_a_row_stacks_over_an_experiment(experiment, row):
-    parse(experiment, row)
+def test_a_row_stacks_over_an_experiment(found, row, experiment):
+    made = found[f"{row}-{experiment}"]
     prefix = "personachat_turns_" if experiment == "dialogpt" else "personachat_"
     names = ["self_original", *LEVELS[row]]
-    assert value("LEVEL_TASKS") == [prefix + name for name in names]
-    curriculum = value("CURRICULUM")
-    assert curriculum.levels == len(names) - 1
-    assert curriculum.weights[0] == pytest.approx((1.0, *[0.0] * (len(names) - 1)))
-    last = curriculum.weights[-1]
+    assert made["tasks"] == [prefix + name for name in names]
+    weights, ends = made["weights"], made["ends"]
+    assert weights[0] == pytest.approx([1.0, *[0.0] * (len(names) - 1)])
+    last = weights[-1]
     assert last[0] == pytest.approx(0.2)
     if row in ("flatten", "official", "rt"):
-        assert len(curriculum.ends) == 2
+        assert len(ends) == 2
         assert last[1:] == pytest.approx([0.8 / (len(names) - 1)] * (len(names) - 1))
     else:
-        assert len(curriculum.ends) == (12 if row == "pcc" else 6)
+        assert len(ends) == (12 if row == "pcc" else 6)
         assert last[-1] == pytest.approx(0.8)
-    assert curriculum.steps <= value("TRAIN_STEPS")
+    assert ends[-1] <= made["train_steps"]
 
 
 def test_dialogpt_trains_as_published():
