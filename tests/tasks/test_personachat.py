@@ -301,26 +301,36 @@ def test_registration_reads_no_dialogue(tmp_path, monkeypatch):
         examples(ORIGINAL, "test")
 
 
-TINY = (
-    "gpt2.Config.vocab_size = 258",
-    "gpt2.Config.bos_token_id = 0",
-    "gpt2.Config.emb_dim = 16",
-    "gpt2.Config.mlp_dim = 16",
-    "gpt2.Config.num_layers = 1",
-    "gpt2.Config.head_dim = 8",
-    "gpt2.Config.num_heads = 2",
-    "gpt2.Config.dtype = 'float32'",
-    "RESTORE = None",
-)
+TINY = {
+    "t5": (
+        "network.T5Config.emb_dim = 16",
+        "network.T5Config.mlp_dim = 16",
+        "network.T5Config.vocab_size = 512",
+        "network.T5Config.num_encoder_layers = 1",
+        "network.T5Config.num_decoder_layers = 1",
+        "personachat.vocabulary_file.size = 400",
+    ),
+    "dialogpt": (
+        "gpt2.Config.vocab_size = 258",
+        "gpt2.Config.bos_token_id = 0",
+        "gpt2.Config.emb_dim = 16",
+        "gpt2.Config.mlp_dim = 16",
+        "gpt2.Config.num_layers = 1",
+        "gpt2.Config.head_dim = 8",
+        "gpt2.Config.num_heads = 2",
+        "gpt2.Config.dtype = 'float32'",
+        "RESTORE = None",
+    ),
+}
 
 
 @pytest.mark.slow
-def test_dialogpt_trains_and_evaluates(python, tmp_path, tiny_lm):
-    levels = ("self_original", "pcc_level1", "pcc_level2")
-    names = [f"personachat_turns_{level}" for level in levels]
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_trains_and_evaluates(python, name, tmp_path, tiny_lm):
+    prefix = "personachat_turns_" if name == "dialogpt" else "personachat_"
+    names = [f"{prefix}{n}" for n in ("self_original", "pcc_level1", "pcc_level2")]
     bindings = [
-        *TINY,
-        f"TOKENIZER = '{tiny_lm}'",
+        *TINY[name],
         f"MODEL_DIR = '{tmp_path / 'run'}'",
         f"PCC_LEVELS = {names}",
         "TASK_FEATURE_LENGTHS = {'inputs': 160, 'targets': 24}",
@@ -332,12 +342,14 @@ def test_dialogpt_trains_and_evaluates(python, tmp_path, tiny_lm):
         "EVAL_BATCH_SIZE = 16",
         "LEVELS = 2",
     ]
+    if name != "t5":
+        bindings.append(f"TOKENIZER = '{tiny_lm}'")
     done = subprocess.run(
         [
             python,
             "-m",
             "t5x.train",
-            "--gin_file=configs/personachat_dialogpt.gin",
+            f"--gin_file=configs/personachat_{name}.gin",
             "--gin_file=configs/runs/personachat_pcc.gin",
             *(f"--gin_bindings={binding}" for binding in bindings),
         ],
