@@ -9,7 +9,7 @@ serves both sides. Unlike there, attention does not see the padding of the sourc
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import flax.struct
 import jax
@@ -154,6 +154,74 @@ class Encoder(nn.Module):
         return sum(outputs[1:], outputs[0]), states
 
 
+class Sizes(Protocol):
+    """What networks of this kind have in their configurations; see `Config`."""
+
+    vocab_size: int
+    dtype: Any
+    emb_dim: int
+    hidden_dim: int
+    num_layers: int
+    dropout_rate: float
+    embedding_range: float
+
+
+def embedder(config: Sizes) -> t5_layers.Embed:
+    """The table of words."""
+
+    def init(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
+        bound = config.embedding_range
+        return jax.random.uniform(key, shape, dtype, -bound, bound)
+
+    return t5_layers.Embed(
+        config.vocab_size, config.emb_dim, dtype=config.dtype, embedding_init=init
+    )
+
+
+def output(config: Sizes) -> Linear:
+    """Logits of the words, in float32, of the states of a decoder."""
+    return Linear(
+        config.vocab_size,
+        ("embed", "vocab"),
+        use_bias=True,
+        dtype=config.dtype,
+        output_dtype=jnp.float32,
+        name="output",
+    )
+
+
+def run_layers(
+    config: Sizes,
+    x: Float[Array, "batch length emb"],
+    states: Float[Array, "batch layers 2 hidden"],
+    deterministic: bool,
+    beside: Float[Array, "batch extra"] | None = None,
+) -> tuple[Float[Array, "batch length hidden"], Float[Array, "batch layers 2 hidden"]]:
+    """The layers of a decoder, `layers_0` and so on of the module that calls this.
+
+    Args:
+        config: has the sizes.
+        x: embedded words, none of them padding.
+        states: hidden and cell state of each layer before the first word.
+        deterministic: whether nothing is dropped before a layer.
+        beside: what the first layer gets with every word, if anything.
+
+    Returns:
+        Outputs of the last layer, and the states after the last word.
+    """
+    is_token = jnp.ones(x.shape[:2], jnp.bool_)
+    last = []
+    for i in range(config.num_layers):
+        x = nn.Dropout(config.dropout_rate)(x, deterministic=deterministic)
+        if i == 0 and beside is not None:
+            spread = jnp.broadcast_to(beside[:, None], (*x.shape[:2], beside.shape[-1]))
+            x = jnp.concatenate([x, spread.astype(x.dtype)], axis=-1)
+        layer = LstmLayer(config.hidden_dim, False, config.dtype, name=f"layers_{i}")
+        x, state = layer(x, is_token, (states[:, i, 0], states[:, i, 1]))
+        last.append(jnp.stack(state, axis=1))
+    return x, jnp.stack(last, axis=1)
+
+
 class Decoder(nn.Module):
     """Layers, attention and output.
 
@@ -179,19 +247,9 @@ class Decoder(nn.Module):
         if decode:
             cached = self.variable("cache", "cached_state", lambda: initial)
             states = cached.value
-        x = nn.Dropout(config.dropout_rate)(x, deterministic=deterministic)
-        is_token = jnp.ones(x.shape[:2], jnp.bool_)
-        last = []
-        for i in range(config.num_layers):
-            if i > 0:
-                x = nn.Dropout(config.dropout_rate)(x, deterministic=deterministic)
-            layer = LstmLayer(
-                config.hidden_dim, False, config.dtype, name=f"layers_{i}"
-            )
-            x, state = layer(x, is_token, (states[:, i, 0], states[:, i, 1]))
-            last.append(jnp.stack(state, axis=1))
+        x, states = run_layers(config, x, states, deterministic)
         if decode and started:
-            cached.value = jnp.stack(last, axis=1)
+            cached.value = states
         context = self._attend(x, memory, is_source)
         x = jnp.concatenate([jnp.asarray(x, config.dtype), context], axis=-1)
         x = Linear(
@@ -202,14 +260,7 @@ class Decoder(nn.Module):
             name="concat",
         )(x)
         x = with_sharding_constraint(nn.relu(x), ("batch", "length", "embed"))
-        return Linear(
-            config.vocab_size,
-            ("embed", "vocab"),
-            use_bias=True,
-            dtype=config.dtype,
-            output_dtype=jnp.float32,
-            name="output",
-        )(x)
+        return output(config)(x)
 
     def _attend(self, x: Array, memory: Array, is_source: Array) -> Array:
         dtype = self.config.dtype
@@ -228,20 +279,9 @@ class Transducer(nn.Module):
     config: Config
 
     def setup(self) -> None:
-        config = self.config
-
-        def embedding_init(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-            bound = config.embedding_range
-            return jax.random.uniform(key, shape, dtype, -bound, bound)
-
-        self.token_embedder = t5_layers.Embed(
-            config.vocab_size,
-            config.emb_dim,
-            dtype=config.dtype,
-            embedding_init=embedding_init,
-        )
-        self.encoder = Encoder(config)
-        self.decoder = Decoder(config)
+        self.token_embedder = embedder(self.config)
+        self.encoder = Encoder(self.config)
+        self.decoder = Decoder(self.config)
 
     def _embed(self, tokens: Tokens) -> Float[Array, "batch length emb"]:
         # Initialisation feeds float ones where no type is given.

@@ -19,11 +19,17 @@ from flax import linen as nn
 from flax.linen.partitioning import AxisMetadata
 from jaxtyping import Array, Bool, Float, Int
 from t5x import models
-from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.layers import Linear
-from jaxaug.models.paraphrasers.lstm import LstmLayer, State, refuse_packed
+from jaxaug.models.paraphrasers.lstm import (
+    LstmLayer,
+    State,
+    embedder,
+    output,
+    refuse_packed,
+    run_layers,
+)
 
 Tokens = Int[Array, "batch length"]
 _ANNEALING, _STEP = "annealing", "step"
@@ -96,28 +102,10 @@ class Decoder(nn.Module):
             cached = self.variable("cache", "cached_state", lambda: states)
             vector = self.variable("cache", "latent", lambda: latent)
             states, latent = cached.value, vector.value
-        spread = jnp.broadcast_to(latent[:, None], (*x.shape[:2], latent.shape[-1]))
-        is_token = jnp.ones(x.shape[:2], jnp.bool_)
-        last = []
-        for i in range(config.num_layers):
-            x = nn.Dropout(config.dropout_rate)(x, deterministic=deterministic)
-            if i == 0:
-                x = jnp.concatenate([x, spread.astype(x.dtype)], axis=-1)
-            layer = LstmLayer(
-                config.hidden_dim, False, config.dtype, name=f"layers_{i}"
-            )
-            x, state_now = layer(x, is_token, (states[:, i, 0], states[:, i, 1]))
-            last.append(jnp.stack(state_now, axis=1))
+        x, states = run_layers(config, x, states, deterministic, beside=latent)
         if decode and started:
-            cached.value = jnp.stack(last, axis=1)
-        return Linear(
-            config.vocab_size,
-            ("embed", "vocab"),
-            use_bias=True,
-            dtype=config.dtype,
-            output_dtype=jnp.float32,
-            name="output",
-        )(x)
+            cached.value = states
+        return output(config)(x)
 
 
 class Network(nn.Module):
@@ -127,17 +115,7 @@ class Network(nn.Module):
 
     def setup(self) -> None:
         config = self.config
-
-        def embedding_init(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
-            bound = config.embedding_range
-            return jax.random.uniform(key, shape, dtype, -bound, bound)
-
-        self.token_embedder = t5_layers.Embed(
-            config.vocab_size,
-            config.emb_dim,
-            dtype=config.dtype,
-            embedding_init=embedding_init,
-        )
+        self.token_embedder = embedder(config)
         self.source_reader = LstmLayer(config.hidden_dim, dtype=config.dtype)
         self.target_reader = LstmLayer(config.hidden_dim, dtype=config.dtype)
         self.encoder = LstmLayer(config.hidden_dim, dtype=config.dtype)

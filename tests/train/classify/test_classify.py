@@ -190,9 +190,9 @@ def test_wrong_configs(change, message):
         configs.of(fields | change)
 
 
-@pytest.mark.parametrize("name", ["snips", "trec", "msrp"])
+@pytest.mark.parametrize("name", ["table5.py:snips", "table5.py:trec", "msrp.py"])
 def test_the_configs_of_the_house(name):
-    config = configs.load(f"configs/classify/{name}.py")
+    config = configs.load(f"configs/classify/{name}")
     assert config.methods[0] == Method("NoAug") and len(config.seeds) == 5
     for method in config.methods[2:]:
         if method.scheme != "token_substitution":  # WordNet may not be there.

@@ -1,30 +1,31 @@
-"""Question classification with paraphrases: TREC's column of Table 5 of the DiPS paper.
+"""Table 5 of the DiPS paper: classifiers of TREC and SNIPS, with paraphrases and without.
 
     jaxaug models fetch smollm2
-    jaxaug classify --config configs/classify/trec.py --data_dir data --paraphraser smollm2+runs/general_paraphraser
+    jaxaug classify --config configs/classify/table5.py:trec --data_dir data --paraphraser smollm2+runs/general_paraphraser
 
-The data folder holds `trec/train.txt` and `test.txt`. The paraphraser is the adapter
+or `:snips` (`jaxaug data fetch snips`). The data folder holds `trec/train.txt` and
+`test.txt`, or `snips/`. The paraphraser is the adapter
 that configs/adapters/general_paraphraser.gin trains on Quora's pairs, as the paper's is;
 without it SmolLM2 needs another prompt than `plain`. SynRep needs WordNet, ContAug a
 masked language model (`jaxaug models fetch hf:google-bert/bert-base-uncased`); a row
-whose model is missing says so. Results and what differs from the paper: docs/classify.md.
+whose model is missing says so. Results and what differs from the paper: docs/dips.md.
 """
 
 import ml_collections
 
+# Examples to train and to validate with: Table 2 of the paper.
+SIZES = {"trec": (1000, 200), "snips": (10_000, 1000)}
 BERT = "hf:google-bert/bert-base-uncased"
 
 
-def get_config() -> ml_collections.ConfigDict:
+def get_config(dataset: str) -> ml_collections.ConfigDict:
+    """Name a data set: trec or snips."""
     config = ml_collections.ConfigDict()
-    config.dataset = "trec"
-    config.reader = "trec"
-    # Table 2 of the paper.
-    config.train_size = 1000
-    config.validation_size = 200
+    config.dataset = config.reader = dataset
+    config.train_size, config.validation_size = SIZES[dataset]
     config.shares = (1.0, 0.1, 0.05)
     config.num = 5
-    # Of 50 in the 5% share; all of them take a GPU.
+    # The 5% share has 50 and 500; all of them take a GPU.
     config.num_sources = 20
     config.wordnet_dir = "/usr/share/wordnet"
     config.methods = (
@@ -44,7 +45,7 @@ def get_config() -> ml_collections.ConfigDict:
         # The 3k candidates of the paper's algorithm; its program has a beam of 50.
         paraphrases("DiPS", "dips", "width=15"),
     )
-    config.out = "runs/classify/trec"
+    config.out = f"runs/classify/{dataset}"
     return config
 
 
