@@ -22,7 +22,7 @@ from t5x import models
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.layers import Linear
-from jaxaug.models.paraphrasers.lstm import (
+from jaxaug.models.paraphrasers.lstm_layers import (
     LstmLayer,
     State,
     embedder,
