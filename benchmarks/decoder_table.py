@@ -40,12 +40,13 @@ HEAD = """Made by
 
     python benchmarks/decoder_table.py --data_dir SGD --text_dir TEXT --work_dir WORK
 
-with {model}, seed 0, five outputs of each decoder at its defaults (greedy has one, so its
+with {model}, seed 0, five outputs from each decoder at its defaults (greedy has one, so its
 distinct-n is that of single texts), at most 32 tokens. {note}
 """
-LEGEND = """Means over the inputs. distinct-n: different n-grams over all n-grams of the
-outputs of an input. self-BLEU: of each output against the others, low is diverse. BLEU
-and Jaccard to the input: how close the outputs are to it. copies: outputs that equal it.
+LEGEND = """Figures are means over the inputs. distinct-n: distinct n-grams divided by all n-grams of
+the outputs for an input. self-BLEU: each output against the others; lower is more diverse.
+BLEU and Jaccard to the input: how close the outputs are to it. copies: outputs equal to the
+input.
 The inputs are quoted from SGD (CC BY-SA 4.0) and from ConvAI2 / Persona-Chat.
 """
 NAMES = {"schema": "schema descriptions", "persona": "persona sentences"}
