@@ -120,12 +120,12 @@ def verdict(results: Mapping[str, Figures]) -> list[str]:
             and found.cosine < top.cosine
             and found.jaccard < top.jaccard
         )
-        orders = ", ".join(map(str, more)) or "no order"
+        orders = ", ".join(map(str, more)) or "no n"
         lines.append(
-            f"- {name}: the direction of Lu and Lam (2023) "
-            f"{'holds' if holds else 'does not hold throughout'}. Distinct-n is higher "
+            f"- {name}: the direction reported by Lu and Lam (2023) is "
+            f"{'confirmed' if holds else 'only partly confirmed'}. Distinct-n is higher "
             f"than that of {TOP} for n = {orders}, lower for "
-            f"{', '.join(map(str, less)) or 'none'}; self-BLEU {bleu:+.1f}, MiniLM cosine "
+            f"{', '.join(map(str, less)) or 'no n'}; self-BLEU {bleu:+.1f}, MiniLM cosine "
             f"{found.cosine - top.cosine:+.3f}, Jaccard "
             f"{found.jaccard - top.jaccard:+.3f}."
         )
@@ -141,12 +141,12 @@ def page(
             "# SmolLM2 as a paraphraser",
             "",
             (
-                f"{options.inputs} slot descriptions of the SGD test schema, reworded by "
+                f"{options.inputs} slot descriptions of the SGD test schema, paraphrased by "
                 f"{options.model} with a few-shot prompt of three examples; {OUTPUTS} "
-                f"outputs of each sampler (greedy one), {MAX_LENGTH} tokens at most. "
-                "Distinct-n and self-BLEU are among the outputs of one input, the rest "
-                f"compares them with the input. Seconds on {options.hardware}, compilation "
-                f"counted; seed 0, {time.strftime('%Y-%m-%d')}. The inputs are quoted "
+                f"outputs per sampler (one for greedy), at most {MAX_LENGTH} tokens. "
+                "Distinct-n and self-BLEU are computed among the outputs for one input, the "
+                "other figures compare outputs with the input. Seconds on "
+                f"{options.hardware}, including compilation; seed 0, {time.strftime('%Y-%m-%d')}. The inputs are quoted "
                 "from SGD (CC BY-SA 4.0)."
             ),
             "",
@@ -158,7 +158,7 @@ def page(
             *verdict(results),
             *(["", options.note] if options.note else []),
             "",
-            "Outputs of the first inputs:",
+            "Outputs for the first inputs:",
             "",
             *examples,
             "",

@@ -168,7 +168,7 @@ def verdict(results: Mapping[str, Figures]) -> list[str]:
             lines.append(
                 f"- {name} against {TOP}: starts with i "
                 f"{100 * (found.first_i - other.first_i):+.1f} points, higher "
-                f"distinct-n for {sum(a > b for a, b in both)} of {len(ORDERS)} n, "
+                f"distinct-n for {sum(a > b for a, b in both)} of the {len(ORDERS)} n, "
                 f"MiniLM cosine {found.cosine - other.cosine:+.3f}."
             )
     return lines
@@ -195,15 +195,16 @@ def page(
             "",
             (
                 f"{len(traits)} traits of Persona-Chat, {share:.1f} % of which start "
-                f"with `i`, reworded by {options.model} with the persona prompt; "
-                f"{options.outputs} outputs of each sampler, {MAX_LENGTH} tokens at "
-                "most. Distinct-n is of all outputs of a sampler together, so rows with "
-                "as many outputs can be compared. Bottom-k removes the k most probable "
-                "tokens in the first N steps, then goes on with top-k 120 and top-p "
-                f"0.95. {options.hardware}; seed 0, {time.strftime('%Y-%m-%d')}. The "
-                "last rows: T5 of PCC's authors, of each of the same traits the 4 "
-                "paraphrases that come from bottom-k, and 4 that do not. They have "
-                "passed the authors' filter, ours have passed none."
+                f"with `i`, paraphrased by {options.model} with the persona prompt; "
+                f"{options.outputs} outputs per sampler, at most {MAX_LENGTH} tokens. "
+                "Distinct-n is computed over all outputs of a sampler together, so only "
+                "rows with equal numbers of outputs can be compared. Bottom-k removes the "
+                "k most probable tokens in the first N steps, then continues with top-k "
+                f"120 and top-p 0.95. {options.hardware}; seed 0, "
+                f"{time.strftime('%Y-%m-%d')}. The last rows are from the T5 of PCC's "
+                "authors: for each of the same traits 4 paraphrases without bottom-k, and "
+                "the 4 from bottom-k. These have passed the authors' filter; ours are "
+                "unfiltered."
             ),
             "",
             f"    {COMMAND} --traits {len(traits)}",
@@ -211,7 +212,7 @@ def page(
             *head(HEAD),
             *rows,
             "",
-            "MiniLM cosine to the trait, per cent of the outputs in each tenth:",
+            "MiniLM cosine to the trait, per cent of the outputs in each interval of 0.1:",
             "",
             *histogram_table(results),
             "",
@@ -221,7 +222,7 @@ def page(
             "",
             *bins,
             "",
-            "The first outputs for the first traits:",
+            "First outputs for the first traits:",
             "",
             *examples,
             "",
