@@ -13,8 +13,8 @@ INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
 .PHONY: help install demo compare docs test check lint types unit clean
 
 help:
-	@echo "make install   everything but the development tools, into $(VENV); VENV=DIR for another"
-	@echo "               environment, EXTRA=cuda or EXTRA=tpu for such a machine"
+	@echo "make install   everything except the development tools, into $(VENV); VENV=DIR for another"
+	@echo "               environment, EXTRA=cuda or EXTRA=tpu for a machine with a GPU or TPU"
 	@echo "make demo      install, train configs/d3st_aug.gin, print the report"
 	@echo "make test      install with test tools, lint, types, all tests"
 	@echo "make docs      install with MkDocs, build the site of docs/ into site/"

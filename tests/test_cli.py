@@ -89,8 +89,8 @@ def test_help_says_that_a_config_is_a_program(verb, capsys):
         cli.main([verb, "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert (
-        f"a file of configs/{verb}, a Python program that is run: take it from nobody "
-        "whom you do not trust;"
+        f"a file of configs/{verb}. It is a Python program and is executed, so use only "
+        "files you trust;"
     ) in text
 
 

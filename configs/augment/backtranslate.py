@@ -4,8 +4,8 @@
         marian-en-ja marian-ja-en
     jaxaug augment --config configs/augment/backtranslate.py --data_dir SGD --out OUT
 
-One variant a pivot, as many as there are pivots; what comes back unchanged leaves the
-original text. `backtranslate.py:5` takes five; fetch marian-en-fr, marian-fr-en,
+One variant per pivot language; a text that comes back unchanged keeps the original
+wording. `backtranslate.py:5` takes five; fetch marian-en-fr, marian-fr-en,
 marian-en-ru and marian-ru-en as well. The models are on the Hugging Face hub only.
 """
 

@@ -2,7 +2,7 @@
 
     jaxaug augment --config configs/augment/eda.py --data_dir SGD --out OUT
 
-Synonyms replace a quarter of the words; insertion, swaps and deletion have 0.05. The
+Synonyms replace a quarter of the words; insertion, swaps and deletion have a rate of 0.05. The
 first five of 20 draws that differ from the text and from each other are the variants.
 Synonyms come from the built-in lexicon; `eda.py:DIR` reads the WordNet files in DIR,
 such as /usr/share/wordnet of Debian's wordnet-base.

@@ -2,7 +2,7 @@
 
     jaxaug augment --config configs/augment/kst.py:FOLDER --data_dir SGD --out OUT
 
-FOLDER holds `v1..v5/schema.json`. The folder that was published with the paper on
+FOLDER holds `v1..v5/schema.json`. The folder published with the paper on
 knowledge-seeking turns describes the services of the test split (Coca et al., 2023b).
 """
 

@@ -7,10 +7,10 @@
 0.5 and entailment >= 0.58, then the greatest J and the least S; `pegasus_tree.py:bleurt` is
 "Pegasus + BLEURT", with BLEURT (`jaxaug models fetch bleurt-20`) in place of entailment.
 
-500 outputs of each text from ten settings of beams and temperature, as in the paper, whose
-numbers of beams and temperatures are not published: those of the grid are ours. Checks and
-tidying that the paper does not have are off, and entailment follows the zero-shot
-convention (soft-max over entailment and contradiction) whose template the paper names.
+500 outputs for each text from ten settings of beams and temperature, as in the paper. The
+numbers of beams and the temperatures are not published; those of the grid are ours. Checks
+and tidying that the paper does not have are off, and entailment follows the zero-shot
+convention (softmax over entailment and contradiction) whose template the paper names.
 Both models are on the Hugging Face hub only (2.3 and 1.6 GB); meant for a GPU.
 """
 

@@ -4,8 +4,8 @@
     jaxaug augment --config configs/augment/qcpg.py --data_dir SGD --out OUT
 
 One greedy output of the quality-controlled paraphraser (Bandel et al., 2022) for each of
-many targets of semantic, lexical and syntactic distance, ranked by the tree with BLEURT in
-place of entailment. The targets are not published; the 100 here are ours. The models are
+many settings of semantic, lexical and syntactic distance, ranked by the tree with BLEURT in
+place of entailment. The settings are not published; the 100 here are ours. The models are
 on the Hugging Face hub only. `qcpg.py:captions` takes another paraphraser.
 """
 

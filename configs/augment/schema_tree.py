@@ -1,13 +1,13 @@
-"""Tree-ranked paraphrases by a model that has learned how people reword schemas.
+"""Tree-ranked paraphrases by a model trained on human rewordings of schemas.
 
     jaxaug models fetch smollm2 minilm
     jaxaug augment --data_dir DIR --out DIR/variants/tree
 
-It is what `jaxaug augment` does without --config: for schemas of your own, and for
+The default of `jaxaug augment`, for your own schemas and for
 MiniSGD. The adapter was trained on SGD-X, so data with services of SGD are refused (see
-docs/adapters.md); `smollm2_tree.py` is for those. 150 outputs of each text, 100 of them
+docs/adapters.md); use `smollm2_tree.py` for those. 150 outputs for each text, 100 of them
 by the adapter; `schema_tree.py:N` asks for N from each of the six settings instead of 25.
-What the judge does not keep is dropped (docs/augment.md); the tree ranks the rest. Needs the extras
+The judge drops unfaithful outputs (docs/augment.md); the tree ranks the rest. Needs the extras
 `nlp` and `report`.
 """
 

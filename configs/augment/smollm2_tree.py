@@ -1,11 +1,11 @@
-"""Tree-ranked paraphrases with what works offline: SmolLM2 and MiniLM.
+"""Tree-ranked paraphrases with models that work offline: SmolLM2 and MiniLM.
 
     jaxaug models fetch smollm2 minilm
     jaxaug augment --config configs/augment/smollm2_tree.py --data_dir SGD --out OUT
 
-100 outputs of each text; `smollm2_tree.py:N` asks for N from each of the four settings
-instead of 25. Similarity of MiniLM stands where the paper has entailment: it is not
-entailment, and is named so. Needs the extras `nlp` and `report`. The constraints beside
+100 outputs for each text; `smollm2_tree.py:N` asks for N from each of the four settings
+instead of 25. MiniLM similarity replaces the entailment of the paper; it is not
+entailment and is not called that. Needs the extras `nlp` and `report`. The constraints other than
 J <= 0.75 are ours: see docs/augment.md for what goes wrong without them.
 """
 

@@ -1,9 +1,9 @@
-"""Figure 3 of Lu and Lam (2023): 1 to 4 paraphrases a level, on HuffPost.
+"""Figure 3 of Lu and Lam (2023): 1 to 4 paraphrases per level, on HuffPost.
 
     jaxaug fewshot --config configs/fewshot/amount.py --data_dir data
 
-Of the 20 paraphrases of a sentence that PCC's authors released 5, 10 and 15 are drawn,
-and those that were drawn sorted into five levels. All rows have as many updates. The
+Of the 20 paraphrases of each sentence that PCC's authors released, 5, 10 and 15 are drawn
+and sorted into five levels. All rows have equal numbers of updates. The
 data folder is that of pcc_huffpost.py. Results: docs/pcc.md.
 """
 

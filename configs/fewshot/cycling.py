@@ -4,8 +4,8 @@
     jaxaug fewshot --config configs/fewshot/cycling.py --data_dir data \\
         --encoder minilm --out runs/fewshot/cycling_minilm
 
-The data folder is that of pcc_huffpost.py. The encodings of MiniLM take long at the
-first time (55,000 sentences) and are kept in the cache folder. Results:
+The data folder is that of pcc_huffpost.py. Encoding with MiniLM takes long the first
+time (55,000 sentences); the encodings are kept in the cache folder. Results:
 docs/fewshot.md.
 """
 

@@ -1,4 +1,4 @@
-"""PCC on HuffPost, 10 sentences a class: Table 4 of Lu and Lam (2023) in shape.
+"""PCC on HuffPost, 10 sentences per class: in the layout of Table 4 of Lu and Lam (2023).
 
     jaxaug fewshot --config configs/fewshot/pcc_huffpost.py --data_dir data
 

@@ -1,6 +1,6 @@
-"""PCC with paraphrases of one's own: samplers, and the filter left out.
+"""PCC with your own paraphrases: different samplers, and without the filter.
 
-The files of levels are made of the few-shot sentences of all seeds:
+The level files are made from the few-shot sentences of all seeds:
 
     C="--config configs/fewshot/samplers.py --data_dir data"
     jaxaug fewshot $C --texts data/levels/huff.txt
@@ -12,8 +12,8 @@ The files of levels are made of the few-shot sentences of all seeds:
     jaxaug levels $M --out data/levels/huff_unfiltered.jsonl --implication none --beta -9
 
 The first is the paper's: of 20 paraphrases 4 from bottom-k, 16 from top-k with top-p; the
-second its "without bottom-k", the third its "pure sampling" in the place of bottom-k. A
-row whose file is missing says so. 2,050 sentences with 60 outputs each: for a GPU.
+second its "without bottom-k", the third its "pure sampling" instead of bottom-k. A
+row whose file is missing says so. 2,050 sentences with 60 outputs each need a GPU.
 """
 
 import ml_collections

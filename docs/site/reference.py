@@ -111,7 +111,7 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser, str]]:
 def commands() -> str:
     """The page of commands: a table, then the help of each."""
     found = list(parsers())
-    lines = ["# Commands", "", "What `jaxaug COMMAND --help` prints.", ""]
+    lines = ["# Commands", "", "Output of `jaxaug COMMAND --help`.", ""]
     lines += ["| command | what it does |", "|---|---|"]
     for name, _, text in found:
         lines.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {cell(text)} |")
@@ -155,9 +155,14 @@ def programs() -> str:
     """The page of the programs' flags."""
     lines = ["# Flags of the T5X programs", ""]
     lines += ["    python -m t5x.train --gin_file=configs/d3st_aug.gin", ""]
-    lines += ["and likewise `t5x.eval` and `t5x.infer`; `t5x.main --run_mode=MODE` is"]
-    lines += ["all three. `--gin.NAME=VALUE` sets one value of the configuration, and"]
-    lines += ["the flags of JAX are taken too (`--helpfull` lists them).", ""]
+    lines += ["The same flags apply to `t5x.eval` and `t5x.infer`; `t5x.main"]
+    lines += [
+        "--run_mode=MODE` runs any of the three. `--gin.NAME=VALUE` sets one value"
+    ]
+    lines += [
+        "of the configuration, and JAX's flags are accepted too (`--helpfull` lists"
+    ]
+    lines += ["them).", ""]
     lines += ["| flag | default | meaning |", "|---|---|---|"]
     lines += [
         f"| `--{name}` | `{default}` | {cell(text)} |"
@@ -169,12 +174,10 @@ def programs() -> str:
 def gin_files() -> str:
     """The page of gin files: header, includes and plain settings of each."""
     lines = ["# Gin files", ""]
-    lines += [
-        "What stands at the head of each file, what it includes, and the settings"
-    ]
+    lines += ["The header of each file, the files that it includes, and the settings"]
     lines += ["that `--gin.NAME=VALUE` changes. Files are stacked: `--gin_file` may be"]
-    lines += ["given several times, and the later one wins. Names are looked up in the"]
-    lines += ["current folder, then in what is installed."]
+    lines += ["given several times, and later files win. Names are looked up in the"]
+    lines += ["current folder, then in installed packages."]
     folder = ""
     for path in config_paths():
         name = path.relative_to(ROOT).as_posix().removeprefix("runtime/")
@@ -219,7 +222,7 @@ def python_pages() -> dict[str, str]:
             lines += ["", f"::: {name}"]
         made[package] = "\n".join(lines) + "\n"
     lines = ["# t5x", ""]
-    lines += ["The modules that gin files and code of users import, with the names of"]
+    lines += ["The modules that gin files and user code import, with the names of"]
     lines += ["upstream T5X."]
     for face in FACES:
         lines += ["", f"## t5x.{face}", ""]

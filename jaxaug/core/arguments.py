@@ -33,11 +33,11 @@ def shards(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shard",
         metavar="K/N",
-        help="do the K-th of N parts (K from 1) into OUT.parts, on N machines",
+        help="do part K of N (K from 1) and write it to OUT.parts, for N machines",
     )
     parser.add_argument(
         "--merge",
         nargs="*",
         metavar="DIR",
-        help="make OUT of all N parts in these folders (default: OUT.parts)",
+        help="combine all N parts in these folders into OUT (default: OUT.parts)",
     )

@@ -10,11 +10,11 @@ def add(verbs: argparse._SubParsersAction, program: argparse.ArgumentParser) -> 
     """Adds the verb to those of a program, which it completes."""
     parser = verbs.add_parser(
         "completion",
-        help="print the completion of this command line for a shell",
-        description="Prints the completion of this command line for a shell. bash: "
+        help="print shell completion for this command line",
+        description="Prints shell completion for this command line. bash: "
         "jaxaug completion bash > ~/.local/share/bash-completion/completions/jaxaug; "
         "zsh: jaxaug completion zsh > DIR/_jaxaug, with DIR in $fpath before compinit. "
-        "Write it again after an update of jaxaug.",
+        "Repeat the command after updating jaxaug.",
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash or zsh")
     parser.set_defaults(target="jaxaug.core.completion:run", program=program)

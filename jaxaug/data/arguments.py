@@ -7,7 +7,7 @@ from jaxaug.core import arguments
 
 def add_check(group: argparse._SubParsersAction) -> None:
     """Adds `check` to the commands of `jaxaug data`."""
-    text = "says everything that is wrong in a data folder, with file, line and fix"
+    text = "report every error in a data folder, with file, line and fix"
     parser = group.add_parser("check", help=text, description=text)
     parser.set_defaults(target="jaxaug.data.inspect_folder:run")
     _dir(parser)
@@ -25,28 +25,30 @@ def _dir(parser: argparse.ArgumentParser) -> None:
 
 def add_show(group: argparse._SubParsersAction) -> None:
     """Adds `show` to the commands of `jaxaug data`."""
-    text = "dialogues with their states, and what each turn changes"
+    text = "show dialogues with their states, and what each turn changes"
     parser = group.add_parser("show", help=text, description=text)
     parser.set_defaults(target="jaxaug.data.show:run")
     _dir(parser)
     parser.add_argument(
         "--split", choices=("train", "dev", "test"), help="(default: all, train first)"
     )
-    parser.add_argument("--dialogue", metavar="ID", help="that one alone")
-    parser.add_argument("--service", metavar="NAME", help="dialogues about it")
+    parser.add_argument("--dialogue", metavar="ID", help="show only this dialogue")
+    parser.add_argument(
+        "--service", metavar="NAME", help="only dialogues that use this service"
+    )
     parser.add_argument(
         "--num", type=int, default=3, metavar="N", help="how many (default: 3)"
     )
     parser.add_argument(
         "--no-color",
         action="store_true",
-        help="plain text on a terminal too, as with $NO_COLOR",
+        help="no colours even on a terminal, as with $NO_COLOR",
     )
 
 
 def add_sample(group: argparse._SubParsersAction) -> None:
     """Adds `sample` to the commands of `jaxaug data`."""
-    text = "a smaller data folder: whole dialogues, all services, all wordings"
+    text = "write a smaller data folder: whole dialogues, all services, all wordings"
     parser = group.add_parser("sample", help=text, description=text)
     parser.set_defaults(target="jaxaug.data.sample:run")
     _dir(parser)
@@ -56,20 +58,22 @@ def add_sample(group: argparse._SubParsersAction) -> None:
         "--frames",
         nargs="+",
         metavar="SPLIT=N",
-        help="dialogues with about N frames of a split; others stay whole",
+        help="keep dialogues with about N frames of a split; other splits stay whole",
     )
     what.add_argument(
-        "--list", metavar="FILE", help="sample.json of an earlier one: the same again"
+        "--list",
+        metavar="FILE",
+        help="sample.json of an earlier sample, to make the same one again",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="of the choice (default: 0)"
+        "--seed", type=int, default=0, help="seed of the selection (default: 0)"
     )
 
 
 def add_init(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `init`."""
     text = (
-        "write an example of own data: 2 services, 20 dialogues, every field explained"
+        "write example data to adapt: 2 services, 20 dialogues, every field explained"
     )
     parser = verbs.add_parser("init", help=text, description=text)
     parser.set_defaults(target="jaxaug.data.example:run")
@@ -91,16 +95,16 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group,
         "convert",
         "jaxaug.data.multiwoz:run",
-        "rewrite a published folder in the layout that jaxaug reads, and count what changes",
+        "convert a published folder to the layout that jaxaug reads, and count the changes",
     )
     convert.add_argument("name", choices=("multiwoz22",))
-    convert.add_argument("--source", required=True, help="folder as it was published")
+    convert.add_argument("--source", required=True, help="folder as published")
     convert.add_argument("--out", required=True, help="folder to write")
     convert.add_argument(
         "--mentioned_only",
         action="store_true",
-        help="frames of the domains of a dialogue only: smaller, but joint accuracy no "
-        "longer counts domains that are made up",
+        help="write frames only for the domains of a dialogue: smaller, but joint accuracy no "
+        "longer counts hallucinated domains",
     )
     describe = arguments.verb(
         group,
@@ -134,8 +138,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group,
         "invent",
         "jaxaug.train.invented:run",
-        "write invented services, dialogues and exercises with a vocabulary of pieces: "
-        "what configs/pretrain_mini.gin trains on",
+        "write invented services, dialogues, exercises and a vocabulary, the training data "
+        "of configs/pretrain_mini.gin",
     )
     invent.add_argument("--out", required=True, help="folder to write")
     for name, count, text in (
@@ -143,7 +147,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         ("dialogues", 50_000, "their dialogues"),
         ("exercises", 300_000, "lines of exercises.tsv"),
         ("pieces", 3072, "size of the vocabulary"),
-        ("seed", 0, "another seed gives another world"),
+        ("seed", 0, "a different seed gives different data"),
     ):
         invent.add_argument(
             f"--{name}", type=int, default=count, help=f"{text} (default: {count})"
@@ -166,7 +170,5 @@ def add(verbs: argparse._SubParsersAction) -> None:
         nargs="+",
         help="modules that register them (default: those of jaxaug)",
     )
-    cache.add_argument(
-        "--vocabulary", help="as $JAXAUG_VOCABULARY, which is the default"
-    )
+    cache.add_argument("--vocabulary", help="as for $JAXAUG_VOCABULARY, the default")
     cache.add_argument("--out", required=True, help="folder to write, local or gs://")

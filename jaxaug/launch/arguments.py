@@ -29,7 +29,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     for kind, text, arguments in (
         ("local", "several processes on this machine", _local),
         ("slurm", "GPU nodes through sbatch", _slurm),
-        ("tpu_pod", "a TPU of Google Cloud as a queued resource", _tpu_pod),
+        ("tpu_pod", "a Google Cloud TPU as a queued resource", _tpu_pod),
         ("k8s", "a JobSet on GKE: a TPU slice or GPU nodes", _k8s),
     ):
         _add_kind(kinds, kind, text, arguments)
@@ -44,7 +44,7 @@ def _add_kind(
     parser = kinds.add_parser(
         kind,
         help=text,
-        description=f"{text}. --gin.NAME=VALUE is handed to the program.",
+        description=f"{text}. --gin.NAME=VALUE is passed to the program.",
     )
     parser.set_defaults(target="jaxaug.launch.run:run", kind=kind)
     arguments(parser)
@@ -64,13 +64,13 @@ def _add_kind(
 
 
 def _name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--name", default="jaxaug", help="of the run")
+    parser.add_argument("--name", default="jaxaug", help="name of the run")
     parser.add_argument(
         "--env",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="of the program's environment, such as JAXAUG_DATA_DIR=gs://B/sgd; may be "
+        help="environment variable for the program, such as JAXAUG_DATA_DIR=gs://B/sgd; may be "
         "repeated",
     )
 
@@ -84,10 +84,12 @@ def _port(parser: argparse.ArgumentParser) -> None:
 def _local(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
-        "--devices", type=int, help="CPU devices of each process (default: as found)"
+        "--devices", type=int, help="CPU devices per process (default: as found)"
     )
     parser.add_argument(
-        "--logs", default="launch_logs", help="folder for processes 1, 2, ..."
+        "--logs",
+        default="launch_logs",
+        help="folder for the logs of processes 1, 2, ...",
     )
     _port(parser)
 
@@ -95,8 +97,8 @@ def _local(parser: argparse.ArgumentParser) -> None:
 def _slurm(parser: argparse.ArgumentParser) -> None:
     _name(parser)
     parser.add_argument("--nodes", type=int, default=1)
-    parser.add_argument("--gpus", type=int, default=8, help="of each node")
-    parser.add_argument("--cpus", type=int, help="of each node")
+    parser.add_argument("--gpus", type=int, default=8, help="GPUs per node")
+    parser.add_argument("--cpus", type=int, help="CPUs per node")
     parser.add_argument("--time", default="24:00:00", help="D-HH:MM:SS or HH:MM:SS")
     parser.add_argument("--partition")
     parser.add_argument("--account")
@@ -112,11 +114,11 @@ def _tpu_pod(parser: argparse.ArgumentParser) -> None:
         help="up (the default) is create, sync, run and watch",
     )
     _name(parser)
-    parser.add_argument("--project", required=True, help="of Google Cloud")
+    parser.add_argument("--project", required=True, help="Google Cloud project")
     parser.add_argument("--zone", required=True, help="such as us-east5-b")
     parser.add_argument("--type", required=True, help="such as v5litepod-16")
     parser.add_argument(
-        "--spot", action="store_true", help="cheaper, and may be taken away at any time"
+        "--spot", action="store_true", help="cheaper, but may be preempted at any time"
     )
 
 
@@ -125,23 +127,23 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
     machines = parser.add_mutually_exclusive_group(required=True)
     machines.add_argument("--type", help="TPU slice, such as v5litepod-16")
     machines.add_argument(
-        "--accelerator", help="GPU of the nodes, such as nvidia-h100-80gb"
+        "--accelerator", help="GPU type of the nodes, such as nvidia-h100-80gb"
     )
     parser.add_argument("--nodes", type=int, help="with --accelerator (default: 1)")
     parser.add_argument(
-        "--gpus", type=int, help="of each node, with --accelerator (default: 8)"
+        "--gpus", type=int, help="GPUs per node, with --accelerator (default: 8)"
     )
     parser.add_argument(
-        "--image", required=True, help="built from launch/docker and pushed"
+        "--image", required=True, help="image built from launch/docker and pushed"
     )
     parser.add_argument("--namespace", default="default")
     parser.add_argument(
-        "--service_account", default="default", help="that may use the bucket"
+        "--service_account", default="default", help="account with access to the bucket"
     )
     parser.add_argument(
-        "--restarts", type=int, default=10, help="after failures, at most"
+        "--restarts", type=int, default=10, help="maximum restarts after failures"
     )
     parser.add_argument(
-        "--spot", action="store_true", help="cheaper, and may be taken away at any time"
+        "--spot", action="store_true", help="cheaper, but may be preempted at any time"
     )
     _port(parser)

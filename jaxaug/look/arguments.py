@@ -13,14 +13,12 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "run", metavar="RUN", help="folder of a run that has been evaluated"
     )
-    parser.add_argument(
-        "--html", metavar="FILE", help="page to write: all of it in one file"
-    )
+    parser.add_argument("--html", metavar="FILE", help="page to write, self-contained")
     parser.add_argument(
         "--task",
         metavar="NAME",
-        help="a task such as d3st_sgdx_v1, or a format such as t5dst (default: all that "
-        "was evaluated, if it is of one format)",
+        help="a task such as d3st_sgdx_v1, or a format such as t5dst (default: everything "
+        "evaluated, if it is in one format)",
     )
     parser.add_argument(
         "--limit",
@@ -32,13 +30,13 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--data_dir",
-        help="the data that was evaluated (default: $JAXAUG_DATA_DIR, else what the run "
-        "noted, else the embedded MiniSGD)",
+        help="the data of the evaluation (default: $JAXAUG_DATA_DIR, else the folder that the "
+        "run recorded, else the embedded MiniSGD)",
     )
     parser.add_argument(
         "--split",
         choices=("train", "dev", "test"),
-        help="that was evaluated (default: what the run's report says, else test)",
+        help="the split of the evaluation (default: as in the run's report, else test)",
     )
     parser.add_argument(
         "--exact", action="store_true", help="exact instead of fuzzy value match"
@@ -47,7 +45,7 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
 
 def add_tasks(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `tasks`."""
-    text = "tasks and mixtures of the data folder: splits, numbers of examples, parts"
+    text = "list tasks and mixtures of the data folder with splits, sizes and parts"
     parser = verbs.add_parser("tasks", help=text, description=text)
     parser.set_defaults(target="jaxaug.look.tasks:run")
     parser.add_argument(
@@ -55,16 +53,16 @@ def add_tasks(verbs: argparse._SubParsersAction) -> None:
         metavar="NAME-GLOB",
         nargs="?",
         default="*",
-        help="those of such names, as in 'd3st_*x' (default: all)",
+        help="only matching names, such as 'd3st_*x' (default: all)",
     )
     arguments.data_dir(parser)
     parser.add_argument(
         "--count",
         action="store_true",
-        help="read large data too, to count their examples",
+        help="count the examples of large data sets too",
     )
     parser.add_argument(
         "--all",
         action="store_true",
-        help="what is registered with SeqIO alone as well; loads TensorFlow",
+        help="also list tasks that only SeqIO knows; loads TensorFlow",
     )

@@ -8,7 +8,7 @@ from jaxaug.core import arguments
 def add_evaluate(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `evaluate`."""
     parser = verbs.add_parser(
-        "evaluate", help="score predictions as the benchmarks define it"
+        "evaluate", help="score predictions as the benchmarks define"
     )
     group = parser.add_subparsers(metavar="BENCHMARK", required=True)
     sgd = arguments.verb(
@@ -25,7 +25,7 @@ def add_evaluate(verbs: argparse._SubParsersAction) -> None:
         group,
         "multiwoz",
         "jaxaug.metrics.multiwoz:run",
-        "MultiWOZ: JGA of turns over all domains, any annotated spelling is right",
+        "MultiWOZ: JGA per turn over all domains; any annotated spelling is correct",
     )
     for verb in (sgd, sgdx, multiwoz):
         arguments.data_dir(verb)
@@ -62,5 +62,5 @@ def add_report(verbs: argparse._SubParsersAction) -> None:
         type=int,
         default=10_000,
         metavar="N",
-        help="of the bootstrap behind the intervals (default: 10000)",
+        help="bootstrap resamples for the intervals (default: 10000)",
     )

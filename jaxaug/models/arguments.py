@@ -25,7 +25,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "names",
         nargs="+",
         metavar="NAME",
-        help="a name of the list, or hf:OWNER/NAME of the Hugging Face hub",
+        help="a name from the list, or hf:OWNER/NAME on the Hugging Face hub",
     )
 
 
@@ -35,14 +35,14 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "convert",
         "jaxaug.models.convert:run",
-        "a model from one form into another: Hugging Face, T5X, GGUF",
+        "convert a model between formats: Hugging Face, T5X, GGUF",
     )
     parser.add_argument(
         "--from",
         dest="source",
         required=True,
         help="published folder, T5X run or checkpoint, .gguf file, name of `jaxaug "
-        "models list`, or hf:OWNER/NAME of the Hugging Face hub",
+        "models list`, or hf:OWNER/NAME on the Hugging Face hub",
     )
     parser.add_argument(
         "--to",
@@ -60,12 +60,12 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
     group.add_argument(
         "--merge-lora",
         metavar="ADAPTER",
-        help="put a LoRA adapter into the weights: a folder of peft, or such a run",
+        help="merge a LoRA adapter into the weights: a folder in peft format, or such a run",
     )
     group.add_argument(
         "--unmerge-lora",
         metavar="ADAPTER",
-        help="take it out of weights that it was put into, up to rounding",
+        help="remove a merged adapter from the weights, up to rounding",
     )
     parser.add_argument(
         "--like", help="published folder with the configuration and tokenizer to use"
@@ -73,9 +73,9 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--dtype",
         choices=("float32", "bfloat16", "float16"),
-        help="round parameters to it (default: as they are)",
+        help="round parameters to this type (default: unchanged)",
     )
     parser.add_argument("--data", help="model card: the training data")
     parser.add_argument("--licence", help="model card: the licence")
     parser.add_argument("--metrics", help="model card: JSON file of names and values")
-    parser.add_argument("--seed", type=int, help="model card: the seed of the training")
+    parser.add_argument("--seed", type=int, help="model card: the training seed")

@@ -11,48 +11,48 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "paraphrase",
         "jaxaug.paraphrase.run:run",
-        "paraphrase each line of a text file; the same command goes on after a stop",
+        "paraphrase each line of a text file; the same command resumes after a stop",
     )
     parser.add_argument(
         "--model",
         required=True,
-        help="random-tiny, minisgd, a name of `jaxaug models list`, or the folder of "
-        "a T5X run or of a published model",
+        help="random-tiny, minisgd, a name from `jaxaug models list`, or the folder of "
+        "a T5X run or a published model",
     )
     parser.add_argument(
         "--adapter",
-        help="LoRA adapter of the model: a folder of peft, or a run with "
+        help="LoRA adapter for the model: a folder in peft format, or a run with "
         "configs/runs/lora.gin",
     )
     parser.add_argument(
         "--sampler",
         required=True,
         help="greedy, sampling, top_k_top_p, bottom_k, beam, diverse_beam, dips, dpp, "
-        "ssr; prior, of a model with a latent vector",
+        "ssr; prior for models with a latent vector",
     )
-    parser.add_argument("--num", type=int, default=1, help="outputs of each input")
+    parser.add_argument("--num", type=int, default=1, help="outputs for each input")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument(
-        "--max_length", type=int, default=64, help="tokens of an output"
+        "--max_length", type=int, default=64, help="maximum tokens per output"
     )
     parser.add_argument(
         "--prompt",
-        help="of a language model: schema (default), persona, plain (default with an "
+        help="prompt for a language model: schema (default), persona, plain (default with an "
         "adapter of ours), or a file with {text}",
     )
     parser.add_argument(
         "--precision",
         choices=("float32", "int8"),
         default="float32",
-        help="of the weights; int8 takes a quarter of the memory",
+        help="precision of the weights; int8 takes a quarter of the memory",
     )
     parser.add_argument(
         "--refill",
         choices=("auto", "on", "off"),
         default="auto",
-        help="of samplers that draw: give a row that has ended to the next input at once "
-        "(auto: where there are more inputs than rows)",
+        help="for greedy, sampling, top_k_top_p and bottom_k: reuse finished rows for the "
+        "next inputs (auto: if there are more inputs than rows)",
     )
     parser.add_argument(
         "--option",
@@ -60,10 +60,10 @@ def add(verbs: argparse._SubParsersAction) -> None:
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="of the sampler, such as k=2",
+        help="option of the sampler, such as k=2",
     )
     parser.add_argument(
-        "--in", dest="input", required=True, help="UTF-8 text, one input a line"
+        "--in", dest="input", required=True, help="UTF-8 text, one input per line"
     )
     parser.add_argument("--out", required=True, help="JSON lines to write")
     arguments.shards(parser)

@@ -6,7 +6,7 @@ import argparse
 def add(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb to those of the command line."""
     text = (
-        "a local web page and JSON API: what a trained tracker says, wording by wording"
+        "local web page and JSON API: compare states under two wordings of the schema"
     )
     parser = verbs.add_parser("serve", help=text, description=text)
     parser.set_defaults(target="jaxaug.serve.run:run")
@@ -25,7 +25,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen on; any but a local one lets others in "
+        help="address to listen on; any other than a local one gives others access "
         "(default: 127.0.0.1)",
     )
     parser.add_argument("--port", type=int, default=8008, help="(default: 8008)")

@@ -11,8 +11,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "predict",
         "jaxaug.track.run:run",
-        "the states of dialogues, by a trained tracker; the same command goes on after "
-        "a stop",
+        "predict the states of dialogues with a trained tracker; the same command resumes "
+        "after a stop",
     )
     parser.add_argument(
         "--run", required=True, help="folder of a training run, or a checkpoint in it"
@@ -25,7 +25,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--services",
         nargs="+",
         metavar="NAME",
-        help="ask about these only (default: what a turn or its dialogue lists, else all)",
+        help="predict only these (default: those listed in the turn or dialogue, else all)",
     )
     parser.add_argument(
         "--in",
@@ -42,5 +42,5 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--batch_size",
         type=int,
-        help="inputs that are decoded together (default: 8 on a CPU, else 32)",
+        help="inputs decoded together (default: 8 on a CPU, else 32)",
     )

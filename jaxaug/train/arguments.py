@@ -5,8 +5,8 @@ import argparse
 from jaxaug.core import arguments
 
 _CONFIG = (
-    "a file of configs/{}, a Python program that is run: take it from nobody whom you do "
-    "not trust; FILE.py:TEXT hands TEXT to its get_config"
+    "a file of configs/{}. It is a Python program and is executed, so use only files you "
+    "trust; FILE.py:TEXT passes TEXT to its get_config"
 )
 
 
@@ -36,7 +36,8 @@ def _add_fewshot(verbs: argparse._SubParsersAction) -> None:
         "--dry_run", action="store_true", help="print the schedules and stop"
     )
     group.add_argument(
-        "--texts", help="write the few-shot sentences there, one a line, and stop"
+        "--texts",
+        help="write the few-shot sentences to this file, one per line, and stop",
     )
 
 
@@ -45,13 +46,13 @@ def _add_classify(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "classify",
         "jaxaug.train.classify.run:run",
-        "do paraphrases of the training data make a better classifier? A table for "
-        "shares of the data, several seeds",
+        "test whether paraphrases of the training data make a better classifier, for "
+        "several shares of the data and several seeds",
     )
     parser.add_argument("--config", required=True, help=_CONFIG.format("classify"))
     parser.add_argument(
         "--data_dir",
-        help="folder with the folder of the data set (default: that of the config)",
+        help="folder that contains the data set's folder (default: that of the config)",
     )
     parser.add_argument("--out", help="folder to write (default: that of the config)")
     parser.add_argument(
@@ -63,21 +64,20 @@ def _add_classify(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--wordnet_dir",
         metavar="DIR",
-        help="with WordNet's data.noun and so on (default: that of the config)",
+        help="folder with WordNet's data.noun and so on (default: that of the config)",
     )
     parser.add_argument(
         "--num_sources",
         type=int,
         metavar="N",
-        help="training texts of each seed that are paraphrased (default: that of the "
-        "config)",
+        help="training texts to paraphrase for each seed (default: that of the config)",
     )
     parser.add_argument(
         "--shares",
         type=float,
         nargs="+",
         metavar="SHARE",
-        help="of the training data, such as 1 0.1 (default: those of the config)",
+        help="shares of the training data, such as 1 0.1 (default: those of the config)",
     )
     parser.add_argument(
         "--classifiers",
@@ -89,5 +89,5 @@ def _add_classify(verbs: argparse._SubParsersAction) -> None:
         "--only",
         nargs="+",
         metavar="ROW",
-        help="the first row and these, such as SBS 'Cont*' (default: all)",
+        help="compute the first row and these, such as SBS 'Cont*' (default: all)",
     )
