@@ -26,6 +26,7 @@ _VERBS = [
     ("format", "d3st"),
     ("format", "json"),
     ("format", "sdt"),
+    ("format", "sdtind"),
     ("format", "t5dst"),
     ("evaluate", "sgd"),
     ("evaluate", "sgdx"),

@@ -1,4 +1,4 @@
-"""`jaxaug format d3st|json|sdt|t5dst`: a split as one TSV file."""
+"""`jaxaug format d3st|json|sdt|sdtind|t5dst`: a split as one TSV file."""
 
 import argparse
 import sys
@@ -14,6 +14,7 @@ from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.records import Example
 from jaxaug.formats.sdt import SDTOptions
+from jaxaug.formats.sdt_ind import SDTIndOptions
 from jaxaug.formats.t5dst import T5DSTOptions, slot_of
 
 D3ST_COLUMNS = ("inputs", "targets", "dialogue_id", "turn", "frame")
@@ -58,6 +59,14 @@ def run_sdt(arguments: argparse.Namespace) -> int:
     return _run(arguments, options)
 
 
+def run_sdtind(arguments: argparse.Namespace) -> int:
+    """Handler of `jaxaug format sdtind`."""
+    options = SDTIndOptions(
+        order=arguments.order, lowercase=arguments.lowercase, seed=arguments.seed
+    )
+    return _run(arguments, options)
+
+
 def run_t5dst(arguments: argparse.Namespace) -> int:
     """Handler of `jaxaug format t5dst`."""
     options = T5DSTOptions(
@@ -90,7 +99,7 @@ def export(
 
     Args:
       corpus: the dialogues and their schema.
-      options: decide the format: D3ST, JSON, SDT or T5DST.
+      options: decide the format: D3ST, JSON, SDT, SDT-ind or T5DST.
       out: the file, local or gs://; its folder is created.
       epoch: which of the shuffled orders.
       workers: processes, 0 for one per core.

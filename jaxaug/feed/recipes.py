@@ -14,8 +14,8 @@ One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
   or service in `$JAXAUG_LEAVE_OUT` (`hotel,taxi`): what a zero-shot tracker trains on, and
   the domain that it is tested on (`jaxaug.data.leave_out`);
 - the same for `d3st2a`, whose prompts show options as figure 2a of Coca et al. (2023)
-  does, and for `json` (function calls), `sdt`, `sdtids` (slots as numbers) and `t5dst`,
-  without the short prompts.
+  does, and for `json` (function calls), `sdt`, `sdtids` (slots as numbers), `sdtind` (one
+  slot at a time) and `t5dst`, without the short prompts.
 """
 
 import os
@@ -37,6 +37,7 @@ from jaxaug.feed.parallel import Corpus, Options
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.sdt import SDTOptions
+from jaxaug.formats.sdt_ind import SDTIndOptions
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.metrics.sensitivity import ORIGINAL, VARIANTS
 
@@ -72,6 +73,7 @@ FORMATS = extensions.Table[Options](
         "json": JSONOptions(),
         "sdt": SDTOptions(),
         "sdtids": SDTOptions(names="ids"),
+        "sdtind": SDTIndOptions(),
         "t5dst": T5DSTOptions(),
     },
     "formats",

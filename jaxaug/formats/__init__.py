@@ -14,6 +14,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "d3st": ["D3STFormatter", "D3STOptions"],
         "json_tools": ["JSONFormatter", "JSONOptions"],
         "sdt": ["SDTFormatter", "SDTOptions"],
+        "sdt_ind": ["SDTIndFormatter", "SDTIndOptions"],
         "t5dst": ["T5DSTFormatter", "T5DSTOptions"],
         "persona": ["PersonaOptions"],
     },

@@ -31,10 +31,16 @@ def add(verbs: argparse._SubParsersAction) -> None:
     sdt.add_argument("--level", choices=("dst", "dst_intent"), default="dst")
     sdt.add_argument("--answered", choices=("all", "active"), default="all")
     sdt.add_argument("--names", choices=("names", "ids"), default="names")
+    sdtind = arguments.verb(
+        group,
+        "sdtind",
+        "jaxaug.feed.export:run_sdtind",
+        "Show, Don't Tell, one slot at a time ($JAXAUG_DEMONSTRATIONS as for sdt)",
+    )
     t5dst = arguments.verb(
         group, "t5dst", "jaxaug.feed.export:run_t5dst", "T5DST examples"
     )
-    for verb in (d3st, json, sdt, t5dst):
+    for verb in (d3st, json, sdt, sdtind, t5dst):
         arguments.data_dir(verb)
         arguments.split(verb)
         verb.add_argument("--variant", help="v1..v5 (default: the original schema)")

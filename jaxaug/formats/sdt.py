@@ -16,17 +16,11 @@ import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from etils import epath
-
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
-from jaxaug.core.text import clean
-from jaxaug.data import demonstrations, sgd
 from jaxaug.data.demonstrations import Demonstration
-from jaxaug.data.rename import Renaming
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import (
     NO_INTENT,
@@ -39,15 +33,20 @@ from jaxaug.formats.records import (
     check_slots,
     clean_value,
     join_values,
-    letter,
-    marked,
     read_option,
     sections,
     split_values,
     user_frames,
 )
+from jaxaug.formats.shown import (
+    NONE,
+    ShowsDemonstrations,
+    demonstration_of,
+    example_text,
+    slot_word,
+    with_options,
+)
 
-_NONE = "none"
 _CHOICES = {
     "level": ("dst", "dst_intent"),
     "categorical": ("letters", "values"),
@@ -58,7 +57,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True, slots=True)
-class SDTOptions:
+class SDTOptions(ShowsDemonstrations):
     """How SDT text is written.
 
     Attributes:
@@ -96,43 +95,8 @@ class SDTOptions:
         """Whether the level asks for the active intent."""
         return self.level == "dst_intent"
 
-    @property
-    def left_out(self) -> frozenset[str]:
-        """Ids of dialogues of the split that are demonstrations."""
-        return frozenset(
-            one.dialogue_id
-            for one in self.demonstrations or ()
-            if one.split == self.split and one.dialogue_id
-        )
-
     def __post_init__(self) -> None:
         check_choices("SDT", self, _CHOICES)
-
-    def sources(self, data_dir: PathLike, split: str) -> list[epath.Path]:
-        """Files that decide the text beside the split itself."""
-        if self.demonstrations is not None:
-            return []
-        return demonstrations.sources(data_dir, split)
-
-    def bound(
-        self,
-        data_dir: PathLike,
-        split: str,
-        variant: str | None = None,
-        variants_dir: PathLike | None = None,
-    ) -> "SDTOptions":
-        """These options with the demonstrations of a split, named as in a variant.
-
-        Raises:
-          UserError: the data or the file of demonstrations are wrong.
-        """
-        if self.demonstrations is not None:
-            return self
-        found = demonstrations.of_folder(data_dir, split)
-        names = sgd.renaming_of(data_dir, split, variant, variants_dir)
-        if names is not None:
-            found = tuple(_renamed(one, names) for one in found)
-        return replace(self, demonstrations=found, split=split)
 
     def formatter(self, schema: Schema) -> "SDTFormatter":
         """What writes dialogues under a schema."""
@@ -141,19 +105,6 @@ class SDTOptions:
     def parse(self, text: str, key: str) -> Parsed:
         """See `parse` of this module."""
         return parse(text, key)
-
-
-def _renamed(one: Demonstration, names: Renaming) -> Demonstration:
-    """With the names of a variant; what the schema lacks keeps its own."""
-    if one.service not in names:
-        return one
-    new = names[one.service]
-    return replace(
-        one,
-        service=new.service,
-        slot_values=tuple((new.slots.get(n, n), v) for n, v in one.slot_values),
-        active_intent=new.intents.get(one.active_intent, one.active_intent),
-    )
 
 
 class _Item(NamedTuple):
@@ -193,8 +144,8 @@ class _Prompt:
         self.slots = [
             _Item(
                 name,
-                _name(name, options.lowercase),
-                values.get(name, _NONE),
+                slot_word(name, options.lowercase),
+                values.get(name, NONE),
                 known[name].possible_values if known[name].is_categorical else (),
             )
             for name in names
@@ -208,9 +159,7 @@ class _Prompt:
         self._known, self._asked = known, frozenset(names)
         self.intents = tuple(intent.name for intent in service.intents)
         self._shown_intent = one.active_intent
-        self._example = "[example]" + "".join(
-            marked(speaker, said, options.lowercase) for speaker, said in one.turns
-        )
+        self._example = example_text(one.turns, options.lowercase)
         is_fixed = options.order == "schema"
         self._fixed = self._write(self.slots, None) if is_fixed else None
 
@@ -261,24 +210,14 @@ class _Prompt:
         self, options: Sequence[str], value: str, rng: FrameRandom | None
     ) -> tuple[list[str], dict[str, str], str]:
         """Options in order, the answer for each, and how `value` is shown with them."""
-        lowercase = self._options.lowercase
         ordered = list(options)
         if rng is not None:
             rng.shuffle(ordered)
-        texts = {option: clean(option, lowercase) for option in ordered}
-        if not ordered:
-            return [], {}, clean(value, lowercase)
-        listed = ", ".join(texts.values())
-        if self._options.categorical == "letters":
-            listed = " ".join(f"{letter(i)}) {t}" for i, t in enumerate(texts.values()))
-            texts = {option: letter(i) for i, option in enumerate(ordered)}
-        shown = texts.get(value, clean(value, lowercase))
-        return ordered, texts, f"{shown} of possible values {listed}"
-
-
-def _name(name: str, lowercase: bool) -> str:
-    """A slot's name as one word, without the sign that stands behind it."""
-    return re.sub(r"[\s=]+", "_", clean(name, lowercase))
+        given = self._options
+        texts, shown = with_options(
+            value, ordered, given.lowercase, given.categorical == "letters"
+        )
+        return ordered, texts, shown
 
 
 def _target(state: State, rendering: _Rendering, options: SDTOptions) -> str:
@@ -292,9 +231,9 @@ def _target(state: State, rendering: _Rendering, options: SDTOptions) -> str:
             )
             pieces.append(f"{text}={answer}")
         elif options.answered == "all":
-            pieces.append(f"{text}={_NONE}")
+            pieces.append(f"{text}={NONE}")
     if options.answers_intents:
-        pieces += ["[intent]", rendering.intents.get(state.active_intent, _NONE)]
+        pieces += ["[intent]", rendering.intents.get(state.active_intent, NONE)]
     return " ".join(pieces)
 
 
@@ -305,10 +244,7 @@ class SDTFormatter:
         self._schema = schema
         self._options = options
         self._prompts: dict[str, _Prompt] = {}
-        if options.demonstrations is None:
-            self._shown = demonstrations.of_variable()
-        else:
-            self._shown = {one.service: one for one in options.demonstrations}
+        self._shown = options.by_service
         self._left_out = options.left_out
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
@@ -346,14 +282,7 @@ class SDTFormatter:
 
     def _prompt(self, name: str) -> _Prompt:
         service = self._schema.service(name)
-        if name not in self._shown:
-            raise UserError(
-                f"service {name!r} has no example dialogue, which SDT shows in place of "
-                f"descriptions. Name a file that has one with "
-                f"${demonstrations.FILE_VARIABLE}; `jaxaug data demonstrations` writes "
-                "those of a data folder."
-            )
-        return _Prompt(service, self._shown[name], self._options)
+        return _Prompt(service, demonstration_of(name, self._shown), self._options)
 
 
 class _Key(NamedTuple):
@@ -391,8 +320,8 @@ def parse(text: str, key: str) -> Parsed:
     found, malformed = sections(text, _MARKER, "state")
     slot_values, unusable = _parse_state(found.get("state", ""), names)
     intent = NO_INTENT
-    said = found.get("intent", _NONE)
-    if said.lower() != _NONE:
+    said = found.get("intent", NONE)
+    if said.lower() != NONE:
         read = read_option(said, names.intents, names.letters)
         if read in names.intents:
             intent = read or NO_INTENT
@@ -412,8 +341,8 @@ def _parse_state(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], in
             continue
         seen.add(said)
         name, options = names.slots[said]
-        if content.strip().lower() == _NONE and not (
-            options and not names.letters and _NONE in map(str.lower, options)
+        if content.strip().lower() == NONE and not (
+            options and not names.letters and NONE in map(str.lower, options)
         ):
             continue
         values = []

@@ -9,12 +9,12 @@ the description tells what is asked.
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from jaxaug.core.text import clean
-from jaxaug.data.schema import Schema, Slot
+from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats.records import (
     Dialogue,
     Example,
@@ -29,6 +29,8 @@ from jaxaug.formats.records import (
     split_values,
     user_frames,
 )
+
+Prompts = Callable[[Slot, Sequence[str]], tuple[str, str]]
 
 _NONE = "none"
 
@@ -69,13 +71,33 @@ class T5DSTOptions:
         return parse(text, key)
 
 
-class T5DSTFormatter:
-    """Formats the dialogues of one schema; prepares every service once."""
+class PerSlotOptions(Protocol):
+    """What `PerSlotFormatter` needs to know of a format's options."""
 
-    def __init__(self, schema: Schema, options: T5DSTOptions):
+    @property
+    def order(self) -> str: ...
+
+    @property
+    def lowercase(self) -> bool: ...
+
+    @property
+    def seed(self) -> int: ...
+
+
+class PerSlotFormatter:
+    """Formats the dialogues of one schema, each slot of a frame as an example.
+
+    Subclasses say what is asked. Every service is prepared once.
+    """
+
+    def __init__(self, schema: Schema, options: PerSlotOptions):
         self._schema = schema
         self._options = options
         self._questions: dict[str, dict[str, _Question]] = {}
+
+    def prompts(self, service: Service) -> Prompts:
+        """(slot, its options in order) -> what stands before and behind the dialogue."""
+        raise NotImplementedError
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
         """The examples of a dialogue, one per slot of each user frame with a state.
@@ -89,10 +111,7 @@ class T5DSTFormatter:
         for context, turn, index, frame in user_frames(dialogue, options.lowercase):
             questions = self._questions.get(frame.service)
             if questions is None:
-                questions = {
-                    slot.name: _Question(slot, options.lowercase)
-                    for slot in self._schema.service(frame.service).slots
-                }
+                questions = self._asked(self._schema.service(frame.service))
                 self._questions[frame.service] = questions
             state = frame.state
             assert state is not None
@@ -106,7 +125,7 @@ class T5DSTFormatter:
                 asked = [question.shuffled(rng) for question in asked]
             for question in asked:
                 yield Example(
-                    f"{context} [slot] {question.text}",
+                    f"{question.before}{context}{question.behind}",
                     question.answer(state.slot_values.get(question.slot.name, ())),
                     dialogue.dialogue_id,
                     turn,
@@ -115,31 +134,55 @@ class T5DSTFormatter:
                     question.key,
                 )
 
+    def _asked(self, service: Service) -> dict[str, "_Question"]:
+        prompts, lowercase = self.prompts(service), self._options.lowercase
+        return {
+            slot.name: _Question(
+                slot,
+                slot.possible_values if slot.is_categorical else (),
+                lowercase,
+                prompts,
+            )
+            for slot in service.slots
+        }
+
+
+class T5DSTFormatter(PerSlotFormatter):
+    """Asks by the description of a slot, behind the dialogue."""
+
+    def prompts(self, service: Service) -> Prompts:
+        """See `PerSlotFormatter`."""
+        lowercase = self._options.lowercase
+
+        def prompt(slot: Slot, options: Sequence[str]) -> tuple[str, str]:
+            texts = (clean(value, lowercase) for value in options)
+            listed = (f" {letter(i)}) {text}" for i, text in enumerate(texts))
+            return "", f" [slot] {clean(slot.description, lowercase)}{''.join(listed)}"
+
+        return prompt
+
 
 class _Question:
-    """The question for one slot, with its options in one order."""
+    """What is asked about one slot, with its options in one order."""
 
-    def __init__(self, slot: Slot, lowercase: bool, values: tuple[str, ...] = ()):
+    def __init__(
+        self, slot: Slot, options: Sequence[str], lowercase: bool, prompts: Prompts
+    ):
         self.slot = slot
-        self._lowercase = lowercase
-        values = values or (slot.possible_values if slot.is_categorical else ())
-        pieces = [clean(slot.description, lowercase)]
-        self._letters = {}
-        for index, value in enumerate(values):
-            self._letters[value] = letter(index)
-            pieces.append(f"{letter(index)}) {clean(value, lowercase)}")
-        self.text = " ".join(pieces)
+        self._lowercase, self._prompts = lowercase, prompts
+        self._letters = {value: letter(i) for i, value in enumerate(options)}
+        self.before, self.behind = prompts(slot, options)
         self.key = json.dumps(
-            {"slot": slot.name, "options": values}, separators=(",", ":")
+            {"slot": slot.name, "options": options}, separators=(",", ":")
         )
 
-    def shuffled(self, rng) -> "_Question":
+    def shuffled(self, rng: FrameRandom) -> "_Question":
         """The same question with its options in an order drawn from `rng`."""
-        values = list(self._letters)
-        if not values:
+        options = list(self._letters)
+        if not options:
             return self
-        rng.shuffle(values)
-        return _Question(self.slot, self._lowercase, tuple(values))
+        rng.shuffle(options)
+        return _Question(self.slot, options, self._lowercase, self._prompts)
 
     def answer(self, values: Sequence[str]) -> str:
         """The target for the annotated values."""

@@ -72,7 +72,7 @@ def test_tasks_of_a_domain(data, tmp_path, monkeypatch, capsys):
     suffixes = ("without_{}", "without_{}_strict", "only_{}")
     assert table.recipes.keys() - plain.recipes.keys() == {
         f"{form}_{suffix.format(domain)}"
-        for form in ("d3st", "d3st2a", "json", "sdt", "sdtids", "t5dst")
+        for form in ("d3st", "d3st2a", "json", "sdt", "sdtids", "sdtind", "t5dst")
         for suffix in suffixes
         for domain in ("hotel", "taxi")
     }

@@ -1,6 +1,8 @@
 """The generated variants that MiniSGD ships: they fit its schemas, and can be made again."""
 
+import csv
 import dataclasses
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from jaxaug.data import minisgd
 from jaxaug.data.rename import renaming
 from jaxaug.data.sgd import read_schema_of
 
-EDA = Path(__file__).parents[2] / "configs/augment/eda.py"
+ROOT = Path(__file__).parents[2]
+EDA = ROOT / "configs/augment/eda.py"
+_README = "jaxaug/data/minisgd/variants/README.md"
 LABELS = ("v1", "v2", "v3", "v4", "v5")
 
 
@@ -45,6 +49,32 @@ def test_only_descriptions_and_the_names_of_services_differ(world, name, unchang
         )
         same += sum(one.text == other.text for one, other in both)
     assert same == unchanged  # The figure of variants/README.md.
+
+
+def test_what_reading_the_tree_showed(world):
+    """Each text that differs was read twice; the README has the counts."""
+    with (ROOT / "benchmarks/readings/minisgd_tree.tsv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    original = descriptions.descriptions(read_schema_of(world, "train"), "train")
+    different = Counter()
+    for label in LABELS:
+        variant = read_schema_of(world, "train", label, world / "variants/tree")
+        texts = descriptions.descriptions(variant, "train")
+        for old, new in zip(original, texts, strict=True):
+            if old.text != new.text:
+                different[label, old.text, new.text] += 1
+    assert Counter((r["variant"], r["original"], r["text"]) for r in rows) == different
+    page = (ROOT / _README).read_text(encoding="utf-8")
+    counts = [Counter(row[reader] for row in rows) for reader in ("first", "second")]
+    for said, label in (
+        ("faithful and different", "faithful"),
+        ("says something else", "changed"),
+        ("broken", "broken"),
+    ):
+        cells = [f"{c[label]} ({c[label] / (5 * len(original)):.0%})" for c in counts]
+        assert f"| {said} | {' | '.join(cells)} |" in page
+    agreed = sum(row["first"] == row["second"] for row in rows) / len(rows)
+    assert f"agree on {agreed:.0%}" in page
 
 
 def test_the_command_makes_them_again(world, tmp_path, monkeypatch):

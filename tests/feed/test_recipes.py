@@ -35,7 +35,10 @@ def test_mixtures_hold_the_originals_and_variants(table):
 def test_evaluation_is_on_what_is_there_and_says_so(tmp_path):
     root = tmp_path / "data"
     minisgd.write(root, train_dialogues=1, dev_dialogues=1, test_dialogues=1)
-    names = "d3st_eval, d3st2a_eval, json_eval, sdt_eval, sdtids_eval, t5dst_eval"
+    names = (
+        "d3st_eval, d3st2a_eval, json_eval, sdt_eval, sdtids_eval, sdtind_eval, "
+        "t5dst_eval"
+    )
     fix = (
         "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment --splits "
         "train,test` makes some for any data."

@@ -54,7 +54,7 @@ def test_counts_are_those_of_the_caches(folder, tmp_path):
     table = recipes.table()
     for name in (
         *("d3st_sgd", "d3st_sgdx_v1_short2", "d3st2a_sgdx_v2", "sdt_sgd"),
-        "t5dst_mine_v1",
+        *("sdtind_sgd", "t5dst_mine_v1"),
     ):
         for recipe in table.recipes[name].values():
             made = cache.build(recipe, workers=1, root=tmp_path / "cache")

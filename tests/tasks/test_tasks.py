@@ -46,14 +46,14 @@ def tasks(tmp_path_factory):
 
 def test_names(tasks):
     d3st = [f"{form}_{name}" for form in ("d3st", "d3st2a") for name in FAMILY]
-    families = ("json", "sdt", "sdtids", "t5dst")
+    families = ("json", "sdt", "sdtids", "sdtind", "t5dst")
     others = [f"{form}_{name}" for form in families for name in FAMILY]
     expected = {*d3st, *others}
     expected |= {f"{name}_{short}" for name in d3st for short in ("short2", "short5")}
     assert set(seqio.TaskRegistry.names()) == expected
     assert set(seqio.MixtureRegistry.names()) == {
         f"{form}_{mixture}"
-        for form in ("d3st", "d3st2a", "json", "sdt", "sdtids", "t5dst")
+        for form in ("d3st", "d3st2a", "json", "sdt", "sdtids", "sdtind", "t5dst")
         for mixture in (
             "eval",
             *(

@@ -253,7 +253,8 @@ def test_what_is_no_run_of_a_tracker(trained, tmp_path):
     config = folder / "config.gin"
     config.write_text(config.read_text().replace("d3st_sgd", "persona"))
     with pytest.raises(
-        UserError, match="is a set of a tracker .d3st, d3st2a, json, sdt, sdtids, t5dst"
+        UserError,
+        match="is a set of a tracker .d3st, d3st2a, json, sdt, sdtids, sdtind, t5dst",
     ):
         Tracker.load(folder)
 

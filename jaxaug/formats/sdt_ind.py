@@ -1,0 +1,122 @@
+"""SDT-ind: one question per slot, which shows a value instead of describing the slot.
+
+    [example] [user] two seats for jazz [slot] kind=a of possible values a) music
+    b) sports [context] [user] a match in oslo   ->   b
+
+The form of "Show, Don't Tell" (Gupta et al., 2022) that asks for one slot at a time. The
+answer is that of T5DST: the value, the letter of an option, or `none`.
+
+The paper shows one user utterance in which the slot is active, written by hand; the
+authors' program lacks this form. Here the utterance is taken from the demonstration
+(`said_in`), and every slot of the service is asked about.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxaug.data.demonstrations import Demonstration
+from jaxaug.data.schema import Schema, Service, Slot
+from jaxaug.formats import t5dst
+from jaxaug.formats.records import Dialogue, Example, Parsed, check_choices
+from jaxaug.formats.shown import (
+    NONE,
+    ShowsDemonstrations,
+    demonstration_of,
+    example_text,
+    slot_word,
+    with_options,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SDTIndOptions(ShowsDemonstrations):
+    """How SDT-ind text is written.
+
+    Attributes:
+      order: of a frame's slots and of the options: that of the schema, or shuffled
+        per frame and epoch.
+      lowercase: whether example, dialogue, options and answer are lower-cased.
+      seed: of the shuffled order.
+      demonstrations, split: see `ShowsDemonstrations`.
+    """
+
+    order: str = "schema"
+    lowercase: bool = True
+    seed: int = 0
+    demonstrations: tuple[Demonstration, ...] | None = None
+    split: str = ""
+
+    family: ClassVar[str] = "sdtind"
+    version: ClassVar[int] = 1
+    per_slot: ClassVar[bool] = True
+
+    @property
+    def answers_intents(self) -> bool:
+        """No: it asks for one slot at a time."""
+        return False
+
+    def __post_init__(self) -> None:
+        check_choices("SDT-ind", self, {"order": ("schema", "shuffled")})
+
+    def formatter(self, schema: Schema) -> "SDTIndFormatter":
+        """What writes dialogues under a schema."""
+        return SDTIndFormatter(schema, self)
+
+    def parse(self, text: str, key: str) -> Parsed:
+        """See `jaxaug.formats.t5dst.parse`."""
+        return t5dst.parse(text, key)
+
+
+class SDTIndFormatter(t5dst.PerSlotFormatter):
+    """Asks by a value that the slot has in the demonstration, before the dialogue."""
+
+    def __init__(self, schema: Schema, options: SDTIndOptions):
+        super().__init__(schema, options)
+        self._shown = options.by_service
+        self._left_out = options.left_out
+
+    def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
+        """The examples of a dialogue, one per slot of each user frame with a state.
+
+        None for a dialogue that is a demonstration itself.
+
+        Raises:
+          UserError: a frame names a service or slot that the schema lacks, or a service
+            has no demonstration.
+        """
+        if dialogue.dialogue_id not in self._left_out:
+            yield from super().dialogue(dialogue, epoch)
+
+    def prompts(self, service: Service) -> t5dst.Prompts:
+        """See `PerSlotFormatter`."""
+        one = demonstration_of(service.name, self._shown)
+        values, lowercase = dict(one.slot_values), self._options.lowercase
+        for name in values:
+            service.slot(name)  # Says what is wrong with a slot of a file.
+
+        def prompt(slot: Slot, options: Sequence[str]) -> tuple[str, str]:
+            value = values.get(slot.name)
+            turns = said_in(one, value) if value else one.turns
+            example = example_text(turns, lowercase)
+            _, shown = with_options(value or NONE, options, lowercase)
+            name = slot_word(slot.name, lowercase)
+            return f"{example} [slot] {name}={shown} [context] ", ""
+
+        return prompt
+
+
+def said_in(one: Demonstration, value: str) -> Sequence[tuple[str, str]]:
+    """The turns of a demonstration that say a value: (speaker, utterance) pairs.
+
+    The first that does; where it is the system's, with the user's turn after it, which
+    takes the offer. Where none does, all turns.
+    """
+    # "4" is neither in "14" nor in "$4,400".
+    ends = rf"(?<![\w.,]){re.escape(value)}(?!\w|[.,]\w)"
+    says = re.compile(ends, re.IGNORECASE)
+    for index, (speaker, utterance) in enumerate(one.turns):
+        if says.search(utterance):
+            return one.turns[index : index + 1 + (speaker == "SYSTEM")]
+    return one.turns
