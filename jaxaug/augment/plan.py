@@ -108,11 +108,11 @@ def check_unseen(config: Config, data_dir: PathLike) -> None:
             more = ", ..." if len(found) > _SHOWN else ""
             raise UserError(
                 f"{name} was trained on the wordings of {len(found)} services of "
-                f"{data_dir} ({', '.join(found[:_SHOWN])}{more}), those of their variants "
-                "included: what a tracker reaches with its variants says nothing of "
-                "wordings that are new. Name a config with another model, such as "
-                "configs/augment/smollm2_tree.py, or, where no figures are made with "
-                "them, add --allow_seen."
+                f"{data_dir} ({', '.join(found[:_SHOWN])}{more}), including their "
+                "variants: a tracker's scores with its variants would say nothing about "
+                "unseen wordings. Name a config with another model, such as "
+                "configs/augment/smollm2_tree.py, or add --allow_seen if no scores are "
+                "to be reported."
             )
 
 
