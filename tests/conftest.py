@@ -20,11 +20,13 @@ import pytest
 from tests.support import small_sgd
 
 # To compile the small programs of tests costs more than to run them. The emitters of
-# fusions go through MLIR, which takes twice as long as to emit LLVM code at once.
+# fusions go through MLIR, which takes twice as long as to emit LLVM code at once. A
+# program is one part for LLVM: each part sets up a compiler, and there is one core.
 # Programs that tests start inherit this; what they need besides comes behind it.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+    "--xla_backend_optimization_level=0 --xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE"
+    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 )
 
 
