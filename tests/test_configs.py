@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -55,7 +54,7 @@ JOBS = list(dict.fromkeys([*(j for name in FILES for j in commands(name)), *ROWS
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory):
+def outputs(python, tmp_path_factory):
     """What the dry run of each of JOBS prints."""
     folder = tmp_path_factory.mktemp("dry_runs")
     (folder / "jobs.json").write_text(json.dumps(JOBS))
@@ -68,7 +67,7 @@ def outputs(tmp_path_factory):
         (folder / name).symlink_to(ROOT / "jaxaug/data/minisgd/variants/eda")
     paths = os.pathsep.join(str(folder / name) for name in missing)
     subprocess.run(
-        [sys.executable, script, str(folder / "jobs.json"), str(folder)],
+        [python, script, str(folder / "jobs.json"), str(folder)],
         cwd=ROOT,
         env={**os.environ, "JAXAUG_VARIANTS_DIR": paths},
         check=True,

@@ -15,7 +15,7 @@ TOY = ROOT / "tests/runtime/programs"
 
 
 @pytest.mark.slow
-def test_two_processes_train_as_one(tmp_path):
+def test_two_processes_train_as_one(python, tmp_path):
     for name in ("toy_train.gin", "toy_run.py"):
         (tmp_path / name).symlink_to(TOY / name)
     with socket.socket() as s:
@@ -28,7 +28,7 @@ def test_two_processes_train_as_one(tmp_path):
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     }
     launch = [sys.executable, "-m", "jaxaug.cli", "launch", "local", *words]
-    alone = [sys.executable, "-m", "t5x.train", *words]
+    alone = [python, "-m", "t5x.train", *words]
     for command in (
         [*launch, "--processes=2", f"--port={port}", "--gin.MODEL_DIR='two'"],
         [*alone, "--gin.MODEL_DIR='one'"],

@@ -422,10 +422,12 @@ def test_who_starts_runs_again_chooses_the_status_of_a_stop(
         ("return", 0, "", True),
     ],
 )
-def test_a_program_that_is_cut_short_ends_without_teardown(end, status, message, torn):
+def test_a_program_that_is_cut_short_ends_without_teardown(
+    python, end, status, message, torn
+):
     """Threads that it leaves inside TensorFlow would crash the teardown."""
     done = subprocess.run(
-        [sys.executable, "-c", ENDING.format(end=end)],
+        [python, "-c", ENDING.format(end=end)],
         check=False,
         capture_output=True,
         text=True,

@@ -7,7 +7,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 
 import pytest
 from t5x import checkpoints
@@ -15,39 +14,38 @@ from t5x.errors import UserError
 from t5x.training import run_lock
 
 HOLDER = """
-import sys
+import os, sys
 from t5x.training import run_lock
 
 with run_lock.only_run_in(sys.argv[1]):
-    print("held", flush=True)
+    print(os.getpid(), flush=True)
     sys.stdin.read()
 """
 
 
 @contextlib.contextmanager
-def holder(folder):
-    """Another process that holds the lock, until the end or until it is killed."""
+def holder(python, folder):
+    """Another process that holds the lock until its input ends, and its id."""
     with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)],
+        [python, "-c", HOLDER, str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout.readline() == "held\n"
         try:
-            yield process
+            yield process, int(process.stdout.readline())
         finally:
             process.kill()
 
 
-def test_two_runs_in_one_folder(run_train, tmp_path):
+def test_two_runs_in_one_folder(python, run_train, tmp_path):
     since = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d"
-    with holder(tmp_path) as other:
+    with holder(python, tmp_path) as (other, pid):
         with pytest.raises(UserError) as caught:
             run_train(tmp_path, steps=1)
         assert re.fullmatch(
             re.escape(
-                f"MODEL_DIR {tmp_path} is in use: process {other.pid} on host "
+                f"MODEL_DIR {tmp_path} is in use: process {pid} on host "
                 f"{socket.gethostname()} (since "
             )
             + since
@@ -65,11 +63,11 @@ def test_two_runs_in_one_folder(run_train, tmp_path):
     assert not (tmp_path / "train.lock").exists()
 
 
-def test_a_killed_run_leaves_no_lock(tmp_path):
-    with holder(tmp_path) as other:
-        os.kill(other.pid, signal.SIGKILL)
-        other.wait()
-    assert json.loads((tmp_path / "train.lock").read_text())["pid"] == other.pid
+def test_a_killed_run_leaves_no_lock(python, tmp_path):
+    with holder(python, tmp_path) as (other, pid):
+        os.kill(pid, signal.SIGKILL)
+        assert other.wait() == -signal.SIGKILL
+    assert json.loads((tmp_path / "train.lock").read_text())["pid"] == pid
     with run_lock.only_run_in(str(tmp_path)):
         assert json.loads((tmp_path / "train.lock").read_text())["pid"] == os.getpid()
     assert os.listdir(tmp_path) == []
@@ -141,8 +139,8 @@ def test_folders_with_a_url_are_not_locked():
         pass
 
 
-def test_runs_in_other_folders_go_on(run_train, tmp_path):
+def test_runs_in_other_folders_go_on(python, run_train, tmp_path):
     (tmp_path / "a").mkdir()
-    with holder(tmp_path / "a"):
+    with holder(python, tmp_path / "a"):
         assert run_train(tmp_path / "b", steps=1, period=1)[0] == 1
     assert checkpoints.all_steps(tmp_path / "b") == [1]
