@@ -25,8 +25,8 @@ from tests.support import small_sgd
 # Programs that tests start inherit this; what they need besides comes behind it.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_cpu_opt_preset=CPU_OPT_PRESET_FAST_COMPILE"
-    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+    "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    " --xla_cpu_parallel_codegen_split_count=1",
 )
 
 

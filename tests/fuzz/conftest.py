@@ -11,8 +11,10 @@ from fuzz_kit import Fuzzer
 
 
 @pytest.fixture(scope="module")
-def fuzzer(request, tmp_path_factory):
+def fuzzer(python, request, tmp_path_factory):
     """Feeds the `READERS` of the test module, all in one child process."""
-    fuzzer = Fuzzer(request.module.__file__, tmp_path_factory.mktemp("fuzz"))
+    fuzzer = Fuzzer(
+        request.module.__file__, tmp_path_factory.mktemp("fuzz"), python
+    )
     yield fuzzer
     fuzzer.close()

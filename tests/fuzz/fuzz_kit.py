@@ -79,14 +79,15 @@ class Report:
 class Fuzzer:
     """Drives the child process; starts another one where a file ended it."""
 
-    def __init__(self, test_file: str, work: Path):
+    def __init__(self, test_file: str, work: Path, python: str = sys.executable):
         """Starts nothing yet.
 
         Args:
           test_file: holds `READERS`.
           work: an empty folder.
+          python: runs the child.
         """
-        self._command = [sys.executable, __file__, test_file, str(work)]
+        self._command = [python, __file__, test_file, str(work)]
         self._log = work / "log.txt"
         self._child: subprocess.Popen[bytes] | None = None
 

@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 import weakref
 
 import numpy as np
@@ -271,10 +270,10 @@ for i in range(int(sys.argv[2]), int(sys.argv[2]) + 20):
 """
 
 
-def test_store_of_several_processes(tmp_path):
+def test_store_of_several_processes(python, tmp_path):
     path = tmp_path / "scores.sqlite"
     workers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(20 * i)])
+        subprocess.Popen([python, "-c", WRITER, str(path), str(20 * i)])
         for i in range(3)
     ]
     assert [worker.wait() for worker in workers] == [0, 0, 0]

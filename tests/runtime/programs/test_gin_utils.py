@@ -1,7 +1,6 @@
 """gin: flags, the nearest known name, and the small configurables."""
 
 import subprocess
-import sys
 
 import gin
 import numpy as np
