@@ -62,7 +62,7 @@ types:
 	$(BIN)/mypy
 
 unit:
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 clean:
 	rm -rf $(VENV) runs site .mypy_cache .pytest_cache .ruff_cache

@@ -13,8 +13,6 @@ from fuzz_kit import Fuzzer
 @pytest.fixture(scope="module")
 def fuzzer(python, request, tmp_path_factory):
     """Feeds the `READERS` of the test module, all in one child process."""
-    fuzzer = Fuzzer(
-        request.module.__file__, tmp_path_factory.mktemp("fuzz"), python
-    )
+    fuzzer = Fuzzer(request.module.__file__, tmp_path_factory.mktemp("fuzz"), python)
     yield fuzzer
     fuzzer.close()

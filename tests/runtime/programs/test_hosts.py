@@ -18,6 +18,8 @@ from hosts_program import EVALUATED, FILES, PER_FILE, ROWS, order
 from t5x import checkpoints
 from t5x.checkpoint.event_files import read_scalars
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).with_name("hosts_program.py")
 STEPS, SHARDS, DEVICES = 6, 4, 8
 EVALUATING = {"one", "two", "four"}
