@@ -59,7 +59,7 @@ lint:
 	$(BIN)/ruff format --check .
 
 types:
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 unit:
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -140,7 +140,8 @@ def test_a_saved_stream_goes_on_exactly(mixture, tmp_path, pack):
             num_epochs=None,
         ).batch(8)
 
-    stream = iter(batches())
+    dataset = batches()
+    stream = iter(dataset)
     for _ in range(25):
         next(stream)
     saved = tf.train.Checkpoint(stream=stream).save(str(tmp_path / "position"))
@@ -153,7 +154,7 @@ def test_a_saved_stream_goes_on_exactly(mixture, tmp_path, pack):
         assert batch.keys() == other.keys()
         for name in batch:
             np.testing.assert_array_equal(batch[name], other[name])
-    first = next(iter(batches()))
+    first = next(iter(dataset))
     assert not np.array_equal(
         first["encoder_input_tokens"], expected[0]["encoder_input_tokens"]
     )
