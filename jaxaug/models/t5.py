@@ -11,7 +11,7 @@ from t5x import models
 
 from jaxaug.decode.refill import Begun, with_index
 from jaxaug.models import reading_heads
-from jaxaug.models.layers import int8
+from jaxaug.models.layers import MASKED, int8
 
 
 class ScratchEncoderDecoderModel(models.EncoderDecoderModel):
@@ -65,17 +65,35 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
 
     ignores_padding = True  # As the base class, if the module does.
 
-    def __init__(self, *args, max_length: int = 0, source_prompt: str = "", **kwargs):
+    def __init__(
+        self,
+        *args,
+        max_length: int = 0,
+        source_prompt: str = "",
+        writes_unknown: bool = True,
+        **kwargs,
+    ):
         """As the base class.
 
         Args:
             max_length: width of what `begin` starts.
             source_prompt: what inputs of the task begin with, such as "paraphrase:": it
                 is no part of what candidates are compared with.
+            writes_unknown: whether decoding may choose the unknown word of the output
+                vocabulary, which has no text.
         """
         super().__init__(*args, **kwargs)
         self._max_length = max_length
         self._source_prompt = source_prompt
+        self._writes_unknown = writes_unknown
+
+    def _compute_logits_from_slice(self, *args, **kwargs):
+        """As the base class; the unknown word is impossible if it is not to be written."""
+        logits, cache = super()._compute_logits_from_slice(*args, **kwargs)
+        unknown = getattr(self.output_vocabulary, "unk_id", None)
+        if not self._writes_unknown and unknown is not None:
+            logits = logits.at[:, unknown].set(MASKED)
+        return logits, cache
 
     def _sources(
         self, inputs: Int[Array, "batch length"]

@@ -231,6 +231,7 @@ def decode(
         model.output_vocabulary,
         optimizer_def=None,
         decode_fn=decode_fn,
+        writes_unknown=False,
     )
     width = jnp.zeros((sources.shape[0], max_length), jnp.int32)
     told: dict[str, Any] = {

@@ -122,7 +122,11 @@ def _stepper(model: TextModel | LanguageModel, max_length: int) -> Any:
         return LineModel(model, None, max_length)
     words = model.input_vocabulary, model.output_vocabulary
     return SourceEncoderDecoderModel(
-        model.module, *words, optimizer_def=None, max_length=max_length
+        model.module,
+        *words,
+        optimizer_def=None,
+        max_length=max_length,
+        writes_unknown=False,
     )
 
 

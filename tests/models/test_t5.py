@@ -11,6 +11,8 @@ from t5x import models
 from t5x.examples.t5 import network
 
 from jaxaug.models import bart, t5
+from jaxaug.models.paraphrasers import lstm
+from jaxaug.paraphrase import samplers
 
 SHAPES = {
     "encoder_input_tokens": (2, 8),
@@ -21,6 +23,7 @@ SHAPES = {
 
 class Words:
     eos_id = 1
+    unk_id = 2
     vocab_size = 32
 
 
@@ -84,3 +87,29 @@ def test_the_decode_function_sees_source_and_embeddings_by_id(offset):
     own = module.token_embedder(jnp.array([[1, 5]]))[0]
     np.testing.assert_array_equal(own[1], seen["embeddings"][5])
     np.testing.assert_array_equal(seen["embeddings"][:offset], 0)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_the_unknown_word_is_written_only_where_it_may_be(written):
+    config = lstm.Config(vocab_size=8, emb_dim=4, hidden_dim=4, num_layers=1)
+    sampler = samplers.find("sampling")
+    model = t5.SourceEncoderDecoderModel(
+        lstm.Transducer(config),
+        Words(),
+        Words(),
+        None,
+        decode_fn=sampler.build(64, sampler.complete({})),
+        writes_unknown=written,
+    )
+    batch = {name: jnp.full(shape, 3, jnp.int32) for name, shape in SHAPES.items()}
+    decodes, _ = model.predict_batch_with_aux(
+        initial(model, 0)["params"],
+        batch,
+        rng=jax.random.PRNGKey(0),
+        decoder_params={"input_ids": jnp.arange(2)},
+        return_all_decodes=True,
+        num_decodes=64,
+    )
+    # One token in about eight, of 512, where nothing forbids it.
+    share = np.mean(np.asarray(decodes) == Words.unk_id)
+    assert share > 0.05 if written else share == 0
