@@ -1,14 +1,19 @@
 """Decoders of a set of paraphrases on Quora's questions, as a table for the docs.
 
+    python benchmarks/quora_table.py --text_dir TEXT --model runs/paraphrase_lstm \\
+        --vae_svg runs/paraphrase_vae_svg --rbm runs/paraphrase_rbm
     python benchmarks/quora_table.py --text_dir TEXT --model smollm2 --adapter DIR
 
 TEXT/quora holds test.source.txt and test.target.txt beside those of train. Only pairs of
 which neither question is among the training questions count ("clean"). Every decoder
-writes ten outputs of each source. `--sweep` adds lambda from 0 to 1, `--ablation` leaves
-out the terms of F one by one, `--only` names the rows to make, such as 'DiPS final*'.
+writes ten outputs of each source. VAE-SVG and RbM are models of their own. `--sweep` adds
+lambda from 0 to 1, `--ablation` leaves out the terms of F one by one, `--only` names the
+rows to make, such as 'DiPS final*'. Seed s of `--seeds` takes the clean pairs number
+s * SOURCES and following, and another key for what is drawn; the models are the same.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
 from fnmatch import fnmatch
@@ -23,6 +28,7 @@ from tables import head, row
 
 from jaxaug.augment.language.wordnet import WordNet
 from jaxaug.core.buckets import pad
+from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.data import pairs as pairs_of
 from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
@@ -44,6 +50,11 @@ ROWS: dict[str, Setting] = {
     "DPP step": ("dpp", {"mode": "step"}),
     "SSR step": ("ssr", {"mode": "step"}),
 }
+# Rows of models of their own: option, then how they decode.
+OTHERS: dict[str, tuple[str, Setting]] = {
+    "VAE-SVG": ("vae_svg", ("prior", {})),
+    "RbM": ("rbm", ("beam", {})),
+}
 ORDERS = (1, 2, 3, 4)
 LAMBDAS = tuple(n / 10 for n in range(11))
 TERMS = ("L1", "L2", "D1", "D2")
@@ -60,8 +71,10 @@ class Outputs:
         batch_size: int,
         num: int,
         saved: Path | None,
+        seed: int = 0,
     ):
         self.model, self.num, self.saved = model, num, saved
+        self.key = jax.random.PRNGKey(seed)
         causal_model = isinstance(model, LanguageModel)
         self.program = causal.decode if causal_model else decoder.decode
         words = model.vocabulary if causal_model else model.output_vocabulary
@@ -84,7 +97,7 @@ class Outputs:
         ids = np.resize(np.asarray(part, np.int32), len(inputs))
         return self.program(
             self.model.bare, decode_fn, num, LENGTH, self.params, inputs, ids,
-            jax.random.PRNGKey(0),
+            self.key,
         )  # fmt: skip
 
     def chosen(self, name: str, options: dict[str, Any], place: int) -> Any:
@@ -242,12 +255,42 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
     return found
 
 
-def main() -> None:
+def columns(synonyms: translation.Synonyms | None) -> list[str]:
+    """Names of what `figures` returns and of what comes after it."""
+    meteor = "METEOR" if synonyms else "METEOR (stems)"
+    return [
+        *(f"distinct-{n}" for n in ORDERS),
+        "BLEU",
+        "BLEU of the first",
+        "best BLEU",
+        f"{meteor} of the first",
+        "TER of the first",
+        "duplicates",
+        "unfinished",
+        "s / batch",
+    ]
+
+
+def rows_of(options: argparse.Namespace) -> dict[str, tuple[str, Setting]]:
+    """Row -> the model that writes it, and how."""
+    name = registry.with_adapter(options.model, options.adapter)
+    found = {label: (name, setting) for label, setting in settings(options).items()}
+    for label, (option, setting) in OTHERS.items():
+        folder = getattr(options, option)
+        if folder and any(fnmatch(label, only) for only in options.only or "*"):
+            found[label] = (folder, setting)
+    return found
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--text_dir", type=Path, required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--adapter")
+    parser.add_argument("--vae_svg", help="run of configs/paraphrase_vae_svg.gin")
+    parser.add_argument("--rbm", help="run of configs/paraphrase_rbm.gin")
     parser.add_argument("--sources", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--num", type=int, default=10)
     parser.add_argument("--batch_size", type=int, default=8)
     parser.add_argument(
@@ -257,58 +300,74 @@ def main() -> None:
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--show", type=int, default=0, help="sources to print whole")
+    parser.add_argument("--out", type=Path, help="JSON lines of the rows, for plots")
     parser.add_argument(
         "--wordnet_dir", help="for METEOR; without it words and stems count alone"
     )
-    options = parser.parse_args()
-    synonyms = WordNet(options.wordnet_dir).shared if options.wordnet_dir else None
+    return parser.parse_args()
+
+
+def parts_of(options: argparse.Namespace) -> list[list[tuple[str, str]]]:
+    """The clean pairs of each seed."""
     train, test = (
         pairs_of.of_two_files(options.text_dir / "quora", split, "Correct --text_dir.")
         for split in ("train", "test")
     )
     pairs = pairs_of.unseen(test, train)
-    print(f"{len(pairs)} clean pairs, of which the first {options.sources} are used")
-    pairs = pairs[: options.sources]
-    sources, references = zip(*pairs, strict=True)
-    name = registry.with_adapter(options.model, options.adapter)
-    model = registry.load(name)
-    make = Outputs(model, sources, options.batch_size, options.num, options.wide_dir)
-    print(
-        "\n".join(
-            head(
-                [
-                    "decoder",
-                    *(f"distinct-{n}" for n in ORDERS),
-                    "BLEU",
-                    "BLEU of the first",
-                    "best BLEU",
-                    "METEOR of the first"
-                    if synonyms
-                    else "METEOR (stems) of the first",
-                    "TER of the first",
-                    "duplicates",
-                    "unfinished",
-                    "s / batch",
-                ]
+    size = options.sources
+    print(f"{len(pairs)} clean pairs, of which {options.seeds} times {size} are used")
+    found = [pairs[size * s : size * (s + 1)] for s in range(options.seeds)]
+    if not found[-1]:
+        raise UserError(
+            f"--seeds {options.seeds} with --sources {size}: there are {len(pairs)} clean "
+            "pairs. Give fewer of one of them."
+        )
+    return found
+
+
+def main() -> None:
+    options = arguments()
+    synonyms = WordNet(options.wordnet_dir).shared if options.wordnet_dir else None
+    parts = parts_of(options)
+    names = columns(synonyms)
+    print("\n".join(head(["decoder", *names])))
+    makers: dict[str, list[Outputs]] = {}
+    for label, (name, setting) in rows_of(options).items():
+        if name not in makers:
+            model = registry.load(name)
+            makers[name] = [
+                Outputs(
+                    model,
+                    [source for source, _ in pairs],
+                    options.batch_size,
+                    options.num,
+                    options.wide_dir and options.wide_dir / str(seed),
+                    seed,
+                )
+                for seed, pairs in enumerate(parts)
+            ]
+        values, shown = [], []
+        for make, pairs in zip(makers[name], parts, strict=True):
+            sources, references = zip(*pairs, strict=True)
+            texts, endless, seconds = make(setting)
+            found = figures(texts, references, synonyms)
+            values.append([*found, 100 * endless, seconds])
+            shown += list(zip(sources, references, texts, strict=True))[: options.show]
+        print(row([label, *map(_figure, zip(*values, strict=True))]), flush=True)
+        for source, reference, outputs in shown:
+            print(
+                f"  {source} | {reference}\n    " + "\n    ".join(outputs), flush=True
             )
-        )
-    )
-    for label, setting in settings(options).items():
-        texts, endless, seconds = make(setting)
-        values = figures(texts, references, synonyms)
-        print(
-            row(
-                [
-                    label,
-                    *(f"{v:.1f}" for v in values),
-                    f"{100 * endless:.1f}",
-                    f"{seconds:.1f}",
-                ]
-            ),
-            flush=True,
-        )
-        for source, outputs in list(zip(sources, texts, strict=True))[: options.show]:
-            print(f"  {source}\n    " + "\n    ".join(outputs), flush=True)
+        if options.out:
+            line = {"row": label, "columns": names, "seeds": values}
+            with options.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+def _figure(values: Sequence[float]) -> str:
+    """The mean over the seeds, and their standard deviation."""
+    mean = f"{np.mean(values):.1f}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.1f}"
 
 
 if __name__ == "__main__":
