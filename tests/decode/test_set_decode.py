@@ -154,6 +154,11 @@ def arguments():
     }
 
 
+def compiled(decode, **options):
+    """As one program: what is around the loop would be many small ones."""
+    return jax.jit(lambda: decode(**arguments(), **options))()
+
+
 def test_probability_is_that_of_a_choice_per_step():
     """SSR, which shares this with the others and compiles fastest."""
 
@@ -161,11 +166,11 @@ def test_probability_is_that_of_a_choice_per_step():
         best = jnp.arange(candidates.k, dtype=jnp.int32)
         return jnp.broadcast_to(best, (4, candidates.k))
 
-    plain, plain_scores = beam.search(select=first, **arguments())
-    never, scores = ssr.decode(probability=0.0, **arguments())
+    plain, plain_scores = compiled(beam.search, select=first)
+    never, scores = compiled(ssr.decode, probability=0.0)
     assert never.tolist() == plain.tolist()
     assert scores.tolist() == plain_scores.tolist()
-    always, _ = ssr.decode(**arguments())
+    always, _ = compiled(ssr.decode)
     assert always.tolist() != plain.tolist()
     # Half of the steps: reproducible, and different with another key.
     decode = jax.jit(

@@ -144,9 +144,11 @@ def test_a_special_factor_of_the_parts_or_of_the_batch(
     batch["decoder_loss_weights"] = batch["decoder_loss_weights"].astype(np.float32)
 
     def run(batch, number, **settings):
-        return trainer.accumulate_grads_microbatched(
-            model, state, batch, jax.random.PRNGKey(1), number, **settings
-        )[:2]
+        return jax.jit(
+            lambda batch: trainer.accumulate_grads_microbatched(
+                model, state, batch, jax.random.PRNGKey(1), number, **settings
+            )[:2]
+        )(batch)
 
     def same(a, b):
         for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
