@@ -99,7 +99,7 @@ def test_format(house, tmp_path, monkeypatch, capsys):
         job = parallel.FormatJob(
             recipe.corpus, recipe.corpus.files()[0], recipe.options
         )
-        ((*examples[name],),) = parallel.format_file(job)
+        ((*examples[name],),) = parallel.format_file(job, lambda example: example)
     for plain, polite in zip(examples["d3st"], examples["polite"], strict=True):
         assert polite.inputs == f"please {plain.inputs}"
         parsed = [

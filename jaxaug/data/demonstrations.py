@@ -126,8 +126,7 @@ def _choose(
 def _dialogues(data_dir: str, split: str) -> Iterator[sgd.Dialogue | lean.Dialogue]:
     schema = sgd.read_schema_of(data_dir, split)
     for path in folders.dialogue_paths(data_dir, split):
-        found = lean.read(path, schema)
-        yield from sgd.read_dialogue_file(path, schema) if found is None else found
+        yield from lean.read(path, schema)
 
 
 def _candidate(

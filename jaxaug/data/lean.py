@@ -5,18 +5,21 @@ faster than `json` and the checks of `jaxaug.data.check`. It reads only what the
 reader reads, and gives the same values; whatever it cannot vouch for is left to that
 reader, whose messages say what is wrong. So a file is never read otherwise than there,
 and mistakes are reported as there.
+
+Dialogues are made one at a time, when they are asked for: what is made of one, checked,
+used and dropped stays in the processor's caches, which a file's worth of them does not.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
 import numpy as np
 from etils import epath
 
-from jaxaug.core import garbage
 from jaxaug.core.files import PathLike
+from jaxaug.data import sgd
 from jaxaug.data.check import ServiceRules, rules_of
 from jaxaug.data.rename import Renaming, ServiceNames
 from jaxaug.data.schema import Schema
@@ -84,7 +87,8 @@ class Dialogue(_Record):
     turns: tuple[Turn, ...]
 
 
-_DECODER = msgspec.json.Decoder(list[Dialogue])
+_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_DIALOGUE = msgspec.json.Decoder(Dialogue)
 
 
 class _Rejected(Exception):
@@ -93,31 +97,36 @@ class _Rejected(Exception):
 
 def read(
     path: PathLike, schema: Schema, rename: Renaming | None = None
-) -> list[Dialogue] | None:
-    """The dialogues of a file; None is what the checked reader is to read.
+) -> Iterator[Dialogue | sgd.Dialogue]:
+    """The dialogues of a file, those of the checked reader once it has to read.
 
-    Args:
-      path: the file, local or gs://.
-      schema: the original schema of the split, whose names the file uses.
-      rename: from `jaxaug.data.sgd.renaming_of`; services, slots and intents of the
-        states come back with the new names.
+    The arguments and errors are those of `jaxaug.data.sgd.read_dialogue_file`; an error
+    is raised when its dialogue's turn comes, or before.
     """
+    count = 0
     try:
-        data = epath.Path(path).read_bytes()
-        with garbage.paused():
-            dialogues = _DECODER.decode(data)
-            strings = _check(dialogues, rules_of(schema))
+        for dialogue in _read(path, schema):
+            if rename is not None:
+                _rename(dialogue, rename)
+            yield dialogue
+            count += 1
     except (OSError, UnicodeDecodeError, msgspec.DecodeError, _Rejected):
-        return None
-    # JSON that has a name twice, or null, has more strings than what was made of it.
-    if _quotes(data) != 2 * strings:
-        return None
-    if rename is not None:
-        _rename(dialogues, rename)
-    return dialogues
+        yield from sgd.read_dialogue_file(path, schema, rename)[count:]
 
 
-def _quotes(data: bytes) -> int:
+def _read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
+    rules = rules_of(schema)
+    ids = {""}
+    for data in _LIST.decode(epath.Path(path).read_bytes()):
+        dialogue = _DIALOGUE.decode(data)
+        # JSON that has a name twice, or null, has more strings than what was made of it.
+        _require(_quotes(data) == 2 * _check(dialogue, rules))
+        _require(dialogue.dialogue_id not in ids)
+        ids.add(dialogue.dialogue_id)
+        yield dialogue
+
+
+def _quotes(data: msgspec.Raw) -> int:
     """Quotation marks that begin or end a string of a correct JSON text."""
     marks = int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')))
     return marks - _ESCAPE.findall(data).count(b'"')
@@ -128,28 +137,24 @@ def _require(holds: object) -> None:
         raise _Rejected
 
 
-def _check(dialogues: list[Dialogue], rules: Mapping[str, ServiceRules]) -> int:
+def _check(dialogue: Dialogue, rules: Mapping[str, ServiceRules]) -> int:
     """Checks what types do not; returns the number of strings, names of fields too."""
-    strings = 0
-    ids = {dialogue.dialogue_id for dialogue in dialogues}
-    _require("" not in ids and len(ids) == len(dialogues))
-    for dialogue in dialogues:
-        services = dialogue.services
-        _require(services and dialogue.turns and len({*services}) == len(services))
-        _require(rules.keys() >= {*services})
-        strings += 4 + len(services)
-        for turn in dialogue.turns:
-            strings += 5
-            length = len(turn.utterance)
-            frames = turn.frames
-            for frame in frames:
-                if frame.service not in services and not _is_idle(frame):
-                    raise _Rejected
-                if frame.service not in rules:
-                    raise _Rejected
-                strings += _check_frame(frame, rules[frame.service], length)
-            if len(frames) > 1:
-                _require(len({frame.service for frame in frames}) == len(frames))
+    services = dialogue.services
+    _require(services and dialogue.turns and len({*services}) == len(services))
+    _require(rules.keys() >= {*services})
+    strings = 4 + len(services)
+    for turn in dialogue.turns:
+        strings += 5
+        length = len(turn.utterance)
+        frames = turn.frames
+        for frame in frames:
+            if frame.service not in services and not _is_idle(frame):
+                raise _Rejected
+            if frame.service not in rules:
+                raise _Rejected
+            strings += _check_frame(frame, rules[frame.service], length)
+        if len(frames) > 1:
+            _require(len({frame.service for frame in frames}) == len(frames))
     return strings
 
 
@@ -201,15 +206,14 @@ def _check_frame(frame: Frame, rules: ServiceRules, length: int) -> int:
     return strings
 
 
-def _rename(dialogues: list[Dialogue], names: Renaming) -> None:
-    for dialogue in dialogues:
-        dialogue.services = tuple([names[name].service for name in dialogue.services])
-        for turn in dialogue.turns:
-            for frame in turn.frames:
-                new = names[frame.service]
-                frame.service = new.service
-                if frame.state is not None:
-                    _rename_state(frame.state, new)
+def _rename(dialogue: Dialogue, names: Renaming) -> None:
+    dialogue.services = tuple([names[name].service for name in dialogue.services])
+    for turn in dialogue.turns:
+        for frame in turn.frames:
+            new = names[frame.service]
+            frame.service = new.service
+            if frame.state is not None:
+                _rename_state(frame.state, new)
 
 
 def _rename_state(state: State, names: ServiceNames) -> None:

@@ -13,7 +13,7 @@ T5DST and TransferQA), as their programs have them, which follow Wu et al. (2019
 text of it is met.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -62,7 +62,7 @@ def check(domain: str, schemas: Sequence[Schema], where: str) -> None:
 
 
 def select(
-    dialogues: Sequence[sgd.Dialogue | lean.Dialogue], selection: Selection
+    dialogues: Iterable[sgd.Dialogue | lean.Dialogue], selection: Selection
 ) -> list[sgd.Dialogue | lean.Dialogue]:
     """The dialogues that are kept; what is not to be asked in them has no state."""
     kept = []

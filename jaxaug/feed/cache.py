@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from etils import epath
 
-from jaxaug.core import cache_folder, garbage, manifest
+from jaxaug.core import cache_folder, manifest
 from jaxaug.core.cached import publish
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
@@ -178,23 +178,25 @@ class _ShardJob:
     parts: int
 
 
-@garbage.paused()
+def _row(example: Example) -> bytes:
+    return parallel.example_row(example, *_rest(example))
+
+
 def _write_shards(work: _ShardJob) -> int:
     """Formats one dialogue file into shards; returns how many examples it gave."""
     count = 0
-    for epoch, examples in zip(
-        work.job.epochs, parallel.format_file(work.job), strict=True
+    for epoch, rows in zip(
+        work.job.epochs, parallel.format_file(work.job, _row), strict=True
     ):
         if work.job.options.order == "shuffled":
             # Frames of one dialogue are alike: part them before the shuffle buffer,
             # which is small beside a file.
             key = f"{work.job.options.seed}|{epoch}|{work.file}"
-            random.Random(key).shuffle(examples)
-        size = -(-len(examples) // work.parts)
+            random.Random(key).shuffle(rows)
+        size = -(-len(rows) // work.parts)
         for part in range(work.parts):
-            chunk = examples[part * size : (part + 1) * size]
+            chunk = rows[part * size : (part + 1) * size]
             name = f"{epoch:03}-{work.file:05}-{part:03}.tsv"
-            rows = [parallel.example_row(item, _rest(item)) for item in chunk]
-            (epath.Path(work.folder) / name).write_bytes("".join(rows).encode())
-        count += len(examples)
+            (epath.Path(work.folder) / name).write_bytes(b"".join(chunk))
+        count += len(rows)
     return count

@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from jaxaug.core import garbage
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach
 from jaxaug.core.publishing import replacing
@@ -121,7 +120,7 @@ def export(
     ]
     total = 0
     with replacing(target) as temporary, temporary.open("wb") as file:
-        file.write(parallel.row(columns).encode())
+        file.write(parallel.row(columns))
         for count, text in parallel.in_order(
             _t5dst_rows if options.per_slot else _d3st_rows,
             jobs,
@@ -134,22 +133,20 @@ def export(
 
 
 def _d3st_rows(job: parallel.FormatJob) -> tuple[int, bytes]:
-    return _rows(job, lambda e: (e.dialogue_id, e.turn, e.frame))
+    return _rows(job, lambda e: parallel.example_row(e, e.dialogue_id, e.turn, e.frame))
 
 
 def _t5dst_rows(job: parallel.FormatJob) -> tuple[int, bytes]:
     return _rows(
         job,
-        lambda e: (e.dialogue_id, e.turn, e.service, slot_of(e.key)),
+        lambda e: parallel.example_row(
+            e, e.dialogue_id, e.turn, e.service, slot_of(e.key)
+        ),
     )
 
 
-@garbage.paused()
 def _rows(
-    job: parallel.FormatJob, rest: Callable[[Example], tuple[object, ...]]
+    job: parallel.FormatJob, row: Callable[[Example], bytes]
 ) -> tuple[int, bytes]:
-    (examples,) = parallel.format_file(job)
-    text = "".join(
-        [parallel.example_row(example, rest(example)) for example in examples]
-    )
-    return len(examples), text.encode()
+    (rows,) = parallel.format_file(job, row)
+    return len(rows), b"".join(rows)

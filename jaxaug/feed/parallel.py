@@ -2,11 +2,12 @@
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TypeVar
 
+from jaxaug.core import garbage
 from jaxaug.core.errors import UserError
 from jaxaug.core.progress import progress
 from jaxaug.data import lean, leave_out, sgd
@@ -24,6 +25,7 @@ COLUMNS: tuple[str, ...] = Example.__struct_fields__
 
 _Job = TypeVar("_Job")
 _Result = TypeVar("_Result")
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +68,15 @@ class FormatJob:
 
 
 @functools.lru_cache(maxsize=8)
-def reader(corpus: Corpus) -> Callable[[str], Sequence[Dialogue]]:
+def reader(corpus: Corpus) -> Callable[[str], Iterable[Dialogue]]:
     """What reads a dialogue file of a corpus, renamed to its variant."""
     schema = sgd.read_schema_of(corpus.data_dir, corpus.split)
     names = sgd.renaming_of(
         corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
     )
 
-    def read(path: str) -> Sequence[Dialogue]:
-        found: Sequence[Dialogue] | None = lean.read(path, schema, names)
-        if found is None:
-            found = sgd.read_dialogue_file(path, schema, names)
+    def read(path: str) -> Iterable[Dialogue]:
+        found: Iterable[Dialogue] = lean.read(path, schema, names)
         if corpus.selection is not None:
             return leave_out.select(found, corpus.selection)
         return found
@@ -98,21 +98,21 @@ def forget_schemas() -> None:
     _formatter.cache_clear()
 
 
-def format_file(job: FormatJob) -> list[list[Example]]:
-    """The examples of one dialogue file, a list for each epoch of the job."""
-    dialogues = reader(job.corpus)(job.path)
+@garbage.paused()
+def format_file(job: FormatJob, make: Callable[[Example], _Made]) -> list[list[_Made]]:
+    """What `make` makes of the examples of a dialogue file, a list for each epoch.
+
+    Each example is made use of at once, while it is in the processor's caches.
+    """
     formatter = _formatter(job.corpus, job.options)
-    return [
-        [
-            example
-            for dialogue in dialogues
-            for example in formatter.dialogue(dialogue, epoch)
-        ]
-        for epoch in job.epochs
-    ]
+    made: list[list[_Made]] = [[] for _ in job.epochs]
+    for dialogue in reader(job.corpus)(job.path):
+        for epoch, items in zip(job.epochs, made, strict=True):
+            items.extend(map(make, formatter.dialogue(dialogue, epoch)))
+    return made
 
 
-def row(values: Sequence[object]) -> str:
+def row(values: Sequence[object]) -> bytes:
     """One line of a TSV file.
 
     Raises:
@@ -124,10 +124,10 @@ def row(values: Sequence[object]) -> str:
             f"{line[:200]!r}: an id or a name in the data holds a tab or a line break, "
             "which a TSV file cannot. Rename it in the data."
         )
-    return line + "\n"
+    return f"{line}\n".encode()
 
 
-def example_row(example: Example, rest: Sequence[object]) -> str:
+def example_row(example: Example, *rest: str | int) -> bytes:
     """The line of inputs, targets and the rest; see `row`.
 
     Inputs and targets have no white space but single spaces: only the rest is looked at.
@@ -135,7 +135,7 @@ def example_row(example: Example, rest: Sequence[object]) -> str:
     parts = [str(value) for value in rest]
     if not "".join(parts).isprintable():
         return row((example.inputs, example.targets, *parts))
-    return "\t".join((example.inputs, example.targets, *parts)) + "\n"
+    return "\t".join((example.inputs, example.targets, *parts)).encode() + b"\n"
 
 
 def worker_count(workers: int) -> int:

@@ -137,6 +137,8 @@ class _Rendering(NamedTuple):
     key: str
     answers: Mapping[str, tuple[int, Mapping[str, str]]]  # slot -> index, value -> text
     intents: Mapping[str, int]
+    # (slot, values) -> index, answer: those met so far; they recur from turn to turn.
+    answered: dict[tuple[str, tuple[str, ...]], tuple[int, str]]
 
 
 class _Prompt:
@@ -234,39 +236,46 @@ class _Prompt:
         if self.options.level == "dst_intent":
             known = [intent.json_name for intent in intents]
         key = f'{self._key_start}{",".join(keys)}],"intents":[{",".join(known)}]}}'
-        return _Rendering(" ".join(pieces), key, answers, numbers)
+        return _Rendering(" ".join(pieces), key, answers, numbers, {})
 
 
 _first = operator.itemgetter(0)
+_MOST_ANSWERED = 1 << 16  # a service; values of one split are some thousands
+
+
+def _answer(
+    name: str, values: tuple[str, ...], rendering: _Rendering, options: D3STOptions
+) -> tuple[int, str]:
+    """(index of the slot, its part of the target)."""
+    index, texts = rendering.answers[name]
+    answer = join_values(
+        [texts.get(value) or clean_value(value, options.lowercase) for value in values]
+    )
+    return index, f"{index}{options.delimiter}{answer}"
 
 
 def _target(state: State, rendering: _Rendering, options: D3STOptions) -> str:
-    delimiter, lowercase = options.delimiter, options.lowercase
-    filled = [
-        (*rendering.answers[name], values)
-        for name, values in state.slot_values.items()
-        if values and name in rendering.answers
-    ]
+    answered = rendering.answered
+    filled = []
+    for item in state.slot_values.items():
+        answer = answered.get(item)
+        if answer is None:
+            if not item[1] or item[0] not in rendering.answers:
+                continue
+            answer = _answer(*item, rendering, options)
+            if len(answered) < _MOST_ANSWERED:
+                answered[item] = answer
+        filled.append(answer)
     filled.sort(key=_first)
-    pieces = ["[states]"]
-    for index, texts, values in filled:
-        if len(values) == 1:
-            answer = texts.get(values[0]) or clean_value(values[0], lowercase)
-        else:
-            answer = join_values(
-                [texts.get(value) or clean_value(value, lowercase) for value in values]
-            )
-        pieces.append(f"{index}{delimiter}{answer}")
+    pieces = ["[states]", *[text for _, text in filled]]
     if options.level == "dst_intent":
         pieces.append("[intents]")
         if state.active_intent in rendering.intents:
             pieces.append(f"i{rendering.intents[state.active_intent]}")
         pieces.append("[req_slots]")
-        pieces.extend(
-            str(rendering.answers[name][0])
-            for name in state.requested_slots
-            if name in rendering.answers
-        )
+        for name in state.requested_slots:
+            if name in rendering.answers:
+                pieces.append(str(rendering.answers[name][0]))
     return " ".join(pieces)
 
 
@@ -296,10 +305,13 @@ class D3STFormatter:
                 self._prompts[frame.service] = prompt
             state = frame.state
             assert state is not None
-            for named in (state.slot_values, state.requested_slots):
-                check_slots(
-                    named, prompt.names, frame.service, dialogue.dialogue_id, turn
-                )
+            known = prompt.names
+            if not (
+                state.slot_values.keys() <= known.keys()
+                and known.keys() >= {*state.requested_slots}
+            ):
+                for named in (state.slot_values, state.requested_slots):
+                    check_slots(named, known, frame.service, dialogue.dialogue_id, turn)
             if not prompt.is_fixed:
                 rng.start(self._options.seed, dialogue.dialogue_id, turn, index, epoch)
             rendering = prompt.render(rng)

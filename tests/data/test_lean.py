@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import re
 
 import pytest
 
@@ -42,12 +43,16 @@ def state_of(frame):
 
 def both(path, schema, names=None):
     """(what the fast reader gives, what the checked reader gives, or None)."""
-    found = lean.read(path, schema, names)
     try:
         checked = sgd.read_dialogue_file(path, schema, names)
-    except UserError:
-        checked = None
-    return found and values(found), checked and values(checked)
+    except UserError as error:
+        with pytest.raises(UserError, match=f"^{re.escape(str(error))}$"):
+            list(lean.read(path, schema, names))
+        return None, None
+    found = list(lean.read(path, schema, names))
+    assert values(found) == values(checked)
+    fast = all(isinstance(dialogue, lean.Dialogue) for dialogue in found)
+    return values(found) if fast else None, values(checked)
 
 
 @pytest.mark.parametrize("variant", [None, "v2"])
@@ -144,7 +149,8 @@ def test_bytes_that_are_no_text_and_no_file(sgd_tree):
     schema = sgd.read_schema_of(sgd_tree, "dev")
     path.write_bytes(path.read_bytes().replace(b"Bern", b"B\xffrn"))
     assert both(path, schema) == (None, None)
-    assert lean.read(sgd_tree / "none.json", schema) is None
+    with pytest.raises(UserError, match="none.json"):
+        next(lean.read(sgd_tree / "none.json", schema))
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def _asked(dialogues):
 def test_what_is_kept(data, reader, domain, kept, expected):
     path, schema = data / "train/dialogues_001.json", sgd.read_schema_of(data, "train")
     read = lean.read if reader == "fast" else sgd.read_dialogue_file
-    dialogues = read(path, schema)
+    dialogues = list(read(path, schema))
     whole = {item.dialogue_id: [t.utterance for t in item.turns] for item in dialogues}
     found = leave_out.select(dialogues, leave_out.Selection(domain, kept))
     assert _asked(found) == expected

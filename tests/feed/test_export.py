@@ -107,7 +107,7 @@ def test_out_is_a_folder(sgd_tree, tmp_path):
 
 
 def test_rows_refuse_tabs_and_line_breaks():
-    assert row(["a", 1, "b c"]) == "a\t1\tb c\n"
+    assert row(["a", 1, "b c"]) == b"a\t1\tb c\n"
     for value in ("a\tb", "a\nb", "a\x85b"):
         with pytest.raises(UserError, match="holds a tab or a line break"):
             row([value, "c"])
@@ -115,10 +115,12 @@ def test_rows_refuse_tabs_and_line_breaks():
 
 def test_rows_of_examples_refuse_them_too():
     example = Example("in", "out", "1", 0, 0, "s", "{}")
-    assert example_row(example, ["a", 1, "\u00a0b"]) == "in\tout\ta\t1\t\u00a0b\n"
+    assert (
+        example_row(example, "a", 1, "\u00a0b").decode() == "in\tout\ta\t1\t\u00a0b\n"
+    )
     for value in ("a\tb", "a\nb", "a\u2028b", "a\x85b"):
         with pytest.raises(UserError, match="holds a tab or a line break"):
-            example_row(example, [value, "c"])
+            example_row(example, value, "c")
 
 
 def test_negative_workers():
