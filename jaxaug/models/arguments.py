@@ -75,6 +75,11 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
         choices=("float32", "bfloat16", "float16"),
         help="round parameters to this type (default: unchanged)",
     )
+    parser.add_argument(
+        "--scan-layers",
+        action="store_true",
+        help="write a T5 as stacks of scanned layers, for t5x.examples.scalable_t5",
+    )
     parser.add_argument("--data", help="model card: the training data")
     parser.add_argument("--licence", help="model card: the licence")
     parser.add_argument("--metrics", help="model card: JSON file of names and values")

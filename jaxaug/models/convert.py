@@ -19,12 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from etils import epath
 from flax import traverse_util
+from t5x.examples.scalable_t5 import network as scalable
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.core.paths import absolute
 from jaxaug.feed import vocabulary
-from jaxaug.models import t5_weights
+from jaxaug.models import t5_stacks, t5_weights
 from jaxaug.models.lora import merge, peft_folder
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import adapters, checkpoint
@@ -61,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         merge_lora=arguments.merge_lora,
         unmerge_lora=arguments.unmerge_lora,
         dtype=arguments.dtype,
+        scan_layers=arguments.scan_layers,
     )
     print(f"wrote {written}")
     return 0
@@ -79,6 +81,7 @@ def convert(
     merge_lora: PathLike | None = None,
     unmerge_lora: PathLike | None = None,
     dtype: str | None = None,
+    scan_layers: bool = False,
 ) -> epath.Path:
     """Converts a model; returns the folder that was written.
 
@@ -98,6 +101,8 @@ def convert(
       unmerge_lora: adapter to take out of them, up to rounding.
       dtype: one of `DTYPES`, to which floating-point parameters are rounded; None keeps
         theirs.
+      scan_layers: whether a T5 is written as stacks of scanned layers, for
+        `t5x.examples.scalable_t5`; such a source is always taken apart.
 
     Raises:
       UserError: an argument or a file is wrong, or the target exists.
@@ -107,6 +112,8 @@ def convert(
     form = form or ("t5x" if match else "hf")
     if form not in FORMATS:
         raise UserError(f"--format {form}: use one of {', '.join(FORMATS)}.")
+    if scan_layers and form not in ("t5x", "t5x_legacy"):
+        raise UserError("--scan-layers: use it with --format t5x or t5x_legacy.")
     # A run folder may exist and hold other steps.
     if like is not None:
         has_config = (absolute(like) / hf_folder.CONFIG).exists()
@@ -127,6 +134,8 @@ def convert(
             model = _merged(model, unmerge_lora, source, -1)
         if dtype is not None:
             model = dataclasses.replace(model, params=_rounded(model.params, dtype))
+        if scan_layers:
+            model = _scanned(model, source)
         if form != "hf":
             return t5x_layout.write(
                 out.parent if match else out,
@@ -173,6 +182,20 @@ def _write_peft(source: PathLike, out: epath.Path) -> epath.Path:
     notes = dataclasses.replace(found.notes, base=_name_of(base))
     return peft_folder.write(
         out, found.matrices, found.layout, notes, peft_folder.BFLOAT16
+    )
+
+
+def _scanned(model: hf_folder.Published, source: PathLike) -> hf_folder.Published:
+    if not isinstance(model.config, t5_weights.network.T5Config):
+        raise UserError(
+            f"--scan-layers: {source} is a {model.family.name}. Only a T5 has a network "
+            "of scanned layers; leave the option away."
+        )
+    config = t5_stacks.scanned_config(model.config)
+    return dataclasses.replace(
+        model,
+        module=scalable.Transformer(config),
+        params=t5_stacks.stacked(model.params, config),
     )
 
 
@@ -239,6 +262,9 @@ def _from_t5x(
     path: epath.Path, like: PathLike | None
 ) -> tuple[hf_folder.Published, Mapping[str, PathLike], int]:
     stored = t5x_layout.read(path)
+    if t5_stacks.is_stacked(stored.params):
+        params = t5_stacks.unstacked(stored.params, str(path))
+        stored = stored._replace(params=params)
     tokenizer: Mapping[str, PathLike] = {}
     if like is not None:
         family, hf_config, config = hf_folder.read_config(like)
@@ -276,6 +302,8 @@ def _of_run(
             f"{path}: the network is a {type(model.module).__name__}. Name the "
             "published model that it started from with --like."
         )
+    if isinstance(config, scalable.T5Config):
+        config = t5_stacks.plain_config(config)
     words = model.input_vocabulary
     for name in ("sentencepiece_model_file", "path"):
         if file := getattr(words, name, None):

@@ -177,8 +177,7 @@ def config_of(params: Mapping[str, Any], source: str) -> Config:
     except (KeyError, TypeError) as error:
         raise UserError(
             f"{source}: is no checkpoint of t5x.examples.t5.network: {error} is "
-            "missing. A stack of scanned layers (scalable_t5) cannot be converted; for "
-            "another family name the published model with --like."
+            "missing. For another family name the published model with --like."
         ) from None
 
 

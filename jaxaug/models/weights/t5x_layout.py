@@ -26,6 +26,7 @@ from jaxaug.core.paths import absolute
 from jaxaug.models.weights import families, keymap
 
 GIN = "network.gin"
+_SCANNED = ("scan_layers", "param_scan_axis")
 _PLAIN = (type(None), bool, int, float, str, tuple, list)
 
 
@@ -170,6 +171,8 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in values.items():
         if not isinstance(value, _PLAIN):
             raise TypeError(f"{name} = {value!r} is no plain value")
+    # A scanned T5 is read as the T5 that it is once its stacks are taken apart.
+    values = {name: v for name, v in values.items() if name not in _SCANNED}
     return {**values, "dtype": jnp.dtype(values.get("dtype", "float32"))}
 
 
