@@ -4,9 +4,9 @@
     jaxaug classify --config configs/classify/table5.py:trec --data_dir data --paraphraser smollm2+runs/general_paraphraser
 
 or `:snips` (`jaxaug data fetch snips`). The data folder holds `trec/train.txt` and
-`test.txt`, or `snips/`. The paraphraser is the adapter
-that configs/adapters/general_paraphraser.gin trains on Quora's pairs, as the paper's is;
-without it SmolLM2 needs another prompt than `plain`. SynRep needs WordNet, ContAug a
+`test.txt`, or `snips/`. The paraphraser is what `jaxaug paraphrase --model` takes, such as
+the run of configs/paraphrase_lstm.gin, the paper's generator, or the adapter that
+configs/adapters/general_paraphraser.gin trains on Quora's pairs. SynRep needs WordNet, ContAug a
 masked language model (`jaxaug models fetch hf:google-bert/bert-base-uncased`); a row
 whose model is missing says so. Results and what differs from the paper: docs/dips.md.
 """
@@ -51,6 +51,6 @@ def get_config(dataset: str) -> ml_collections.ConfigDict:
 
 def paraphrases(name: str, sampler: str, *options: str) -> dict:
     """Outputs of the paraphraser with a decoder."""
-    common = ("prompt=plain", "max_length=24")
+    common = ("max_length=24",)
     fields = {"scheme": "paraphrase", "sampler": sampler}
     return {"name": name, **fields, "options": (*options, *common)}
