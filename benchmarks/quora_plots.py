@@ -41,11 +41,10 @@ def curves(runs: Path) -> dict[str, Mapping[str, Curve]]:
             bleu[name] = scores["bleu"]
         for scores in run.held_out.values():
             held_out[name] = scores
-    loss = "loss_per_nonpadding_target_token"
     return {
         "BLEU of the validation pairs, greedy": bleu,
-        "loss of a word, validation": {
-            name: held_out[name][loss] for name in ("lstm", "vae_svg")
+        "loss of a text, validation, nats": {
+            name: held_out[name]["loss"] for name in ("lstm", "vae_svg")
         },
         "VAE-SVG: divergence of a pair, nats": {
             "training": found["vae_svg"].steps["kl"],

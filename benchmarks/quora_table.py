@@ -72,7 +72,9 @@ class Outputs:
         num: int,
         saved: Path | None,
         seed: int = 0,
+        length: int = 0,
     ):
+        """`length` is that of the longest text of all seeds, if not of these texts."""
         self.model, self.num, self.saved = model, num, saved
         self.key = jax.random.PRNGKey(seed)
         causal_model = isinstance(model, LanguageModel)
@@ -82,7 +84,7 @@ class Outputs:
         params = jax.device_put(model.params)
         self.params = causal.ready(model, params) if causal_model else params
         tokens = [model.encode(clean(text, False)) for text in texts]
-        length = max(map(len, tokens))
+        length = max(length, *map(len, tokens))
         # One shape, one program: batches of like lengths, each as wide as the widest.
         order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))
         parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
@@ -335,6 +337,9 @@ def main() -> None:
     for label, (name, setting) in rows_of(options).items():
         if name not in makers:
             model = registry.load(name)
+            every = [source for pairs in parts for source, _ in pairs]
+            # One shape for all seeds, too.
+            length = max(len(model.encode(clean(text, False))) for text in every)
             makers[name] = [
                 Outputs(
                     model,
@@ -343,6 +348,7 @@ def main() -> None:
                     options.num,
                     options.wide_dir and options.wide_dir / str(seed),
                     seed,
+                    length,
                 )
                 for seed, pairs in enumerate(parts)
             ]
