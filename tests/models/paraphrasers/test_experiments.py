@@ -28,6 +28,7 @@ EVAL_STEPS = 1
 EVAL_PERIOD = 2
 TRAIN_STEPS = 2
 ANNEAL_STEPS = 2
+TEACHER_FORCING = 1.0  # Less takes long to compile; test_free_running.py has it.
 """
 
 # For RbM: its evaluation would be that of the generator.
