@@ -39,11 +39,24 @@ class Progress:
         self._enabled = jax.process_index() == 0
         self._started = self._printed = time.perf_counter()
         self._printed_step = first_step
+        self._paused: tuple[int, float] | None = None
         self._seen: dict[str, tuple[float, float]] = {}
 
+    def pause(self, step: int) -> None:
+        """An interval of metrics ended with `step`; until `resume` there is no training."""
+        self._paused = step, time.perf_counter()
+
     def resume(self, step: int) -> None:
-        """A new interval of metrics begins at `step`; what came before was no training."""
-        self._mark(step)
+        """A new interval of metrics begins at `step`.
+
+        Time since `pause` does not count. Intervals shorter than the period of the lines
+        share a line: else there would be none.
+        """
+        if self._paused is not None and self._paused[0] == step:
+            self._printed += time.perf_counter() - self._paused[1]
+        else:
+            self._mark(step)
+        self._paused = None
         self._seen = {}
 
     def _mark(self, step: int) -> None:
@@ -53,8 +66,8 @@ class Progress:
     def update(self, step: int, metrics: Mapping[str, Any] | None) -> None:
         """Reports that `step` steps are queued; reads a metric only if it prints.
 
-        `metrics` are accumulated over a longer interval; what is shown is the average
-        since the line before.
+        `metrics` are accumulated over an interval; what is shown is the average since
+        the line before, or since the interval began.
         """
         if not self._enabled:
             return

@@ -208,6 +208,8 @@ class BaseTrainer(abc.ABC):
                 self._train_state = state
                 summary = self._write_train_summary(metrics, step, step - start_step)
                 self.watch.add(Window(start_step, step, summary, readings))
+                if self.progress is not None:
+                    self.progress.pause(step)
         return summary
 
     def _advance(

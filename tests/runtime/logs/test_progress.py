@@ -43,11 +43,42 @@ def test_new_interval_starts_from_zero(monkeypatch):
     line = progress.Progress(0, 100, stream)
     clock.now = 10.0
     line.update(10, accumulated(100.0, 10))
+    line.pause(10)
     clock.now = 50.0  # an evaluation
     line.resume(10)
     clock.now = 60.0
     line.update(20, accumulated(40.0, 20))
     assert "loss 2  1.0 steps/s" in stream.getvalue().splitlines()[1]
+
+
+def test_intervals_shorter_than_the_period_share_a_line(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    line = progress.Progress(0, 100, stream)
+    for start in (0, 8, 16):
+        line.resume(start)
+        for step in range(start + 1, start + 9):  # a step a second
+            clock.now += 1.0
+            line.update(step, accumulated(6.0 * (step - start), step - start))
+        line.pause(start + 8)
+        clock.now += 30.0  # something else
+    assert stream.getvalue().splitlines() == [
+        "step 10/100 (10%)  loss 6  1.0 steps/s  ETA 1m30s",
+        "step 20/100 (20%)  loss 6  1.0 steps/s  ETA 1m20s",
+    ]
+
+
+def test_another_step_than_the_one_before_starts_anew(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    line = progress.Progress(0, 100, stream)
+    clock.now = 9.0
+    line.pause(9)
+    line.resume(40)  # restored
+    clock.now = 12.0
+    line.update(45, {})
+    assert stream.getvalue() == ""
+    clock.now = 19.0
+    line.update(50, {})
+    assert stream.getvalue() == "step 50/100 (50%)  1.0 steps/s  ETA 50s\n"
 
 
 @pytest.mark.parametrize(
