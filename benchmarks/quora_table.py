@@ -302,7 +302,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--show", type=int, default=0, help="sources to print whole")
-    parser.add_argument("--out", type=Path, help="JSON lines of the rows, for plots")
+    parser.add_argument(
+        "--out", type=Path, help="JSON lines to add the rows to, for plots"
+    )
     parser.add_argument(
         "--wordnet_dir", help="for METEOR; without it words and stems count alone"
     )

@@ -19,7 +19,7 @@ from typing import ClassVar
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats import t5dst
-from jaxaug.formats.records import Dialogue, Example, Parsed, check_choices
+from jaxaug.formats.records import Dialogue, Example, check_choices
 from jaxaug.formats.shown import (
     NONE,
     ShowsDemonstrations,
@@ -31,7 +31,7 @@ from jaxaug.formats.shown import (
 
 
 @dataclass(frozen=True, slots=True)
-class SDTIndOptions(ShowsDemonstrations):
+class SDTIndOptions(ShowsDemonstrations, t5dst.OneSlot):
     """How SDT-ind text is written.
 
     Attributes:
@@ -50,12 +50,6 @@ class SDTIndOptions(ShowsDemonstrations):
 
     family: ClassVar[str] = "sdtind"
     version: ClassVar[int] = 1
-    per_slot: ClassVar[bool] = True
-
-    @property
-    def answers_intents(self) -> bool:
-        """No: it asks for one slot at a time."""
-        return False
 
     def __post_init__(self) -> None:
         check_choices("SDT-ind", self, {"order": ("schema", "shuffled")})
@@ -63,10 +57,6 @@ class SDTIndOptions(ShowsDemonstrations):
     def formatter(self, schema: Schema) -> "SDTIndFormatter":
         """What writes dialogues under a schema."""
         return SDTIndFormatter(schema, self)
-
-    def parse(self, text: str, key: str) -> Parsed:
-        """See `jaxaug.formats.t5dst.parse`."""
-        return t5dst.parse(text, key)
 
 
 class SDTIndFormatter(t5dst.PerSlotFormatter):

@@ -7,6 +7,7 @@ does not fill. Unlike the paper's variants, neither service nor slot is named: o
 the description tells what is asked.
 """
 
+import abc
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -35,8 +36,25 @@ Prompts = Callable[[Slot, Sequence[str]], tuple[str, str]]
 _NONE = "none"
 
 
+class OneSlot:
+    """Mixin of options whose examples ask for one slot each: how answers are read."""
+
+    __slots__ = ()
+
+    per_slot: ClassVar[bool] = True
+
+    @property
+    def answers_intents(self) -> bool:
+        """No: it asks for one slot at a time."""
+        return False
+
+    def parse(self, text: str, key: str) -> Parsed:
+        """See `parse` of this module."""
+        return parse(text, key)
+
+
 @dataclass(frozen=True, slots=True)
-class T5DSTOptions:
+class T5DSTOptions(OneSlot):
     """How T5DST text is written.
 
     Attributes:
@@ -52,12 +70,6 @@ class T5DSTOptions:
 
     family: ClassVar[str] = "t5dst"
     version: ClassVar[int] = 1
-    per_slot: ClassVar[bool] = True
-
-    @property
-    def answers_intents(self) -> bool:
-        """No: it asks for one slot at a time."""
-        return False
 
     def __post_init__(self) -> None:
         check_choices("T5DST", self, {"order": ("schema", "shuffled")})
@@ -65,10 +77,6 @@ class T5DSTOptions:
     def formatter(self, schema: Schema) -> "T5DSTFormatter":
         """What writes dialogues under a schema."""
         return T5DSTFormatter(schema, self)
-
-    def parse(self, text: str, key: str) -> Parsed:
-        """See `parse` of this module."""
-        return parse(text, key)
 
 
 class PerSlotOptions(Protocol):
@@ -84,7 +92,7 @@ class PerSlotOptions(Protocol):
     def seed(self) -> int: ...
 
 
-class PerSlotFormatter:
+class PerSlotFormatter(abc.ABC):
     """Formats the dialogues of one schema, each slot of a frame as an example.
 
     Subclasses say what is asked. Every service is prepared once.
@@ -95,9 +103,9 @@ class PerSlotFormatter:
         self._options = options
         self._questions: dict[str, dict[str, _Question]] = {}
 
+    @abc.abstractmethod
     def prompts(self, service: Service) -> Prompts:
         """(slot, its options in order) -> what stands before and behind the dialogue."""
-        raise NotImplementedError
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
         """The examples of a dialogue, one per slot of each user frame with a state.

@@ -58,12 +58,8 @@ def train(python, tmp_path_factory):
     def run(name, *flags):
         done = subprocess.run(
             [
-                *(
-                    python,
-                    "-m",
-                    "t5x.train",
-                    f"--gin_file=configs/paraphrase_{name}.gin",
-                ),
+                *(python, "-m", "t5x.train"),
+                f"--gin_file=configs/paraphrase_{name}.gin",
                 f"--gin_file={root}/{'rbm' if name == 'rbm' else 'tiny'}.gin",
                 f"--gin.MODEL_DIR='{root}/{name}'",
                 *flags,
