@@ -3,14 +3,17 @@
     python benchmarks/fit_judge.py --labelled judged.tsv [--adapter DIR] [--level NAME]
 
 `judged.tsv` has no header: label (faithful, trivial, changed, broken), kind, original and
-candidate, with tabs between; the file of this project is not in the repository. Writes
-`jaxaug/augment/judge/coefficients.json`, the same bytes from the same file and models, and
-prints a table for docs/augment.md: nested cross-validation over originals, so that no
-judge is asked about an original that it was fitted, or had its threshold chosen, on.
+candidate, with tabs between; the file of this project is not in the repository. Beside it
+stand the pairs of `readings/judge.tsv` on which both readers agree. Writes
+`jaxaug/augment/judge/coefficients.json`, the same bytes from the same files and models, and
+prints a table for docs/augment.md, a row for each of the two files: nested
+cross-validation over originals, so that no judge is asked about an original that it was
+fitted, or had its threshold chosen, on.
 Models: `jaxaug models fetch minilm smollm2`.
 """
 
 import argparse
+import csv
 import itertools
 import json
 import random
@@ -34,7 +37,8 @@ GOOD, TRIVIAL, BAD = "faithful", "trivial", ("changed", "broken")
 SEEDS = range(10)
 # Pairs of MiniSGD that are judged at most.
 MOST = 2000
-HEAD = "| judge | precision | faithful kept | changed or broken dropped | trivial dropped |"
+READINGS = Path(__file__).parent / "readings/judge.tsv"
+HEAD = "| judge | pairs | precision | faithful kept | changed or broken dropped |"
 TITLES = {
     verdicts.WORDS: "rules",
     verdicts.SIMILARITY: "rules + MiniLM",
@@ -49,6 +53,15 @@ def read(path: Path) -> tuple[list[str], list[Pair]]:
     return [row[0] for row in rows], [Pair(*row[1:]) for row in rows]
 
 
+def read_readings(path: Path) -> tuple[list[str], list[Pair]]:
+    """Labels and pairs of a file of two readers, where they agree."""
+    with path.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    kept = [row for row in rows if (row["first"] == GOOD) is (row["second"] == GOOD)]
+    pairs = [Pair(row["kind"], row["original"], row["candidate"]) for row in kept]
+    return [row["first"] for row in kept], pairs
+
+
 def labelled(labels: list[str], pairs: list[Pair], found: np.ndarray) -> Labelled:
     """Pairs that are good or bad; to judges, trivial ones are neither."""
     rules = np.array([bool(verdicts.rules(pair)) for pair in pairs])
@@ -57,12 +70,16 @@ def labelled(labels: list[str], pairs: list[Pair], found: np.ndarray) -> Labelle
     return Labelled(found, bad, [pair.original for pair in pairs], rules).only(chosen)
 
 
-def row(level: str, data: Labelled, trivial: float) -> str:
-    """A line of the table."""
+def table(level: str, data: Labelled, parts: Mapping[str, np.ndarray]) -> list[str]:
+    """A line for the pairs of each file, judged by judges that had others."""
     kept = np.mean([fitting.kept_out_of_fold(data, seed) for seed in SEEDS], axis=0)
-    found = fitting.shares(kept, data.bad, data.groups)
-    cells = [f"{x:.0%} ({a:.0%} to {b:.0%})" for x, a, b in found]
-    return f"| {TITLES[level]} | {' | '.join(cells)} | {trivial:.0%} |"
+    lines = []
+    for name, chosen in parts.items():
+        part = data.only(chosen)
+        found = fitting.shares(kept[chosen], part.bad, part.groups)
+        cells = [f"{x:.0%} ({a:.0%} to {b:.0%})" for x, a, b in found]
+        lines.append(f"| {TITLES[level]} | {name} | {' | '.join(cells)} |")
+    return lines
 
 
 def of_minisgd(judge: verdicts.Judge) -> str:
@@ -95,6 +112,7 @@ def main() -> None:
     """Fits and prints."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--labelled", type=Path, required=True)
+    parser.add_argument("--readings", type=Path, default=READINGS)
     parser.add_argument("--adapter", help="folder of an adapter of smollm2")
     parser.add_argument(
         "--level", nargs="+", choices=tuple(TITLES), default=list(TITLES)
@@ -102,6 +120,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(str(verdicts.COEFFICIENTS)))
     arguments = parser.parse_args()
     labels, pairs = read(arguments.labelled)
+    first = len(labels)
+    more = read_readings(arguments.readings)
+    labels, pairs = labels + more[0], pairs + more[1]
+    is_first = (np.arange(len(labels)) < first)[np.array(labels) != TRIVIAL]
+    parts = {arguments.labelled.name: is_first, arguments.readings.name: ~is_first}
     # Levels that are not asked for stay as they are.
     known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     judges: Mapping[str, Linear] = {
@@ -124,12 +147,13 @@ def main() -> None:
         data = labelled(labels, pairs, found)
         fitted = fitting.rounded(fitting.train(data))
         judges = {**judges, level: fitted}
+        print(*table(level, data, parts), sep="\n", flush=True)
         of_trivial = [
             verdicts.rules(pair) != () or fitted.scores(one[None])[0] > 0
             for label, pair, one in zip(labels, pairs, found, strict=True)
             if label == TRIVIAL
         ]
-        print(row(level, data, float(np.mean(of_trivial))), flush=True)
+        print(f"  trivial ones dropped: {np.mean(of_trivial):.0%}", flush=True)
         ordered = {name: judges[name] for name in TITLES if name in judges}
         arguments.out.write_text(verdicts.written(ordered), "utf-8")
         if level in (verdicts.WORDS, verdicts.SIMILARITY):  # The others take hours.

@@ -7,8 +7,9 @@ The default of `jaxaug augment`, for your own schemas and for
 MiniSGD. The adapter was trained on SGD-X, so data with services of SGD are refused (see
 docs/adapters.md); use `smollm2_tree.py` for those. 150 outputs for each text, 100 of them
 by the adapter; `schema_tree.py:N` asks for N from each of the six settings instead of 25.
-The judge drops unfaithful outputs (docs/augment.md); the tree ranks the rest. Needs the extras
-`nlp` and `report`.
+The judge drops unfaithful outputs (docs/augment.md); texts that it leaves fewer than five
+get as many again, three times at most. The tree ranks the rest. Needs the extras `nlp` and
+`report`.
 """
 
 import pathlib
@@ -30,7 +31,7 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
             common
             | {
                 "model": "schema-paraphraser",
-                "options": {"k": 40, "p": 0.9, "temperature": [0.4, 0.6, 0.8, 1.0]},
+                "options": {"k": 40, "p": 0.9, "temperature": [0.6, 0.8, 1.0, 1.2]},
             },
             # The base stays nearer to the words of orders such as "find flights".
             common
@@ -41,9 +42,10 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
             },
         ),
     }
+    config.rounds = 4
     config.filters = (
         "advice", "named_entity", "rare_word", "several_sentences",
-        "repeated_ngram", "similar_bigrams", "repeated_word", "alphanumeric",
+        "repeated_ngram", "similar_bigrams", "repeated_word", "past_tense", "alphanumeric",
     )  # fmt: skip
     config.slot_filters = ("action",)
     config.commands = True

@@ -36,6 +36,8 @@ class Config:
       splits: whose schemas are augmented.
       names: whether the names of services, slots and intents are paraphrased too.
       seed: of everything that is random.
+      rounds: how often candidates are drawn at most: after the first round only for
+        texts with fewer candidates left than variants, each time with other seeds.
       filters: codes of `jaxaug.augment.judge.filters.FILTERS`.
       slot_filters: further ones for slots alone: a service or an intent may well say
         that somebody does something.
@@ -70,6 +72,7 @@ class Config:
     splits: tuple[str, ...] = ("train",)
     names: bool = False
     seed: int = 0
+    rounds: int = 1
     filters: tuple[str, ...] = ()
     slot_filters: tuple[str, ...] = ()
     checks: tuple[str, ...] = CHECKS
@@ -93,7 +96,7 @@ class Config:
             raise UserError(
                 f"select={self.select!r}: {suggestion(self.select, SELECTIONS)}"
             )
-        for name in ("variants", "shard_size", "min_count"):
+        for name in ("variants", "shard_size", "min_count", "rounds"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name}={getattr(self, name)}: give at least 1.")
         typed.check_seed(self.seed, "seed")

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -28,6 +29,9 @@ from jaxaug.core.parts import Part
 from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.paraphrase import candidates
 from jaxaug.paraphrase.candidates import Candidate
+
+Output = tuple[str, list[str]]
+"""The label of a setting and what it gave for a text."""
 
 EMPTY, NO_COMMAND = "empty", "no_command"
 ANOTHER = "nearer_to_another"
@@ -72,23 +76,25 @@ def run(
         people decided for is that of another slot or intent.
       OSError: a shard cannot be written.
     """
-    # Texts that services share are paraphrased once.
-    sources = list(dict.fromkeys(map(Source.of, descriptions)))
-    found = generate(config, list(dict.fromkeys(s.text for s in sources)), shards)
-    items = [(source, found[source.text]) for source in sources]
-    of_source = dict(zip(sources, judge(config, items, shards), strict=True))
-    judged = [of_source[Source.of(one)] for one in descriptions]
-    if config.apart_by:
-        judged = apart(config, descriptions, judged, shards)
-    if config.judge:
-        judged = meaning.judge(config.judge, descriptions, judged, shards)
     known = decided or {}
-    results = naming.distinct_names(
-        [
-            selection.select(config, one, found, known.get(one.id, NOTHING))
-            for one, found in zip(descriptions, judged, strict=True)
-        ]
-    )
+    outputs: dict[str, list[Output]] = {}
+    selected: dict[str, Result] = {}
+    waiting = list(descriptions)
+    for number in range(config.rounds):
+        # Texts that services share are paraphrased once.
+        texts = list(dict.fromkeys(one.text for one in waiting))
+        drawn = dataclasses.replace(config, seed=seed_of_round(config.seed, number))
+        for text, given in draw(drawn, texts, shards, number=number).items():
+            outputs.setdefault(text, []).extend(given)
+        judged = _judged(config, descriptions, waiting, outputs, shards)
+        for one, found in zip(waiting, judged, strict=True):
+            selected[one.id] = selection.select(
+                config, one, found, known.get(one.id, NOTHING)
+            )
+        waiting = [one for one in waiting if selected[one.id].kept]
+        if not waiting:
+            break
+    results = naming.distinct_names([selected[one.id] for one in descriptions])
     for result in results:
         key = result.description.id
         for number, text in known.get(key, NOTHING).pinned.items():
@@ -101,13 +107,40 @@ def run(
     return results
 
 
+def seed_of_round(seed: int, number: int) -> int:
+    """The seed of a round's outputs; that of the first is the run's own."""
+    return zlib.crc32(f"round {number} of seed {seed}".encode()) if number else seed
+
+
+def _judged(
+    config: Config,
+    descriptions: Sequence[Description],
+    waiting: Sequence[Description],
+    outputs: Mapping[str, Sequence[Output]],
+    shards: Shards,
+) -> list[tuple[Judged, ...]]:
+    """The candidates of those that wait, with all reasons; see `run`."""
+    sources = list(dict.fromkeys(map(Source.of, waiting)))
+    found = {s.text: merged(config, s.text, outputs[s.text]) for s in sources}
+    items = [(source, found[source.text]) for source in sources]
+    of_source = dict(zip(sources, judge(config, items, shards), strict=True))
+    judged = [of_source[Source.of(one)] for one in waiting]
+    if config.apart_by:
+        others = siblings.beside(descriptions)
+        judged = apart(config, waiting, judged, others, shards)
+    if config.judge:
+        judged = meaning.judge(config.judge, waiting, judged, shards)
+    return judged
+
+
 def run_part(
     config: Config, descriptions: Sequence[Description], shards: Shards, part: Part
 ) -> None:
     """Computes a part of the shards of `run`, for a `run` that reads them all.
 
     A shard of judged texts needs their candidates, of which two parts may need the same
-    shard: both compute it. What is told apart is left to the run that reads.
+    shard: both compute it. What is told apart is left to the run that reads, and so are
+    further rounds: which texts need them is known when all parts are done.
     """
     sources = list(dict.fromkeys(map(Source.of, descriptions)))
     texts = list(dict.fromkeys(s.text for s in sources))
@@ -120,8 +153,8 @@ def run_part(
         for place, source in enumerate(sources)
         if place // shards.size in mine
     }
-    found = generate(config, texts, shards, needed)
-    items = [(source, found[source.text]) for source in sources]
+    found = draw(config, texts, shards, needed)
+    items = [(s, merged(config, s.text, found[s.text])) for s in sources]
     judge(config, items, shards, mine)
 
 
@@ -158,30 +191,38 @@ def run_given(
     ]
 
 
-def generate(
+def draw(
     config: Config,
     sources: Sequence[str],
     shards: Shards,
     chosen: Container[int] | None = None,
-) -> dict[str, list[Candidate]]:
-    """The distinct candidates of each text, the most common first.
+    number: int = 0,
+) -> dict[str, list[Output]]:
+    """What each setting gives for each text.
 
-    None of texts in other shards than the chosen ones.
+    Args:
+      config: of the run.
+      sources: distinct texts.
+      shards: of all runs.
+      chosen: shards to work on; nothing of the texts of others. None is all.
+      number: of the round, for the progress bar.
     """
-    outputs: dict[str, list[tuple[str, list[str]]]] = {text: [] for text in sources}
+    outputs: dict[str, list[Output]] = {text: [] for text in sources}
     jobs = registry.jobs(config)
-    for number, job in enumerate(jobs, 1):
-        stage = Stage(
-            "candidates", job.key, job.run, f"candidates {number}/{len(jobs)}"
-        )
+    again = f" again, {number + 1}/{config.rounds}" if number else ""
+    for place, job in enumerate(jobs, 1):
+        label = f"candidates{again} {place}/{len(jobs)}"
+        stage = Stage("candidates", job.key, job.run, label)
         results = shards.run(stage, sources, chosen)
         for text, given in zip(sources, results, strict=True):
             if given is not None:
                 outputs[text].append((job.label, given))
-    return {
-        text: candidates.merged(text, given, config.tidy)
-        for text, given in outputs.items()
-    }
+    return outputs
+
+
+def merged(config: Config, text: str, outputs: Sequence[Output]) -> list[Candidate]:
+    """The distinct candidates of a text, the most common first."""
+    return candidates.merged(text, outputs, config.tidy)
 
 
 def judge(
@@ -257,9 +298,18 @@ def apart(
     config: Config,
     descriptions: Sequence[Description],
     judged: Sequence[tuple[Judged, ...]],
+    others: Mapping[str, Sequence[str]],
     shards: Shards,
 ) -> list[tuple[Judged, ...]]:
-    """The same, and what is nearer to another slot or intent of its service dropped."""
+    """The same, and what is nearer to another slot or intent of its service dropped.
+
+    Args:
+      config: of the run.
+      descriptions: of a schema.
+      judged: candidates of each.
+      others: id of a description -> texts beside it.
+      shards: of all runs.
+    """
     name = config.apart_by
     made = found_metrics({name: config.metrics[name]})
     stage = Stage(
@@ -272,7 +322,6 @@ def apart(
         lambda items: siblings.nearest(made[name], items),
         "nearness to others",
     )
-    others = siblings.beside(descriptions)
     kept = [[one for one in part if not one.dropped] for part in judged]
     items = [
         [list(others[one.id]), [j.candidate.text for j in part]]

@@ -119,12 +119,20 @@ def check_unseen(config: Config, data_dir: PathLike) -> None:
 def _generation(config: Config) -> list[str]:
     return [
         f"scheme {config.scheme}: {outputs(config)}",
+        *_rounds(config),
         *(f"  {job.most:4}  {job.label}" for job in registry.jobs(config)),
         f"filters: {_listed(config.filters)}",
         f"filters of slots alone: {_listed(config.slot_filters)}",
         f"checks: {_listed(config.checks)}",
         *([f"judge: {_judge(config.judge)}"] if config.judge else []),
     ]
+
+
+def _rounds(config: Config) -> list[str]:
+    if config.rounds == 1:
+        return []
+    few = f"fewer than {config.variants} candidates left"
+    return [f"rounds: at most {config.rounds}, after the first for texts with {few}"]
 
 
 def _judge(options: Mapping[str, str]) -> str:

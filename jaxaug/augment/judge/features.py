@@ -13,7 +13,7 @@ import numpy as np
 import rapidfuzz
 from jaxtyping import Float
 
-from jaxaug.augment.judge import phrases
+from jaxaug.augment.judge import mistakes, phrases
 from jaxaug.augment.judge.phrases import Phrase
 from jaxaug.augment.judge.round_trip import RoundTrip
 
@@ -138,8 +138,9 @@ def _of_words(first: Phrase, second: Phrase, near: _Nearness) -> list[float]:
     new = Counter(second.links) - Counter(first.links)
     slips = max(0, second.repeated - first.repeated)
     slips += max(0, second.ends_open - first.ends_open)
+    slips += mistakes.count(first, second)
     return [
-        _heads(first, second),
+        _heads(first, second) + mistakes.other_roles(first, second),
         *_replaced(first, second, near),
         float(sum(new.values())),
         float(slips),
@@ -187,6 +188,7 @@ def _replaced(
             right.remove(j)
             replaced = max(replaced, 1.0 + value)
     missing = (1.0 - max((near(own[i], b) for b in other), default=0.0) for i in left)
+    right = {j for j in right if other[j] not in second.needless}
     extra = (1.0 - max((near(a, other[j]) for a in own), default=0.0) for j in right)
     return replaced, max(missing, default=0.0), max(extra, default=0.0)
 

@@ -8,6 +8,7 @@ tell where a phrase ends. Nothing is loaded but the built-in lexicon.
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,10 +16,10 @@ from typing import NamedTuple
 from jaxaug.augment.language import inflection, lexicon
 from jaxaug.augment.language.lexicon import STOP_WORDS
 
-_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+")
 _OWNER = re.compile(r"['\u2019]s\b|(?<=s)['\u2019](?!\w)")
 _ARTICLES = frozenset({"a", "an", "the"})
-_OWNERS = frozenset({"my", "your", "his", "her", "its", "our", "their"})
+OWNERS = frozenset({"my", "your", "his", "her", "its", "our", "their"})
 PREPOSITIONS = frozenset(
     (
         "about", "after", "at", "before", "between", "by", "during", "for", "from", "in",
@@ -30,17 +31,27 @@ _JOINED = frozenset({"and", "or"})
 # Beside the stop words: what says no more than the words around it.
 _LIGHT = STOP_WORDS | frozenset(
     (
-        "whether", "locate", "located", "situated", "call", "called", "named", "due",
+        "whether", "located", "situated", "call", "called", "named", "due",
         "getting", "much", "many", "certain", "specific", "specified", "given", "particular", "let",
+    )
+)  # fmt: skip
+# What adds nothing anywhere: "the type of treatment offered", "city where you want to go".
+_NEEDLESS = frozenset(
+    (
+        "want", "wants", "wish", "offered", "provided", "available", "chosen", "selected",
+        "desired", "preferred", "held", "planned", "scheduled", "happens", "happening",
+        "occurs", "takes", "take", "taking",
     )
 )  # fmt: skip
 # New ones change a description: "get to a hotel", "can be pets allowed".
 _LINKS = PREPOSITIONS | frozenset(
     ("be", "being", "can", "could", "had", "have", "having", "must", "should", "would")
 )
+_NEUTRAL = frozenset({"for", "in", "at"})
+_CLAUSES = frozenset({"where", "when"})
 _PARTICLES = frozenset({"up", "out", "off"})
 # What no description ends with.
-_OPEN = _ARTICLES | _OWNERS | {"of", "and", "or"}
+_OPEN = _ARTICLES | OWNERS | {"of", "and", "or"}
 _FLAGS = frozenset(
     (
         "is", "are", "was", "were", "do", "does", "did", "has", "can", "should", "will",
@@ -74,16 +85,24 @@ _KINDS = frozenset({"type", "kind", "sort"})
 # What services do, in words that the lexicon keeps apart as they are no synonyms in
 # sentences; a set a line.
 _DEEDS = (
-    "find search look seek browse discover",
+    "find search look seek browse discover locate",
     "book reserve",
     "buy purchase order",
     "rent hire",
-    "send mail post ship",
+    "send mail post ship deliver",
+    "deliver delivery",
+    "arrive arrival",
+    "depart departure leave",
     "send transfer wire",
     "plan schedule arrange organize organise",
     "check verify view see",
     "show display",
-    "collect pick",
+    "collect pick pickup",
+    "drop dropoff",
+    "sing perform",
+    "give offer provide",
+    "get receive",
+    "go head",
     "begin start",
     "watch stream see",
     "add create make",
@@ -91,6 +110,17 @@ _DEEDS = (
     "number amount count quantity",
     "total sum overall",
     "person someone somebody",
+    "people participants attendees guests",
+    "type kind sort category",
+    "song music track",
+    "parcel package",
+    "hotel accommodation lodging",
+    "value worth amount",
+)
+# What the lexicon joins, and services keep apart.
+_APART = tuple(
+    frozenset(pair.split())
+    for pair in ("visit tour", "appointment meeting", "food meal")
 )
 
 
@@ -120,11 +150,26 @@ class Phrase(NamedTuple):
         return [word for word in self.words[start:] if word not in _LIGHT]
 
     @property
+    def needless(self) -> frozenset[str]:
+        """Words that say something, but nothing that the rest does not say.
+
+        "Name of the author" names the author; "when the show takes place" is "when the
+        show is".
+        """
+        found = {*_NEEDLESS} | ({"name"} if self.heads == ("name",) else set())
+        for before, word in itertools.pairwise(self.words):
+            if word == "place" and "take" in bases(before):
+                found.add(word)
+        return frozenset(found & {*self.words})
+
+    @property
     def links(self) -> list[str]:
         """Prepositions and auxiliaries that link two things.
 
-        Not `of`, which links as compounds do, not those that are a part of their verb
-        ("pick up", "search for") nor the `to` of a clause ("where to go").
+        Not `of`, which links as compounds do, as do `for`, `in` and `at` between two
+        words that say something ("tours in a city"); not those that are a part of
+        their verb ("pick up", "search for"), the `to` of a clause ("where to go") nor
+        the `be` of what is to come ("where it will be picked up").
         """
         return [
             word
@@ -132,7 +177,9 @@ class Phrase(NamedTuple):
             if word in _LINKS
             and not (word in _PARTICLES and before and before not in STOP_WORDS)
             and not (word == "for" and bases(before) & {"search", "look"})
-            and not (word == "to" and self.asks)
+            and not (word == "to" and (self.asks or before in _CLAUSES))
+            and not (word in _NEUTRAL and before and before not in STOP_WORDS)
+            and not (word == "be" and before in ("will", "to"))
         ]
 
     @property
@@ -168,6 +215,8 @@ def same(first: str, second: str) -> bool:
     Synonyms are those of the built-in lexicon, and what services do.
     """
     own, other = bases(first), bases(second)
+    if any(own & pair and other & pair and not own & other & pair for pair in _APART):
+        return False
     return bool(own & other or other & _synonyms(own) or own & _synonyms(other))
 
 
@@ -195,7 +244,7 @@ def of_slot(text: str) -> Phrase:
     """The parts of the description of a slot, or of any noun phrase."""
     found = words(text)
     start = 0
-    while start < len(found) and found[start] in _ARTICLES | _OWNERS:
+    while start < len(found) and found[start] in _ARTICLES | OWNERS:
         start += 1
     rest = found[start:]
     if not rest:
@@ -221,7 +270,7 @@ def of_order(text: str) -> Phrase:
     # "Search for a flight", "check out the room".
     while rest and rest[0] in PREPOSITIONS:
         rest = rest[1:]
-    named = [word for word in rest if word not in _ARTICLES | _OWNERS]
+    named = [word for word in rest if word not in _ARTICLES | OWNERS]
     ends = [place for place, word in enumerate(named) if word in _JOINED]
     for place in ends:
         heads = (*heads, *named[place + 1 : place + 2])

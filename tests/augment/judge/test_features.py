@@ -47,6 +47,13 @@ def test_trivial_edits(original, candidate, trivial):
         ("service", "find and book flights", "book flights", [0, 0, 0.5, 0, 0, 0]),
         ("service", "book doctor visits", "doctor visiting a book", [2, 0, 0, 0, 0, 0]),
         ("intent", "plan meetings", "organize meetings", [0, 0, 0, 0, 0, 0]),
+        ("slot", "drop off date", "when you drop off a date", [1, 0, 0, 0, 0, 0]),
+        ("slot", "time of the visit", "time of the tour", [0, 0.5, 0, 0, 0, 0]),
+        ("slot", "date of the visit", "day when you visited", [0, 0, 0, 0, 0, 1]),
+        ("slot", "author of it", "name of the chosen author", [0, 0, 0, 0, 0, 0]),
+        ("slot", "city of it", "city of its name", [0, 0, 0, 0.5, 0, 0]),
+        ("slot", "date of it", "date it takes place", [0, 0, 0, 0, 0, 0]),
+        ("slot", "date of it", "date of its place", [0, 0, 0, 0.5, 0, 0]),
     ],
 )
 def test_features_of_words(kind, original, candidate, row):

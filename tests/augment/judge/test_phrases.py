@@ -82,6 +82,8 @@ def test_what_is_asked_for(first, second, asked):
         ("city", "address", False),
         ("find", "searching", True),
         ("date", "year", False),
+        ("delivered", "delivery", True),
+        ("visit", "tour", False),
     ],
 )
 def test_heads_that_name_the_same(first, second, named):
@@ -102,6 +104,9 @@ def test_links_slips_and_open_ends():
     assert phrases.of_order("get to a hotel").links == ["to"]
     assert phrases.of_order("search for hotels with pools").links == ["with"]
     assert phrases.of_slot("can be pets allowed").links == ["can", "be"]
+    assert phrases.of_slot("city where it will be picked up").links == []
+    assert phrases.of_order("book tours in a city").links == []
+    assert phrases.of_slot("in how many rooms").links == ["in"]
     assert phrases.of_slot("where to pick up the parcel of it").links == []
     assert phrases.of_slot("person to meet someone").repeated == 1
     assert phrases.of_slot("person to meet").repeated == 0
