@@ -65,7 +65,7 @@ def get_config(num: str = "25") -> ml_collections.ConfigDict:
         "levels": ("jaccard", "similarity", "string_similarity"),
         "decisions": ("max", "max", "min"),
         "constraints": (),
-        "syntactic": None,
+        "syntactic": "decisions",
     }
     config.report = {
         "jaccard": {},
