@@ -78,7 +78,7 @@ def run(
     """
     known = decided or {}
     outputs: dict[str, list[Output]] = {}
-    selected: dict[str, Result] = {}
+    judged: dict[str, tuple[Judged, ...]] = {}
     waiting = list(descriptions)
     for number in range(config.rounds):
         # Texts that services share are paraphrased once.
@@ -86,15 +86,20 @@ def run(
         drawn = dataclasses.replace(config, seed=seed_of_round(config.seed, number))
         for text, given in draw(drawn, texts, shards, number=number).items():
             outputs.setdefault(text, []).extend(given)
-        judged = _judged(config, descriptions, waiting, outputs, shards)
-        for one, found in zip(waiting, judged, strict=True):
-            selected[one.id] = selection.select(
-                config, one, found, known.get(one.id, NOTHING)
-            )
-        waiting = [one for one in waiting if selected[one.id].kept]
+        found = _judged(config, descriptions, waiting, outputs, shards)
+        judged.update(zip([one.id for one in waiting], found, strict=True))
+        # What people refuse draws nothing: after a review a run is quick.
+        waiting = [
+            one for one in waiting if selection.select(config, one, judged[one.id]).kept
+        ]
         if not waiting:
             break
-    results = naming.distinct_names([selected[one.id] for one in descriptions])
+    results = naming.distinct_names(
+        [
+            selection.select(config, one, judged[one.id], known.get(one.id, NOTHING))
+            for one in descriptions
+        ]
+    )
     for result in results:
         key = result.description.id
         for number, text in known.get(key, NOTHING).pinned.items():

@@ -135,10 +135,13 @@ def test_further_rounds_draw_for_texts_with_too_few_candidates(
     assert second == third == {text for text in first if len(text.split()) < 4}
     assert second and second < first
     assert records.read_manifest(out)["counts"]["original"] == 0
-    # Another run reads all rounds from the shards.
-    shutil.rmtree(out)
+    # Another run reads all rounds from the shards, and what people refuse draws nothing.
+    refused = next(line for line in lines(out) if line["source"] in first - second)
+    row = {name: refused[name] for name in ("id", "source", "candidate")}
+    (out / "decisions.jsonl").write_text(json.dumps(row | {"decision": "rejected"}))
     go(sgd_tree, out, rounds=4, seed=3, shard_size=100)
     assert len(drawn) == 3
+    assert records.read_manifest(out)["counts"]["original"] == 1
 
 
 def test_checks_and_tidying_can_be_switched_off(sgd_tree, fake, tmp_path):
