@@ -71,6 +71,7 @@ def tidied(source: str, text: str) -> str:
     first = text.partition(" ")[0]
     if source[:1].isupper() and first.islower():
         return text[0].upper() + text[1:]
-    if source[:1].islower() and first[:1].isupper() and first[1:].islower():
+    capital = first[:1].isupper() and (first[1:].islower() or first == "A")
+    if source[:1].islower() and capital:
         return text[0].lower() + text[1:]
     return text

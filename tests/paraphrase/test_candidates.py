@@ -8,6 +8,8 @@ from jaxaug.paraphrase.candidates import Candidate, merged, tidied
     [
         ("City of the event", "the town.", "The town"),
         ("city of the event", "The town", "the town"),
+        ("city of the event", "A town", "a town"),
+        ("city of the event", "I go there", "I go there"),
         ("city of the event", "ID of the town", "ID of the town"),
         ("City of the event", "iPhone of the town", "iPhone of the town"),
         ("City of the event", " the \t town ; ", "The town"),

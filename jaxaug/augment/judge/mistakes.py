@@ -18,7 +18,7 @@ _OBJECTS = frozenset({"you", "me", "us", "him", "her", "them", "it"})
 _CLAUSES = frozenset({"where", "which", "when", "who", "whom", "what"})
 _POINTS = {"to", "from", "into", "in", "on", "at"}
 _SILENT_H = ("hour", "honest", "honor", "honour", "heir")
-_SOUNDS_AS_CONSONANT = re.compile(r"(u[^aeiou][aeiou]|eu|one|once|ut)")
+_SOUNDS_AS_CONSONANT = re.compile(r"uni(?![mn])|us[aeu]|ut[ei]|eu|once|one")
 # Of each pair a description means one.
 _OPPOSITES = (
     ("in", "out"), ("from", "to"), ("up", "off"), ("before", "after"), ("start", "end"),
