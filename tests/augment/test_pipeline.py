@@ -220,10 +220,8 @@ def test_what_the_judge_does_not_keep_is_dropped(sgd_tree, fake, tmp_path):
         "Cost of the ticket": ["copy"],
         "Cost of the ticket the": ["judge: trivial", "judge: slips"],
         "Cost of the ticket of friends": ["judge: extra"],
-        "Cost of the ticket to the": [
-            "judge: trivial", "judge: slips", "judge: links",
-        ],
-    }  # fmt: skip
+        "Cost of the ticket to the": ["judge: trivial", "judge: slips"],
+    }
 
 
 def test_a_second_run_with_a_judge_reads_its_shards(sgd_tree, fake, tmp_path):
