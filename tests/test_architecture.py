@@ -49,6 +49,7 @@ FLOORS = {
         "judge",
         "config result",
         "schemes naming selection given meaning",
+        "drawing",
         "pipeline output plain plan",
         "run review explaining",
     ),

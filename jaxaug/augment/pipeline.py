@@ -9,12 +9,11 @@ import dataclasses
 import functools
 import inspect
 import json
-import zlib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from jaxaug.augment import decisions, meaning, naming, selection
+from jaxaug.augment import decisions, drawing, meaning, naming, selection
 from jaxaug.augment import descriptions as schema_texts
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import NOTHING, Decided
@@ -22,16 +21,11 @@ from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import filters, measures, siblings, small_models
 from jaxaug.augment.language import nlp
 from jaxaug.augment.result import Judged, Result
-from jaxaug.augment.schemes import registry
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Json, Shards, Stage
-from jaxaug.paraphrase import candidates
 from jaxaug.paraphrase.candidates import Candidate
-
-Output = tuple[str, list[str]]
-"""The label of a setting and what it gave for a text."""
 
 EMPTY, NO_COMMAND = "empty", "no_command"
 ANOTHER = "nearer_to_another"
@@ -77,14 +71,16 @@ def run(
       OSError: a shard cannot be written.
     """
     known = decided or {}
-    outputs: dict[str, list[Output]] = {}
+    outputs: dict[str, list[drawing.Output]] = {}
     judged: dict[str, tuple[Judged, ...]] = {}
     waiting = list(descriptions)
     for number in range(config.rounds):
         # Texts that services share are paraphrased once.
         texts = list(dict.fromkeys(one.text for one in waiting))
-        drawn = dataclasses.replace(config, seed=seed_of_round(config.seed, number))
-        for text, given in draw(drawn, texts, shards, number=number).items():
+        drawn = dataclasses.replace(
+            config, seed=drawing.seed_of_round(config.seed, number)
+        )
+        for text, given in drawing.draw(drawn, texts, shards, number=number).items():
             outputs.setdefault(text, []).extend(given)
         found = _judged(config, descriptions, waiting, outputs, shards)
         judged.update(zip([one.id for one in waiting], found, strict=True))
@@ -112,21 +108,16 @@ def run(
     return results
 
 
-def seed_of_round(seed: int, number: int) -> int:
-    """The seed of a round's outputs; that of the first is the run's own."""
-    return zlib.crc32(f"round {number} of seed {seed}".encode()) if number else seed
-
-
 def _judged(
     config: Config,
     descriptions: Sequence[Description],
     waiting: Sequence[Description],
-    outputs: Mapping[str, Sequence[Output]],
+    outputs: Mapping[str, Sequence[drawing.Output]],
     shards: Shards,
 ) -> list[tuple[Judged, ...]]:
     """The candidates of those that wait, with all reasons; see `run`."""
     sources = list(dict.fromkeys(map(Source.of, waiting)))
-    found = {s.text: merged(config, s.text, outputs[s.text]) for s in sources}
+    found = {s.text: drawing.merged(config, s.text, outputs[s.text]) for s in sources}
     items = [(source, found[source.text]) for source in sources]
     of_source = dict(zip(sources, judge(config, items, shards), strict=True))
     judged = [of_source[Source.of(one)] for one in waiting]
@@ -158,8 +149,8 @@ def run_part(
         for place, source in enumerate(sources)
         if place // shards.size in mine
     }
-    found = draw(config, texts, shards, needed)
-    items = [(s, merged(config, s.text, found[s.text])) for s in sources]
+    found = drawing.draw(config, texts, shards, needed)
+    items = [(s, drawing.merged(config, s.text, found[s.text])) for s in sources]
     judge(config, items, shards, mine)
 
 
@@ -194,40 +185,6 @@ def run_given(
         )
         for one, judged in zip(descriptions, judge(config, items, shards), strict=True)
     ]
-
-
-def draw(
-    config: Config,
-    sources: Sequence[str],
-    shards: Shards,
-    chosen: Container[int] | None = None,
-    number: int = 0,
-) -> dict[str, list[Output]]:
-    """What each setting gives for each text.
-
-    Args:
-      config: of the run.
-      sources: distinct texts.
-      shards: of all runs.
-      chosen: shards to work on; nothing of the texts of others. None is all.
-      number: of the round, for the progress bar.
-    """
-    outputs: dict[str, list[Output]] = {text: [] for text in sources}
-    jobs = registry.jobs(config)
-    again = f" again, {number + 1}/{config.rounds}" if number else ""
-    for place, job in enumerate(jobs, 1):
-        label = f"candidates{again} {place}/{len(jobs)}"
-        stage = Stage("candidates", job.key, job.run, label)
-        results = shards.run(stage, sources, chosen)
-        for text, given in zip(sources, results, strict=True):
-            if given is not None:
-                outputs[text].append((job.label, given))
-    return outputs
-
-
-def merged(config: Config, text: str, outputs: Sequence[Output]) -> list[Candidate]:
-    """The distinct candidates of a text, the most common first."""
-    return candidates.merged(text, outputs, config.tidy)
 
 
 def judge(

@@ -11,7 +11,7 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.augment import config as configs
-from jaxaug.augment import descriptions, explaining, pipeline, run
+from jaxaug.augment import descriptions, explaining, run
 from jaxaug.augment.judge import measures
 from jaxaug.augment.output import records, variants
 from jaxaug.augment.schemes import registry
@@ -101,47 +101,6 @@ def texts_of(out, variant, split="train"):
 
 def files_of(out):
     return {p: p.stat().st_mtime_ns for p in out.rglob("*") if p.is_file()}
-
-
-def test_further_rounds_draw_for_texts_with_too_few_candidates(
-    sgd_tree, fake, tmp_path, monkeypatch
-):
-    drawn = []
-
-    def jobs(seed, **options):
-        def run_(texts):
-            drawn.append((seed, tuple(texts)))
-            # Long texts have all their candidates at once, others one a round.
-            few = [f"r{len({s for s, _ in drawn})}"]
-            return [
-                [
-                    f"{t} {end}"
-                    for end in (few if len(t.split()) < 4 else ["a", "b", "c"])
-                ]
-                for t in texts
-            ]
-
-        return [Job("rounds", lambda: {"seed": seed, **options}, run_, 3)]
-
-    monkeypatch.setitem(registry.SCHEMES, "fake", jobs)
-    out = tmp_path / "out"
-    go(sgd_tree, out, rounds=4, seed=3, shard_size=100)
-    seeds = [seed for seed, _ in drawn]
-    # The third round fills the three variants, so there is no fourth.
-    assert len(seeds) == len(set(seeds)) == 3
-    assert seeds[0] == 3
-    assert seeds[1:] == [pipeline.seed_of_round(3, n) for n in (1, 2)]
-    first, second, third = (set(texts) for _, texts in drawn)
-    assert second == third == {text for text in first if len(text.split()) < 4}
-    assert second and second < first
-    assert records.read_manifest(out)["counts"]["original"] == 0
-    # Another run reads all rounds from the shards, and what people refuse draws nothing.
-    refused = next(line for line in lines(out) if line["source"] in first - second)
-    row = {name: refused[name] for name in ("id", "source", "candidate")}
-    (out / "decisions.jsonl").write_text(json.dumps(row | {"decision": "rejected"}))
-    go(sgd_tree, out, rounds=4, seed=3, shard_size=100)
-    assert len(drawn) == 3
-    assert records.read_manifest(out)["counts"]["original"] == 1
 
 
 def test_checks_and_tidying_can_be_switched_off(sgd_tree, fake, tmp_path):

@@ -1,7 +1,7 @@
 """What makes a wording wrong whatever its words mean: grammar, and who does what to whom.
 
-Function words alone decide, as in `phrases`; each function counts what the candidate has
-and the original has not.
+Function words and a list of opposites decide, without a parser, as in `phrases`; what the
+original does too does not count.
 """
 
 import itertools
