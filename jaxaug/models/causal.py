@@ -6,8 +6,10 @@ embeddings; see `llama` and `gpt2`.
 
 import dataclasses
 import numbers
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
@@ -23,6 +25,12 @@ Logits = Float[Array, "rows length vocab"]
 
 # Collection of the factors of the logits; see `t5x.output_product` of the runtime.
 _PRODUCT = "output_product"
+
+_REMAT_POLICIES = {
+    "none": None,
+    "minimal": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    "full": jax.checkpoint_policies.nothing_saveable,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +53,16 @@ class Config:
         dtype: of activations; parameters, norm statistics and logits are float32.
         fused_attention: whether attention without dropout is one kernel of cuDNN where
             there is one: on a GPU, with a dtype of 16 bits.
+        remat_policy: which results of a block the backward pass computes again instead of
+            keeping them: "none", "minimal" (all but matrix products with parameters) or
+            "full" (all). The names are those of T5X's networks.
         id_offset: 0 if token ids are those of the published vocabulary, 1 if they are
             larger by 1, which leaves 0 to T5X (see `layers.Embed`).
         bos_token_id: token of the published vocabulary that stands where T5X has id 0,
             before the first token; needs `id_offset` 1.
 
     Raises:
-        UserError: a size below 1, or a negative number of layers.
+        UserError: a size below 1, a negative number of layers, or an unknown policy.
     """
 
     vocab_size: int
@@ -68,6 +79,7 @@ class Config:
     attention_dropout_rate: float = 0.0
     dtype: Any = jnp.float32
     fused_attention: bool = True
+    remat_policy: str = "none"
     id_offset: int = 0
     bos_token_id: int = 0
 
@@ -81,6 +93,11 @@ class Config:
                     f"{type(self).__module__.rsplit('.', 1)[-1]}.Config.{name} = "
                     f"{value!r}: give a whole number of at least {least}."
                 )
+        if self.remat_policy not in _REMAT_POLICIES:
+            raise UserError(
+                f"{type(self).__module__.rsplit('.', 1)[-1]}.Config.remat_policy = "
+                f"{self.remat_policy!r}: give one of {', '.join(_REMAT_POLICIES)}."
+            )
 
 
 class Mode(NamedTuple):
@@ -166,8 +183,9 @@ class Stack(nn.Module):
         x = nn.Dropout(config.embedding_dropout_rate)(
             x, deterministic=mode.deterministic
         )
+        through = self._through(mask, positions, mode)
         for index in range(config.num_layers):
-            x = self.block(index)(x, mask, positions, mode)
+            x = through(self.block(index), x)
         x = self.read(self.norm()(x), told, mode)
         if config.tie_embeddings:
             output: nn.Module = embedder
@@ -188,6 +206,21 @@ class Stack(nn.Module):
         if linear:  # Else the factors are not those of the logits.
             self._tell_factors(logits, x, output)
         return logits
+
+    def _through(
+        self,
+        mask: layers.Mask | None,
+        positions: Int[Array, "#rows length"],
+        mode: Mode,
+    ) -> Callable[[nn.Module, Activations], Activations]:
+        def through(block: nn.Module, x: Activations) -> Activations:
+            return block(x, mask, positions, mode)
+
+        # A pass that writes a cache is not followed by another one backwards.
+        policy = _REMAT_POLICIES[self.config.remat_policy]
+        if policy is None or mode.decode or mode.prefill_lengths is not None:
+            return through
+        return nn.remat(through, policy=policy)
 
     def _tell_factors(self, logits: Logits, x: Activations, output: nn.Module) -> None:
         """Lets the loss be computed from the factors, under names that the runtime knows.

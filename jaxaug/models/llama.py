@@ -27,8 +27,11 @@ from jaxaug.models.weights.keymap import (
 
 # Options of training and of our ids, of which config.json says nothing.
 _UNPUBLISHED = frozenset(
-    ("dropout_rate", "embedding_dropout_rate", "dtype", "fused_attention", "id_offset")
-)
+    (
+        "dropout_rate", "embedding_dropout_rate", "dtype", "fused_attention",
+        "remat_policy", "id_offset",
+    )
+)  # fmt: skip
 # Rotation rates, which older checkpoints stored.
 IGNORED = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq",)
 
