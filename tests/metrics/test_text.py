@@ -115,6 +115,14 @@ def test_sacrebleu_is_corpus_bleu():
         assert expected > 20
 
 
+def test_full_stops_behind_blanks_raise_no_warning(caplog):
+    """sacrebleu takes 100 of them for a mistake; Persona-Chat is written so."""
+    answers = [f"i have {count} dogs ." for count in range(120)]
+    with caplog.at_level("WARNING"):
+        found = text.sacrebleu_corpus(answers, answers, 2)
+    assert found == pytest.approx(100.0) and not caplog.records
+
+
 def longest_common(left, right):
     if not left or not right:
         return 0

@@ -1,0 +1,118 @@
+"""PCC's Table 3 from evaluated runs on Persona-Chat, with intervals.
+
+    python benchmarks/persona_table.py T5=runs/personachat_t5 CDA=runs/cda_0,runs/cda_1
+
+A row for each name: the mean over turns and its runs (seeds) of F1, ParlAI's BLEU-2 to 4
+and ROUGE-1, 2, L, and F1 minus that of the first row with a 95% interval (paired
+bootstrap over dialogues, all turns of one drawn together).
+"""
+
+import argparse
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from jaxaug.core.errors import UserError
+from jaxaug.metrics import text
+
+COLUMNS = (
+    "f1", "parlai_bleu_2", "parlai_bleu_3", "parlai_bleu_4",
+    "rouge_1", "rouge_2", "rouge_l",
+)  # fmt: skip
+RESAMPLES = 10_000
+Turn = tuple[str, int]
+Scores = dict[Turn, list[float]]
+
+
+def scores_of(folder: Path) -> Scores:
+    """(dialogue, turn) -> its scores in the order of `COLUMNS`, 0 to 100.
+
+    Raises:
+      UserError: the folder has no predictions on Persona-Chat.
+    """
+    files = sorted(folder.glob("inference_eval/personachat_*-[0-9]*.jsonl"))
+    if not files:
+        raise UserError(
+            f"{folder}: has no inference_eval/personachat_*-STEP.jsonl. Name a run that "
+            "was evaluated on Persona-Chat."
+        )
+    found = {}
+    for line in files[-1].read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        turn = record["input"]["dialogue_id"], int(record["input"]["turn"])
+        said, answer = record["output"], record["target"]["text"]
+        rouge = text.rouge(said, answer)
+        values = [
+            text.f1(said, [answer]),
+            *(text.parlai_bleu(said, [answer], n) for n in (2, 3, 4)),
+            *(rouge[name] for name in COLUMNS[4:]),
+        ]
+        found[turn] = [100.0 * value for value in values]
+    return found
+
+
+def table(rows: Sequence[tuple[str, Sequence[Scores]]], seed: int = 0) -> list[str]:
+    """Lines of the table in Markdown.
+
+    Args:
+      rows: name and the scores of each run; all of the same turns.
+      seed: of the resamples.
+
+    Raises:
+      UserError: runs were evaluated on different turns.
+    """
+    turns = sorted(rows[0][1][0])
+    means = []
+    for name, runs in rows:
+        if any(run.keys() != set(turns) for run in runs):
+            raise UserError(f"{name}: is evaluated on other turns than {rows[0][0]}.")
+        means.append(np.mean([[run[turn] for turn in turns] for run in runs], axis=0))
+    dialogues = [len(list(g)) for _, g in itertools.groupby(turns, lambda t: t[0])]
+    lines = [
+        "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L | F1 - first row |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (name, runs), values in zip(rows, means, strict=True):
+        cells = [f"{value:.2f}" for value in values.mean(axis=0)]
+        low, high = interval(values[:, 0] - means[0][:, 0], np.array(dialogues), seed)
+        difference = values[:, 0].mean() - means[0][:, 0].mean()
+        told = (
+            f"{difference:+.2f} ({low:+.2f} to {high:+.2f})"
+            if runs is not rows[0][1]
+            else ""
+        )
+        lines.append("| " + " | ".join([name, str(len(runs)), *cells, told]) + " |")
+    return lines
+
+
+def interval(
+    values: Float[np.ndarray, " turns"], sizes: Int[np.ndarray, " dialogues"], seed: int
+) -> tuple[float, float]:
+    """95% interval of the mean over turns, dialogues resampled."""
+    ends = np.cumsum(sizes)
+    sums = np.add.reduceat(values, ends - sizes)
+    drawn = np.random.default_rng(seed).integers(
+        len(sizes), size=(RESAMPLES, len(sizes))
+    )
+    found = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    low, high = np.percentile(found, (2.5, 97.5))
+    return float(low), float(high)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("rows", nargs="+", metavar="NAME=RUN[,RUN...]")
+    rows = []
+    for given in parser.parse_args().rows:
+        name, _, folders = given.partition("=")
+        rows.append((name, [scores_of(Path(folder)) for folder in folders.split(",")]))
+    print("\n".join(table(rows)))
+
+
+if __name__ == "__main__":
+    main()

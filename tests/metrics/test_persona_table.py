@@ -1,0 +1,83 @@
+"""benchmarks/persona_table.py: means of turns and seeds, intervals over dialogues."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxaug.core.errors import UserError
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+ANSWERS = {("a", 0): "i like tea", ("a", 1): "me too", ("b", 0): "i have a dog"}
+
+
+@pytest.fixture
+def program(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield importlib.import_module("persona_table")
+    sys.modules.pop("persona_table", None)
+
+
+def run(folder: Path, outputs: dict[tuple[str, int], str], step: int = 6) -> Path:
+    target = folder / "inference_eval" / f"personachat_self_original-{step:06}.jsonl"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        json.dumps(
+            {
+                "input": {"dialogue_id": dialogue, "turn": turn},
+                "target": {"text": ANSWERS[dialogue, turn]},
+                "output": said,
+            }
+        )
+        for (dialogue, turn), said in outputs.items()
+    ]
+    target.write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_rows(program, tmp_path, capsys, monkeypatch):
+    silent = run(tmp_path / "silent", dict.fromkeys(ANSWERS, "no"))
+    run(silent, ANSWERS, step=3)  # An earlier evaluation, which does not count.
+    right = run(tmp_path / "right", ANSWERS)
+    half = run(tmp_path / "half", ANSWERS | {("b", 0): "no"})
+    rows = [f"silent={silent}", f"seeds={right},{half}"]
+    monkeypatch.setattr(sys, "argv", ["persona_table.py", *rows])
+    program.main()
+    head, _, first, second = capsys.readouterr().out.splitlines()
+    assert cells(head)[:3] == ["row", "runs", "F1"]
+    assert cells(first) == ["silent", "1", *["0.00"] * 7, ""]
+    found = cells(second)
+    # Turns: 100 and 100; 100 and 100; 100 and 0.
+    assert found[:3] == ["seeds", "2", "83.33"] and found[-2] == "83.33"
+    # Of two dialogues drawn, both are `a`, both `b`, or one each: 100, 50 or 83.33.
+    assert found[-1] == "+83.33 (+50.00 to +100.00)"
+
+
+def test_interval_draws_dialogues_and_not_turns(program):
+    draw = np.random.default_rng(0)
+    sizes = draw.integers(1, 9, 40)
+    # All turns of a dialogue alike: as many independent values as dialogues.
+    values = np.repeat(draw.standard_normal(40), sizes)
+    low, high = program.interval(values, sizes, seed=0)
+    means = []
+    for _ in range(4000):
+        taken = draw.integers(40, size=40)
+        parts = np.split(values, np.cumsum(sizes)[:-1])
+        means.append(np.concatenate([parts[i] for i in taken]).mean())
+    assert (low, high) == pytest.approx(np.percentile(means, (2.5, 97.5)), abs=0.05)
+
+
+def test_errors(program, tmp_path):
+    with pytest.raises(UserError, match="nothing: has no inference_eval/personachat_"):
+        program.scores_of(tmp_path / "nothing")
+    whole = program.scores_of(run(tmp_path / "whole", ANSWERS))
+    part = program.scores_of(run(tmp_path / "part", {("a", 0): "yes"}))
+    with pytest.raises(UserError, match="part: is evaluated on other turns than whole"):
+        program.table([("whole", [whole]), ("part", [part])])
