@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from etils import epath
+from jaxtyping import Array, Int
 
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
 from jaxaug.core.errors import UserError
@@ -18,8 +19,8 @@ from jaxaug.data.schema import Schema, Service, read_schema
 from jaxaug.data.sgd import Dialogue, Frame, Turn
 from jaxaug.feed import recipes
 from jaxaug.formats.records import Example, Parsed, merged
-from jaxaug.models.text import registry, run_config
-from jaxaug.paraphrase import decoder, samplers
+from jaxaug.models.text import continuing, registry, run_config
+from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import turns
 from jaxaug.track.answers import Prediction, frame_state
 
@@ -44,7 +45,7 @@ class Tracker:
 
     def __init__(
         self,
-        model: registry.TextModel,
+        model: registry.TextModel | continuing.PrefixModel,
         family: str,
         lengths: Mapping[str, int],
         schema: Schema,
@@ -52,7 +53,7 @@ class Tracker:
     ):
         """
         Args:
-          model: an encoder-decoder that was trained as a tracker.
+          model: was trained as a tracker.
           family: key of `recipes.FORMATS`.
           lengths: tokens of `inputs` and `targets`, EOS included.
           schema: of the services.
@@ -100,9 +101,7 @@ class Tracker:
         family, lengths = _family(root), _of_config(root, "TASK_FEATURE_LENGTHS")
         if not isinstance(schema, Schema):
             schema = read_schema(schema) if schema else schema_of_data()
-        model = registry.load(str(folder))
-        if not isinstance(model, registry.TextModel):
-            raise UserError(f"{folder}: holds a language model. {_FIX}")
+        model = continuing.load(folder)
         return cls(model, family, lengths, schema, batch_size)
 
     def about(self, schema: Schema) -> "Tracker":
@@ -194,20 +193,22 @@ class Tracker:
             rows = batch.rows if few else self._rows
             rows = next(size for size in self._sizes if size >= rows)
             width = min(batch.length, self._lengths["inputs"])
-            decodes = decoder.decode(
-                self._model,
-                self._greedy,
-                1,
-                self._lengths["targets"],
-                self._params,
-                pad([inputs[index] for index in batch.indices], rows, width),
-                np.zeros(rows, np.int32),
-                jax.random.PRNGKey(0),
-            )
-            found = np.asarray(decodes)[:, 0].tolist()
+            tokens = pad([inputs[index] for index in batch.indices], rows, width)
+            found = np.asarray(self._decode(tokens)).tolist()
             for index, row in zip(batch.indices, found, strict=False):
                 outputs[index] = row
         return outputs
+
+    def _decode(self, tokens: np.ndarray) -> Any:
+        ids, length = np.zeros(len(tokens), np.int32), self._lengths["targets"]
+        if isinstance(self._model, continuing.PrefixModel):
+            return _continued(
+                self._model, self._greedy, length, self._params, tokens, ids
+            )
+        return decoder.decode(
+            self._model, self._greedy, 1, length, self._params, tokens, ids,
+            jax.random.PRNGKey(0),
+        )[:, 0]  # fmt: skip
 
     def _encode(self, text: str) -> list[int]:
         words = self._model.input_vocabulary
@@ -231,6 +232,18 @@ class Tracker:
             for (turn, service), state in states.items()
         )
         return Prediction(dialogue, tuple(frames))
+
+
+@programs.of_model(static_argnums=(0, 1))
+def _continued(
+    model: continuing.PrefixModel,
+    decode_fn: Callable[..., Any],
+    max_length: int,
+    params: Any,
+    inputs: Int[Array, "rows length"],
+    input_ids: Int[Array, " rows"],
+) -> Int[Array, "rows max_length"]:
+    return model.continued(params, inputs, input_ids, decode_fn, max_length)
 
 
 def rows_of_device() -> int:

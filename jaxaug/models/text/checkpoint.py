@@ -18,17 +18,16 @@ from jaxaug.models.text import orbax_layout, run_config, run_words
 from jaxaug.models.weights import keymap
 
 _CONFIG = "config.gin"
+_CHECKPOINT = re.compile(r"checkpoint_(\d+)")
 _MOST_LAYERS = 1000  # To find out the shapes of more takes minutes.
-_FIX = (
-    "Name the folder of a T5X training run of an encoder-decoder, or one of its "
-    "checkpoints."
-)
+_FIX = "Name the folder of a T5X training run, or one of its checkpoints."
+_KINDS = (models.EncoderDecoderModel, models.DecoderOnlyModel)
 
 
 class Run(NamedTuple):
     """A trained model. `params` as the module wants them; `step` of the checkpoint."""
 
-    model: models.EncoderDecoderModel
+    model: models.EncoderDecoderModel | models.DecoderOnlyModel
     params: Mapping[str, Any]
     step: int
 
@@ -42,9 +41,9 @@ def load(folder: epath.PathLike) -> Run:
         its `SaveBestCheckpointer`; the newest if it has none, or none was evaluated.
 
     Raises:
-      UserError: there is no configuration, it does not resolve or holds no
-        encoder-decoder, there is no whole checkpoint, it is of another model or has
-        numbers that are not finite.
+      UserError: there is no configuration, it does not resolve or holds neither an
+        encoder-decoder nor a decoder-only model, there is no whole checkpoint, it is of
+        another model or has numbers that are not finite.
     """
     root, step = _root_and_step(absolute(folder))
     model = _model(root / _CONFIG)
@@ -56,14 +55,36 @@ def load(folder: epath.PathLike) -> Run:
 
 
 def load_writer(folder: epath.PathLike) -> Run:
-    """As `load`; a model that writes no text raises `UserError`, too."""
+    """As `load`; a model that writes no paraphrase raises `UserError`, too."""
     run = load(folder)
     if not hasattr(run.model.module, "decode"):
         raise UserError(
-            f"{folder}: its MODEL is a {type(run.model).__name__}, which writes no text. "
-            "Name the run of an encoder-decoder."
+            f"{folder}: its MODEL is a {type(run.model).__name__}, which writes no "
+            "paraphrase. Name the run of an encoder-decoder."
         )
     return run
+
+
+def is_decoder_only(folder: epath.PathLike) -> bool:
+    """Whether the model of a run is decoder-only; no checkpoint is read.
+
+    Raises:
+      UserError: see `load`.
+    """
+    return isinstance(_model(config_of(folder)), models.DecoderOnlyModel)
+
+
+def config_of(folder: epath.PathLike) -> epath.Path:
+    """The configuration of a run, or of the run of a checkpoint.
+
+    Raises:
+      UserError: there is none.
+    """
+    path = absolute(folder)
+    root = path.parent if _CHECKPOINT.fullmatch(path.name) else path
+    if not (root / _CONFIG).exists():
+        raise UserError(f"{root / _CONFIG}: no such file. {_FIX}")
+    return root / _CONFIG
 
 
 def chosen(folder: epath.PathLike) -> epath.Path:
@@ -77,13 +98,10 @@ def chosen(folder: epath.PathLike) -> epath.Path:
 
 
 def _root_and_step(path: epath.Path) -> tuple[epath.Path, int]:
-    root, step = path, None
-    if match := re.fullmatch(r"checkpoint_(\d+)", path.name):
-        root, step = path.parent, int(match[1])
-    if not (root / _CONFIG).exists():
-        raise UserError(f"{root / _CONFIG}: no such file. {_FIX}")
-    if step is None:
-        step = _best_step(root) or checkpoints.latest_step(root)
+    root, match = config_of(path).parent, _CHECKPOINT.fullmatch(path.name)
+    if match:
+        return root, int(match[1])
+    step = _best_step(root) or checkpoints.latest_step(root)
     if step is None:
         raise UserError(f"{root}: holds no complete checkpoint. {_FIX}")
     return root, step
@@ -115,9 +133,7 @@ def _parameters(root: epath.Path, step: int) -> Mapping[str, Any]:
         return orbax_layout.parameters(folder)
 
 
-def _check_shapes(
-    model: models.EncoderDecoderModel, params: Mapping[str, Any], root: epath.Path
-) -> None:
+def _check_shapes(model: Any, params: Mapping[str, Any], root: epath.Path) -> None:
     names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
     config = getattr(model.module, "config", None)
     for name in ("num_encoder_layers", "num_decoder_layers", "num_layers"):
@@ -156,7 +172,7 @@ def _check_shapes(
         )
 
 
-def _model(path: epath.Path) -> models.EncoderDecoderModel:
+def _model(path: epath.Path) -> Any:
     try:
         # Optimizer, decode function, rewards and features serve the training program alone.
         model = run_config.build(
@@ -168,8 +184,9 @@ def _model(path: epath.Path) -> models.EncoderDecoderModel:
         )
     except UserError as error:
         raise UserError(f"{error} {_FIX}") from error
-    if not isinstance(model, models.EncoderDecoderModel):
+    if not isinstance(model, _KINDS):
         raise UserError(
-            f"{path}: MODEL is a {type(model).__name__}, no EncoderDecoderModel. {_FIX}"
+            f"{path}: MODEL is a {type(model).__name__}, neither an EncoderDecoderModel "
+            f"nor a DecoderOnlyModel. {_FIX}"
         )
     return model

@@ -1,13 +1,11 @@
 """The vocabulary of a run that is loaded: the copy in its folder, without TensorFlow."""
 
 import functools
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from etils import epath
 
-from jaxaug.core import bundled
 from jaxaug.feed import run_vocabulary, vocabulary
 from jaxaug.models.tokenizers import hf
 
@@ -46,9 +44,7 @@ class RunWords:
     def default_vocabulary(self, path: str | None = None) -> Any:
         """As `tasks.vocabulary.default_vocabulary`."""
         if path and hf.is_published(path):
-            return importlib.import_module(
-                bundled.tasks_module(_TASKS)
-            ).default_vocabulary(path)
+            return hf.load(path, id_offset=1)
         self._named = self._named or path or ""
         return self.words
 

@@ -218,7 +218,7 @@ def test_no_checkpoint(run_folder):
         (
             "MODEL = @models.EncoderDecoderModel()",
             "MODEL = 3",
-            "MODEL is a int, no Enc",
+            "MODEL is a int, neither an Enc",
         ),
         ("MODEL = ", "OTHER = ", "MODEL"),
         ("VOCABULARY = @", "VOCABULARY = @(", "config.gin"),

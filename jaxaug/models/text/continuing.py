@@ -1,0 +1,109 @@
+"""Decoder-only models of training runs: the target is the continuation of the input."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Int
+from t5x import models
+
+from jaxaug.core.files import PathLike
+from jaxaug.core.paths import absolute
+from jaxaug.models.named import identities
+from jaxaug.models.text import adapters, checkpoint, registry, run_config
+
+_BOTH_WAYS = "inputs_bidirectional_attention"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PrefixModel:
+    """A decoder-only model that was trained to continue inputs with targets.
+
+    Equal to itself alone, so that it can be a static argument of compiled programs.
+
+    Attributes:
+      label: name and version.
+      module: see `jaxaug.models.causal.CausalLM`.
+      params: of the module.
+      input_vocabulary: with `encode`, `decode`, `eos_id`; that of outputs, too.
+      bidirectional: whether the tokens of an input see each other both ways.
+    """
+
+    label: str
+    module: nn.Module
+    params: Mapping[str, Any]
+    input_vocabulary: Any
+    bidirectional: bool
+
+    @property
+    def output_vocabulary(self) -> Any:
+        """The one that both have."""
+        return self.input_vocabulary
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """What stands for the model in keys, whatever it is called."""
+        return identities.of_parameters(self.module, self.params, self.input_vocabulary)
+
+    @functools.cached_property
+    def bare(self) -> "PrefixModel":
+        """The same model without parameters, for compiled programs to hold on to."""
+        return dataclasses.replace(self, params={})
+
+    def continued(
+        self,
+        params: Any,
+        inputs: Int[Array, "rows length"],
+        input_ids: Int[Array, " rows"],
+        decode_fn: Callable[..., Any],
+        max_length: int,
+    ) -> Int[Array, "rows max_length"]:
+        """The best output of each input, as T5X has it in an evaluation.
+
+        Args:
+          params: of the module.
+          inputs: tokens, EOS included.
+          input_ids: of each input, for decode functions that draw.
+          decode_fn: meets the T5X contract.
+          max_length: tokens of an output.
+        """
+        lengths = jnp.sum(inputs != 0, axis=1, keepdims=True)
+        tokens = jnp.pad(inputs, ((0, 0), (1, max_length)))
+        given = (jnp.arange(tokens.shape[1]) <= lengths).astype(jnp.int32)
+        model = models.DecoderOnlyModel(
+            self.module,
+            self.input_vocabulary,
+            None,
+            decode_fn,
+            inputs_bidirectional_attention=self.bidirectional,
+        )
+        decodes, _ = model.predict_batch_with_aux(
+            params,
+            {"decoder_input_tokens": tokens, "decoder_causal_attention": given},
+            decoder_params={"input_ids": input_ids, "max_decode_steps": max_length},
+        )
+        return decodes[:, :max_length]
+
+
+def load(folder: PathLike) -> registry.TextModel | PrefixModel:
+    """The model of a training run, or of one that trained an adapter.
+
+    Raises:
+      UserError: see `registry.load` and `checkpoint.load`.
+    """
+    if adapters.is_run(folder) or not checkpoint.is_decoder_only(folder):
+        found = registry.load(str(folder))
+        if isinstance(found, registry.TextModel):
+            return found
+        parts = found.label, found.module, found.params, found.vocabulary
+    else:
+        run = checkpoint.load(folder)
+        label = f"{absolute(folder).name}@{run.step}"
+        parts = label, run.model.module, run.params, run.model.output_vocabulary
+    both_ways = run_config.bound(
+        checkpoint.config_of(folder), "DecoderOnlyModel", _BOTH_WAYS
+    )
+    return PrefixModel(*parts, bidirectional=bool(both_ways))
