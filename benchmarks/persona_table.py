@@ -3,8 +3,8 @@
     python benchmarks/persona_table.py T5=runs/personachat_t5 CDA=runs/cda_0,runs/cda_1
 
 A row for each name: the mean over turns and its runs (seeds) of F1, ParlAI's BLEU-2 to 4
-and ROUGE-1, 2, L, and F1 minus that of the first row with a 95% interval (paired
-bootstrap over dialogues, all turns of one drawn together).
+and ROUGE-1, 2, L, the mean perplexity of a word, and F1 minus that of the first row with
+a 95% interval (paired bootstrap over dialogues, all turns of one drawn together).
 """
 
 import argparse
@@ -55,12 +55,21 @@ def scores_of(folder: Path) -> Scores:
     return found
 
 
-def table(rows: Sequence[tuple[str, Sequence[Scores]]], seed: int = 0) -> list[str]:
+def perplexity_of(folder: Path) -> float:
+    """Perplexity of a word in the last evaluation."""
+    (file,) = folder.glob("inference_eval/personachat_*-metrics.jsonl")
+    last = file.read_text(encoding="utf-8").splitlines()[-1]
+    return json.loads(last)["word_perplexity"]
+
+
+def table(
+    rows: Sequence[tuple[str, Sequence[Scores]]], perplexities: Sequence[float]
+) -> list[str]:
     """Lines of the table in Markdown.
 
     Args:
       rows: name and the scores of each run; all of the same turns.
-      seed: of the resamples.
+      perplexities: of each row.
 
     Raises:
       UserError: runs were evaluated on different turns.
@@ -73,12 +82,13 @@ def table(rows: Sequence[tuple[str, Sequence[Scores]]], seed: int = 0) -> list[s
         means.append(np.mean([[run[turn] for turn in turns] for run in runs], axis=0))
     dialogues = [len(list(g)) for _, g in itertools.groupby(turns, lambda t: t[0])]
     lines = [
-        "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L | F1 - first row |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L | perplexity | F1 - first row |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for (name, runs), values in zip(rows, means, strict=True):
+    for (name, runs), values, perplexity in zip(rows, means, perplexities, strict=True):
         cells = [f"{value:.2f}" for value in values.mean(axis=0)]
-        low, high = interval(values[:, 0] - means[0][:, 0], np.array(dialogues), seed)
+        cells.append(f"{perplexity:.1f}")
+        low, high = interval(values[:, 0] - means[0][:, 0], np.array(dialogues))
         difference = values[:, 0].mean() - means[0][:, 0].mean()
         told = (
             f"{difference:+.2f} ({low:+.2f} to {high:+.2f})"
@@ -90,7 +100,9 @@ def table(rows: Sequence[tuple[str, Sequence[Scores]]], seed: int = 0) -> list[s
 
 
 def interval(
-    values: Float[np.ndarray, " turns"], sizes: Int[np.ndarray, " dialogues"], seed: int
+    values: Float[np.ndarray, " turns"],
+    sizes: Int[np.ndarray, " dialogues"],
+    seed: int = 0,
 ) -> tuple[float, float]:
     """95% interval of the mean over turns, dialogues resampled."""
     ends = np.cumsum(sizes)
@@ -107,11 +119,13 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="+", metavar="NAME=RUN[,RUN...]")
-    rows = []
+    rows, perplexities = [], []
     for given in parser.parse_args().rows:
         name, _, folders = given.partition("=")
-        rows.append((name, [scores_of(Path(folder)) for folder in folders.split(",")]))
-    print("\n".join(table(rows)))
+        runs = [Path(folder) for folder in folders.split(",")]
+        rows.append((name, [scores_of(run) for run in runs]))
+        perplexities.append(float(np.mean([perplexity_of(run) for run in runs])))
+    print("\n".join(table(rows, perplexities)))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ def run(folder: Path, outputs: dict[tuple[str, int], str], step: int = 6) -> Pat
         for (dialogue, turn), said in outputs.items()
     ]
     target.write_text("\n".join(lines) + "\n")
+    metrics = target.with_name("personachat_self_original-metrics.jsonl")
+    with metrics.open("a") as file:
+        file.write(json.dumps({"step": step, "word_perplexity": 10.0 * step}) + "\n")
     return folder
 
 
@@ -43,19 +46,20 @@ def cells(line: str) -> list[str]:
 
 
 def test_rows(program, tmp_path, capsys, monkeypatch):
-    silent = run(tmp_path / "silent", dict.fromkeys(ANSWERS, "no"))
-    run(silent, ANSWERS, step=3)  # An earlier evaluation, which does not count.
+    silent = run(tmp_path / "silent", ANSWERS, step=3)  # Only the last one counts.
+    run(silent, dict.fromkeys(ANSWERS, "no"))
     right = run(tmp_path / "right", ANSWERS)
-    half = run(tmp_path / "half", ANSWERS | {("b", 0): "no"})
+    half = run(tmp_path / "half", ANSWERS | {("b", 0): "no"}, step=9)
     rows = [f"silent={silent}", f"seeds={right},{half}"]
     monkeypatch.setattr(sys, "argv", ["persona_table.py", *rows])
     program.main()
     head, _, first, second = capsys.readouterr().out.splitlines()
     assert cells(head)[:3] == ["row", "runs", "F1"]
-    assert cells(first) == ["silent", "1", *["0.00"] * 7, ""]
+    assert cells(first) == ["silent", "1", *["0.00"] * 7, "60.0", ""]
     found = cells(second)
     # Turns: 100 and 100; 100 and 100; 100 and 0.
-    assert found[:3] == ["seeds", "2", "83.33"] and found[-2] == "83.33"
+    assert found[:3] == ["seeds", "2", "83.33"] and found[-3] == "83.33"
+    assert found[-2] == "75.0"
     # Of two dialogues drawn, both are `a`, both `b`, or one each: 100, 50 or 83.33.
     assert found[-1] == "+83.33 (+50.00 to +100.00)"
 
@@ -65,7 +69,7 @@ def test_interval_draws_dialogues_and_not_turns(program):
     sizes = draw.integers(1, 9, 40)
     # All turns of a dialogue alike: as many independent values as dialogues.
     values = np.repeat(draw.standard_normal(40), sizes)
-    low, high = program.interval(values, sizes, seed=0)
+    low, high = program.interval(values, sizes)
     means = []
     for _ in range(4000):
         taken = draw.integers(40, size=40)
@@ -80,4 +84,4 @@ def test_errors(program, tmp_path):
     whole = program.scores_of(run(tmp_path / "whole", ANSWERS))
     part = program.scores_of(run(tmp_path / "part", {("a", 0): "yes"}))
     with pytest.raises(UserError, match="part: is evaluated on other turns than whole"):
-        program.table([("whole", [whole]), ("part", [part])])
+        program.table([("whole", [whole]), ("part", [part])], [1.0, 1.0])
