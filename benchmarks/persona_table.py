@@ -28,8 +28,8 @@ Turn = tuple[str, int]
 Scores = dict[Turn, list[float]]
 
 
-def scores_of(folder: Path) -> Scores:
-    """(dialogue, turn) -> its scores in the order of `COLUMNS`, 0 to 100.
+def predictions_of(folder: Path) -> Path:
+    """The file of the last evaluation.
 
     Raises:
       UserError: the folder has no predictions on Persona-Chat.
@@ -40,8 +40,17 @@ def scores_of(folder: Path) -> Scores:
             f"{folder}: has no inference_eval/personachat_*-STEP.jsonl. Name a run that "
             "was evaluated on Persona-Chat."
         )
+    return files[-1]
+
+
+def scores_of(folder: Path) -> Scores:
+    """(dialogue, turn) -> its scores in the order of `COLUMNS`, 0 to 100.
+
+    Raises:
+      UserError: see `predictions_of`.
+    """
     found = {}
-    for line in files[-1].read_text(encoding="utf-8").splitlines():
+    for line in predictions_of(folder).read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         turn = record["input"]["dialogue_id"], int(record["input"]["turn"])
         said, answer = record["output"], record["target"]["text"]
@@ -56,8 +65,14 @@ def scores_of(folder: Path) -> Scores:
 
 
 def perplexity_of(folder: Path) -> float:
-    """Perplexity of a word in the last evaluation."""
-    (file,) = folder.glob("inference_eval/personachat_*-metrics.jsonl")
+    """Perplexity of a word in the last evaluation.
+
+    Raises:
+      UserError: see `predictions_of`.
+    """
+    predictions = predictions_of(folder)
+    task = predictions.stem.rpartition("-")[0]
+    file = predictions.with_name(f"{task}-metrics.jsonl")
     last = file.read_text(encoding="utf-8").splitlines()[-1]
     return json.loads(last)["word_perplexity"]
 
@@ -119,13 +134,23 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("rows", nargs="+", metavar="NAME=RUN[,RUN...]")
+    given = parser.parse_args().rows
+    try:
+        print("\n".join(_of_arguments(given)))
+    except UserError as error:
+        parser.error(str(error))
+
+
+def _of_arguments(given: Sequence[str]) -> list[str]:
     rows, perplexities = [], []
-    for given in parser.parse_args().rows:
-        name, _, folders = given.partition("=")
+    for argument in given:
+        name, mark, folders = argument.partition("=")
+        if not mark:
+            raise UserError(f"{argument!r}: give NAME=RUN, or NAME=RUN,RUN.")
         runs = [Path(folder) for folder in folders.split(",")]
         rows.append((name, [scores_of(run) for run in runs]))
         perplexities.append(float(np.mean([perplexity_of(run) for run in runs])))
-    print("\n".join(table(rows, perplexities)))
+    return table(rows, perplexities)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,20 @@ def test_interval_draws_dialogues_and_not_turns(program):
     assert (low, high) == pytest.approx(np.percentile(means, (2.5, 97.5)), abs=0.05)
 
 
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("runs/x", "'runs/x': give NAME=RUN"),
+        ("x=runs/x", "runs/x: has no inference_eval"),
+    ],
+)
+def test_arguments_without_sense(program, argument, message, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["persona_table.py", argument])
+    with pytest.raises(SystemExit):
+        program.main()
+    assert message in capsys.readouterr().err
+
+
 def test_errors(program, tmp_path):
     with pytest.raises(UserError, match="nothing: has no inference_eval/personachat_"):
         program.scores_of(tmp_path / "nothing")
