@@ -4,7 +4,7 @@
 
 or `:huff` (HuffPost), `:amzn`. The data folder holds `fewshot/` (`jaxaug data fetch
 fewshot --out data/fewshot`), for `huff` `pcc/aug_huff_train_s*.txt` too, which the
-authors of PCC released in HongyuanLuke/PCC. Your own paraphrases (see samplers.py)
+authors of PCC released in HongyuanLuke/PCC. Your own paraphrases (see table4.py)
 are used if they exist: `levels/NAME_mixed.jsonl` and `levels/NAME_top_k_top_p.jsonl`.
 Synonyms are those of WordNet where Debian's wordnet-base is installed; `:huff,DIR` names
 another folder with its files. Results: docs/pcc.md.

@@ -231,7 +231,9 @@ EQUALLY_LONG = (
     "bottom_k.py",
     "cycling.py",
     "pcc_huffpost.py",
-    "samplers.py",
+    "table4.py:amzn",
+    "table4.py:covidclu",
+    "table4.py:huff",
 )
 HOUSE += EQUALLY_LONG
 
