@@ -1,0 +1,194 @@
+"""A language model as a tracker without training: the floor of docs/sgd.md.
+
+    JAXAUG_DATA_DIR=DIR python benchmarks/in_context.py --out OUT [--model smollm2] [--shots 3]
+
+Solved frames of the train split, each of another service, stand in the prompt in the form
+of D3ST; the model continues it greedily to the end of the line. They are the same for all
+frames and go through the network once. Every frame of the test split is answered under
+the original schemas and all variants of `d3st_eval`; OUT has the predictions and the
+report of an evaluation (`jaxaug report OUT`). A run that was stopped goes on: wordings
+that are in OUT are not answered again.
+"""
+
+import argparse
+import dataclasses
+import json
+import random
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from jaxaug.core import buckets
+from jaxaug.core.errors import UserError
+from jaxaug.core.progress import progress
+from jaxaug.data import folders
+from jaxaug.decode import contract
+from jaxaug.feed import cache, recipes
+from jaxaug.formats.records import Example
+from jaxaug.models.text import prompts, registry
+from jaxaug.models.text.language import LanguageModel
+from jaxaug.paraphrase import causal, samplers
+from tasks.metrics import postprocessor
+from tasks.report_logger import RobustnessLogger
+
+FAMILY = "d3st"
+TASK = "Write down what the user of a dialogue wants, by the numbers of the list."
+ROWS = 16
+EMPTY = "[states] [intents]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--shots", type=int, default=3, help="solved frames")
+    parser.add_argument("--longest", type=int, default=800, help="letters of one")
+    parser.add_argument(
+        "--max_length", type=int, default=64, help="tokens of an answer"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    try:
+        run(arguments)
+    except UserError as error:
+        sys.exit(f"in_context.py: error: {error}")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Answers what is not answered yet, and scores all of it."""
+    table = recipes.table()
+    wordings = table.wordings(FAMILY, "test")
+    if not wordings:
+        raise UserError(
+            f"${folders.DATA_DIR_VARIABLE}: the data have no test split. Name others."
+        )
+    tested = {task: table.recipes[task]["test"] for task in wordings}
+    original = next(iter(tested.values()))
+    train = dataclasses.replace(original.corpus, split="train")
+    shots = chosen(
+        cache.build(cache.Recipe(train, original.options)).read(),
+        arguments.shots,
+        arguments.longest,
+        arguments.seed,
+    )
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    prompt = arguments.out / "prompt.txt"
+    text = prompt_of(shots)
+    if prompt.exists() and prompt.read_text(encoding="utf-8") != text:
+        raise UserError(
+            f"--out {arguments.out}: holds answers to another prompt. Name another folder."
+        )
+    prompt.write_text(text, encoding="utf-8")
+    model = registry.load(arguments.model)
+    if not isinstance(model, LanguageModel):
+        raise UserError(
+            f"--model {arguments.model}: is no decoder-only language model."
+        )
+    model = dataclasses.replace(model, prompt=prompts.parse(text, str(prompt)))
+    logger = RobustnessLogger(str(arguments.out))
+    for task, recipe in tested.items():
+        examples = list(cache.build(recipe).read())
+        outputs = kept_outputs(
+            arguments.out / f"{task}.json", model, examples, arguments.max_length
+        )
+        read = postprocessor(recipe.options.parse)
+        fields = [fields_of(example, recipe.corpus.split) for example in examples]
+        logger(
+            task,
+            0,
+            {},
+            None,
+            {"prediction": list(map(read, outputs, fields))},
+            [
+                read(example.targets, f)
+                for example, f in zip(examples, fields, strict=True)
+            ],
+        )
+
+
+def chosen(
+    examples: Iterable[Example], count: int, longest: int, seed: int
+) -> list[Example]:
+    """Short frames with a state, of as many services.
+
+    Raises:
+      UserError: there are fewer services that have one.
+    """
+    by_service: dict[str, list[Example]] = {}
+    for example in examples:
+        if len(example.inputs) <= longest and not example.targets.startswith(EMPTY):
+            by_service.setdefault(example.service, []).append(example)
+    if len(by_service) < count:
+        raise UserError(
+            f"--shots {count}: {len(by_service)} services have a frame of at most "
+            f"--longest {longest} letters with a state. Give fewer shots or more letters."
+        )
+    rng = random.Random(seed)
+    services = rng.sample(sorted(by_service), count)
+    return [rng.choice(by_service[service]) for service in services]
+
+
+def prompt_of(shots: Sequence[Example]) -> str:
+    """Solved frames, and the place of the one to solve."""
+    solved = "".join(f"Input: {s.inputs}\nOutput: {s.targets}\n\n" for s in shots)
+    return f"{TASK}\n\n{solved}Input: {prompts.PLACE}\nOutput:"
+
+
+def fields_of(example: Example, split: str) -> dict[str, object]:
+    """What a postprocessor asks of an example."""
+    names = ("dialogue_id", "turn", "frame", "service", "key")
+    return {"split": split, **{name: getattr(example, name) for name in names}}
+
+
+def kept_outputs(
+    path: Path, model: LanguageModel, examples: Sequence[Example], max_length: int
+) -> list[str]:
+    """The outputs of a wording: those in a file, or new ones."""
+    if path.exists():
+        return json.loads(path.read_text(encoding="utf-8"))
+    started = time.perf_counter()
+    outputs = answers(model, [example.inputs for example in examples], max_length)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(outputs, indent=1), encoding="utf-8")
+    partial.replace(path)
+    took = time.perf_counter() - started
+    print(f"{path.stem}: {len(outputs)} frames in {took:.0f} s", flush=True)
+    return outputs
+
+
+def answers(model: LanguageModel, inputs: Sequence[str], max_length: int) -> list[str]:
+    """The greedy continuation of each input, to the end of its line."""
+    tokens = [model.encode(text) for text in inputs]
+    params = causal.ready(model, model.params)
+    decode_fn = samplers.find("greedy").build(1, {})
+    outputs = [""] * len(inputs)
+    batches = buckets.plan(list(map(len, tokens)), ROWS, model.shared)
+    with progress(total=len(inputs), desc="frames", unit="frame") as bar:
+        for batch in batches:
+            rows = buckets.pad(
+                [tokens[index] for index in batch.indices], batch.rows, batch.length
+            )
+            decodes = np.asarray(
+                causal.decode(
+                    model.bare,
+                    decode_fn,
+                    1,
+                    max_length,
+                    params,
+                    rows,
+                    np.zeros(batch.rows, np.int32),
+                    np.zeros(2, np.uint32),
+                )
+            )
+            contract.check_decodes(decodes)
+            for index, decoded in zip(batch.indices, decodes, strict=False):
+                outputs[index] = model.decode(decoded[0].tolist())
+            bar.update(len(batch.indices))
+    return outputs
+
+
+if __name__ == "__main__":
+    main()
