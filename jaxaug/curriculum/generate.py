@@ -8,11 +8,13 @@ hard ones, and from top-k with top-p; the filter of equation 3; so many of each 
 import argparse
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import sys
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +69,7 @@ class Options:
       prompt: of a language model; None is its default.
       quota: sampler -> paraphrases of a text that are kept of it; see `quotas`.
       oversample: outputs of each sampler, as a multiple of its quota.
-      rounds: how often a text is asked for outputs while a quota of it is not full.
+      rounds: how often a sampler is asked about a text while its quota is not full.
       bottom_k: tokens that bottom-k removes.
       bottom_steps: how many steps it does so.
       top_k: of bottom-k after its steps, and of top-k with top-p.
@@ -274,29 +276,32 @@ def make(
     """The levels of each text, and a summary to be printed.
 
     Of the outputs, copies of the text and what differs from another one in case alone
-    are left out, and equation 3 is applied to the others. A text of which a sampler has
-    not filled its quota is asked again, up to `rounds` times. Then each quota is drawn
+    are left out, and equation 3 is applied to the others. A sampler that has not filled
+    its quota of a text is asked again, up to `rounds` times. Then each quota is drawn
     from what passed.
     """
     found: list[list[Candidate]] = [[] for _ in texts]
-    asked = 0
+    asked: Counter[str] = Counter()
     for number in range(options.rounds):
-        short = [
-            i for i, own in enumerate(found) if quotas.is_short(options.quota, own)
-        ]
-        if not short:
+        lacking = [quotas.lacking(options.quota, own) for own in found]
+        if not any(lacking):
             break
-        asked += len(short)
-        answers = _asked(
+        asked.update(itertools.chain(*lacking))
+        outputs = _outputs(
             number,
-            [(texts[place], found[place]) for place in short],
+            texts,
+            lacking,
             options,
             functools.partial(paraphrase, number),
-            scorers,
             shards,
         )
-        for place, new in zip(short, answers, strict=True):
-            found[place] += new
+        new = [
+            quotas.distinct(text, given, (one.text for one in own))
+            for text, given, own in zip(texts, outputs, found, strict=True)
+        ]
+        judged = iter(_judged(texts, new, options, scorers))
+        for own, group in zip(found, new, strict=True):
+            own += [next(judged) for _ in group]
     items = []
     for text, candidates_of in zip(texts, found, strict=True):
         drawn = quotas.chosen(text, options.quota, candidates_of, options.seed)
@@ -311,50 +316,34 @@ def make(
     return items, told.summary(items, found, options, asked)
 
 
-def _asked(
-    number: int,
-    known: Sequence[tuple[str, Sequence[Candidate]]],
-    options: Options,
-    paraphrase: Callable[[generation.Setting, Sequence[str]], list[list[str]]],
-    scorers: Scorers,
-    shards: Shards,
-) -> list[list[Candidate]]:
-    """What a round has that is new, of each text with its candidates so far."""
-    texts = [text for text, _ in known]
-    stage = Stage(
-        "candidates",
-        [_seed(options, number), *(setting.key() for setting in options.settings)],
-        lambda block: _outputs(block, options, paraphrase),
-        "paraphrases",
-    )
-    new = [
-        quotas.distinct(text, outputs, (one.text for one in candidates_of))
-        for (text, candidates_of), outputs in zip(
-            known, shards.run(stage, texts), strict=True
-        )
-    ]
-    judged = iter(_judged(texts, new, options, scorers))
-    return [[next(judged) for _ in group] for group in new]
-
-
 def _seed(options: Options, number: int) -> int:
     """Of a round: other draws from the second one on."""
     return zlib.crc32(f"{options.seed} {number}".encode()) if number else options.seed
 
 
 def _outputs(
+    number: int,
     texts: Sequence[str],
+    lacking: Sequence[Container[str]],
     options: Options,
     paraphrase: Callable[[generation.Setting, Sequence[str]], list[list[str]]],
+    shards: Shards,
 ) -> list[dict[str, list[str]]]:
-    """Of each text, sampler -> outputs."""
-    by_sampler = {
-        setting.sampler: paraphrase(setting, texts) for setting in options.settings
-    }
-    return [
-        {sampler: outputs[place] for sampler, outputs in by_sampler.items()}
-        for place in range(len(texts))
-    ]
+    """Of each text, sampler -> outputs of a round, of the samplers that it lacks."""
+    found: list[dict[str, list[str]]] = [{} for _ in texts]
+    for setting in options.settings:
+        places = [i for i, names in enumerate(lacking) if setting.sampler in names]
+        # By itself, so that runs with other quotas of other samplers use it again.
+        stage = Stage(
+            "candidates",
+            [_seed(options, number), setting.key()],
+            functools.partial(paraphrase, setting),
+            f"paraphrases ({setting.sampler})",
+        )
+        outputs = shards.run(stage, [texts[place] for place in places])
+        for place, given in zip(places, outputs, strict=True):
+            found[place][setting.sampler] = given
+    return found
 
 
 def _judged(

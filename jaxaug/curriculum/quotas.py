@@ -89,10 +89,10 @@ def distinct(
     ]
 
 
-def is_short(quota: Mapping[str, int], found: Sequence[Candidate]) -> bool:
-    """Whether some sampler has not given as many as are to be kept of it."""
+def lacking(quota: Mapping[str, int], found: Sequence[Candidate]) -> set[str]:
+    """The samplers that have not given as many as are to be kept of them."""
     passed = [one.sampler for one in found if one.passed]
-    return any(passed.count(name) < number for name, number in quota.items())
+    return {name for name, number in quota.items() if passed.count(name) < number}
 
 
 def chosen(

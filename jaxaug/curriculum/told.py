@@ -28,7 +28,7 @@ def summary(
     items: Sequence[Levelled],
     found: Sequence[Sequence[Candidate]],
     options: Choices,
-    asked: int,
+    asked: Mapping[str, int],
 ) -> str:
     """Lines for people.
 
@@ -36,7 +36,7 @@ def summary(
       items: what was kept.
       found: of each text all distinct candidates.
       options: of the run.
-      asked: texts that were given to the samplers, again ones counted again.
+      asked: sampler -> texts that it was given, again ones counted again.
     """
     sizes = [sum(map(len, item.levels[1:])) for item in items]
     empty = sum(not all(item.levels) for item in items)
@@ -49,7 +49,7 @@ def summary(
     )
     lines = [
         f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} levels.",
-        *(_of_sampler(name, found, options, asked) for name in options.quota),
+        *(_of_sampler(name, found, options, asked[name]) for name in options.quota),
         _filter(options, [one for own in found for one in own]),
         fallen,
     ]

@@ -124,8 +124,13 @@ def test_a_text_is_asked_again_until_its_quotas_are_full(made):
     )
     paraphrase = Paraphraser()
     found, summary = made(["a", "b"], paraphrase, scorers=scorers, beta=2.0)
-    # 12 outputs a round: 0 and 10, then 20, then 30.
-    assert [texts for _, _, texts in paraphrase.calls] == [2, 2, 1, 1, 1, 1]
+    # 12 outputs a round: 0 and 10, then 20, then 30. Top-k has its 16 of `a` at once.
+    assert [(name, texts) for name, _, texts in paraphrase.calls] == [
+        ("bottom_k", 2),
+        ("top_k_top_p", 2),
+        ("bottom_k", 1),
+        ("bottom_k", 1),
+    ]
     bottom = [[text for text in flat(item) if text[2] == "b"] for item in found]
     assert sorted(bottom[0]) == ["a b0", "a b10", "a b20", "a b30"]
     assert len(bottom[1]) == 4 and {int(text[3:]) for text in bottom[1]} <= set(
@@ -133,6 +138,7 @@ def test_a_text_is_asked_again_until_its_quotas_are_full(made):
     )
     assert [len(flat(item)) for item in found] == [20, 20]
     assert "bottom_k: of 48 outputs 48 are new, 16 (33 %) of which passed" in summary
+    assert "top_k_top_p: of 96 outputs 96 are new, 96 (100 %) of which" in summary
 
 
 def test_a_quota_that_cannot_be_filled_is_told(made):
@@ -223,12 +229,15 @@ def test_a_stop_loses_one_shard(made):
     stops = Stops()
     with pytest.raises(KeyboardInterrupt):
         made(texts, stops)
-    assert len(stops.calls) == 3  # Both samplers of the first shard, one of the second.
+    assert len(stops.calls) == 3  # All shards of the first sampler.
     made(texts, whole)
-    assert [call[2] for call in whole.calls] == [2, 2, 2, 2]
+    assert whole.calls == [("top_k_top_p", 48, 2)] * 3
     again = Paraphraser()
     made(texts, again, beta=0.6)
     assert again.calls == []
+    # What another run has of a sampler is used again.
+    made(texts, again, quota={"bottom_k": 4, "sampling": 1})
+    assert again.calls == [("sampling", 3, 2)] * 3
 
 
 def run(tmp_path, *extra: str) -> int:

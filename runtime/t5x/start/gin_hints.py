@@ -72,7 +72,7 @@ def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
 
 
 def explain_call(error: BaseException) -> str | None:
-    """A message where a call made by gin lacks values, or was given no dtype."""
+    """A message where a call made by gin lacks values or has some that cannot be."""
     text = str(error)
     if isinstance(error, RuntimeError) and text.startswith("Required bindings for"):
         return _first_paragraph(text)
@@ -85,7 +85,22 @@ def explain_call(error: BaseException) -> str | None:
     unknown = re.match(r"data type ('[^']*') not understood", text)
     if isinstance(error, TypeError) and unknown:
         return f"{unknown.group(1)}: {checks.NO_DTYPE}"
-    return None
+    return _refused_by_optax(error, text)
+
+
+def _refused_by_optax(error: BaseException, text: str) -> str | None:
+    """Schedules check their numbers when they are made, such as steps below 1."""
+    frames = traceback.extract_tb(error.__traceback__)
+    call = re.search(r"In call to configurable '([^']+)'", text)
+    optax = sys.modules.get("optax")
+    if not isinstance(error, ValueError) or None in (call, optax) or not frames:
+        return None
+    if not frames[-1].filename.startswith(os.path.dirname(optax.__file__)):
+        return None
+    return (
+        f"optax.{call.group(1)}: {message_of(error)} Its numbers are bound in the gin "
+        "files; where they are steps, TRAIN_STEPS has to exceed WARMUP_STEPS."
+    )
 
 
 def message_of(error: BaseException) -> str:

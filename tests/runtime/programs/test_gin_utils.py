@@ -4,6 +4,7 @@ import subprocess
 
 import gin
 import numpy as np
+import optax
 import pytest
 from t5x import gin_utils
 from t5x.errors import UserError
@@ -292,6 +293,24 @@ def test_an_error_in_a_module_of_the_user_keeps_its_traceback(tmp_path, monkeypa
         parse(tmp_path, HEAD + "import broken_user_module\n")
     with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
         parse(tmp_path, HEAD + "import incomplete_user_module\n")
+
+
+def test_a_schedule_that_optax_refuses():
+    """Fewer steps than those of the warm-up."""
+    schedule = gin.external_configurable(
+        optax.warmup_cosine_decay_schedule, name="a_schedule"
+    )
+    with pytest.raises(ValueError) as caught:
+        schedule(init_value=0.0, peak_value=1.0, warmup_steps=50, decay_steps=5)
+    message = gin_config.user_message(caught.value)
+    assert message and message.startswith("optax.a_schedule: The cosine_decay_schedule")
+    assert "decay_steps=-45" in message and "In call to" not in message
+    assert message.endswith("TRAIN_STEPS has to exceed WARMUP_STEPS.")
+    # A defect elsewhere keeps its traceback.
+    broken = gin.external_configurable(lambda: int("x"), name="broken")
+    with pytest.raises(ValueError) as caught:
+        broken()
+    assert gin_config.user_message(caught.value) is None
 
 
 def test_a_macro_that_nothing_refers_to_is_reported(tmp_path, capfd):
