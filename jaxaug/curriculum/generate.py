@@ -8,20 +8,19 @@ hard ones, and from top-k with top-p; the filter of equation 3; so many of each 
 import argparse
 import dataclasses
 import functools
-import itertools
 import json
 import math
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from etils import epath
 from jaxtyping import Bool, Float
 
-from jaxaug.core import cache_folder, typed
+from jaxaug.core import buckets, cache_folder, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, write_text
@@ -283,14 +282,15 @@ def make(
     found: list[list[Candidate]] = [[] for _ in texts]
     asked: Counter[str] = Counter()
     for number in range(options.rounds):
-        lacking = [quotas.lacking(options.quota, own) for own in found]
-        if not any(lacking):
+        wanted = [_wanted(number, options, own) for own in found]
+        if not any(wanted):
             break
-        asked.update(itertools.chain(*lacking))
+        for own_wanted in wanted:
+            asked.update(own_wanted)
         outputs = _outputs(
             number,
             texts,
-            lacking,
+            wanted,
             options,
             functools.partial(paraphrase, number),
             shards,
@@ -321,28 +321,48 @@ def _seed(options: Options, number: int) -> int:
     return zlib.crc32(f"{options.seed} {number}".encode()) if number else options.seed
 
 
+def _wanted(
+    number: int, options: Options, found: Sequence[Candidate]
+) -> dict[str, int]:
+    """Sampler -> outputs that a round asks of it, of those that lack paraphrases.
+
+    After the first round a few more than are missing, of few numbers: each is a program.
+    """
+    missing = quotas.lacking(options.quota, found)
+    first = {name: options.quota[name] * options.oversample for name in missing}
+    if not number:
+        return first
+    again = {
+        n: buckets.power_of_two(m * options.oversample, 4) for n, m in missing.items()
+    }
+    return {name: min(again[name], first[name]) for name in missing}
+
+
 def _outputs(
     number: int,
     texts: Sequence[str],
-    lacking: Sequence[Container[str]],
+    wanted: Sequence[Mapping[str, int]],
     options: Options,
     paraphrase: Callable[[generation.Setting, Sequence[str]], list[list[str]]],
     shards: Shards,
 ) -> list[dict[str, list[str]]]:
-    """Of each text, sampler -> outputs of a round, of the samplers that it lacks."""
+    """Of each text, sampler -> the outputs that are wanted of it in a round."""
     found: list[dict[str, list[str]]] = [{} for _ in texts]
     for setting in options.settings:
-        places = [i for i, names in enumerate(lacking) if setting.sampler in names]
-        # By itself, so that runs with other quotas of other samplers use it again.
-        stage = Stage(
-            "candidates",
-            [_seed(options, number), setting.key()],
-            functools.partial(paraphrase, setting),
-            f"paraphrases ({setting.sampler})",
-        )
-        outputs = shards.run(stage, [texts[place] for place in places])
-        for place, given in zip(places, outputs, strict=True):
-            found[place][setting.sampler] = given
+        sampler = setting.sampler
+        for num in sorted({own[sampler] for own in wanted if sampler in own}):
+            places = [i for i, own in enumerate(wanted) if own.get(sampler) == num]
+            asked = dataclasses.replace(setting, num=num)
+            # By itself, so that runs with other quotas of other samplers use it again.
+            stage = Stage(
+                "candidates",
+                [_seed(options, number), asked.key()],
+                functools.partial(paraphrase, asked),
+                f"paraphrases ({sampler})",
+            )
+            outputs = shards.run(stage, [texts[place] for place in places])
+            for place, given in zip(places, outputs, strict=True):
+                found[place][sampler] = given
     return found
 
 

@@ -5,6 +5,7 @@ filter 4 come from bottom-k, 2 for COVID-Q, the others from top-k with top-p.
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -89,10 +90,10 @@ def distinct(
     ]
 
 
-def lacking(quota: Mapping[str, int], found: Sequence[Candidate]) -> set[str]:
-    """The samplers that have not given as many as are to be kept of them."""
-    passed = [one.sampler for one in found if one.passed]
-    return {name for name, number in quota.items() if passed.count(name) < number}
+def lacking(quota: Mapping[str, int], found: Sequence[Candidate]) -> dict[str, int]:
+    """How many paraphrases are missing of each sampler that has not given its quota."""
+    passed = Counter(one.sampler for one in found if one.passed)
+    return {n: number - passed[n] for n, number in quota.items() if number > passed[n]}
 
 
 def chosen(

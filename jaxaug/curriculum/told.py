@@ -13,8 +13,6 @@ class Choices(Protocol):
     @property
     def quota(self) -> Mapping[str, int]: ...
     @property
-    def oversample(self) -> int: ...
-    @property
     def similarity(self) -> str: ...
     @property
     def implication(self) -> str: ...
@@ -36,7 +34,7 @@ def summary(
       items: what was kept.
       found: of each text all distinct candidates.
       options: of the run.
-      asked: sampler -> texts that it was given, again ones counted again.
+      asked: sampler -> outputs that were asked of it.
     """
     sizes = [sum(map(len, item.levels[1:])) for item in items]
     empty = sum(not all(item.levels) for item in items)
@@ -64,7 +62,7 @@ def _of_sampler(
     passed = [sum(one.passed for one in group) for group in own]
     number = sum(map(len, own))
     return (
-        f"{name}: of {asked * quota * options.oversample:,} outputs {number:,} are new, "
+        f"{name}: of {asked:,} outputs {number:,} are new, "
         f"{_part(sum(passed), number)} of which passed the filter; "
         f"{sum(min(n, quota) for n in passed):,} are kept, {quota * len(found):,} are "
         f"the quota."

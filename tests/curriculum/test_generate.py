@@ -31,7 +31,7 @@ def no_models(monkeypatch):
 class Paraphraser:
     """Output i of a text is `<text> <letter><i>`: b for bottom-k, t for top-k, else s.
 
-    A later round goes on counting where the one before has ended.
+    Round n counts from 100 n.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Paraphraser:
         self, number: int, setting: Setting, texts: Sequence[str]
     ) -> list[list[str]]:
         self.calls.append((setting.sampler, setting.num, len(texts)))
-        letter, first = setting.sampler[0], number * setting.num
+        letter, first = setting.sampler[0], 100 * number
         return [[f"{t} {letter}{first + i}" for i in range(setting.num)] for t in texts]
 
 
@@ -124,20 +124,20 @@ def test_a_text_is_asked_again_until_its_quotas_are_full(made):
     )
     paraphrase = Paraphraser()
     found, summary = made(["a", "b"], paraphrase, scorers=scorers, beta=2.0)
-    # 12 outputs a round: 0 and 10, then 20, then 30. Top-k has its 16 of `a` at once.
-    assert [(name, texts) for name, _, texts in paraphrase.calls] == [
-        ("bottom_k", 2),
-        ("top_k_top_p", 2),
-        ("bottom_k", 1),
-        ("bottom_k", 1),
+    # Of `a` 2 are missing, then 1: three times as many, up to a power of two.
+    assert paraphrase.calls == [
+        ("bottom_k", 12, 2),
+        ("top_k_top_p", 48, 2),
+        ("bottom_k", 8, 1),
+        ("bottom_k", 4, 1),
     ]
     bottom = [[text for text in flat(item) if text[2] == "b"] for item in found]
-    assert sorted(bottom[0]) == ["a b0", "a b10", "a b20", "a b30"]
+    assert sorted(bottom[0]) == ["a b0", "a b10", "a b100", "a b200"]
     assert len(bottom[1]) == 4 and {int(text[3:]) for text in bottom[1]} <= set(
         range(12)
     )
     assert [len(flat(item)) for item in found] == [20, 20]
-    assert "bottom_k: of 48 outputs 48 are new, 16 (33 %) of which passed" in summary
+    assert "bottom_k: of 36 outputs 36 are new, 16 (44 %) of which passed" in summary
     assert "top_k_top_p: of 96 outputs 96 are new, 96 (100 %) of which" in summary
 
 
@@ -200,8 +200,8 @@ def test_copies_and_empty_outputs_are_no_paraphrases(made):
     assert found == [levels.Levelled("a b", (("a b",), (), (), ("x y",), (), ("z",)))]
     assert found[0].at(1) == found[0].at(2) == ("a b",)
     assert found[0].at(4) == ("x y",)
-    # The rounds give the same again, which is not new.
-    assert "of 18 outputs 2 are new" in summary
+    # Two more rounds, of 4 each, give the same again, which is not new.
+    assert "of 14 outputs 2 are new" in summary
     assert "\n1 texts have fewer than 6 (" in summary
     assert "1 have an empty level, which falls" in summary
 
