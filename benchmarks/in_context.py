@@ -36,7 +36,8 @@ from tasks.report_logger import RobustnessLogger
 
 FAMILY = "d3st"
 TASK = "Write down what the user of a dialogue wants, by the numbers of the list."
-ROWS = 16
+ROWS = 16  # side by side
+COLUMNS = 128  # Prompts are as long as a multiple: each length is a program.
 EMPTY = "[states] [intents]"
 
 
@@ -165,12 +166,11 @@ def answers(model: LanguageModel, inputs: Sequence[str], max_length: int) -> lis
     params = causal.ready(model, model.params)
     decode_fn = samplers.find("greedy").build(1, {})
     outputs = [""] * len(inputs)
-    batches = buckets.plan(list(map(len, tokens)), ROWS, model.shared)
+    order = sorted(range(len(inputs)), key=lambda index: -len(tokens[index]))
     with progress(total=len(inputs), desc="frames", unit="frame") as bar:
-        for batch in batches:
-            rows = buckets.pad(
-                [tokens[index] for index in batch.indices], batch.rows, batch.length
-            )
+        for start in range(0, len(order), ROWS):
+            indices = order[start : start + ROWS]
+            length = -(-len(tokens[indices[0]]) // COLUMNS) * COLUMNS
             decodes = np.asarray(
                 causal.decode(
                     model.bare,
@@ -178,15 +178,15 @@ def answers(model: LanguageModel, inputs: Sequence[str], max_length: int) -> lis
                     1,
                     max_length,
                     params,
-                    rows,
-                    np.zeros(batch.rows, np.int32),
+                    buckets.pad([tokens[index] for index in indices], ROWS, length),
+                    np.zeros(ROWS, np.int32),
                     np.zeros(2, np.uint32),
                 )
             )
             contract.check_decodes(decodes)
-            for index, decoded in zip(batch.indices, decodes, strict=False):
+            for index, decoded in zip(indices, decodes, strict=False):
                 outputs[index] = model.decode(decoded[0].tolist())
-            bar.update(len(batch.indices))
+            bar.update(len(indices))
     return outputs
 
 

@@ -93,9 +93,9 @@ def _refused_by_optax(error: BaseException, text: str) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
     call = re.search(r"In call to configurable '([^']+)'", text)
     optax = sys.modules.get("optax")
-    if not isinstance(error, ValueError) or None in (call, optax) or not frames:
+    if not (isinstance(error, ValueError) and call and optax and frames):
         return None
-    if not frames[-1].filename.startswith(os.path.dirname(optax.__file__)):
+    if not frames[-1].filename.startswith(os.path.dirname(str(optax.__file__))):
         return None
     return (
         f"optax.{call.group(1)}: {message_of(error)} Its numbers are bound in the gin "
