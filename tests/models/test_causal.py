@@ -294,7 +294,7 @@ def test_steps_equal_the_full_forward(variant: str):
     step = stepper(module, params)
     for column in range(tokens.shape[1]):
         logits, variables = step(variables, tokens[:, column : column + 1])
-        np.testing.assert_allclose(logits[:, 0], full[:, column], atol=2e-5)
+        np.testing.assert_allclose(logits[:, 0], full[:, column], atol=1e-4)
 
 
 @pytest.mark.parametrize("variant", ["llama-grouped", "gemma3", "gpt2"])
@@ -312,7 +312,7 @@ def test_steps_after_prefill_equal_the_full_forward(variant: str):
         logits, variables = take(variables, token)
         for row in range(2):
             np.testing.assert_allclose(
-                logits[row, 0], full[row, int(lengths[row]) + step], atol=2e-5
+                logits[row, 0], full[row, int(lengths[row]) + step], atol=1e-4
             )
 
 
