@@ -25,6 +25,12 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--prompt", help="as for `jaxaug paraphrase`")
     parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16", "int8"),
+        default="float32",
+        help="as for `jaxaug paraphrase`",
+    )
+    parser.add_argument(
         "--quota",
         nargs="+",
         default=["bottom_k=4", "top_k_top_p=16"],

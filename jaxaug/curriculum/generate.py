@@ -74,6 +74,7 @@ class Options:
       top_k: of bottom-k after its steps, and of top-k with top-p.
       top_p: likewise.
       max_length: tokens of an output at most, EOS included.
+      precision: of the model's weights; see `jaxaug.models.text.precision`.
       similarity: encoder of sentences, or BLEURT, that says how similar two texts are;
         `auto` is BLEURT where it is on this machine.
       implication: model of entailment; `auto` is the paper's where it is on this
@@ -96,6 +97,7 @@ class Options:
     top_k: int = 120
     top_p: float = 0.95
     max_length: int = 48
+    precision: str = "float32"
     similarity: str = AUTO
     implication: str = AUTO
     beta: float | None = None
@@ -128,6 +130,7 @@ class Options:
                 "options": blocks[sampler],
                 "prompt": self.prompt,
                 "max_length": self.max_length,
+                "precision": self.precision,
             }
             for sampler, number in self.quota.items()
             if number

@@ -43,9 +43,10 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--precision",
-        choices=("float32", "int8"),
+        choices=("float32", "bfloat16", "int8"),
         default="float32",
-        help="precision of the weights; int8 takes a quarter of the memory",
+        help="precision of the weights; bfloat16 is also that of the computation, and is "
+        "faster on accelerators and recent CPUs; int8 takes a quarter of the memory",
     )
     parser.add_argument(
         "--refill",

@@ -19,13 +19,14 @@ from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.decode.contract import check_decodes
-from jaxaug.models.text import language, prompts, registry
+from jaxaug.models.text import language, precision, prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers, version
 
 # Inputs are this long at least, so that one compiled program serves nearly all.
 _SHORTEST = 32
-_KEYS = ("model", "sampler", "num", "options", "prompt", "max_length")
+_KEYS = ("model", "sampler", "num", "options", "prompt", "max_length", "precision")
+_PRECISION = "float32"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Setting:
       options: of the sampler, all of them.
       prompt: of a language model; None is its default.
       max_length: tokens of an output at most, EOS included.
+      precision: of the weights; see `jaxaug.models.text.precision`.
     """
 
     model: str
@@ -47,6 +49,7 @@ class Setting:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     prompt: str | None = None
     max_length: int = 40
+    precision: str = _PRECISION
 
     @property
     def label(self) -> str:
@@ -60,6 +63,7 @@ class Setting:
         ]
         # Of a file its name: labels are the same on all machines.
         parts += [f"prompt={os.path.basename(self.prompt)}"] if self.prompt else []
+        parts += [self.precision] if self.precision != _PRECISION else []
         return " ".join([*parts, f"num={self.num}"])
 
     def key(self) -> dict[str, Any]:
@@ -75,9 +79,11 @@ class Setting:
         """The key of all random draws: settings of one seed draw other numbers.
 
         Like the outputs, it depends on no name or path; nor on our code, of which each
-        version would else draw other numbers.
+        version would else draw other numbers, nor on the precision.
         """
-        return jax.random.PRNGKey(_number(digest_of([seed, self._fields()])))
+        fields = self._fields()
+        del fields["precision"]
+        return jax.random.PRNGKey(_number(digest_of([seed, fields])))
 
     def _fields(self) -> dict[str, Any]:
         found = dataclasses.asdict(self) | {"model": identity(self.model)}
@@ -146,6 +152,11 @@ def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
             f"grid: max_length is {setting.max_length}: give {samplers.LONGEST} at most."
         )
     sampler.build(setting.num, setting.options)  # Refuses options out of range.
+    if setting.precision not in precision.PRECISIONS:
+        raise UserError(
+            f"grid: precision {setting.precision!r}: use one of "
+            f"{', '.join(precision.PRECISIONS)}."
+        )
     if setting.prompt is not None:
         prompts.find(setting.prompt)
     return setting
@@ -234,15 +245,25 @@ def _current(name: str) -> registry.TextModel | LanguageModel:
     """The model, read again where another one lies in its folder by now."""
     model, published = _model(name), registry.published_identity(name)
     if published and model.identity != published:
-        _model.cache_clear()
-        _on_device.cache_clear()
-        _prefix.cache_clear()
+        for cache in (_model, _precise, _on_device, _prefix):
+            cache.cache_clear()
         model = _model(name)
     return model
 
 
+def _of_precision(setting: Setting) -> registry.TextModel | LanguageModel:
+    return _precise(_current(setting.model), setting.precision)
+
+
+@functools.cache
+def _precise(
+    model: registry.TextModel | LanguageModel, wanted: str
+) -> registry.TextModel | LanguageModel:
+    return precision.with_precision(model, wanted)
+
+
 def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:
-    model, prompt = _current(setting.model), setting.prompt
+    model, prompt = _of_precision(setting), setting.prompt
     if prompt is None:
         return model
     if not isinstance(model, LanguageModel):
@@ -260,7 +281,7 @@ def _with_prompt(model: LanguageModel, prompt: prompts.Prompt) -> LanguageModel:
 
 def _ready(setting: Setting) -> Any:
     """Parameters on the device, once for all prompts, with what a prompt begins with."""
-    model, current = _prompted(setting), _current(setting.model)
+    model, current = _prompted(setting), _of_precision(setting)
     params = _on_device(current)
     if isinstance(model, LanguageModel):
         return language.with_prefix(params, _prefix(model, current))

@@ -89,7 +89,7 @@ def paraphrase(
       merge: folders with all N parts, which make the file; empty is `<out>.parts`.
       refill: whether a row that has ended is given to the next input at once: "on",
         "off", or "auto", where a sampler draws and there are more inputs than rows.
-      precision: of the weights: "float32" or "int8", a quarter of the memory.
+      precision: of the weights, see `jaxaug.models.text.precision`.
 
     Returns:
       A summary of diversity and similarity, to be printed.

@@ -48,6 +48,7 @@ def test_lists_are_alternatives():
         ([block(options=[1])], r"grid: options=\[1\]: expected a mapping"),
         ([block(num="3")], "grid: num='3': expected a whole number"),
         ([block(model=None)], "grid: model=None: expected a text"),
+        ([block(precision="half")], "precision 'half': use one of float32, bfloat16"),
         ([block(max_length=10**9)], "max_length is 1000000000: give 4096 at most"),
         ([block(num=100_000)], "--num is 100000: the outputs of an input"),
         ([block(options={"temperature": float("inf")})], "temperature=inf: expected"),
@@ -108,6 +109,18 @@ def test_the_key_holds_the_code(tiny_lm, monkeypatch):
     monkeypatch.setattr(version, "of_outputs", lambda: "other code")
     assert setting.key() == before | {"code": ["other code", before["code"][1]]}
     assert setting.draws(0).tolist() == draws
+
+
+def test_precision_changes_the_key_and_no_draw(tiny_lm):
+    both = grid([block(model=str(tiny_lm), precision=["float32", "bfloat16"])])
+    one, other = both
+    assert one.key() | {"precision": "bfloat16"} == other.key()
+    assert one.draws(0).tolist() == other.draws(0).tolist()
+    assert other.label == f"{one.label.removesuffix(' num=3')} bfloat16 num=3"
+    models = [generation._prompted(setting) for setting in both]
+    types = [np.dtype(model.module.config.dtype).name for model in models]
+    assert types == ["float32", "bfloat16"]
+    assert all(len(o) == 3 for o in Paraphraser(0)(other, TEXTS))
 
 
 def reweigh(folder):

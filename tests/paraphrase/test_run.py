@@ -161,8 +161,10 @@ def test_weights_of_8_bits_are_another_run(lines, tmp_path):
         UserError, match='made with precision "int8", this run has "float32"'
     ):
         paraphrase(lines, out, "dips", num=2)
+    paraphrase(lines, tmp_path / "half", "dips", num=2, precision="bfloat16")
+    assert {r["precision"] for r in records(tmp_path / "half")} == {"bfloat16"}
     with pytest.raises(
-        UserError, match="'int4' is not known; give one of float32, int8"
+        UserError, match="'int4' is not known; give one of float32, bfloat16, int8"
     ):
         paraphrase(lines, tmp_path / "4", precision="int4")
 

@@ -1,0 +1,65 @@
+"""Models with weights of fewer bits."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+from flax import traverse_util
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.text import registry
+from jaxaug.models.text.precision import with_precision
+
+
+def logits(model):
+    tokens = jnp.asarray([[3, 9, 4, 7]])
+    inputs = [tokens] * (3 if hasattr(model.module, "encode") else 2)
+    return model.module.apply({"params": model.params}, *inputs, enable_dropout=False)
+
+
+def kinds(model):
+    """Type of each parameter's last name and of what it is like there."""
+    flat = traverse_util.flatten_dict(dict(model.params))
+    return {(path[-1], str(jnp.asarray(x).dtype)) for path, x in flat.items()}
+
+
+@pytest.mark.parametrize("which", ["encoder-decoder", "decoder-only"])
+def test_weights_and_computation_are_bfloat16(which, tiny_lm):
+    """The statistics of norms and the logits stay float32, and so do the scales."""
+    name = str(tiny_lm) if which == "decoder-only" else "random-tiny"
+    model = registry.load(name)
+    half = with_precision(model, "bfloat16")
+    assert half.module.config.dtype == jnp.bfloat16
+    assert kinds(half) - {("rel_embedding", "float32")} == {
+        ("embedding", "bfloat16"), ("kernel", "bfloat16"), ("scale", "float32"),
+    }  # fmt: skip
+    expected, got = logits(model), logits(half)
+    assert got.dtype == jnp.float32
+    assert not np.array_equal(got, expected)
+    real = expected > -1e6
+    error = np.linalg.norm((got - expected)[real]) / np.linalg.norm(expected[real])
+    assert error < 0.03
+
+
+def test_float32_is_the_model_itself():
+    model = registry.load("random-tiny")
+    assert with_precision(model, "float32") is model
+
+
+def test_a_network_without_a_dtype():
+    """Networks of other packages may have a config of any kind, or none."""
+
+    class Other(nn.Module):
+        @nn.compact
+        def __call__(self, *tokens, enable_dropout):
+            return nn.Embed(50, 4)(tokens[0])
+
+    module = Other()
+    tokens = [jnp.ones((1, 4), jnp.int32)] * 3
+    params = module.init(jax.random.key(0), *tokens, enable_dropout=False)["params"]
+    model = registry.TextModel("mine", module, params, None, None, False)
+    with pytest.raises(
+        UserError, match="'mine': its network has no config with a dtype"
+    ):
+        with_precision(model, "bfloat16")
