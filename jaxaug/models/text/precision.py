@@ -56,7 +56,7 @@ def with_precision(model: Model, precision: str) -> Model:
 
 
 def _in_bfloat16(model: Model, weights: Iterable[int8.Path]) -> Model:
-    config = getattr(model.module, "config", None)
+    config: Any = getattr(model.module, "config", None)
     if not hasattr(config, "dtype"):
         raise UserError(
             f"model {model.label!r}: its network has no config with a dtype that could be "
