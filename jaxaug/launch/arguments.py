@@ -153,6 +153,7 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
     machines.add_argument(
         "--accelerator", help="GPU type of the nodes, such as nvidia-h100-80gb"
     )
+    parser.add_argument("--slices", type=int, help="with --type (default: 1)")
     parser.add_argument("--nodes", type=int, help="with --accelerator (default: 1)")
     parser.add_argument(
         "--gpus", type=int, help="GPUs per node, with --accelerator (default: 8)"

@@ -49,6 +49,10 @@ CASES = {
         *("k8s", "--type=v6e-32", "--image=example/jaxaug:tpu", "--spot"),
         *(*DATA, *RUN),
     ],
+    "k8s_slices": [
+        *("k8s", "--type=v5litepod-256", "--slices=4", "--image=example/jaxaug:tpu"),
+        *RUN,
+    ],
     "k8s_gpu": [
         *("k8s", "--accelerator=nvidia-h100-80gb", "--nodes=2", "--name=d3st"),
         *("--image=example/jaxaug:cuda", "--namespace=ml", "--restarts=3", *RUN),
@@ -66,7 +70,8 @@ PAGE = re.findall(
         r" \\\n\s*",
         " ",
         "\n".join(
-            (ROOT / f"docs/{page}.md").read_text() for page in ("launch", "tpu_pod")
+            (ROOT / f"docs/{page}.md").read_text()
+            for page in ("launch", "tpu_pod", "scale")
         ),
     ),
 )
@@ -181,7 +186,7 @@ def _parts(shown):
     return rest.split("END_OF_LAUNCH\n")
 
 
-@pytest.mark.parametrize("name", ["k8s_tpu", "k8s_gpu"])
+@pytest.mark.parametrize("name", ["k8s_tpu", "k8s_slices", "k8s_gpu"])
 def test_manifests_meet_the_schema_of_jobset(name):
     found = yaml.safe_load(_parts((GOLDEN / f"{name}.txt").read_text())[0])
     # The models refuse wrong types and leave out fields that they do not know.

@@ -120,6 +120,14 @@ HOST_LOST = (
             ),
         ),
         (
+            (*K8S, "--accelerator=nvidia-l4", "--slices=2", GIN, OUT),
+            "--slices 2 is for TPUs: give --nodes for GPUs.",
+        ),
+        (
+            (*K8S, "--type=v6e-8", "--slices=0", GIN, OUT),
+            "--slices 0: give at least 1 and at most 1024.",
+        ),
+        (
             (*K8S, "--accelerator=nvidia-l4", "--nodes=0", GIN, OUT),
             "--nodes 0: give at least 1.",
         ),
