@@ -11,6 +11,7 @@ import argparse
 import functools
 import importlib
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -36,14 +37,33 @@ Example = Mapping[str, Any]
 
 def run(arguments: argparse.Namespace) -> int:
     """Handler of `jaxaug data cache`."""
-    for module in arguments.module:
-        importlib.import_module(module)
+    _import(arguments.module)
     out = reach(arguments.out, "Name the folder of the caches (--out).")
     for task in _chosen(arguments.task, arguments.mixture):
         folder, examples = cache_task(task, out)
         counts = ", ".join(f"{split} {count}" for split, count in examples.items())
         print(f"{folder}: {counts} examples", file=sys.stderr)
     return 0
+
+
+def _import(modules: Sequence[str]) -> None:
+    """Imports modules that register tasks, installed ones or of the current folder.
+
+    Raises:
+      UserError: there is no such module.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # Only `python -m` puts it there.
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # Something that the module itself imports.
+            raise UserError(
+                f"--module {module}: there is no module {error.name!r}. Name one of the "
+                "current folder or of an installed package, as in an import line."
+            ) from error
 
 
 def _chosen(tasks: Sequence[str], mixtures: Sequence[str]) -> list[seqio.Task]:
@@ -96,7 +116,8 @@ def cache_task(task: seqio.Task, out: PathLike) -> tuple[epath.Path, dict[str, i
                 "folder (--out)."
             )
     if manifest.opened(folder) is None:
-        publish(folder, functools.partial(_write, task, content))
+        write = functools.partial(_write, task, content)
+        publish(folder, write, "another folder (--out)")
     return folder, manifest.verified(folder)["examples"]
 
 
@@ -136,8 +157,11 @@ def _write_split(task: seqio.Task, split: str, folder: epath.Path) -> int:
     stats = {"examples": 0}
     first: Example | None = None
     label = f"{task.name} {split}"
+    total = task.num_input_examples(split)
     try:
-        for place, example in progress(_examples(task, split), desc=label, unit="ex"):
+        for place, example in progress(
+            _examples(task, split), desc=label, unit="ex", total=total
+        ):
             first = first or example
             writers[place % shards].write(_serialized(example))
             _count(stats, task, example)

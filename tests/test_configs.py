@@ -50,7 +50,23 @@ ROWS = [
         (ROOT / "docs" / "augment.md").read_text(encoding="utf-8"),
     )
 ]
-JOBS = list(dict.fromkeys([*(j for name in FILES for j in commands(name)), *ROWS]))
+# Tasks that no data at hand have: a package of the reader's, and MultiWOZ.
+ELSEWHERE = {"extending.md", "multiwoz.md"}
+
+
+def shown():
+    """The commands that pages show in blocks and tables, for one row of a loop."""
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = re.sub(r" \\\n\s*", " ", path.read_text(encoding="utf-8"))
+        for program, flags in re.findall(r"python -m (t5x\.\w+) ([^`\n]*)", text):
+            words = re.split(r"\s{2,}#? |\s+# | \[", flags)[0].replace("$ROW", "pcc")
+            if path.name not in ELSEWHERE and "..." not in words:
+                yield program, *shlex.split(words)
+
+
+JOBS = list(
+    dict.fromkeys([*(j for name in FILES for j in commands(name)), *ROWS, *shown()])
+)
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +82,15 @@ def outputs(python, tmp_path_factory):
     for name in missing:
         (folder / name).symlink_to(ROOT / "jaxaug/data/minisgd/variants/eda")
     paths = os.pathsep.join(str(folder / name) for name in missing)
+    (folder / "pairs.tsv").write_text("a text\tanother text\n")
     subprocess.run(
         [python, script, str(folder / "jobs.json"), str(folder)],
         cwd=ROOT,
-        env={**os.environ, "JAXAUG_VARIANTS_DIR": paths},
+        env={
+            **os.environ,
+            "JAXAUG_VARIANTS_DIR": paths,
+            "JAXAUG_PARAPHRASES": str(folder / "pairs.tsv"),
+        },
         check=True,
         timeout=600,
     )
@@ -78,7 +99,7 @@ def outputs(python, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS, ids=" ".join)
-def test_the_command_in_a_header_or_table_resolves(outputs, job):
+def test_the_command_in_a_header_or_page_resolves(outputs, job):
     text = outputs[job]
     assert text.endswith("\nexit status 0\n"), text
     assert "dry run: the configuration is valid; nothing was run." in text

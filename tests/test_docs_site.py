@@ -207,6 +207,22 @@ def test_commands_that_pages_show_can_be_given(capsys):
     assert tried > 50
 
 
+def test_benchmarks_take_the_options_that_pages_give_them():
+    """Read from the text, as many of them import all of JAX to parse."""
+    tried = 0
+    for page, line in _written():
+        found = re.search(r"python (benchmarks/\w+\.py) ?(.*)", line)
+        if not found:
+            continue
+        text = (ROOT / found[1]).read_text(encoding="utf-8")
+        given = {word.split("=")[0] for word in re.findall(r"(--\w[\w-]*)", found[2])}
+        # A loop over names adds several options in one line.
+        known = {f"--{name}" for name in re.findall(r'"(?:--)?(\w[\w-]*)"', text)}
+        assert given <= known, f"{page}: {line}: {given - known}"
+        tried += 1
+    assert tried > 15
+
+
 def test_files_that_pages_name_are_there():
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         text = path.read_text(encoding="utf-8")

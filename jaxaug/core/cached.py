@@ -14,7 +14,11 @@ from jaxaug.core.publishing import temporary_name
 _ABANDONED_SECONDS = 24 * 3600
 
 
-def publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
+def publish(
+    folder: epath.Path,
+    write: Callable[[epath.Path], None],
+    elsewhere: str = f"a cache folder that can be written with ${CACHE_DIR_VARIABLE}",
+) -> None:
     """Makes a folder appear under its name complete or not at all.
 
     Several processes may publish the same folder at once; one of them wins. A folder
@@ -25,6 +29,7 @@ def publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
       folder: what to make; its content is the same whenever it is made.
       write: fills the temporary folder that it is given, and ends with
         `manifest.write`.
+      elsewhere: what a user may name if the folder cannot be written.
 
     Raises:
       UserError: the folder cannot be written.
@@ -33,8 +38,7 @@ def publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
         _publish(folder, write)
     except OSError as error:
         raise UserError(
-            f"cache {folder} cannot be made: {error}. Free disk space, or name a cache "
-            f"folder that can be written with ${CACHE_DIR_VARIABLE}."
+            f"cache {folder} cannot be made: {error}. Free disk space, or name {elsewhere}."
         ) from error
 
 

@@ -124,7 +124,8 @@ def complete(
     missing = [str(n) for n in range(1, count + 1) if n not in found]
     if missing:
         raise UserError(
-            f"--merge: of {count} parts {len(missing)} are missing: "
+            f"--merge: of {count} parts {len(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing: "
             f"{', '.join(missing[:20])}. Run the same command with --shard "
             f"{missing[0]}/{count}, or name the folder that holds its part, too."
         )

@@ -1,7 +1,7 @@
 """How far long work has come: a bar on a terminal, now and then a line in a log."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import Any
 
 from tqdm import tqdm
@@ -11,6 +11,7 @@ SECONDS = 30.0
 _LINE = (
     "{desc}: {n_fmt}/{total_fmt}, {elapsed} gone, {remaining} left, {rate_noinv_fmt}"
 )
+_WITHOUT_TOTAL = "{desc}: {n_fmt}{unit}, {elapsed} gone, {rate_noinv_fmt}"
 
 
 def progress(
@@ -32,7 +33,9 @@ def progress(
     """
     if sys.stderr.isatty():
         return tqdm(iterable, desc=desc, unit=unit, **options)
-    log = {"mininterval": SECONDS, "delay": SECONDS, "bar_format": _LINE}
+    counted = isinstance(iterable, Sized) or options.get("total") is not None
+    line = _LINE if counted else _WITHOUT_TOTAL
+    log = {"mininterval": SECONDS, "delay": SECONDS, "bar_format": line}
     own = {**options, **log, "leave": False}
     return _Log(iterable, desc=desc, unit=unit, last=last, **own)
 

@@ -37,7 +37,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         metavar="SAMPLER=NUMBER",
         help="paraphrases per text to keep from each sampler (bottom_k, "
         "top_k_top_p, sampling); default, as in the paper: bottom_k=4 top_k_top_p=16; "
-        "for its COVID-Q: bottom_k=2 top_k_top_p=18; pure sampling: sampling=20",
+        "for its COVID-Q: bottom_k=2 top_k_top_p=18; pure sampling in place of bottom-k: "
+        "sampling=4 top_k_top_p=16",
     )
     for name, default, text in (
         (

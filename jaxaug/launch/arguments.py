@@ -1,23 +1,46 @@
 """The arguments of `jaxaug launch`; importing this is cheap."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 ACTIONS = ("up", "create", "sync", "run", "watch", "logs", "stop")
 _PREFIX = "--gin."
+# Flags of the programs that are theirs on every machine; the others are for `launch`.
+VALUES = (
+    "gin_bindings", "gin_search_paths", "seqio_additional_cache_dirs", "tfds_data_dir",
+    "shard_id", "initialization_timeout", "compilation_cache", "verbosity",
+)  # fmt: skip
+SWITCHES = ("keep_memory", "ynn_fusions")
+_SWITCHES = {f"--{no}{name}" for name in SWITCHES for no in ("", "no")}
+_FLAGS = _SWITCHES | {f"--{name}" for name in VALUES}
 
 
 class _Parser(argparse.ArgumentParser):
-    """Leaves `--gin.NAME=VALUE` to the program that is launched."""
+    """Leaves `--gin.NAME=VALUE` and the flags above to the program that is launched."""
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str], namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        ours = [word for word in args if not word.startswith(_PREFIX)]
+        ours, flags = [], []
+        words = iter(args)
+        for word in words:
+            name, equals, _ = word.partition("=")
+            if name not in _FLAGS and not word.startswith(_PREFIX):
+                ours.append(word)
+            elif equals or name in _SWITCHES:
+                flags.append(word)
+            else:
+                flags.append(f"{word}={self._next(word, words)}")
         found, unknown = super().parse_known_args(ours, namespace)
-        found.gin = [word for word in args if word.startswith(_PREFIX)]
+        found.flags = flags
         return found, unknown
+
+    def _next(self, word: str, words: Iterator[str]) -> str:
+        value = next(words, None)
+        if value is None:
+            self.error(f"argument {word}: expected one argument")
+        return value
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
@@ -44,7 +67,8 @@ def _add_kind(
     parser = kinds.add_parser(
         kind,
         help=text,
-        description=f"{text}. --gin.NAME=VALUE is passed to the program.",
+        description=f"{text}. --gin.NAME=VALUE is passed to the program, and so are "
+        f"its flags {', '.join(f'--{name}' for name in VALUES)}.",
     )
     parser.set_defaults(target="jaxaug.launch.run:run", kind=kind)
     arguments(parser)
@@ -129,6 +153,7 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
     machines.add_argument(
         "--accelerator", help="GPU type of the nodes, such as nvidia-h100-80gb"
     )
+    parser.add_argument("--slices", type=int, help="with --type (default: 1)")
     parser.add_argument("--nodes", type=int, help="with --accelerator (default: 1)")
     parser.add_argument(
         "--gpus", type=int, help="GPUs per node, with --accelerator (default: 8)"

@@ -2,8 +2,12 @@
 
 import argparse
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from gin import config_parser
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote
@@ -15,6 +19,7 @@ _OUTPUTS = {
     "eval": "EVAL_OUTPUT_DIR",
     "infer": "INFER_OUTPUT_DIR",
 }
+_QUOTES = "\"'"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -22,47 +27,90 @@ def words(arguments: argparse.Namespace, here: bool = False) -> list[str]:
     """The program and its flags, as launch/entry.sh takes them.
 
     Args:
-      arguments: of the command line: `program`, `gin_file`, `gin`.
+      arguments: of the command line: `program`, `gin_file`, `flags`.
       here: it runs in the current folder, not in that of the checkout.
 
     Raises:
-      UserError: there is no gin file, or not that one.
+      UserError: there is no gin file, or not that one, or a value is none of gin.
     """
     if not arguments.gin_file:
         raise UserError(
             "no gin file: name the experiment with --gin_file, such as "
             "--gin_file configs/d3st_aug.gin."
         )
-    root = templates.root()
-    # Where a file is looked for: the start folder of the program, and beside t5x.
-    folders = [Path() if here else root, root / "runtime"]
+    places = _search_paths(arguments.flags)
     for file in arguments.gin_file:
         if not is_remote(file):
-            _check(file, folders, here)
+            _check_file(file, places, here)
+    for word in arguments.flags:
+        _check_value(word)
     return [
         f"t5x.{arguments.program}",
         *(f"--gin_file={file}" for file in arguments.gin_file),
-        *arguments.gin,
+        *arguments.flags,
     ]
 
 
-def _check(file: str, folders: list[Path], here: bool) -> None:
+def _search_paths(flags: list[str]) -> list[str]:
+    """What --gin_search_paths says; the last one counts, as for the program."""
+    given = [word.partition("=") for word in flags]
+    texts = [value for name, _, value in given if name == "--gin_search_paths"]
+    return texts[-1].split(",") if texts else ["."]
+
+
+def _check_file(file: str, places: list[str], here: bool) -> None:
+    root = templates.root()
     if not here and Path(file).is_absolute():
         raise UserError(
             f"--gin_file {file}: the other machines have only the checkout; give a path "
-            f"inside it, relative to {folders[0]}, or a gs:// address."
+            f"inside it, relative to {root}, or a gs:// address."
         )
+    # The program looks below its start folder, then beside t5x and in the packages that
+    # offer gin files, of which the checkout is one.
+    start = Path() if here else root
+    folders = [*(start / place for place in places), root / "runtime", root]
     if any((folder / file).is_file() for folder in folders):
         return
     known = {
         str(path.relative_to(folder))
-        for folder, part in ((folders[0], "configs"), (folders[1], "t5x"))
+        for folder, part in ((root, "configs"), (root / "runtime", "t5x"))
         for path in (folder / part).rglob("*.gin")
     }
-    where = "the current folder" if here else str(folders[0])
+    where = f"the current folder or {root}" if here else str(root)
     raise UserError(
         f"--gin_file {file}: no such file in {where}; {suggestion(file, known)}"
     )
+
+
+class _AsWritten(config_parser.ParserDelegate):
+    """References and macros stay texts: what they mean is known to the program alone."""
+
+    def configurable_reference(
+        self, scoped_configurable_name: str, evaluate: bool
+    ) -> str:
+        return f"@{scoped_configurable_name}"
+
+    def macro(self, macro_name: str) -> str:
+        return f"%{macro_name}"
+
+
+def _check_value(word: str) -> Any:
+    """What `--gin.NAME=VALUE` binds; a queued job would find out hours later.
+
+    Raises:
+      UserError: gin cannot read it.
+    """
+    name, _, value = word.partition("=")
+    if not name.startswith("--gin."):
+        return None
+    try:
+        (found,) = config_parser.ConfigParser(f"x = {value}", _AsWritten())
+    except (SyntaxError, ValueError, tokenize.TokenError) as error:
+        raise UserError(
+            f"{word}: is no value of gin; a text needs quotes of its own, which the "
+            f'shell leaves in place: {name}=\\"{value.strip(_QUOTES)}\\".'
+        ) from error
+    return found.value
 
 
 def require_remote_output(arguments: argparse.Namespace) -> None:
@@ -73,19 +121,15 @@ def require_remote_output(arguments: argparse.Namespace) -> None:
     """
     name = _OUTPUTS[arguments.program]
     fix = f"""give --gin.{name}=\\"gs://BUCKET/FOLDER\\", with the quotes."""
-    given = [word for word in arguments.gin if word.startswith(f"--gin.{name}=")]
+    given = [word for word in arguments.flags if word.startswith(f"--gin.{name}=")]
     if not given:
         raise UserError(
             f"{name} is not given: what is written to the machines is lost with them; "
             f"{fix}"
         )
-    value = given[-1].partition("=")[2].strip()
-    if value[:1] not in ("'", '"') or value[-1] != value[0]:
-        raise UserError(f"--gin.{name}={value}: a text needs quotes of its own; {fix}")
-    if not value[1:].startswith("gs://"):
+    if not str(_check_value(given[-1])).startswith("gs://"):
         raise UserError(
-            f"--gin.{name}={value}: what is written to the machines is lost with them; "
-            f"{fix}"
+            f"{given[-1]}: what is written to the machines is lost with them; {fix}"
         )
 
 

@@ -1,6 +1,7 @@
 """`jaxaug launch KIND`: what each kind hands to bash, sbatch or kubectl."""
 
 import argparse
+import dataclasses
 import json
 import os
 import re
@@ -148,44 +149,74 @@ def _tpu_pod(arguments: argparse.Namespace) -> tuple[Launch, str]:
     return _script(head, *functions, first, watch), "gcloud"
 
 
+@dataclasses.dataclass
+class _Nodes:
+    """What a JobSet asks of GKE: `slices` times `hosts` pods with `chips` each.
+
+    `key` names a chip, `selector` the node pool; `environment` says how the processes
+    find each other.
+    """
+
+    slices: int
+    hosts: int
+    chips: int
+    key: str
+    selector: dict[str, str]
+    environment: dict[str, str]
+
+
+def _tpu_nodes(arguments: argparse.Namespace) -> _Nodes:
+    given = next((n for n in ("nodes", "gpus") if getattr(arguments, n)), None)
+    if given:
+        raise UserError(
+            f"--{given} is for GPUs: the name of a TPU, {arguments.type}, says how "
+            "many hosts and chips there are."
+        )
+    tpu = tpus.parse(arguments.type)
+    selector = {
+        "cloud.google.com/gke-tpu-accelerator": tpu.gke,
+        "cloud.google.com/gke-tpu-topology": tpu.topology,
+    }
+    slices = program.at_least("slices", _or(arguments.slices, 1), most=1024)
+    join = {"JAXAUG_JOIN": "auto"}
+    return _Nodes(slices, tpu.hosts, tpu.chips, "google.com/tpu", selector, join)
+
+
+def _gpu_nodes(arguments: argparse.Namespace) -> _Nodes:
+    if arguments.slices is not None:
+        raise UserError(
+            f"--slices {arguments.slices} is for TPUs: give --nodes for GPUs."
+        )
+    if arguments.accelerator not in _GPUS:
+        raise UserError(
+            f"--accelerator {arguments.accelerator}: GKE has no such GPU; "
+            f"{suggestion(arguments.accelerator, _GPUS)}"
+        )
+    hosts = program.at_least("nodes", _or(arguments.nodes, 1))
+    chips = program.at_least("gpus", _or(arguments.gpus, 8), most=16)
+    # The host names that JobSet gives: set, job, its number, pod; then the service.
+    first = f"{arguments.name}-workers-0-0.{arguments.name}"
+    join = {
+        "JAXAUG_JOIN": f"{first}:{_port(arguments)}",
+        "JAXAUG_PROCESS_COUNT": str(hosts),
+        "JAX_LOCAL_DEVICE_IDS": _all_devices(chips),
+    }
+    selector = {"cloud.google.com/gke-accelerator": arguments.accelerator}
+    return _Nodes(1, hosts, chips, "nvidia.com/gpu", selector, join)
+
+
 def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
-    spot = {"key": "cloud.google.com/gke-spot", "value": "true"}
-    environment = dict(program.environment(arguments.env))
-    environment["T5X_STOPPED_STATUS"] = _STOPPED
-    if arguments.type:
-        given = next((n for n in ("nodes", "gpus") if getattr(arguments, n)), None)
-        if given:
-            raise UserError(
-                f"--{given} is for GPUs: the name of a TPU, {arguments.type}, says how "
-                "many hosts and chips there are."
-            )
-        tpu = tpus.parse(arguments.type)
-        hosts, chips, key = tpu.hosts, tpu.chips, "google.com/tpu"
-        selector = {
-            "cloud.google.com/gke-tpu-accelerator": tpu.gke,
-            "cloud.google.com/gke-tpu-topology": tpu.topology,
-        }
-        environment["JAXAUG_JOIN"] = "auto"
-    else:
-        if arguments.accelerator not in _GPUS:
-            raise UserError(
-                f"--accelerator {arguments.accelerator}: GKE has no such GPU; "
-                f"{suggestion(arguments.accelerator, _GPUS)}"
-            )
-        hosts = program.at_least("nodes", _or(arguments.nodes, 1))
-        chips = program.at_least("gpus", _or(arguments.gpus, 8), most=16)
-        key = "nvidia.com/gpu"
-        selector = {"cloud.google.com/gke-accelerator": arguments.accelerator}
-        name = arguments.name
-        # The host names that JobSet gives: set, job, its number, pod; then the service.
-        first = f"{name}-workers-0-0.{name}"
-        environment["JAXAUG_JOIN"] = f"{first}:{_port(arguments)}"
-        environment["JAXAUG_PROCESS_COUNT"] = str(hosts)
-        environment["JAX_LOCAL_DEVICE_IDS"] = _all_devices(chips)
-    tolerations = [{"key": key, "operator": "Exists", "effect": "NoSchedule"}]
+    nodes = (_tpu_nodes if arguments.type else _gpu_nodes)(arguments)
+    tolerations = [{"key": nodes.key, "operator": "Exists", "effect": "NoSchedule"}]
     if arguments.spot:
-        selector[spot["key"]] = spot["value"]
+        spot = {"key": "cloud.google.com/gke-spot", "value": "true"}
+        nodes.selector[spot["key"]] = spot["value"]
         tolerations.append({**spot, "operator": "Equal", "effect": "NoSchedule"})
+    environment = {
+        **dict(program.environment(arguments.env)),
+        "T5X_STOPPED_STATUS": _STOPPED,
+        **nodes.environment,
+    }
     variables: list[dict[str, Any]] = [
         {"name": name, "value": value} for name, value in environment.items()
     ]
@@ -198,15 +229,16 @@ def _k8s(arguments: argparse.Namespace) -> tuple[Launch, str]:
         "name": _name(arguments),
         "namespace": arguments.namespace,
         "restarts": program.at_least("restarts", arguments.restarts, least=0),
-        "hosts": hosts,
+        "slices": nodes.slices,
+        "hosts": nodes.hosts,
         "service_account": arguments.service_account,
-        "selector": selector,
+        "selector": nodes.selector,
         "tolerations": tolerations,
         "image": arguments.image,
         # In an argument of a pod $(NAME) is a variable.
         "program": [w.replace("$", "$$") for w in program.words(arguments)],
         "environment": variables,
-        "chips": chips,
+        "chips": nodes.chips,
     }
     # JSON is YAML, and quotes what would be something else there.
     filled = {name: json.dumps(value) for name, value in values.items()}

@@ -9,9 +9,15 @@ gcloud compute tpus queued-resources create "$JAXAUG_NAME" \
   --accelerator-type="$JAXAUG_TYPE" \
   --runtime-version="$JAXAUG_VERSION" \
   ${spot[@]+"${spot[@]}"}
+unanswered=0
 while true; do
+  # A request stays in the queue, and costs money once it is served, whoever asks or not.
   state=$(gcloud compute tpus queued-resources describe "$JAXAUG_NAME" \
-    --format='value(state.state)')
+    --format='value(state.state)') || state=UNKNOWN
+  case $state in
+    UNKNOWN) unanswered=$((unanswered + 1)) ;;
+    *) unanswered=0 ;;
+  esac
   case $state in
     ACTIVE) break ;;
     FAILED | SUSPENDING | SUSPENDED)
@@ -19,6 +25,10 @@ while true; do
       exit 1
       ;;
   esac
+  if ((unanswered == 10)); then
+    echo "$JAXAUG_NAME: gcloud does not answer; the request stays" >&2
+    exit 1
+  fi
   echo "$JAXAUG_NAME: $state" >&2
   sleep 30
 done

@@ -5,12 +5,25 @@ set -euo pipefail
 
 lost=0
 stopped=0
+unanswered=0
 while true; do
   state=LOST
   if ! ((lost)); then
     state=$(gcloud compute tpus queued-resources describe "$JAXAUG_NAME" \
-      --format='value(state.state)')
+      --format='value(state.state)') || state=UNKNOWN
   fi
+  case $state in
+    UNKNOWN)
+      # Once is nothing; for ten minutes it is the network, or somebody has stopped it.
+      unanswered=$((unanswered + 1))
+      if ((unanswered == 10)); then
+        echo "$JAXAUG_NAME: gcloud does not answer. Unless the TPU was stopped, it costs" \
+          "money; repeat \`watch\`." >&2
+        exit 1
+      fi
+      ;;
+    *) unanswered=0 ;;
+  esac
   case $state in
     FAILED | SUSPENDING | SUSPENDED | LOST)
       echo "$JAXAUG_NAME: $state; asking for another one" >&2

@@ -630,7 +630,7 @@ def test_parts_of_machines_make_the_same_files(
         monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / f"cache{number}"))
         if number == 3:
             given = [f"{p}.parts" for p in places[:2]] if own_folders else []
-            with pytest.raises(UserError, match=r"1 are missing: 3\. .* --shard 3/3"):
+            with pytest.raises(UserError, match=r"1 is missing: 3\. .* --shard 3/3"):
                 run._merged(config, sgd_tree, out, given)
         before = len(fake.seen)
         run.augment_part(config, sgd_tree, place, Part(number, 3))

@@ -34,6 +34,12 @@ def test_lines_in_a_log(log):
     assert steps(log()) == [("work", done, 3) for done in range(4)]
 
 
+def test_nothing_is_said_of_the_end_where_it_is_unknown(log):
+    list(progress.progress(iter("abc"), desc="work", unit="ex"))
+    *_, last = log().splitlines()
+    assert re.fullmatch(r"work: 3ex, \d\d:\d\d gone, \S+ex/s", last)
+
+
 def test_short_work_is_not_in_a_log(log, monkeypatch):
     monkeypatch.setattr(progress, "SECONDS", 30.0)
     list(progress.progress(range(3), desc="work", unit="file"))

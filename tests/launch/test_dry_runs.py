@@ -18,6 +18,7 @@ import yaml
 from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2JobSet
 
 from jaxaug import cli
+from jaxaug.launch import arguments
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
@@ -48,6 +49,10 @@ CASES = {
         *("k8s", "--type=v6e-32", "--image=example/jaxaug:tpu", "--spot"),
         *(*DATA, *RUN),
     ],
+    "k8s_slices": [
+        *("k8s", "--type=v5litepod-256", "--slices=4", "--image=example/jaxaug:tpu"),
+        *RUN,
+    ],
     "k8s_gpu": [
         *("k8s", "--accelerator=nvidia-h100-80gb", "--nodes=2", "--name=d3st"),
         *("--image=example/jaxaug:cuda", "--namespace=ml", "--restarts=3", *RUN),
@@ -65,7 +70,8 @@ PAGE = re.findall(
         r" \\\n\s*",
         " ",
         "\n".join(
-            (ROOT / f"docs/{page}.md").read_text() for page in ("launch", "tpu_pod")
+            (ROOT / f"docs/{page}.md").read_text()
+            for page in ("launch", "tpu_pod", "scale")
         ),
     ),
 )
@@ -91,6 +97,52 @@ def check(command, text):
 @pytest.mark.parametrize("name", CASES)
 def test_the_text_is_as_stored(name):
     assert dry_run(CASES[name]) == (GOLDEN / f"{name}.txt").read_text()
+
+
+def test_flags_of_the_program_are_passed_on_in_their_order():
+    given = ["--gin.A=1", "--verbosity", "0", "--noynn_fusions", "--gin_bindings=A = 2"]
+    given += ["--seqio_additional_cache_dirs", "gs://b/c d", "--gin.B='x'"]
+    (words,) = re.findall(
+        r"^set -- (.*)$", dry_run(["slurm", *RUN[:1], *given]), re.MULTILINE
+    )
+    assert shlex.split(words) == [
+        *("t5x.train", *RUN[:1], "--gin.A=1", "--verbosity=0", "--noynn_fusions"),
+        *("--gin_bindings=A = 2", "--seqio_additional_cache_dirs=gs://b/c d"),
+        "--gin.B='x'",
+    ]
+
+
+# What `launch` itself says: the files, the processes, and that nothing is run.
+OWN = {"gin_file", "dry_run", "multiprocess_gpu", "coordinator_address"}
+OWN |= {"process_count", "process_index"}
+
+
+def test_every_flag_of_the_programs_can_be_passed_on():
+    found = {
+        name: kind
+        for file in ("program", "machine")
+        for kind, name in re.findall(
+            r'flags\.DEFINE_(\w+)\(\s*"(\w+)"',
+            (ROOT / f"runtime/t5x/start/{file}.py").read_text(),
+        )
+    }
+    # --verbosity is absl's.
+    assert {*arguments.VALUES, *arguments.SWITCHES} == found.keys() - OWN | {
+        "verbosity"
+    }
+    switches = {name for name, kind in found.items() if kind == "bool"}
+    assert {*arguments.SWITCHES} == switches - OWN
+
+
+def test_gin_files_are_found_where_the_program_finds_them(monkeypatch, tmp_path):
+    """From any folder those of the checkout, and those of --gin_search_paths."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my files").mkdir()
+    (tmp_path / "my files/mine.gin").touch()
+    files = ["--gin_file=configs/d3st_aug.gin", "--gin_file=mine.gin"]
+    path = "--gin_search_paths=my files,."
+    shown = dry_run(["local", *files, path])
+    assert f"set -- t5x.train {' '.join(files)} '{path}'\n" in shown
 
 
 def test_nothing_else_is_stored():
@@ -134,7 +186,7 @@ def _parts(shown):
     return rest.split("END_OF_LAUNCH\n")
 
 
-@pytest.mark.parametrize("name", ["k8s_tpu", "k8s_gpu"])
+@pytest.mark.parametrize("name", ["k8s_tpu", "k8s_slices", "k8s_gpu"])
 def test_manifests_meet_the_schema_of_jobset(name):
     found = yaml.safe_load(_parts((GOLDEN / f"{name}.txt").read_text())[0])
     # The models refuse wrong types and leave out fields that they do not know.

@@ -92,8 +92,17 @@ HOST_LOST = (
         (
             (*K8S, "--type=v6e-8", GIN, "--gin.MODEL_DIR=gs://b/r"),
             (
-                "--gin.MODEL_DIR=gs://b/r: a text needs quotes of its own; give "
-                '--gin.MODEL_DIR=\\"gs://BUCKET/FOLDER\\", with the quotes.'
+                "--gin.MODEL_DIR=gs://b/r: is no value of gin; a text needs quotes of its "
+                "own, which the shell leaves in place: "
+                '--gin.MODEL_DIR=\\"gs://b/r\\".'
+            ),
+        ),
+        (
+            ("slurm", GIN, "--gin.TASK_FEATURE_LENGTHS={'inputs': 8"),
+            (
+                "--gin.TASK_FEATURE_LENGTHS={'inputs': 8: is no value of gin; a text needs "
+                "quotes of its own, which the shell leaves in place: "
+                "--gin.TASK_FEATURE_LENGTHS=\\\"{'inputs': 8\\\"."
             ),
         ),
         (
@@ -109,6 +118,14 @@ HOST_LOST = (
                 "--accelerator nvidia-h100: GKE has no such GPU; did you mean "
                 "'nvidia-b200' or 'nvidia-h100-80gb' or 'nvidia-a100-80gb'?"
             ),
+        ),
+        (
+            (*K8S, "--accelerator=nvidia-l4", "--slices=2", GIN, OUT),
+            "--slices 2 is for TPUs: give --nodes for GPUs.",
+        ),
+        (
+            (*K8S, "--type=v6e-8", "--slices=0", GIN, OUT),
+            "--slices 0: give at least 1 and at most 1024.",
         ),
         (
             (*K8S, "--accelerator=nvidia-l4", "--nodes=0", GIN, OUT),
@@ -174,6 +191,22 @@ def test_no_checkout(capsys, monkeypatch, tmp_path):
         f"jaxaug: error: {tmp_path} has no folder launch/: `jaxaug launch` sends a "
         "checkout to the other machines. Clone the repository and run `make install` there.\n"
     )
+
+
+def test_a_missing_file_elsewhere(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    words = ["launch", "local", "--gin_file=configs/d3st_agu.gin", "--dry-run"]
+    assert cli.main(words) == 1
+    assert (
+        f"no such file in the current folder or {ROOT}; did you mean "
+        "'configs/d3st_aug.gin' or " in capsys.readouterr().err
+    )
+
+
+def test_a_flag_without_its_value(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["launch", "local", GIN, "--gin_search_paths"])
+    assert "argument --gin_search_paths: expected one" in capsys.readouterr().err
 
 
 def test_files_of_the_runtime_are_found(capsys):

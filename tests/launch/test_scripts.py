@@ -225,7 +225,11 @@ GCLOUD = r"""
 next() { head -n 1 "$HOME/$1"; sed -i 1d "$HOME/$1"; }
 echo "$*" | head -n 1 | cut -d ' ' -f 3- >>"$HOME/calls"
 case "$*" in
-  *queued-resources\ describe*) next states ;;
+  *queued-resources\ describe*)
+    state=$(next states)
+    [[ $state != silent ]] || exit 1
+    echo "$state"
+    ;;
   *run.status\ 2*) next statuses ;;
 esac
 """
@@ -295,6 +299,34 @@ def test_a_run_that_fails_is_not_started_again(tools):
     status, err, calls = tpu_pod(tools, ["ACTIVE", "ACTIVE"], [1])
     assert (status, err) == (1, ["d3st: the run failed with status 1"])
     assert calls.count(CREATE) == 1
+
+
+def test_a_pod_that_gcloud_does_not_see_for_a_while(tools):
+    states = ["silent", "ACTIVE", "ACTIVE", *["silent"] * 9, "ACTIVE", "ACTIVE"]
+    status, err, calls = tpu_pod(tools, states, ["running", "running", 0])
+    assert (status, calls.count(CREATE)) == (0, 1)
+    assert err == [
+        "d3st: UNKNOWN",
+        "d3st: the run is finished. The TPU costs money until it is stopped.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "message"),
+    [
+        ([], "d3st: gcloud does not answer; the request stays"),
+        (
+            ["ACTIVE"],
+            "d3st: gcloud does not answer. Unless the TPU was stopped, it costs money; "
+            "repeat `watch`.",
+        ),
+    ],
+    ids=["create", "watch"],
+)
+def test_a_pod_that_gcloud_does_not_see_any_more(tools, before, message):
+    status, err, calls = tpu_pod(tools, [*before, *["silent"] * 10])
+    assert (status, err[-1]) == (1, message)
+    assert calls.count(DESCRIBE) == len(before) + 10
 
 
 def test_workers_get_the_words_and_the_environment(tools):

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 
 import pytest
 
@@ -213,6 +214,24 @@ def test_errors_of_writing(out):
     plain = seqio.Task("plain", source=None, output_features={})
     with pytest.raises(UserError, match="no seqio.CacheDatasetPlaceholder"):
         offline.cache_task(plain, out)
+    (out / "a file").touch()
+    with pytest.raises(
+        UserError, match=r"/d3st_sgd cannot be made: .* name another folder \(--out\)\."
+    ):
+        offline.cache_task(seqio.TaskRegistry.get("d3st_sgd"), out / "a file")
+
+
+def test_modules_are_those_of_the_current_folder_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "tasks_of_mine.py").write_text("import one_that_lacks\n")
+    with pytest.raises(ModuleNotFoundError, match="one_that_lacks"):
+        offline._import(["tasks_of_mine"])
+    with pytest.raises(
+        UserError,
+        match=r"^--module mine\.tasks: there is no module 'mine'\. Name one of",
+    ):
+        offline._import(["mine.tasks"])
 
 
 def test_long_inputs_are_reported_from_the_figures(out, monkeypatch):

@@ -230,6 +230,7 @@ EQUALLY_LONG = (
     "amount.py",
     "bottom_k.py",
     "cycling.py",
+    "figure2.py",
     "pcc_huffpost.py",
     "table4.py:amzn",
     "table4.py:covidclu",
