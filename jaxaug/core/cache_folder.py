@@ -29,6 +29,12 @@ def cache_dir() -> epath.Path:
     return epath.Path(place).expanduser()
 
 
+def local_cache_dir() -> epath.Path:
+    """`cache_dir`, or the user's own where that is no local folder."""
+    folder = cache_dir()
+    return epath.Path("~/.cache/jaxaug").expanduser() if is_remote(folder) else folder
+
+
 @functools.cache
 def _reach_cache(place: str) -> None:
     # Once a process: this costs a request.

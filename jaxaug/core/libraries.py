@@ -17,7 +17,6 @@ from pathlib import Path
 from absl import logging
 
 from jaxaug.core import cache_folder
-from jaxaug.core.files import is_remote
 
 NAME = "libraries.log"
 _LIBRARIES = ("array_record", "keras", "seqio", "tensorflow", "tensorflow_text")
@@ -25,10 +24,7 @@ _LIBRARIES = ("array_record", "keras", "seqio", "tensorflow", "tensorflow_text")
 
 def log_file() -> Path:
     """The file in the cache folder; in the user's own where that is an object store."""
-    folder = str(cache_folder.cache_dir())
-    if is_remote(folder):
-        folder = os.path.expanduser("~/.cache/jaxaug")
-    return Path(folder, NAME)
+    return Path(cache_folder.local_cache_dir(), NAME)
 
 
 @contextlib.contextmanager

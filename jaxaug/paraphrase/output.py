@@ -4,6 +4,9 @@ While a run is under way, `<out>.partial` grows by the lines of one batch at a t
 the order in which they are computed. At the end they are written in the order of the
 inputs under a temporary name, which is renamed to `<out>`. A run that starts again
 keeps every input of which all lines are there, be it in `<out>` or in the partial file.
+
+Nothing can be appended to a file of an object store: the partial file of an output on
+gs:// lies in the cache folder of the machine, so that only this machine goes on with it.
 """
 
 import errno
@@ -12,11 +15,14 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, BinaryIO, Self
 
+from etils import epath
+
+from jaxaug.core import cache_folder
+from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, shown
+from jaxaug.core.files import PathLike, is_remote, reached, shown
 from jaxaug.core.publishing import replacing
 
 # Of every record, as `_lines` writes them.
@@ -40,7 +46,7 @@ class OutputFile:
     ):
         """
         Args:
-          path: a local file; its folder is created.
+          path: local or gs://; its folder is created.
           inputs: one text for each line.
           settings: name -> JSON value, for every record; must be the same at a restart.
           num: records of each input.
@@ -49,8 +55,9 @@ class OutputFile:
         Raises:
           UserError: the file cannot be written.
         """
-        self.path = Path(path).expanduser()
-        self.partial = self.path.with_name(f"{self.path.name}.partial")
+        self.path = epath.Path(path).expanduser()
+        self.kept = self.path.with_name(f"{self.path.name}.partial")
+        self.partial = _appended(self.kept)
         self._inputs = inputs
         self._settings = json.loads(json.dumps(settings))
         self._notes = dict(notes or {})
@@ -67,20 +74,19 @@ class OutputFile:
         Raises:
           UserError: the file could not be written.
         """
-        target = Path(path).expanduser()
+        target = epath.Path(path).expanduser()
         probe = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+        fix = "Name a file in a folder that can be written with --out."
         try:
-            if "://" in os.fspath(path):
-                raise OSError(errno.EINVAL, "is no local file")
-            if target.is_dir():
-                raise IsADirectoryError(errno.EISDIR, "is a folder")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            probe.touch()
-            probe.unlink()
+            with reached(path, fix):
+                if target.is_dir():
+                    raise IsADirectoryError(errno.EISDIR, "is a folder")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                probe.write_bytes(b"")
+                probe.unlink()
         except OSError as error:
             raise UserError(
-                f"{path}: cannot be written ({error.strerror}). Name a file in a folder "
-                "that can be written with --out."
+                f"{path}: cannot be written ({error.strerror}). {fix}"
             ) from error
 
     def __enter__(self) -> Self:
@@ -90,16 +96,19 @@ class OutputFile:
           UserError: a file of other settings or inputs, a damaged line, or another run
             is writing to the same file.
         """
-        finished = self._scan(self.path)
-        self._file = self.partial.open("a+b")
+        elsewhere = [self.path] if self.kept == self.partial else [self.path, self.kept]
+        finished = {path: self._scan(path) for path in elsewhere}
+        self.partial.parent.mkdir(parents=True, exist_ok=True)
+        self._file = open(self.partial, "a+b")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._places = self._scan(self.partial)
             # A stop leaves at most one input cut off, at the end.
             ends = [offset + size for offset, size in self._places.values()]
             self._file.truncate(max(ends, default=0))
-            if finished:
-                self._copy_from(self.path, finished)
+            for path, places in finished.items():
+                if places:
+                    self._copy_from(path, places)
         except BlockingIOError:
             self._file.close()
             raise UserError(
@@ -136,7 +145,7 @@ class OutputFile:
         Raises:
           UserError: a file is of other settings or inputs, or damaged.
         """
-        for path in map(Path, paths):
+        for path in map(epath.Path, paths):
             self._copy_from(path, self._scan(path))
 
     def finish(self) -> None:
@@ -147,13 +156,22 @@ class OutputFile:
                 offset, size = self._places[index]
                 self._file.seek(offset)
                 file.write(self._file.read(size))
-            file.flush()
-            os.fsync(file.fileno())
+            if not is_remote(self.path):
+                file.flush()
+                os.fsync(file.fileno())
         self.partial.unlink()
+
+    def keep(self) -> epath.Path:
+        """Leaves the partial file, as it is, where other machines find it."""
+        if self.kept != self.partial:
+            with replacing(self.kept) as temporary:
+                temporary.write_bytes(self.partial.read_bytes())
+            self.partial.unlink()
+        return self.kept
 
     def outputs(self) -> Iterator[list[str]]:
         """The texts of each input, in the order of the inputs, after `finish`."""
-        with self.path.open(encoding="utf-8") as file:
+        with self.path.open("rb") as file:
             for _ in self._inputs:
                 yield [json.loads(file.readline())["output"] for _ in range(self._num)]
 
@@ -183,7 +201,9 @@ class OutputFile:
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def _copy_from(self, path: Path, places: Mapping[int, tuple[int, int]]) -> None:
+    def _copy_from(
+        self, path: epath.Path, places: Mapping[int, tuple[int, int]]
+    ) -> None:
         """Takes over inputs that the partial file lacks."""
         with path.open("rb") as file:
             for index in sorted(places.keys() - self._places.keys()):
@@ -192,7 +212,7 @@ class OutputFile:
                 self._append(index, file.read(size))
         self._flush()
 
-    def _scan(self, path: Path) -> dict[int, tuple[int, int]]:
+    def _scan(self, path: epath.Path) -> dict[int, tuple[int, int]]:
         """Input -> (offset, bytes) of its records, where a file holds all of them.
 
         A last line without its end is left out; a damaged line elsewhere is an error.
@@ -218,7 +238,7 @@ class OutputFile:
                         places[found[0]] = (start, size)
         return places
 
-    def _check_cut(self, line: bytes, path: Path, number: int) -> None:
+    def _check_cut(self, line: bytes, path: epath.Path, number: int) -> None:
         """What is cut off must be the beginning of a record."""
         if not line.startswith(_BEGINNING[: len(line)]):
             raise UserError(
@@ -226,7 +246,7 @@ class OutputFile:
                 f"{path}, or name another --out."
             )
 
-    def _checked(self, line: bytes, path: Path, number: int) -> tuple[int, int]:
+    def _checked(self, line: bytes, path: epath.Path, number: int) -> tuple[int, int]:
         """Input and index of a record of this run."""
         where, fix = f"{path}: line {number}", f"Remove {path}, or name another --out."
         try:
@@ -252,6 +272,14 @@ class OutputFile:
                 f"not line {record['line']} of the input file. {fix}"
             )
         return index, decode
+
+
+def _appended(path: epath.Path) -> epath.Path:
+    """A local file for what is appended: the path itself where that is one."""
+    if not is_remote(path):
+        return path
+    folder = cache_folder.local_cache_dir() / "outputs"
+    return folder / f"{digest_of(os.fspath(path))}.jsonl.partial"
 
 
 def _shown(value: Any) -> str:

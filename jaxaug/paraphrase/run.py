@@ -163,9 +163,11 @@ def paraphrase(
             )  # fmt: skip
         if part is None:
             file.finish()
+        else:
+            kept = file.keep()
     if part is not None:
-        parts.finish(folder, part, work, [file.partial.name])
-        return f"part {part.number} of {part.count} is complete: {file.partial}"
+        parts.finish(folder, part, work, [kept.name])
+        return f"part {part.number} of {part.count} is complete: {kept}"
     return summary(inputs, file.outputs())
 
 

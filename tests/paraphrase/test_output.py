@@ -200,7 +200,6 @@ def test_unwritable(tmp_path):
     for path, reason in (
         (tmp_path, "is a folder"),
         (tmp_path / "file" / "out.jsonl", "File exists|Not a directory"),
-        ("gs://bucket/out.jsonl", "is no local file"),
     ):
         with pytest.raises(UserError, match=rf"cannot be written \(({reason})\)"):
             OutputFile.check_writable(path)
