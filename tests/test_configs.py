@@ -16,6 +16,7 @@ FILES = {
 }
 EXPERIMENTS = [name for name in FILES if name.count("/") == 1]
 SCALES = [name for name in FILES if name.startswith("configs/scale/")]
+T5_SCALES = [name for name in SCALES if "smollm2" not in name]
 # What a header leaves open: the model of an evaluation, and that under a decoder.
 MODEL = "configs/models/t5_scratch.gin"
 DECODES = "configs/paraphrase_minisgd.gin"
@@ -31,7 +32,7 @@ def header(name):
 
 def commands(name):
     """The commands in a file's header that read it, as (program, flag, ...)."""
-    text = header(name).replace("=MODEL.gin", f"={MODEL}")
+    text = header(name).replace("=MODEL.gin", f"={MODEL}").replace("$SEED", "1")
     if name.startswith("configs/decode/"):
         base = f"python -m t5x.train --gin_file={DECODES} --gin"
         text = text.replace("--gin", base, 1)
@@ -55,12 +56,23 @@ ELSEWHERE = {"extending.md", "multiwoz.md"}
 
 
 def shown():
-    """The commands that pages show in blocks and tables, for one row of a loop."""
+    """The commands that pages show in blocks and tables, for one row of a loop.
+
+    Of `jaxaug launch`, which does not read gin files, what it hands to the program.
+    """
+    start = r"(?:python -m (t5x\.\w+)|^    jaxaug (launch) [a-z]\w+)"
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
         text = re.sub(r" \\\n\s*", " ", path.read_text(encoding="utf-8"))
-        for program, flags in re.findall(r"python -m (t5x\.\w+) ([^`\n]*)", text):
+        for program, launch, flags in re.findall(rf"(?m){start} ([^`\n]*)", text):
             words = re.split(r"\s{2,}#? |\s+# | \[", flags)[0].replace("$ROW", "pcc")
-            if path.name not in ELSEWHERE and "..." not in words:
+            if path.name in ELSEWHERE or "..." in words:
+                continue
+            if launch:
+                words = words.replace("--gin_file ", "--gin_file=")
+                given = [w for w in shlex.split(words) if w.startswith("--gin")]
+                if given:
+                    yield "t5x.train", *given
+            else:
                 yield program, *shlex.split(words)
 
 
@@ -116,7 +128,7 @@ def test_experiments_have_a_folder_of_their_own(outputs, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("name", T5_SCALES)
 def test_scales_change_the_experiment_under_them(outputs, name):
     (job,) = commands(name)
     text = outputs[job]
@@ -130,6 +142,24 @@ def test_scales_change_the_experiment_under_them(outputs, name):
     else:
         assert f"t5_1_1_{size}/checkpoint_1000000" in text
     assert "'inputs': 1024, 'targets': 256" in text
+
+
+@pytest.mark.slow
+def test_smollm2_at_full_size_is_the_small_run_for_longer(outputs):
+    (small, *_), (full,) = (
+        commands(f"configs/{name}.gin")
+        for name in ("runs/sgd_smollm2", "scale/smollm2_sgd")
+    )
+    changed = ("TRAIN_STEPS", "EVAL_PERIOD", "WARMUP_STEPS", "RANDOM_SEED")
+    changed += ("MODEL_DIR", "MIXTURE_OR_TASK_NAME")
+
+    def rest(job):
+        lines = outputs[job].splitlines()
+        return {x for x in lines if not x.startswith(changed) and " = " in x}
+
+    for line in ("TRAIN_STEPS = 6000", "RANDOM_SEED = 1"):
+        assert f"\n{line}\n" in outputs[full]
+    assert rest(small) == rest(full)
 
 
 @pytest.mark.slow

@@ -20,12 +20,17 @@ def folder(tmp_path_factory):
     return made
 
 
-def test_prompts_choose_the_service_and_outputs_are_states(folder, tiny_lm):
+@pytest.mark.parametrize("variant", [None, "v1"])
+def test_prompts_choose_the_service_and_outputs_are_states(folder, tiny_lm, variant):
     words = hf.load(tiny_lm, id_offset=1)
-    decode = json_calls.decoder(tiny_lm, folder)
-    formatter = JSONFormatter(sgd.read_schema_of(folder, "test"), JSONOptions())
+    decode = json_calls.decoder(tiny_lm, folder, variants=("v1",))
+    formatter = JSONFormatter(
+        sgd.read_schema_of(folder, "test", variant), JSONOptions()
+    )
     examples = [
-        one for d in sgd.read_dialogues(folder, "test") for one in formatter.dialogue(d)
+        one
+        for dialogue in sgd.read_dialogues(folder, "test", variant)
+        for one in formatter.dialogue(dialogue)
     ][:12]
     source = np.zeros((len(examples), 128), np.int32)
     for row, example in zip(source, examples, strict=True):
