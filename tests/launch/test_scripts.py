@@ -317,8 +317,10 @@ def test_a_pod_that_gcloud_does_not_see_for_a_while(tools):
         ([], "d3st: gcloud does not answer; the request stays"),
         (
             ["ACTIVE"],
-            "d3st: gcloud does not answer. Unless the TPU was stopped, it costs money; "
-            "repeat `watch`.",
+            (
+                "d3st: gcloud does not answer. Unless the TPU was stopped, it costs "
+                "money; repeat `watch`."
+            ),
         ),
     ],
     ids=["create", "watch"],
