@@ -57,6 +57,10 @@ def dot_product_attention(
     batch, queries, heads, dim = query.shape
     kv_heads = key.shape[1 if cache_layout else 2]
     grouped = query.reshape(batch, queries, kv_heads, heads // kv_heads, dim)
+    if jax.default_backend() == "cpu":
+        # Exactly as there, but XLA for CPUs with AMX has no kernel for such products of
+        # bfloat16 that give float32, and finds out when it runs them.
+        grouped, key = grouped.astype(jnp.float32), key.astype(jnp.float32)
     logits = scale * jnp.einsum(
         f"bqhgd,{keys_and_values}->bhgqk",
         grouped,

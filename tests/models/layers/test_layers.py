@@ -175,6 +175,20 @@ def test_grouped_queries_equal_repeated_keys():
     np.testing.assert_allclose(grouped, expected, atol=1e-5)
 
 
+def test_cached_attention_in_bfloat16_is_near_that_in_float32():
+    """XLA for CPUs with AMX compiles some products of bfloat16 that it cannot run."""
+    rng = np.random.default_rng(0)
+    shapes = ((2, 1, 4, 8), (2, 2, 8, 6), (2, 2, 8, 6))
+    half = [jnp.asarray(rng.normal(size=shape), jnp.bfloat16) for shape in shapes]
+    attend = jax.jit(
+        functools.partial(layers.dot_product_attention, scale=0.3, cache_layout=True)
+    )
+    exact = attend(*[x.astype(jnp.float32) for x in half])
+    got = attend(*half)
+    assert got.dtype == jnp.bfloat16
+    np.testing.assert_allclose(got.astype(jnp.float32), exact, atol=0.02)
+
+
 def test_attention_dropout_keeps_the_mean():
     query, key = jnp.zeros((1, 1, 1, 2)), jnp.zeros((1, 4000, 1, 2))
     value = jnp.ones_like(key)
