@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from t5x.on_cpu import features
@@ -88,6 +89,8 @@ def attend(
     pairs = (batch, query.shape[1])
     first, end = jnp.zeros(pairs, jnp.int32), jnp.full(pairs, key.shape[1], jnp.int32)
     if mask is not None:
+        # Else XLA would compute the bounds of a mask that it knows, very slowly.
+        mask = lax.optimization_barrier(mask)
         seen = jnp.broadcast_to(mask[:, 0] > 0, (batch, queries, keys))
         visible = _mask_blocks(_padded(seen, rest), sizes)
         first, end = _bounds(visible)

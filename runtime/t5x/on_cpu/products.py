@@ -3,8 +3,8 @@
 On a CPU, XLA has kernels for bfloat16 that give float32, and none that give bfloat16: it
 would turn both factors into float32 and compute with these. The transpose of a product
 that gives float32 has one factor in float32, and goes the same way. So products are
-written here with their gradients, each of two 16-bit factors, and rounded afterwards.
-Sums in float32 are nearer to those of float32 factors, too (`benchmarks/NOTES.md`).
+written here with their gradients, each of two 16-bit factors, and rounded afterwards;
+the gradient of a kernel in float32 is not rounded at all (`benchmarks/NOTES.md`).
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 On an H100, forwards and backwards of 16 x 1,024 positions in bfloat16, the kernel takes
 between a third and two thirds of the time of the plain products, and its gradients are
-nearer to those in float32; on a CPU with tiles (AMX), blocks take a fifth
+nearer to those in float32; on a CPU, blocks take between a fifth and five sixths
 (`benchmarks/NOTES.md`).
 """
 
