@@ -83,14 +83,21 @@ def report(
         )
     if len(sides) == 2:
         ours, theirs = sides.values()
-        pairs = zip(ours.seconds, theirs.seconds, strict=True)
-        ratios = sorted(b / a for a, b in pairs)
+        ratios = quotients(theirs.seconds, ours.seconds)
+        of_cores = quotients(theirs.of_cores, ours.of_cores)
         memory = theirs.ask("memory") / ours.ask("memory")
         print(
             f"ratio     {statistics.median(ratios):.2f}x steps/s (rounds "
-            f"{ratios[0]:.2f} to {ratios[-1]:.2f}), {memory:.2f}x less memory",
+            f"{ratios[0]:.2f} to {ratios[-1]:.2f}), "
+            f"{statistics.median(of_cores):.2f}x less CPU (rounds "
+            f"{of_cores[0]:.2f} to {of_cores[-1]:.2f}), {memory:.2f}x less memory",
             flush=True,
         )
+
+
+def quotients(theirs: list[float], ours: list[float]) -> list[float]:
+    """Of each round, in order of size."""
+    return sorted(a / b for a, b in zip(theirs, ours, strict=True))
 
 
 def options(pairs: list[str]) -> dict[str, Any]:

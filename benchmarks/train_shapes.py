@@ -43,7 +43,8 @@ def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
     """Floating point operations that a training step needs: three times a forward pass.
 
     Matrix products only, a multiply-add counts as two. Padding counts, and so do the
-    masked halves of causal attention, since both sides compute them.
+    masked halves of causal attention and the logits of positions without a weight, which
+    HF torch computes; ours leaves them out on a CPU.
 
     Args:
         shape: of the network.

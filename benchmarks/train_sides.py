@@ -84,7 +84,10 @@ def runtime_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
     import jax
     import jax.numpy as jnp
     from t5x import partitioning, trainer, utils
+    from t5x.start import machine
 
+    # As the programs do; compiled programs are not kept, as compiling is measured.
+    machine.set_up(compilation_cache="none")
     shape = train_shapes.SHAPES[setting.shape]
     batch = train_shapes.random_batch(shape, setting.rows, *setting.lengths)
     model = runtime_model(setting)

@@ -51,8 +51,9 @@ class Config:
         embedding_dropout_rate: after the embedding.
         attention_dropout_rate: of the attention weights.
         dtype: of activations; parameters, norm statistics and logits are float32.
-        fused_attention: whether attention without dropout is one kernel of cuDNN where
-            there is one: on a GPU, with a dtype of 16 bits.
+        fused_attention: whether attention without dropout stores no weights where that
+            can be: in a kernel of cuDNN (on a GPU, with a dtype of 16 bits), in blocks
+            on a CPU.
         remat_policy: which results of a block the backward pass computes again instead of
             keeping them: "none", "minimal" (all but matrix products with parameters) or
             "full" (all). The names are those of T5X's networks.

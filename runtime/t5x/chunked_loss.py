@@ -4,11 +4,13 @@ The logits [batch, length, vocab] of a large vocabulary in float32 are often the
 array of a training step, and the step holds several of the kind: soft-max, gradient,
 smoothed targets. Here they exist for a few positions of each row at a time. The
 gradients of both factors are computed in the same pass, while a part's logits are at
-hand, so that no product is computed twice.
+hand, so that no product is computed twice. On a CPU, where positions have no weight, as
+the inputs of a decoder-only model, there are no logits at all.
 """
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +19,8 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from t5x import losses
+from t5x.on_cpu import features as cpu
+from t5x.on_cpu import products
 from t5x.output_product import OutputProduct
 
 # Of the float32 logits of a part, on each device: below this, parts only cost time. An
@@ -31,7 +35,8 @@ class ChunkedLoss(NamedTuple):
         loss: z-loss included.
         z_loss: its part that is z-loss; no gradient flows through it.
         weight_sum: sum of the weights.
-        correct: whether the best token of a position is its target.
+        correct: whether the best token of a position is its target; where a position
+            has no weight, that may not be known, and is False.
     """
 
     loss: Float[Array, ""]
@@ -64,44 +69,78 @@ def chunked_cross_entropy(
     Args:
         product: factors of the logits.
         targets: token ids.
-        weights: of the positions; None is 1 everywhere.
+        weights: of the positions; None is 1 everywhere. On a CPU there is no gradient by
+            those that are 0.
         label_smoothing: probability shared by all tokens but the target.
         z_loss: coefficient.
         loss_normalizing_factor: divides the loss and the z-loss.
         chunk: positions of each row in a part; None takes `positions_of_chunk`.
     """
-    batch, length = targets.shape
+    shape = batch, length = targets.shape
     if chunk is None:
         vocab = product.matrix.shape[0 if product.by_row else 1]
         chunk = positions_of_chunk(batch, length, vocab)
     if weights is None:
-        weights = jnp.ones(targets.shape, jnp.float32)
-    number = math.ceil(length / chunk)
+        weights = jnp.ones(shape, jnp.float32)
+    weights = weights.astype(jnp.float32)
+    weight_sum = jnp.sum(weights)
+    order = None
+    if cpu.is_used() and jax.device_count() == 1:
+        chunk *= batch
+        order = jnp.argsort(weights.reshape(-1) == 0, stable=True)
+        product, targets, weights = _as_one_row(product, targets, weights, order)
+    number = math.ceil(targets.shape[1] / chunk)
     # Parts of equal size; what they need besides has no weight.
-    chunk = math.ceil(length / number)
-    pad = functools.partial(_pad, surplus=number * chunk - length)
+    chunk = math.ceil(targets.shape[1] / number)
+    pad = functools.partial(_pad, surplus=number * chunk - targets.shape[1])
     padded = product.replace(hidden=pad(product.hidden))
-    options = (float(label_smoothing), float(z_loss))
-    loss, total_z_loss, correct = _summed(
-        padded, pad(targets), pad(weights.astype(jnp.float32)), options, chunk
-    )
+    options = _Options(float(label_smoothing), float(z_loss), chunk, order is not None)
+    loss, total_z_loss, correct = _summed(padded, pad(targets), pad(weights), options)
     if loss_normalizing_factor is not None:
         loss = loss / loss_normalizing_factor
         total_z_loss = total_z_loss / loss_normalizing_factor
-    return ChunkedLoss(loss, total_z_loss, jnp.sum(weights), correct[:, :length])
+    correct = correct[:, : targets.shape[1]]
+    if order is not None:
+        correct = jnp.zeros_like(correct).at[0, order].set(correct[0]).reshape(shape)
+    return ChunkedLoss(loss, total_z_loss, weight_sum, correct)
+
+
+class _Options(NamedTuple):
+    """What is known when the loss is traced.
+
+    Attributes:
+        label_smoothing: see `chunked_cross_entropy`.
+        z_loss: likewise.
+        chunk: positions of each row in a part.
+        counted_first: whether positions with a weight come before those without, so that
+            parts of the latter alone are left out.
+    """
+
+    label_smoothing: float
+    z_loss: float
+    chunk: int
+    counted_first: bool
+
+
+def _as_one_row(
+    product: OutputProduct,
+    targets: Int[Array, "batch length"],
+    weights: Float[Array, "batch length"],
+    order: Int[Array, " positions"],
+) -> tuple[OutputProduct, Int[Array, "1 positions"], Float[Array, "1 positions"]]:
+    """All rows as one, in an order; on several devices rows would have to move."""
+
+    def joined(x: Array) -> Array:
+        return jnp.asarray(x).reshape(-1, *x.shape[2:])[order][None]
+
+    hidden = joined(product.hidden)
+    return product.replace(hidden=hidden), joined(targets), joined(weights)
 
 
 def _pad(x: Array, surplus: int) -> Array:
     if not surplus:
         return x
     return jnp.pad(x, ((0, 0), (0, surplus)) + ((0, 0),) * (x.ndim - 2))
-
-
-def _dot(a: Array, b: Array, axis_a: int, axis_b: int) -> Array:
-    """Float32 product of two matrices over one axis of each."""
-    return lax.dot_general(
-        a, b, (((axis_a,), (axis_b,)), ((), ())), preferred_element_type=jnp.float32
-    )
 
 
 def _rows(x: Array) -> Array:
@@ -120,11 +159,10 @@ class _Part(NamedTuple):
     d_logits: Float[Array, "batch chunk vocab"]
 
 
-def _part(
-    product: OutputProduct, targets: Array, options: tuple[float, float]
-) -> _Part:
-    label_smoothing, z_loss = options
-    logits = _dot(_rows(product.hidden), product.matrix, 1, 1 if product.by_row else 0)
+def _part(product: OutputProduct, targets: Array, options: _Options) -> _Part:
+    label_smoothing, z_loss = options[:2]
+    rows, by_row = _rows(product.hidden), product.by_row
+    logits = products.dot(rows, product.matrix, 1, 1 if by_row else 0)
     logits = logits.reshape(*targets.shape, -1)
     targets = targets - product.offset
     soft, entropy = losses.smoothed_targets(logits, targets, label_smoothing)
@@ -150,43 +188,72 @@ def _unsliced(parts: Array) -> Array:
     return moved.reshape(moved.shape[0], -1, *moved.shape[3:])
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def _over_parts(
+    body: Callable[[Any, Any], tuple[Any, Any]],
+    start: Any,
+    weights: Float[Array, "batch length"],
+    options: _Options,
+) -> tuple[Any, Any]:
+    """`lax.scan` of `body` over the numbers of the parts that count.
+
+    The results of parts that are left out are zeros.
+    """
+    number = weights.shape[1] // options.chunk
+    if not options.counted_first:
+        return lax.scan(body, start, jnp.arange(number))
+    count = jnp.sum(weights != 0, dtype=jnp.int32)
+    shapes = jax.eval_shape(body, start, 0)[1]
+    stacked = jax.tree.map(lambda x: jnp.zeros((number, *x.shape), x.dtype), shapes)
+
+    def step(number: Any, carry: Any) -> Any:
+        inner, stacked = carry
+        inner, results = body(inner, number)
+        put = functools.partial(lax.dynamic_update_index_in_dim, index=number, axis=0)
+        return inner, jax.tree.map(put, stacked, results)
+
+    parts = -(-count // options.chunk)
+    return lax.fori_loop(0, parts, step, (start, stacked))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
 def _summed(
     product: OutputProduct,
     targets: Int[Array, "batch length"],
     weights: Float[Array, "batch length"],
-    options: tuple[float, float],
-    chunk: int,
+    options: _Options,
 ) -> tuple[Float[Array, ""], Float[Array, ""], Bool[Array, "batch length"]]:
     def body(carry: None, number: Any) -> Any:
-        hidden, ids, scale = _slices(number, chunk, product.hidden, targets, weights)
+        hidden, ids, scale = _slices(
+            number, options.chunk, product.hidden, targets, weights
+        )
         part = _part(product.replace(hidden=hidden), ids, options)
         sums = jnp.sum(part.loss * scale), jnp.sum(part.z_loss * scale)
         return carry, (*sums, part.correct)
 
-    numbers = jnp.arange(targets.shape[1] // chunk)
-    _, (loss, z_loss, correct) = lax.scan(body, None, numbers)
+    _, (loss, z_loss, correct) = _over_parts(body, None, weights, options)
     return jnp.sum(loss), jnp.sum(z_loss), _unsliced(correct)
 
 
-def _summed_forward(product, targets, weights, options, chunk):
+def _summed_forward(product, targets, weights, options):
     matrix, by_row = product.matrix, product.by_row
 
     def body(d_matrix: Array, number: Any) -> Any:
-        hidden, ids, scale = _slices(number, chunk, product.hidden, targets, weights)
+        hidden, ids, scale = _slices(
+            number, options.chunk, product.hidden, targets, weights
+        )
         part = _part(product.replace(hidden=hidden), ids, options)
         d_logits = _rows((part.d_logits * scale[..., None]).astype(hidden.dtype))
-        d_hidden = _dot(d_logits, matrix, 1, 0 if by_row else 1).reshape(hidden.shape)
+        d_hidden = products.dot(d_logits, matrix, 1, 0 if by_row else 1)
+        d_hidden = d_hidden.reshape(hidden.shape).astype(hidden.dtype)
         rows = _rows(hidden)
         factors = (d_logits, rows) if by_row else (rows, d_logits)
-        d_matrix = d_matrix + _dot(*factors, 0, 0)
+        d_matrix = d_matrix + products.dot(*factors, 0, 0)
         sums = jnp.sum(part.loss * scale), jnp.sum(part.z_loss * scale)
-        return d_matrix, (*sums, part.correct, d_hidden.astype(hidden.dtype), part.loss)
+        return d_matrix, (*sums, part.correct, d_hidden, part.loss)
 
     start = jnp.zeros(matrix.shape, jnp.float32)
-    numbers = jnp.arange(targets.shape[1] // chunk)
-    d_matrix, (loss, z_loss, correct, d_hidden, of_weights) = lax.scan(
-        body, start, numbers
+    d_matrix, (loss, z_loss, correct, d_hidden, of_weights) = _over_parts(
+        body, start, weights, options
     )
     gradient = product.replace(
         hidden=_unsliced(d_hidden), matrix=d_matrix.astype(matrix.dtype)
@@ -195,7 +262,7 @@ def _summed_forward(product, targets, weights, options, chunk):
     return result, (gradient, _unsliced(of_weights))
 
 
-def _summed_backward(options, chunk, residuals, cotangents):
+def _summed_backward(options, residuals, cotangents):
     gradient, of_weights = residuals
     g = cotangents[0]
     scaled = jax.tree.map(lambda x: (g * x).astype(x.dtype), gradient)

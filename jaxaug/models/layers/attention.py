@@ -106,8 +106,8 @@ class Attention(nn.Module):
         cap: of the logits, see `dot_product_attention`.
         dropout_rate: of the attention weights.
         dtype: of the computation.
-        fused: whether attention without dropout is one kernel where there is one (on a
-            GPU, in 16 bits, see `fused_attention`).
+        fused: whether attention without dropout stores no weights where that can be
+            (see `fused_attention`).
     """
 
     num_heads: int

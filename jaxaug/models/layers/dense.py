@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
+from jaxaug.models.layers import on_cpu
 
 # Finite, so that logits can still be added and compared without NaN.
 MASKED = -1e10
@@ -83,12 +84,18 @@ class Linear(nn.Module):
             axes=self.kernel_axes,
         )
         dtype = self.output_dtype or self.dtype
-        outputs = lax.dot_general(
-            jnp.asarray(inputs, self.dtype),
-            jnp.asarray(kernel, self.dtype),
-            ((axis, tuple(range(len(axis)))), ((), ())),
-            preferred_element_type=dtype,
-        )
+        last = tuple(range(inputs.ndim - len(axis), inputs.ndim))
+        if axis == last and on_cpu.is_there():
+            outputs = on_cpu.products.contract(
+                inputs, jnp.asarray(kernel), len(axis), self.dtype, dtype
+            )
+        else:
+            outputs = lax.dot_general(
+                jnp.asarray(inputs, self.dtype),
+                jnp.asarray(kernel, self.dtype),
+                ((axis, tuple(range(len(axis)))), ((), ())),
+                preferred_element_type=dtype,
+            )
         if not self.use_bias:
             return outputs
         bias = param_with_axes(
@@ -259,6 +266,9 @@ class Embed(nn.Module):
 
     def attend(self, x: Float[Array, "... features"]) -> Float[Array, "... vocab"]:
         """Float32 inner products with every row of the table, one for each row."""
+        if on_cpu.is_there():
+            table = jnp.asarray(self.embedding)
+            return on_cpu.products.with_rows(x, table, self.dtype, jnp.float32)
         return lax.dot_general(
             jnp.asarray(x, self.dtype),
             jnp.asarray(self.embedding, self.dtype),

@@ -1,4 +1,4 @@
-"""Attention in one kernel of cuDNN, which never stores the weights.
+"""Attention that never stores the weights: one kernel of cuDNN, or blocks on a CPU.
 
 The runtime has the same for T5 (`t5x.examples.t5.fused_attention`); upstream's T5X has it
 not, so that these networks bring their own.
@@ -10,17 +10,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from jaxaug.models.layers import on_cpu
+
 # Of `jax.nn.dot_product_attention`.
 _IMPLEMENTATION: Literal["xla", "cudnn"] = "cudnn"
 
 
 def possible(query: Any, key: Any) -> bool:
-    """Whether there is a kernel: on a GPU, 16 bits, sizes that divide by 8.
+    """Whether there is a way: on a GPU, for 16 bits and sizes that divide by 8.
 
     Args:
-        query: [batch, queries, heads, dim], with a dim of at most 128.
+        query: [batch, queries, heads, dim], on a GPU with a dim of at most 128.
         key: [batch, keys, kv_heads, dim].
     """
+    if on_cpu.is_there():
+        return on_cpu.attention.possible(query, key)
     sizes = (query.shape[1], key.shape[1], query.shape[3])
     return (
         jax.default_backend() == "gpu"
@@ -40,6 +44,8 @@ def attend(
     scale: float,
 ) -> Float[Array, "batch queries heads dim"]:
     """See `layers.dot_product_attention`; without dropout."""
+    if on_cpu.is_there():
+        return on_cpu.attention.attend(query, key, value, None, mask, scale=scale)
     return jax.nn.dot_product_attention(
         query,
         key,

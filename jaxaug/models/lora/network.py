@@ -16,6 +16,7 @@ from flax import linen as nn
 from flax import traverse_util
 from jaxtyping import Array, Float
 
+from jaxaug.models.layers import on_cpu
 from jaxaug.models.lora.layout import A, B, Layout
 
 # Name under which the adapter lies among the parameters of the base.
@@ -94,8 +95,16 @@ class AdaptedNetwork:
             bits = jax.random.bits(module.make_rng("dropout"), x.shape, jnp.uint16)
             kept = bits >= round(settings.dropout * 2**16)
             x = jnp.where(kept, x / (1 - settings.dropout), 0).astype(x.dtype)
-        low = x @ jnp.asarray(a, x.dtype) * settings.scale
-        return (low @ jnp.asarray(b, x.dtype)).reshape(outputs.shape)
+        product = functools.partial(_product, dtype=x.dtype)
+        return product(product(x, a) * settings.scale, b).reshape(outputs.shape)
+
+
+def _product(
+    x: Float[Array, "... size"], matrix: Float[Array, "size width"], dtype: Any
+) -> Float[Array, "... width"]:
+    if on_cpu.is_there():
+        return on_cpu.products.contract(x, jnp.asarray(matrix), dtype=dtype)
+    return x @ jnp.asarray(matrix, dtype)
 
 
 def _leading(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

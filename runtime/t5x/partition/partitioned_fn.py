@@ -11,6 +11,7 @@ from jax.interpreters import pxla
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t5x.distributed import place, process_local_to_global
+from t5x.on_cpu import features
 from t5x.partition.axis_rules import LogicalAxisRules
 
 PyTree = Any
@@ -121,7 +122,9 @@ class PjittedFnWithContext:
 
     def with_compiled(self, *args: Any) -> "PjittedFnWithContext":
         """This function compiled for `args`; static arguments are compiled in."""
-        dynamic = _CompiledFn(self.lower(*args).compile(), self._static_argnums)
+        lowered = self.lower(*args)
+        compiled = lowered.compile(features.compiler_options(lowered))
+        dynamic = _CompiledFn(compiled, self._static_argnums)
         return PjittedFnWithContext(
             dynamic,
             self._mesh,

@@ -4,7 +4,9 @@ They were chosen by measurement, see `benchmarks/NOTES.md`:
 
 - glibc hands the buffers of a step back to the system and faults them in again with the
   next step. One arena, no trimming and no memory of its own for large blocks keep them.
-- XLA's YNN fusions on the CPU cost small models more than they save.
+- XLA's YNN fusions on the CPU cost small models more than they save. Programs with
+  products of bfloat16 are compiled with YNN for products, where the CPU multiplies tiles
+  of such numbers (`on_cpu.features`).
 - Programs that were compiled once are kept on disk, so that a run that goes on, or
   another of the same shape, compiles nothing.
 """
@@ -25,10 +27,11 @@ from absl import flags
 
 from t5x import paths
 from t5x.errors import UserError
+from t5x.on_cpu import features
 
 # Numbers of settings in glibc's malloc.h.
 _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
-_YNN_OFF = "--xla_cpu_experimental_ynn_fusion_type="
+_YNN_OFF = f"--{features.YNN}="
 # XLA ends a process that names a flag which it does not know.
 _YNN_KNOWN = ((0, 10), (0, 11))
 _CACHE_VARIABLE = "JAX_COMPILATION_CACHE_DIR"
@@ -83,7 +86,8 @@ def set_up(
     if keep_memory and on_cpu and keep_freed_memory():
         done.append("keeps freed memory (--nokeep_memory)")
     if not ynn_fusions and on_cpu and _turn_ynn_off():
-        done.append("XLA without YNN fusions (--ynn_fusions)")
+        but = " but for products of bfloat16" if features.has_tiles() else ""
+        done.append(f"XLA without YNN fusions{but} (--ynn_fusions)")
     if folder := use_compilation_cache(compilation_cache):
         done.append(f"compiled programs in {folder} (--compilation_cache={_NONE})")
     return "machine: " + ("; ".join(done) or "nothing set")

@@ -62,6 +62,36 @@ def test_equals_the_loss_of_all_logits(chunk, by_row, label_smoothing, z_loss, f
     )
 
 
+def test_parts_without_a_weight_are_left_out():
+    """What is not a number would count, times 0, if it were computed."""
+    weights = np.zeros((BATCH, LENGTH), np.float32)
+    weights[0, 3], weights[1, 5], weights[1, 0] = 1.0, 2.0, 0.5
+    hidden = np.where(weights[..., None] > 0, HIDDEN, np.nan)
+
+    def loss(hidden, matrix):
+        result = chunked_loss.chunked_cross_entropy(
+            OutputProduct(hidden, matrix), jnp.asarray(TARGETS), weights, chunk=1
+        )
+        return result.loss, (result.correct, result.weight_sum)
+
+    def counted(hidden, matrix):
+        # The fourth fills up the second part, which has as many positions as rows.
+        rows, places = np.array([0, 1, 1, 0]), np.array([3, 5, 0, 0])
+        logits = hidden[rows, places] @ matrix
+        return losses.compute_weighted_cross_entropy(
+            logits[None], TARGETS[rows, places][None], weights[rows, places][None]
+        )[0]
+
+    hidden[0, 0] = HIDDEN[0, 0]
+    compute = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))
+    (value, (correct, weight_sum)), (of_hidden, of_matrix) = compute(hidden, MATRIX)
+    expected, gradients = jax.value_and_grad(counted, (0, 1))(HIDDEN, MATRIX)
+    close((value, of_hidden, of_matrix), (expected, *gradients))
+    assert weight_sum == 3.5
+    best = np.argmax(HIDDEN @ MATRIX, -1) == TARGETS
+    np.testing.assert_array_equal(correct[weights > 0], best[weights > 0])
+
+
 def test_the_first_of_equal_tokens_is_the_best():
     product = OutputProduct(jnp.zeros((1, 2, EMB)), jnp.asarray(MATRIX))
     result = chunked_loss.chunked_cross_entropy(product, jnp.array([[0, 3]]))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from t5x.examples.t5 import fused_attention, network
+from t5x.on_cpu import features
 
 from jaxaug.models import llama
 from jaxaug.models.layers import fused_attention as fused_of_decoders
@@ -29,13 +30,16 @@ def calls(monkeypatch):
     """Lets JAX's own implementation of the kernel run here, and counts its calls."""
     made = []
 
-    def possible(query, key):
+    def possible(query, key, bias=None):
+        del bias
         made.append((query.shape, key.shape))
         return True
 
     for module in (fused_attention, fused_of_decoders):
         monkeypatch.setattr(module, "_IMPLEMENTATION", "xla")
         monkeypatch.setattr(module, "possible", possible)
+    # Else the CPU would have a way of its own.
+    monkeypatch.setattr(features, "is_used", lambda: False)
     return made
 
 

@@ -10,6 +10,7 @@ import jax
 import jaxlib
 import pytest
 from t5x.errors import UserError
+from t5x.on_cpu import features
 from t5x.start import machine
 
 # Blocks of 64 MB, larger than glibc keeps by itself: faults of the second allocation.
@@ -78,10 +79,17 @@ def test_flags_turn_everything_off(config, monkeypatch):
 def test_fusions_are_turned_off_where_the_flag_is_known(config, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_a=1")
     monkeypatch.setattr(jaxlib, "__version__", "0.10.2")
+    monkeypatch.setattr(features, "has_tiles", lambda: False)
     line = machine.set_up(keep_memory=False, compilation_cache="none")
     assert line == "machine: XLA without YNN fusions (--ynn_fusions)"
     expected = "--xla_a=1 --xla_cpu_experimental_ynn_fusion_type="
     assert os.environ["XLA_FLAGS"] == expected
+    monkeypatch.setenv("XLA_FLAGS", "")
+    monkeypatch.setattr(features, "has_tiles", lambda: True)
+    line = machine.set_up(keep_memory=False, compilation_cache="none")
+    but = "but for products of bfloat16"
+    assert line == f"machine: XLA without YNN fusions {but} (--ynn_fusions)"
+    monkeypatch.setenv("XLA_FLAGS", expected)
     # Once is enough, and a choice of the user's stays.
     machine.set_up(keep_memory=False, compilation_cache="none")
     assert os.environ["XLA_FLAGS"] == expected

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float, Int
 from t5x.examples.t5 import fused_attention
 from t5x.examples.t5.dense import DenseGeneral, Initializer, attention_kernel_init
 from t5x.examples.t5.masks import combine_biases, combine_masks
+from t5x.on_cpu import features as cpu
 
 MASKED = -1e10
 
@@ -64,12 +65,18 @@ def dot_product_attention(
         logits = logits + bias.astype(logits.dtype)
     weights = jax.nn.softmax(logits).astype(dtype)
     if dropout_rng is not None and dropout_rate > 0.0 and not deterministic:
-        shape = (*weights.shape[:-2], 1, weights.shape[-1])
-        keep = random.bernoulli(dropout_rng, 1.0 - dropout_rate, shape)
-        weights = weights * (
-            keep.astype(weights.dtype) / jnp.asarray(1.0 - dropout_rate, dtype)
-        )
+        shape = (*weights.shape[:-2], weights.shape[-1])
+        kept = _kept(dropout_rng, dropout_rate, shape, dtype)
+        weights = weights * kept[..., None, :]
     return jnp.einsum(f"bhqk,{keys_and_values}->bqhd", weights, value)
+
+
+def _kept(
+    rng: Array, rate: float, shape: tuple[int, ...], dtype: Any
+) -> Float[Array, "batch heads keys"]:
+    """What dropout multiplies the weights of keys by, the same for all queries."""
+    keep = random.bernoulli(rng, 1.0 - rate, shape)
+    return keep.astype(dtype) / jnp.asarray(1.0 - rate, dtype)
 
 
 def _per_row(index: Int[Array, "*rows"]) -> Int[Array, "rows_or_1 1 1 1"]:
@@ -100,8 +107,8 @@ class MultiHeadDotProductAttention(nn.Module):
         kernel_init: initialiser of all kernels.
         float32_logits: see `dot_product_attention`.
         joined_kernels: whether kernels are stored with heads and head_dim as one axis.
-        fused: whether attention without dropout is one kernel where there is one (on a
-            GPU, in 16 bits, see `fused_attention`).
+        fused: whether attention is computed without storing its weights where that can
+            be (see `fused_attention`); on a GPU, there can be no dropout.
     """
 
     num_heads: int
@@ -229,8 +236,14 @@ class MultiHeadDotProductAttention(nn.Module):
         cache_layout: bool,
     ) -> Float[Array, "rows queries heads dim"]:
         use_dropout = not deterministic and self.dropout_rate > 0.0
-        fused = self.fused and not use_dropout and not cache_layout
-        if fused and fused_attention.possible(query, key):
+        fused = self.fused and not cache_layout and (cpu.is_used() or not use_dropout)
+        if fused and fused_attention.possible(query, key, bias):
+            if use_dropout:
+                # All queries of a head drop the same weights: those of some keys.
+                of_keys = (key.shape[0], self.num_heads, key.shape[1])
+                rng = self.make_rng("dropout")
+                kept = _kept(rng, self.dropout_rate, of_keys, value.dtype)
+                value = value * kept.swapaxes(1, 2)[..., None]
             return fused_attention.attend(query, key, value, bias, mask, scale=1.0)
         attention_bias = None
         if mask is not None:

@@ -10,7 +10,6 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import param_with_axes, with_sharding_constraint
@@ -18,6 +17,8 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from t5x.errors import UserError
+from t5x.on_cpu import features as cpu
+from t5x.on_cpu import products
 
 Initializer = Callable[..., Array]
 
@@ -74,25 +75,22 @@ class DenseGeneral(nn.Module):
             jnp.float32,
             axes=self.kernel_axes,
         )
-        kernel = jnp.asarray(kernel, self.dtype).reshape(contracted + features)
-        return _product(jnp.asarray(inputs, self.dtype), kernel, axis)
+        kernel = jnp.asarray(kernel).reshape(contracted + features)
+        return _product(inputs, kernel, axis, self.dtype)
 
 
 def _product(
-    inputs: Float[Array, "..."], kernel: Float[Array, "..."], axis: tuple[int, ...]
+    inputs: Float[Array, "..."],
+    kernel: Float[Array, "..."],
+    axis: tuple[int, ...],
+    dtype: Any,
 ) -> Float[Array, "..."]:
-    """Contracts `axis` of the inputs with the first axes of the kernel.
-
-    On a CPU, XLA copies both factors of a gradient that sums over several axes, batch
-    and length, into another order; over one axis it copies neither.
-    """
-    kept = inputs.ndim - len(axis)
-    if axis != tuple(range(kept, inputs.ndim)) or jax.default_backend() != "cpu":
-        dims = ((axis, tuple(range(len(axis)))), ((), ()))
-        return lax.dot_general(inputs, kernel, dims)
-    size = math.prod(kernel.shape[: len(axis)])
-    product = inputs.reshape(-1, size) @ kernel.reshape(size, -1)
-    return product.reshape(inputs.shape[:kept] + kernel.shape[len(axis) :])
+    """Contracts `axis` of the inputs with the first axes of the kernel, in a dtype."""
+    last = tuple(range(inputs.ndim - len(axis), inputs.ndim))
+    if axis == last and cpu.is_used():
+        return products.contract(inputs, kernel, len(axis), dtype)
+    dims = ((axis, tuple(range(len(axis)))), ((), ()))
+    return lax.dot_general(jnp.asarray(inputs, dtype), jnp.asarray(kernel, dtype), dims)
 
 
 def activation_function(activation: str | Callable) -> Callable[[Array], Array]:
@@ -225,6 +223,8 @@ class Embed(nn.Module):
     ) -> Float[Array, "... num_embeddings"]:
         """Inner products of `query` with every row of the table."""
         dtype = self.dtype if self.attend_dtype is None else self.attend_dtype
+        if cpu.is_used() and query.dtype == jnp.dtype(dtype):
+            return products.with_rows(query, jnp.asarray(self.embedding), dtype)
         return jnp.dot(query, jnp.asarray(self.embedding, dtype).T)
 
 

@@ -1,8 +1,9 @@
-"""Attention in one kernel of cuDNN, which never stores the weights.
+"""Attention that never stores the weights: one kernel of cuDNN, or blocks on a CPU.
 
-On an H100, forwards and backwards of 16 x 1,024 positions in bfloat16, it takes between a
-third and two thirds of the time of the plain products, and its gradients are nearer to
-those in float32 (`benchmarks/NOTES.md`).
+On an H100, forwards and backwards of 16 x 1,024 positions in bfloat16, the kernel takes
+between a third and two thirds of the time of the plain products, and its gradients are
+nearer to those in float32; on a CPU, blocks take between a fifth and five sixths
+(`benchmarks/NOTES.md`).
 """
 
 from typing import Any, Literal
@@ -11,19 +12,25 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from t5x.on_cpu import attention as in_blocks
+from t5x.on_cpu import features as cpu
+
 # Of `jax.nn.dot_product_attention`.
 _IMPLEMENTATION: Literal["xla", "cudnn"] = "cudnn"
 _DTYPES = (jnp.bfloat16, jnp.float16)
 _MOST_DIM, _MULTIPLE = 128, 8
 
 
-def possible(query: Any, key: Any) -> bool:
-    """Whether the kernel takes queries and keys of these shapes and this type.
+def possible(query: Any, key: Any, bias: Any = None) -> bool:
+    """Whether there is a way for queries and keys of these shapes and this type.
 
     Args:
         query: [batch, queries, heads, dim].
         key: [batch, keys, kv_heads, dim].
+        bias: [batch or 1, heads, queries, keys].
     """
+    if cpu.is_used():
+        return in_blocks.possible(query, key, bias)
     sizes = (query.shape[1], key.shape[1], query.shape[3])
     return (
         jax.default_backend() == "gpu"
@@ -54,6 +61,8 @@ def attend(
         mask: 0 hides a key.
         scale: of the logits.
     """
+    if cpu.is_used():
+        return in_blocks.attend(query, key, value, bias, mask, scale=scale)
     return jax.nn.dot_product_attention(
         query,
         key,

@@ -39,8 +39,9 @@ class LayerConfig:
         dropout_rate: of every dropout in the network.
         logits_via_embedding: whether the embedding serves as output matrix too.
         float32_attention_logits: whether attention logits are float32 in every dtype.
-        fused_attention: whether attention without dropout is one kernel of cuDNN where
-            there is one: on a GPU, with a dtype of 16 bits.
+        fused_attention: whether attention stores no weights where that can be: without
+            dropout in a kernel of cuDNN (on a GPU, with a dtype of 16 bits), and in
+            blocks on a CPU.
         remat_policy: what a layer's backward pass computes again, see `remat`.
 
     Raises:
