@@ -15,7 +15,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 from t5x.decoding import add_beam_dim, cache_gather_beams, cache_map
 
-from jaxaug.decode import contract, keys, wide
+from jaxaug.decode import beam_cache, contract, keys, wide
 from jaxaug.decode.beam_state import (
     Beams,
     BeamState,
@@ -76,6 +76,8 @@ class Search:
         empty = jnp.zeros((*shape, columns), jnp.int32)
         kept = (batch, self.keep)
         nothing = jnp.full(kept, NEG_INF, jnp.float32)
+        if self.beams == self.rows:  # Sets of rows do not see each other.
+            cache = beam_cache.share_history(cache, self.beams)
         return BeamState(
             index=jnp.zeros((), jnp.int32),
             live=Beams(

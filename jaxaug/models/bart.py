@@ -344,8 +344,8 @@ class Bart(nn.Module):
         stack = self.variables.get("cache", {}).get("decoder")
         if not stack:
             return None
-        keys = stack["layers_0"]["self_attention"]["cached_key"]
-        return stack["positions"]["cache_index"], keys.shape[-1] - 1
+        length = layers.cache_length(stack["layers_0"]["self_attention"])
+        return stack["positions"]["cache_index"], length - 1
 
     def _force(self, logits: Logits, column: Int[Array, "*rows"], last: int) -> Logits:
         """Leaves the forced tokens alone in the first and in the last column."""

@@ -1,6 +1,7 @@
 """Layers that the model families share: the page of names under which they use them."""
 
 from jaxaug.models.layers.attention import Attention, Mask, dot_product_attention
+from jaxaug.models.layers.beam_history import cache_length
 from jaxaug.models.layers.dense import (
     ACTIVATIONS,
     MASKED,
@@ -36,6 +37,7 @@ __all__ = [
     "RMSNorm",
     "RotaryScaling",
     "activation",
+    "cache_length",
     "dot_product_attention",
     "kernel_init",
     "rotary",

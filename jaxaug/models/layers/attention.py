@@ -16,7 +16,7 @@ from flax.linen.partitioning import with_sharding_constraint
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jaxaug.models.layers import fused_attention
+from jaxaug.models.layers import beam_history, fused_attention
 from jaxaug.models.layers.dense import MASKED, Linear, softcap
 from jaxaug.models.layers.positions import RotaryScaling, rotary
 
@@ -88,7 +88,8 @@ class Attention(nn.Module):
     takes one position, or several where all rows are at the same one. Keys are stored rotated, and `num_kv_heads` of them. In
     cross-attention keys and values go to the collection `cross_cache` when the cache is
     created, if that is mutable, and are read from `cache` if they are there, where they
-    may have one row for each input instead of one for each decode of it.
+    may have one row for each input instead of one for each decode of it. Beams of an input
+    may share one history in the same way (`beam_history`).
 
     Attributes:
         num_heads: query heads.
@@ -172,12 +173,16 @@ class Attention(nn.Module):
             assert positions is not None, "rotary embeddings need the positions"
             query = rotary(query, positions, self.rope_theta, self.rope_scaling)
             key = rotary(key, positions, self.rope_theta, self.rope_scaling)
-        if self.window is not None and not (
-            decode and self.has_variable("cache", "cached_key")
-        ):
+        shared = beam_history.is_shared(self)
+        in_step = shared or self.has_variable("cache", "cached_key")
+        if self.window is not None and not (decode and in_step):
             mask = self._near(query.shape[1], key.shape[1], mask)
         if decode and not cross:
-            key, value, seen = self._cache_step(query, key, value)
+            seen: Array | None
+            if shared:
+                key, value, seen, mask = self._history_step(key, value, mask)
+            else:
+                key, value, seen = self._cache_step(query, key, value)
             if seen is not None:
                 cache_layout, mask = True, seen if mask is None else mask * seen
         elif prefill_lengths is not None:
@@ -207,8 +212,8 @@ class Attention(nn.Module):
         fused = self.fused and not use_dropout and not cache_layout and not self.cap
         if fused and fused_attention.possible(query, key):
             return fused_attention.attend(query, key, value, mask, scale=scale)
-        # Rows that share an encoder output become queries of one row, which reads the
-        # shared keys and values once.
+        # Rows that share keys and values, of an encoder output or of all beams, become
+        # queries of one row, which reads them once.
         rows, queries = query.shape[:2]
         if rows != key.shape[0]:
             query = query.reshape(key.shape[0], -1, *query.shape[2:])
@@ -269,6 +274,7 @@ class Attention(nn.Module):
         values = self.variable("cache", "cached_value", jnp.zeros, shape, key.dtype)
         index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if not exists:
+            beam_history.offer(self, *key.shape[:2])
             return key, value, None
         position, count = index.value, query.shape[1]
         # Rows at positions of their own take one step at a time.
@@ -287,6 +293,19 @@ class Attention(nn.Module):
         if self.window is not None:
             seen &= place > last - self.window
         return keys.value, values.value, seen
+
+    def _history_step(
+        self, key: Array, value: Array, mask: Mask | None
+    ) -> tuple[Array, Array, Bool[Array, "rows 1 1 slots"], Mask | None]:
+        """Stores a position of all beams; keys, values, the beams' own slots, the mask."""
+        key, value, position, own = beam_history.step(self, key, value)
+        batch, beams, length, _ = own.shape
+        if self.window is not None:
+            first = position[:, None, None, None] - self.window
+            own &= jnp.arange(length)[:, None] > first
+        if mask is not None:
+            mask = jnp.repeat(mask, beams, axis=-1)
+        return key, value, own.reshape(batch * beams, 1, 1, -1), mask
 
     def _prefill(self, key: Array, value: Array, lengths: Int[Array, " rows"]) -> None:
         for name, projected in (("cached_key", key), ("cached_value", value)):

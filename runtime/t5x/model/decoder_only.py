@@ -24,6 +24,7 @@ from t5x.model.base_model import (
     placeholders,
     tells_product,
 )
+from t5x.search.decode_state import merged_cache
 
 
 class DecoderOnlyModel(BaseTransformerModel):
@@ -162,7 +163,7 @@ class DecoderOnlyModel(BaseTransformerModel):
             shape_only,
             enable_dropout=False,
             decode=True,
-            mutable=["cache"],
+            mutable=["cache", "beam_cache"],
         )
         cache = variables["cache"]
         if "cache_axes" in variables:
@@ -171,6 +172,8 @@ class DecoderOnlyModel(BaseTransformerModel):
                 cache,
                 flax_partitioning.get_axis_names(variables["cache_axes"]),
             )
+        if "beam_cache" in variables:
+            cache = merged_cache(cache, variables["beam_cache"])
         lengths = jnp.sum(inputs[:, 1:] != 0, axis=-1)
         _, variables = self.module.apply(
             {"params": params, "cache": cache},

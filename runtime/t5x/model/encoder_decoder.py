@@ -11,7 +11,6 @@ import jax
 import jax.numpy as jnp
 from absl import logging
 from flax import linen as nn
-from flax import traverse_util
 from flax.core.scope import CollectionFilter
 from jaxtyping import Array, Float, Int
 
@@ -26,6 +25,7 @@ from t5x.model.base_model import (
     placeholders,
     tells_product,
 )
+from t5x.search.decode_state import merged_cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,14 +195,15 @@ class EncoderDecoderModel(BaseTransformerModel):
             shape_only,
             enable_dropout=False,
             decode=True,
-            mutable=["cache", "cross_cache"],
+            mutable=["cache", "cross_cache", "beam_cache"],
             method=self.module.decode,
         )
         # As leaves of the cache they reach the steps through every decode function, and
         # are repeated and reordered with it where the function does so.
         cache = variables["cache"]
-        if "cross_cache" in variables:
-            cache = _merge(cache, variables["cross_cache"])
+        for name in ("cross_cache", "beam_cache"):
+            if name in variables:
+                cache = merged_cache(cache, variables[name])
         if not prefill_decoder_prompt:
             return cache, None
         lengths = jnp.sum(decoder_input_tokens != 0, axis=1)
@@ -223,7 +224,7 @@ class EncoderDecoderModel(BaseTransformerModel):
             index = {
                 "decoder": {"position_embedder": {"position_embedder_index": lengths}}
             }
-            cache = _merge(cache, index)
+            cache = merged_cache(cache, index)
         return cache, lengths
 
     def _can_prefill(self) -> bool:
@@ -325,10 +326,3 @@ class EncoderDecoderModel(BaseTransformerModel):
         if return_all_decodes:
             return decodes, {"scores": scores}
         return decodes[:, -1, :], {"scores": scores[:, -1]}
-
-
-def _merge(tree: PyTree, other: PyTree) -> PyTree:
-    """Both nested dicts in one; `other` wins."""
-    flat = traverse_util.flatten_dict(flax.core.unfreeze(tree), keep_empty_nodes=True)
-    flat.update(traverse_util.flatten_dict(flax.core.unfreeze(other)))
-    return traverse_util.unflatten_dict(flat)

@@ -23,6 +23,7 @@ from t5x.search.decode_state import (
     gather_topk_beams,
     match_container,
     rows_alone,
+    share_history,
     unflatten_beam_dim,
 )
 
@@ -331,6 +332,7 @@ def beam_search(
         min_log_prob=min_log_prob,
         cache_offset=cache_offset,
     )
+    cache = share_history(cache, num_decodes)
     state = beam_init(
         batch, num_decodes, length + 1, cache, cache_offset, live_seqs, start
     )

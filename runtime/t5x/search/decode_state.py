@@ -29,10 +29,20 @@ _INDEX_LEAF = "cache_index"
 _UNBATCHED_LEAVES = frozenset({"cached_bias", "position_embedder_index"})
 # Entries of a vocabulary that `best_continuations` looks at through their maximum.
 _BLOCK = 32
-# Projections of the encoder output: the same for every decode of a row. They keep one
-# row an input (attention shares it among the decodes), so that nothing of them is ever
-# repeated or moved.
-SHARED_LEAVES = frozenset({"cached_cross_key", "cached_cross_value"})
+# What all decodes of an input read together: the projections of the encoder output, and
+# the history of `share_history`. They keep one row an input, so that nothing of them is
+# ever repeated or moved.
+SHARED_LEAVES = frozenset(
+    {
+        "cached_cross_key",
+        "cached_cross_value",
+        "cached_beam_key",
+        "cached_beam_value",
+    }
+)
+# Looking a past up takes every beam through the slots of all, so that the work grows with
+# their square; measured on a CPU, 64 beams take as long as moving all keys and values.
+_MOST_SHARING = 32
 
 
 class DecodingState(flax.struct.PyTreeNode):
@@ -121,6 +131,13 @@ def match_container(cache: Cache, like: Cache) -> Cache:
     return flax.core.unfreeze(cache)
 
 
+def merged_cache(cache: Cache, other: Cache) -> Cache:
+    """Both in one; a leaf that both have is that of `other`."""
+    flat = traverse_util.flatten_dict(flax.core.unfreeze(cache), keep_empty_nodes=True)
+    flat.update(traverse_util.flatten_dict(flax.core.unfreeze(other)))
+    return traverse_util.unflatten_dict(flat)
+
+
 def _map_leaves(fn: Callable, cache: Cache, skip: frozenset[str]) -> Cache:
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache), keep_empty_nodes=True)
     mapped = {
@@ -135,7 +152,7 @@ def _map_leaves(fn: Callable, cache: Cache, skip: frozenset[str]) -> Cache:
 
 
 def cache_map(fn: Callable, cache: Cache, apply_to_index: bool = False) -> Cache:
-    """Applies `fn` to every leaf of the cache that has a batch axis.
+    """Applies `fn` to every leaf of the cache that has a row for each decode.
 
     Leaves named `cached_bias` and `position_embedder_index` stay as they are, so do
     `SHARED_LEAVES`, which have one row an input however many decodes it has, and
@@ -218,6 +235,33 @@ def cache_gather_beams(
     del batch_size, old_beam_size, new_beam_size, one_hot
     skip = _UNBATCHED_LEAVES | {_INDEX_LEAF} | SHARED_LEAVES
     return _map_leaves(lambda x: _pick_beams(x, beam_indices, offset), nested, skip)
+
+
+def share_history(cache: Cache, beams: int) -> Cache:
+    """A cache of which beams look up their past, instead of taking it with them.
+
+    Moving the keys and values of all beams in every step costs as much as a third of
+    the network. Where a network offers it, by a leaf `cached_ancestors` [*lead, batch,
+    length], they stay where they were written instead: `cached_key` [*lead, batch, heads,
+    dim, length] becomes `cached_beam_key` [*lead, batch, heads, dim, length * beams],
+    with the beams of a position next to each other, and `cached_value` the like. Beams
+    are then reordered in `cached_ancestors`, which has a row for each beam, alone: it
+    tells whose key and value a beam has at a position.
+
+    Args:
+        cache: one row an input; positions that are filled belong to a prompt.
+        beams: of an input; one has nobody to share with, and above 32 it does not pay.
+    """
+    flat = traverse_util.flatten_dict(flax.core.unfreeze(cache), keep_empty_nodes=True)
+    if not 1 < beams <= _MOST_SHARING:
+        return cache
+    for *layer, _ in [path for path in flat if path[-1] == "cached_ancestors"]:
+        for name in ("key", "value"):
+            own = flat.pop((*layer, f"cached_{name}"))
+            # All beams have the prompt from the first one.
+            slots = jnp.stack([own, *[jnp.zeros_like(own)] * (beams - 1)], axis=-1)
+            flat[(*layer, f"cached_beam_{name}")] = slots.reshape(*own.shape[:-1], -1)
+    return match_container(traverse_util.unflatten_dict(flat), cache)
 
 
 def gather_topk_beams(

@@ -67,6 +67,7 @@ def _run_stack(
             "params": axis if initialising else ScanIn(axis),
             "cache": 0,
             "cross_cache": 0,
+            "beam_cache": 0,
         },
         split_rngs={"params": True, "dropout": True},
         in_axes=(nn.broadcast,) * len(constants),

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
 from jax import lax, random
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from t5x.examples.t5 import fused_attention
+from t5x.examples.t5 import beam_history, fused_attention
 from t5x.examples.t5.dense import DenseGeneral, Initializer, attention_kernel_init
 from t5x.examples.t5.masks import combine_biases, combine_masks
 from t5x.on_cpu import features as cpu
@@ -98,6 +98,10 @@ class MultiHeadDotProductAttention(nn.Module):
     `cached_cross_key` and `cached_cross_value`; a caller who merges them into the `cache`
     saves their projection in every step. The leaves may have fewer rows than the queries
     (one for each input instead of one for each decode of it).
+
+    If the collection `beam_cache` is mutable in phase 1, `cached_ancestors` is put there:
+    merged into the `cache`, it offers to a beam search that the steps find the past of a
+    beam where it was written (`t5x.search.decode_state.share_history`, `beam_history`).
 
     Attributes:
         num_heads: number of heads.
@@ -199,16 +203,9 @@ class MultiHeadDotProductAttention(nn.Module):
                 self._keep_cross(key, value)
 
         if decode and not cross:
-            key, value, positions, cache_layout = self._cache_step(query, key, value)
-            length = key.shape[-1] if cache_layout else key.shape[1]
-            if cache_layout:
-                seen = jnp.arange(length) <= _per_row(positions)
-                seen = jnp.broadcast_to(seen, (query.shape[0], 1, 1, length))
-                mask = combine_masks(mask, seen)
-            if callable(bias):
-                bias = bias(positions, length)
-            elif bias is not None and cache_layout:
-                bias = _bias_at(bias, positions)
+            key, value, bias, mask, cache_layout = self._step(
+                query, key, value, bias, mask
+            )
         elif prefill_lengths is not None and prefill is not False:
             self._prefill(key, value, prefill_lengths)
 
@@ -245,20 +242,17 @@ class MultiHeadDotProductAttention(nn.Module):
                 kept = _kept(rng, self.dropout_rate, of_keys, value.dtype)
                 value = value * kept.swapaxes(1, 2)[..., None]
             return fused_attention.attend(query, key, value, bias, mask, scale=1.0)
+        # Rows that share keys and values, of an encoder output or of all beams, become
+        # queries of one row, which reads them once.
+        shape = query.shape
+        if shape[0] != key.shape[0]:
+            query = query.reshape(key.shape[0], -1, *shape[2:])
+            if mask is not None:
+                mask = mask.reshape(key.shape[0], 1, query.shape[1], -1)
         attention_bias = None
         if mask is not None:
             attention_bias = jnp.where(mask > 0, 0.0, MASKED).astype(self.dtype)
         attention_bias = combine_biases(attention_bias, bias)
-
-        # Rows that share an encoder output become queries of one row, which reads the
-        # shared keys and values once.
-        shape = query.shape
-        if shape[0] != key.shape[0]:
-            query = query.reshape(key.shape[0], -1, *shape[2:])
-            if attention_bias is not None:
-                attention_bias = attention_bias.reshape(
-                    key.shape[0], 1, query.shape[1], -1
-                )
 
         return dot_product_attention(
             query,
@@ -279,14 +273,50 @@ class MultiHeadDotProductAttention(nn.Module):
             self.put_variable("cross_cache", "cached_cross_key", key)
             self.put_variable("cross_cache", "cached_cross_value", value)
 
+    def _step(
+        self,
+        query: Array,
+        key: Array,
+        value: Array,
+        bias: Float[Array, "1 heads queries keys"] | BiasAt | None,
+        mask: Float[Array, "rows 1 1 keys"] | None,
+    ) -> tuple[Array, Array, Array | None, Array | None, bool]:
+        """What `_attend` takes when a cache is created or used."""
+        beams = 1
+        seen: Array | None
+        if beam_history.is_shared(self):
+            key, value, position, own = beam_history.step(self, key, value)
+            beams = own.shape[1]
+            positions: Array = position[:, None]
+            seen = own.reshape(query.shape[0], 1, 1, -1)
+        else:
+            key, value, positions, seen = self._cache_step(query, key, value)
+        length = key.shape[1] if seen is None else key.shape[-1] // beams
+        if callable(bias):
+            bias = bias(positions, length)
+        elif bias is not None and seen is not None:
+            bias = _bias_at(bias, positions)
+        if beams > 1:
+            # Slots of a position are next to each other.
+            mask, bias = (
+                None if x is None else jnp.repeat(x, beams, axis=-1)
+                for x in (mask, bias)
+            )
+        return key, value, bias, combine_masks(mask, seen), seen is not None
+
     def _cache_step(
         self, query: Array, key: Array, value: Array
-    ) -> tuple[Array, Array, Int[Array, "rows_or_1 queries"], bool]:
+    ) -> tuple[
+        Array,
+        Array,
+        Int[Array, "rows_or_1 queries"],
+        Bool[Array, "rows 1 1 length"] | None,
+    ]:
         """Creates the cache, or stores one position in it.
 
         Returns:
-            Keys and values to attend to, the query positions, and whether keys and
-            values are in the layout of the cache (they are but for its creation).
+            Keys and values to attend to, the query positions, and which keys are there:
+            None when the cache is created, else the layout is that of the cache.
         """
         exists = self.has_variable("cache", "cached_key")
         shape = (key.shape[0], *key.shape[2:], key.shape[1])
@@ -296,7 +326,8 @@ class MultiHeadDotProductAttention(nn.Module):
         )
         index = self.variable("cache", "cache_index", jnp.zeros, (), jnp.int32)
         if not exists:
-            return key, value, jnp.arange(key.shape[1])[None], False
+            beam_history.offer(self, *key.shape[:2])
+            return key, value, jnp.arange(key.shape[1])[None], None
         expected = (cached_key.value.shape[0], 1, self.num_heads, self.head_dim)
         if query.shape != expected:
             raise ValueError(
@@ -307,7 +338,10 @@ class MultiHeadDotProductAttention(nn.Module):
         cached_key.value = _store(cached_key.value, key, position)
         cached_value.value = _store(cached_value.value, value, position)
         index.value = position + 1
-        return cached_key.value, cached_value.value, position.reshape(-1, 1), True
+        length = cached_key.value.shape[-1]
+        seen = jnp.arange(length) <= _per_row(position)
+        seen = jnp.broadcast_to(seen, (query.shape[0], 1, 1, length))
+        return cached_key.value, cached_value.value, position.reshape(-1, 1), seen
 
     def _prefill(self, key: Array, value: Array, lengths: Int[Array, " rows"]) -> None:
         for name, projected in (("cached_key", key), ("cached_value", value)):
