@@ -1,13 +1,14 @@
 """Tokens/s of each decoder beside HF torch `generate`, memory, and growth of the cost.
 
-    python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3]
+    python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3] [--decoders beam ...]
 
 Both sides hold the same weights: a T5-small (emb 512, 8 heads x 64, mlp 2048 with relu,
 6 + 6 layers, vocabulary 32,128, tied embedding, float32) that has learned nothing, in
 this process, on the same CPU or GPU. A batch of 32 inputs of 64 tokens yields 64 tokens
 each (tokens/s count those of one output an input), with the end of sequence made
 impossible, so that both do the same work. The first call of each (compilation) is not
-counted; of the others the fastest is. That the weights are the same is shown by the
+counted; of the others, which alternate, the fastest is. `CPU` is the ratio of the CPU
+seconds, which other work on the machine disturbs less. That the weights are the same is shown by the
 share of greedy tokens that agree; a nearly tied choice may differ, and what follows it.
 
 `memory` is what XLA plans for the program beside the weights; `--growth` decoders are
@@ -19,7 +20,7 @@ import dataclasses
 import functools
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -238,38 +239,47 @@ def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tenso
     return {name: torch.tensor(np.array(value)) for name, value in state.items()}
 
 
-def best_time(function: Callable[[], object], repeats: int) -> float:
-    """Seconds of the fastest of `repeats` calls after a first one that warms up."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def best_times(
+    functions: Sequence[Callable[[], object]], repeats: int
+) -> list[tuple[float, float]]:
+    """Seconds and CPU seconds of the fastest of `repeats` calls of each, in turn.
+
+    A first call of each warms up.
+    """
+    times: list[list[tuple[float, float]]] = [[] for _ in functions]
+    for _ in range(repeats + 1):
+        for function, found in zip(functions, times, strict=True):
+            start, cpu = time.perf_counter(), time.process_time()
+            function()
+            found.append((time.perf_counter() - start, time.process_time() - cpu))
+    best = (zip(*found[1:], strict=True) for found in times)
+    return [(min(seconds), min(cpu)) for seconds, cpu in best]
 
 
-def compare(ours: Ours, repeats: int) -> None:
+def compare(ours: Ours, names: list[str], repeats: int) -> None:
     """Prints a line for each decoder."""
     size = ours.size
     theirs = Theirs(ours)
     tokens = size.batch * size.length
     beam_seconds, against = None, ""
-    for name, num in DECODERS.items():
+    for name in names:
+        num = DECODERS[name]
         program = ours.program(name, num, size.length)
-        seconds = best_time(program, repeats)
+        sides = [program]
+        if name in TORCH:
+            sides.append(theirs.program(name))
+        (seconds, cpu), *other = best_times(sides, repeats)
         line = (
             f"{name:13} k={num:<2} {tokens / seconds:9.1f} tokens/s   "
             f"memory {program.memory:8.1f} MiB"
         )
-        if name in TORCH:
-            torch_seconds = best_time(theirs.program(name), repeats)
+        for torch_seconds, torch_cpu in other:
             line += (
                 f"   HF torch {tokens / torch_seconds:9.1f} tokens/s   "
-                f"{torch_seconds / seconds:5.2f}x"
+                f"{torch_seconds / seconds:5.2f}x   CPU {torch_cpu / cpu:5.2f}x"
             )
         if name == "greedy":
-            same = program()[:, 0] == theirs.program(name)()[:, 1:]
+            same = program()[:, 0] == sides[1]()[:, 1:]
             line += f"   equal tokens {same.mean():.3f}"
         if beam_seconds:
             line += f"   {seconds / beam_seconds:5.2f} times as long as {against}"
@@ -286,8 +296,9 @@ def growth(ours: Ours, names: list[str], repeats: int) -> None:
     for name in names:
         for what, value, num, length in work:
             program = ours.program(name, num, length)
+            ((seconds, _),) = best_times([program], repeats)
             print(
-                f"{name:13} {what:>6} {value:<3} {best_time(program, repeats):8.3f} s   "
+                f"{name:13} {what:>6} {value:<3} {seconds:8.3f} s   "
                 f"memory {program.memory:8.1f} MiB",
                 flush=True,
             )
@@ -298,6 +309,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--batch", type=int, default=Size.batch, help="inputs")
     parser.add_argument("--tiny", action="store_true", help="a size for trying it out")
+    parser.add_argument("--decoders", nargs="*", choices=DECODERS, default=[*DECODERS])
     parser.add_argument("--growth", nargs="*", choices=DECODERS, default=list(GROWTH))
     arguments = parser.parse_args()
     device = jax.devices()[0]
@@ -305,7 +317,7 @@ def main() -> None:
         f"{device.platform} {device.device_kind}, torch {torch.get_num_threads()} threads"
     )
     ours = Ours(TINY if arguments.tiny else Size(batch=arguments.batch))
-    compare(ours, arguments.repeats)
+    compare(ours, arguments.decoders, arguments.repeats)
     growth(ours, arguments.growth, arguments.repeats)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"peak resident memory of the process, torch included: {peak:,.0f} MiB")
