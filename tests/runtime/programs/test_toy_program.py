@@ -72,7 +72,7 @@ def cache(folder):
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def start(folder, here, start_program):
     """Starts a run of the toy model in `folder/<model_dir>`."""
 
@@ -146,6 +146,72 @@ def same_params(a, b, **tolerance):
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), **tolerance)
 
 
+def start_two(start, *args, **kwargs):
+    """Starts a run of two processes, 8 rows a batch."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    return [
+        start(
+            *args,
+            "--gin.BATCH_SIZE=8",
+            "--multiprocess_gpu",
+            f"--coordinator_address=127.0.0.1:{port}",
+            "--process_count=2",
+            f"--process_index={index}",
+            **kwargs,
+        )
+        for index in range(2)
+    ]
+
+
+# Each process notes its id.
+IMPATIENT = """
+import os, pathlib, sys
+from t5x import peers
+peers.INTERVAL, peers.PATIENCE = 1.0, 15.0
+(index,) = (word[-1] for word in sys.argv if word.startswith("--process_index="))
+pathlib.Path(f"pid_{index}").write_text(str(os.getpid()))
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def survivors(folder, start):
+    """number of the killed process -> the other one of its run, and both ids.
+
+    Both hang in batch 6, after the checkpoint of step 4. A survivor waits 15 s for a
+    sign of life, so this comes before the other tests of this module.
+    """
+    (folder / "impatient.py").write_text(IMPATIENT)
+    (folder / "impatient.gin").write_text(
+        "from __gin__ import dynamic_registration\nimport impatient\n"
+    )
+    left, started = {}, []
+    try:
+        for killed in (1, 0):
+            name = f"lost_{killed}"
+            both = start_two(
+                start,
+                name,
+                files=("toy_train.gin", "impatient.gin"),
+                env={"TOY_HANG_AT": "6"},
+            )
+            started += both
+            deadline = time.time() + 120
+            while checkpoints.all_steps(folder / name) != [4]:
+                assert time.time() < deadline
+                assert [process.poll() for process in both] == [None, None]
+                time.sleep(0.05)
+            both[killed].kill()
+            pid = (folder / f"pid_{killed}").read_text()
+            left[killed] = both[1 - killed], pid
+        yield left
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
 def test_a_t5_trains_where_tensorflow_and_seqio_are_absent(folder, start):
     (folder / "absent").mkdir()
     (folder / "absent" / "sitecustomize.py").write_text(ABSENT)
@@ -177,72 +243,6 @@ def test_a_t5_trains_where_tensorflow_and_seqio_are_absent(folder, start):
     assert by_step[4:].mean() < by_step[:4].mean()
     state = checkpoints.load_t5x_checkpoint(str(folder / "without"))
     assert state["target"]["token_embedder"]["embedding"].shape == (32, 8)
-
-
-def start_two(start, *args, **kwargs):
-    """Starts a run of two processes, 8 rows a batch."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    return [
-        start(
-            *args,
-            "--gin.BATCH_SIZE=8",
-            "--multiprocess_gpu",
-            f"--coordinator_address=127.0.0.1:{port}",
-            "--process_count=2",
-            f"--process_index={index}",
-            **kwargs,
-        )
-        for index in range(2)
-    ]
-
-
-# Each process notes its id.
-IMPATIENT = """
-import os, pathlib, sys
-from t5x import peers
-peers.INTERVAL, peers.PATIENCE = 1.0, 15.0
-(index,) = (word[-1] for word in sys.argv if word.startswith("--process_index="))
-pathlib.Path(f"pid_{index}").write_text(str(os.getpid()))
-"""
-
-
-@pytest.mark.parametrize("killed", [0, 1])
-def test_the_survivor_of_a_killed_process_names_it(folder, start, killed):
-    """Both hang in batch 6, after the checkpoint of step 4."""
-    (folder / "impatient.py").write_text(IMPATIENT)
-    (folder / "impatient.gin").write_text(
-        "from __gin__ import dynamic_registration\nimport impatient\n"
-    )
-    name = f"lost_{killed}"
-    both = start_two(
-        start,
-        name,
-        files=("toy_train.gin", "impatient.gin"),
-        env={"TOY_HANG_AT": "6"},
-    )
-    try:
-        deadline = time.time() + 120
-        while checkpoints.all_steps(folder / name) != [4]:
-            assert time.time() < deadline
-            assert [process.poll() for process in both] == [None, None]
-            time.sleep(0.05)
-        both[killed].kill()
-        survivor = both[1 - killed]
-        _, err = survivor.communicate(timeout=120)
-    finally:
-        for process in both:
-            process.kill()
-            process.communicate()
-    assert survivor.returncode == 1, err
-    assert err.endswith(
-        f"error: Lost process {killed} of 2 (host {socket.gethostname()}, pid "
-        f"{(folder / f'pid_{killed}').read_text()}): it has ended or hangs, and process {1 - killed} cannot go "
-        f"on without it. The last checkpoint is {folder}/{name}/checkpoint_4: run the "
-        "same command again on all processes to go on from it.\n"
-    ), err
-    assert "Fatal Python error" not in err
 
 
 def test_sigkill_and_the_same_command_again(straight, folder, start):
@@ -284,3 +284,17 @@ def test_sigkill_in_the_middle_of_a_save(straight, folder, start, kill, again):
     assert not list((folder / name).glob("checkpoint_*.*"))
     same_params(folder / name, folder / "straight", rtol=0, atol=0)
     np.testing.assert_array_equal(losses(folder / name), straight)
+
+
+@pytest.mark.parametrize("killed", [0, 1])
+def test_the_survivor_of_a_killed_process_names_it(survivors, folder, killed):
+    survivor, pid = survivors[killed]
+    _, err = survivor.communicate(timeout=120)
+    assert survivor.returncode == 1, err
+    assert err.endswith(
+        f"error: Lost process {killed} of 2 (host {socket.gethostname()}, pid {pid}): it "
+        f"has ended or hangs, and process {1 - killed} cannot go on without it. The last "
+        f"checkpoint is {folder}/lost_{killed}/checkpoint_4: run the same command again "
+        "on all processes to go on from it.\n"
+    ), err
+    assert "Fatal Python error" not in err
