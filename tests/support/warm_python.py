@@ -6,7 +6,8 @@
 The second form acts as `python ARGUMENTS...` for `-m NAME`, `-c CODE` and a script: it
 hands its arguments, folder, environment and streams to the server, which forks, and it
 ends as the fork ends. JAX, TensorFlow, SeqIO and T5X take 6 s of CPU to import, which
-is most of what a small program costs. A signal that ends the caller ends the fork.
+is most of what a small program costs. A signal that ends the caller ends the fork. What
+a fork has TensorFlow translate into graphs, the server translates for those after it.
 
 Variables that TensorFlow reads while it is imported, or that keep modules from being
 found, come too late here: a program that needs them is started with `sys.executable`.
@@ -19,7 +20,9 @@ import os
 import signal
 import socket
 import sys
+import types
 import warnings
+from collections.abc import Iterator
 
 STREAMS = 3
 
@@ -65,6 +68,7 @@ class Server:
         self._socket.bind(path)
         self._socket.listen(64)
         self._running: dict[int, socket.socket] = {}  # By process id.
+        self.translations = Translations(f"{path}.translated")
 
     def serve(self) -> list[str] | None:
         """The arguments of a program, in its fork; None in the server, at the end."""
@@ -113,6 +117,7 @@ class Server:
         streams = array.array("i")
         streams.frombytes(extra[0][2][: STREAMS * streams.itemsize])
         request = json.loads(_exactly(line, int.from_bytes(head, "big")))
+        self.translations.repeat()
         with warnings.catch_warnings(action="ignore"):  # JAX warns of its own threads.
             pid = os.fork()
         if pid:
@@ -132,10 +137,83 @@ class Server:
         return request["argv"]
 
 
+class Translations:
+    """What AutoGraph translates in the forks, which is translated here, too, once.
+
+    AutoGraph takes the functions apart that SeqIO maps over a dataset: a quarter of what
+    a program with SeqIO costs. It starts no thread, as all else of TensorFlow may.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        self._done = 0
+
+    def note(self) -> None:
+        """Has this fork note what it translates."""
+        from tensorflow.python.autograph.impl import api
+
+        transpiler = api._TRANSPILER
+        transform = transpiler.transform_function
+
+        def noted(function, context):
+            options = context.options
+            if (
+                not transpiler._cache.has(function, options)
+                and not options.optional_features
+            ):
+                code = function.__code__
+                name = function.__module__, code.co_qualname, code.co_firstlineno
+                with open(self._path, "a") as file:
+                    file.write(json.dumps([*name, *options.as_tuple()[:3]]) + "\n")
+            return transform(function, context)
+
+        transpiler.transform_function = noted
+
+    def repeat(self) -> None:
+        """Translates what was noted since the last call, if its module is here."""
+        if not os.path.exists(self._path):
+            return
+        from tensorflow.python.autograph.core import converter
+        from tensorflow.python.autograph.impl import api
+
+        with open(self._path) as file:
+            lines = file.readlines()
+        for line in dict.fromkeys(lines[self._done :]):
+            module, name, number, *how = json.loads(line)
+            options = converter.ConversionOptions(*how, optional_features=())
+            context = converter.ProgramContext(options)
+            found = sys.modules.get(module)
+            for code in _codes(found) if found else ():
+                if (code.co_qualname, code.co_firstlineno) == (name, number):
+                    cells = tuple(types.CellType() for _ in code.co_freevars) or None
+                    function = types.FunctionType(code, vars(found), closure=cells)
+                    with contextlib.suppress(Exception):  # The forks report theirs.
+                        api._TRANSPILER.transform(function, context)
+                    break
+        self._done = len(lines)
+
+
+def _codes(module: types.ModuleType) -> Iterator[types.CodeType]:
+    """The code of all functions that a module defines, the inner ones, too."""
+    pending = list(vars(module).values())
+    while pending:
+        one = pending.pop()
+        if isinstance(one, types.CodeType):
+            yield one
+            pending += one.co_consts
+        elif getattr(one, "__module__", None) == module.__name__:
+            if isinstance(one, type):
+                pending += vars(one).values()
+            pending += [getattr(one, n, None) for n in ("__code__", "__wrapped__")]
+        elif isinstance(one, staticmethod | classmethod):
+            pending.append(one.__func__)
+        elif isinstance(one, property):
+            pending.append(one.fget)
+
+
 def become(arguments: list[str]) -> None:
     """Runs a program as the interpreter would."""
     import runpy
-    import types
 
     import jax
 
@@ -175,6 +253,7 @@ def prepare() -> None:
     import gc
     import importlib
 
+    gc.disable()
     libraries = "flax.linen optax orbax.checkpoint tensorflow tensorflow_text seqio"
     libraries += " tokenizers safetensors sacrebleu rouge_score.rouge_scorer rapidfuzz"
     ours = "t5x.main t5x.training.loop t5x.models t5x.utils t5x.trainer t5x.gin_utils"
@@ -183,6 +262,7 @@ def prepare() -> None:
     for name in f"{libraries} {ours}".split():
         importlib.import_module(name)
     gc.freeze()  # Pages of what is never collected stay shared.
+    gc.enable()
 
 
 def main() -> None:
@@ -193,6 +273,7 @@ def main() -> None:
     prepare()
     program = server.serve()
     if program is not None:
+        server.translations.note()
         become(program)
 
 
