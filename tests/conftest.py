@@ -1,8 +1,10 @@
 """Fixtures for all tests: real data where it is there, and a small SGD folder."""
 
 import atexit
+import contextlib
 import functools
 import gc
+import importlib
 import json
 import os
 import shlex
@@ -84,6 +86,29 @@ def _take_own_cores() -> None:
 _take_own_cores()
 
 
+def _import_in_turns() -> None:
+    """Each worker begins with other libraries.
+
+    In a fresh environment there is no bytecode yet. Workers that import the same modules
+    at the same time all compile them; in turns each module is compiled by one, and the
+    others read what it wrote.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker:
+        libraries = ["tensorflow", "seqio", "torch", "transformers"]
+        count = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        first = int(worker.removeprefix("gw")) * len(libraries) // count
+        for name in libraries[first:] + libraries[:first]:
+            with contextlib.suppress(ImportError):  # Some tests are skipped then.
+                importlib.import_module(name)
+
+
+# What is imported stays. Its objects, a million, would be walked again and again while
+# it grows.
+gc.disable()
+_import_in_turns()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with long tests come first, so that none is left over for the end.
 
@@ -101,6 +126,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
