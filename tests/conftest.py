@@ -123,6 +123,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     A million objects of libraries are walked again and again while JAX traces.
     """
+    from tests.support import flax_checks
+
+    flax_checks.once()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)

@@ -1,0 +1,63 @@
+"""What tests skip of Flax's checks hides no mistake."""
+
+from typing import Any
+
+import flax.errors
+import jax
+import jax.numpy as jnp
+import pytest
+from flax import linen as nn
+
+from tests.support import flax_checks
+
+
+class Network(nn.Module):
+    initialiser: Any
+    size: int
+
+    @nn.compact
+    def __call__(self) -> jax.Array:
+        return self.param("kernel", self.initialiser, (self.size,))
+
+
+def closed(size: int, value: Any) -> Any:
+    """An initialiser whose shape depends on what it closes over; `value` has no use."""
+
+    def initialise(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+        assert value is not None
+        return jnp.zeros(size)
+
+    return initialise
+
+
+@pytest.mark.parametrize(
+    "initialiser",
+    [
+        lambda size: nn.initializers.zeros,
+        lambda size: nn.initializers.normal(1.0),
+        lambda size: closed(size, "can be compared"),
+        lambda size: closed(size, object()),
+    ],
+    ids=["function", "made", "closure", "unknown"],
+)
+def test_a_wrong_shape_is_found_each_time(initialiser):
+    flax_checks.once()
+    params = {"params": {"kernel": jnp.zeros(3)}}
+    for size in (3, 2, 3, 4, 2):
+        network = Network(initialiser(size), size)
+        if size == 3:
+            assert network.apply(params).shape == (3,)
+        else:
+            with pytest.raises(flax.errors.ScopeParamShapeError):
+                network.apply(params)
+
+
+def test_what_is_known_is_not_traced_again(monkeypatch):
+    traced = []
+    shape_of = jax.eval_shape
+    flax_checks.once()
+    monkeypatch.setattr(jax, "eval_shape", lambda f: traced.append(f) or shape_of(f))
+    for size in (1234, 1234, 1235, 1234):
+        params = {"params": {"kernel": jnp.zeros(size)}}
+        Network(nn.initializers.normal(0.125), size).apply(params)
+    assert len(traced) == 2
