@@ -18,6 +18,7 @@ from jaxaug.feed.vocabulary import train_words
 from jaxaug.formats.d3st import D3STOptions
 
 SHUFFLED = D3STOptions(order="shuffled")
+FEW = 16  # Dialogues of a stream that is compared beyond the end of an epoch.
 
 
 @pytest.fixture(scope="module")
@@ -101,16 +102,22 @@ def test_hosts_read_disjoint_shards(source, hosts):
 
 
 @pytest.fixture(scope="module", params=["small", "large"])
-def mixture(request, data):
-    """Two tasks; SeqIO keeps small ones in memory, which must be resumable too."""
+def mixture(request, data, tmp_path_factory):
+    """Two tasks, and how many examples they have.
+
+    SeqIO keeps small ones in memory, which must be resumable too.
+    """
     vocabulary = seqio.SentencePieceVocabulary(str(train_words(data)))
+    few = tmp_path_factory.mktemp("few") / "data"
+    minisgd.write(few, train_dialogues=FEW, dev_dialogues=1, test_dialogues=1)
     features = {
         name: seqio.Feature(vocabulary, add_eos=True) for name in ("inputs", "targets")
     }
-    tasks = []
+    tasks, count = [], 0
     for variant in (None, "v1"):
-        recipe = Recipe(Corpus(data, "train", variant), SHUFFLED)
+        recipe = Recipe(Corpus(str(few), "train", variant), SHUFFLED)
         source = RecordSource({"train": recipe})
+        count += source.num_input_examples("train")
         if request.param == "large":
             source.num_input_examples = lambda split: 10**6
         tasks.append(
@@ -124,14 +131,16 @@ def mixture(request, data):
                 ],
             )
         )
-    return seqio.Mixture(f"mixture_{request.param}", tasks, default_rate=1.0)
+    return seqio.Mixture(f"mixture_{request.param}", tasks, default_rate=1.0), count
 
 
 @pytest.mark.parametrize("pack", [False, True])
 def test_a_saved_stream_goes_on_exactly(mixture, tmp_path, pack):
+    both, count = mixture
+
     def batches():
         return seqio.get_dataset(
-            mixture,
+            both,
             {"inputs": 128, "targets": 64},
             seqio.EncDecFeatureConverter(pack=pack),
             "train",
@@ -142,10 +151,11 @@ def test_a_saved_stream_goes_on_exactly(mixture, tmp_path, pack):
 
     dataset = batches()
     stream = iter(dataset)
-    for _ in range(25):
+    for _ in range(10):
         next(stream)
     saved = tf.train.Checkpoint(stream=stream).save(str(tmp_path / "position"))
-    expected = [next(stream) for _ in range(60)]  # beyond the end of the epoch
+    expected = [next(stream) for _ in range(25)]
+    assert count < 8 * (10 + 25)  # They go on beyond the end of the epoch.
 
     restored = iter(batches())
     tf.train.Checkpoint(stream=restored).restore(saved).assert_consumed()
