@@ -1,5 +1,7 @@
 """The share of batches in which a decoder reads its own words."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,13 +36,19 @@ def model(teacher_forcing, **changes):
 @pytest.fixture(scope="module")
 def params():
     shapes = {name: BATCH[name].shape for name in BATCH}
-    variables = model(1.0).get_initial_variables(jax.random.PRNGKey(0), shapes)
+    start = functools.partial(model(1.0).get_initial_variables, input_shapes=shapes)
+    variables = jax.jit(start)(jax.random.PRNGKey(0))
     return jax.tree.map(lambda x: 4.0 * x, variables["params"])
 
 
-def logits(params, teacher_forcing, key=3):
-    compute = jax.jit(model(teacher_forcing)._compute_logits)
-    return np.asarray(compute(params, BATCH, jax.random.PRNGKey(key)))
+@functools.cache
+def computing(teacher_forcing):
+    return jax.jit(model(teacher_forcing)._compute_logits)
+
+
+def logits(params, teacher_forcing, key=3, batch=BATCH):
+    compute = computing(teacher_forcing)
+    return np.asarray(compute(params, batch, jax.random.PRNGKey(key)))
 
 
 def test_the_free_decoder_reads_what_it_found_most_probable(params):
@@ -48,7 +56,7 @@ def test_the_free_decoder_reads_what_it_found_most_probable(params):
     inputs = np.zeros((2, 4), np.int32)
     for column in range(4):
         batch = {**BATCH, "decoder_input_tokens": jnp.asarray(inputs)}
-        expected = np.asarray(model(1.0)._compute_logits(params, batch))
+        expected = logits(params, 1.0, batch=batch)
         np.testing.assert_allclose(found[:, column], expected[:, column], atol=1e-5)
         if column < 3:
             inputs[:, column + 1] = expected[:, column].argmax(-1)
@@ -57,16 +65,16 @@ def test_the_free_decoder_reads_what_it_found_most_probable(params):
 
 def test_a_coin_for_every_batch(params):
     forced, free = logits(params, 1.0), logits(params, 0.0)
-    compute = jax.jit(model(0.75)._compute_logits)
     kinds = []
     for key in range(40):
-        found = np.asarray(compute(params, BATCH, jax.random.PRNGKey(key)))
+        found = logits(params, 0.75, key)
         kinds.append(np.allclose(found, forced, atol=1e-6))
         assert kinds[-1] or np.allclose(found, free, atol=1e-6)
     assert 20 < sum(kinds) < 40
     # Evaluation is always on the targets.
-    loss, _ = model(0.0).eval_fn(params, BATCH)
-    expected, _ = model(1.0).eval_fn(params, BATCH)
+    loss, expected = (
+        jax.jit(model(share).eval_fn)(params, BATCH)[0] for share in (0.0, 1.0)
+    )
     assert loss == expected
 
 

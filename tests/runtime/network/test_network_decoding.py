@@ -106,14 +106,14 @@ def test_cache_layout_and_names():
     module, params = build(TINY)
     inputs, shifted, targets = make_batch()
     # The way of the T5X interface: a call on placeholders, for the shapes.
-    _, created = module.apply(
+    call = functools.partial(
+        module.apply, enable_dropout=False, decode=True, mutable=["cache"]
+    )
+    _, created = jax.jit(call)(
         {"params": params},
         jnp.ones_like(inputs),
         jnp.ones_like(shifted),
         jnp.ones_like(targets),
-        enable_dropout=False,
-        decode=True,
-        mutable=["cache"],
     )
     flat = traverse_util.flatten_dict(unfreeze(created["cache"]), sep="/")
     expected = {}
