@@ -1,5 +1,7 @@
 """The evaluator of paraphrases: what it is trained against, and that it learns."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,7 +35,8 @@ def toy(rows, seed):
 
 def initial(batch):
     shapes = {name: array.shape for name, array in batch.items()}
-    return model().get_initial_variables(jax.random.PRNGKey(0), shapes)["params"]
+    start = functools.partial(model().get_initial_variables, input_shapes=shapes)
+    return jax.jit(start)(jax.random.PRNGKey(0))["params"]
 
 
 def test_it_learns_to_separate():
@@ -63,9 +66,10 @@ def test_it_learns_to_separate():
     score = own.score_batch(
         params, {"encoder_input_tokens": source, "decoder_target_tokens": target}
     )
-    logits = own.match(params, source, target)
+    match = jax.jit(own.match)
+    logits = match(params, source, target)
     np.testing.assert_allclose(score, jnp.log(jax.nn.sigmoid(logits)), atol=1e-4)
-    assert np.mean(logits > own.match(params, source, turned)) > 0.7
+    assert np.mean(logits > match(params, source, turned)) > 0.7
 
 
 def test_padding_does_not_count():
@@ -92,7 +96,8 @@ def test_texts_that_are_no_paraphrases():
 
 def test_what_is_refused():
     batch = toy(1, 0)
+    params = jax.eval_shape(lambda: initial(batch))
     with pytest.raises(UserError, match="give batches of two pairs or more"):
-        model().loss_fn(initial(batch), batch, None)
+        jax.eval_shape(model().loss_fn, params, batch, None)
     with pytest.raises(UserError, match="judges texts and writes none"):
-        model().predict_batch(initial(batch), batch)
+        model().predict_batch(params, batch)

@@ -1,5 +1,7 @@
 """VAE-SVG: the bound by hand, a toy task in which a source has two paraphrases."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,7 +53,8 @@ TOY = batch_of(
 
 def initial(own):
     shapes = {name: TOY[name].shape for name in TOY}
-    return own.get_initial_variables(jax.random.PRNGKey(0), shapes)
+    start = functools.partial(own.get_initial_variables, input_shapes=shapes)
+    return jax.jit(start)(jax.random.PRNGKey(0))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +84,7 @@ def trained():
 
 def test_it_learns_both_paraphrases_and_its_vector_says_which(trained):
     own, params, mutables, history = trained
-    _, metrics = own.eval_fn(params, TOY, mutables)
+    _, metrics = jax.jit(own.eval_fn)(params, TOY, mutables)
     assert metrics["accuracy"].compute() == 1.0
     assert metrics["kl"].compute() > 0.6  # One of two is 0.69 nats.
     assert [round(float(h["kl_weight"]), 4) for h in history[:2]] == [0.0017, 0.0033]
@@ -125,7 +128,7 @@ def test_the_bound_by_hand():
     variables = initial(own)
     params = jax.tree.map(lambda x: 3.0 * x, variables["params"])
     mutables = {"annealing": variables["annealing"]}
-    loss, metrics = own.eval_fn(params, TOY, mutables)
+    loss, metrics = jax.jit(own.eval_fn)(params, TOY, mutables)
     module = own.module
     posterior = module.apply(
         {"params": params},
@@ -172,6 +175,7 @@ def test_what_is_refused():
     with pytest.raises(UserError, match=r"free_bits = -1: give 0 or more\."):
         model(free_bits=-1)
     own = model(loss_normalizing_factor="NUM_REAL_TARGET_TOKENS")
-    variables = initial(own)
+    variables = jax.eval_shape(lambda: initial(own))
+    mutables = {"annealing": variables["annealing"]}
     with pytest.raises(UserError, match="give a number or None"):
-        own.eval_fn(variables["params"], TOY, {"annealing": variables["annealing"]})
+        jax.eval_shape(own.eval_fn, variables["params"], TOY, mutables)
