@@ -94,8 +94,10 @@ def register() -> list[str]:
     return names
 
 
-def run(folder: Path, pack: bool, shards: int, stops: dict[int, str]) -> None:
-    """Trains to the end, started again after each kill."""
+def run(
+    folder: Path, pack: bool, shards: int, stops: dict[int, str], period: int
+) -> None:
+    """Trains to the end, started again after each kill; saves every `period` steps."""
     length = 6 if pack else 2
     settings = utils.DatasetConfig(
         mixture_or_task_name=mixture.level_mixture(
@@ -128,7 +130,7 @@ def run(folder: Path, pack: bool, shards: int, stops: dict[int, str]) -> None:
                     model=Model(),
                     train_dataset_cfg=settings,
                     checkpoint_cfg=utils.CheckpointConfig(
-                        save=utils.SaveCheckpointConfig(period=3, keep=1)
+                        save=utils.SaveCheckpointConfig(period=period, keep=1)
                     ),
                     trainer_cls=constructor,
                     total_steps=STAGES.steps,
@@ -155,8 +157,8 @@ def main() -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder / "jax_cache"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     register()
-    run(folder / "stopped", pack, shards, stops)
-    run(folder / "straight", pack, shards, {})
+    run(folder / "stopped", pack, shards, stops, period=3)
+    run(folder / "straight", pack, shards, {}, period=STAGES.steps)
 
 
 if __name__ == "__main__":
