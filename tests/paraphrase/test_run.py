@@ -155,13 +155,13 @@ def test_log_probabilities_that_are_no_numbers_name_the_input(small_world, monke
 
 def test_weights_of_8_bits_are_another_run(lines, tmp_path):
     out = tmp_path / "out.jsonl"
-    paraphrase(lines, out, "dips", num=2, precision="int8")
+    paraphrase(lines, out, num=2, precision="int8")
     assert {record["precision"] for record in records(out)} == {"int8"}
     with pytest.raises(
         UserError, match='made with precision "int8", this run has "float32"'
     ):
-        paraphrase(lines, out, "dips", num=2)
-    paraphrase(lines, tmp_path / "half", "dips", num=2, precision="bfloat16")
+        paraphrase(lines, out, num=2)
+    paraphrase(lines, tmp_path / "half", num=2, precision="bfloat16")
     assert {r["precision"] for r in records(tmp_path / "half")} == {"bfloat16"}
     with pytest.raises(
         UserError, match="'int4' is not known; give one of float32, bfloat16, int8"
