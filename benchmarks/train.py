@@ -73,7 +73,9 @@ def report(
     )
     for name, side in sides.items():
         seconds = statistics.median(side.seconds)
-        compiling = side.facts.get("compile", side.facts["first_step"] - seconds)
+        # Of torch what its first step takes longer, which may be nothing.
+        more = max(0.0, side.facts["first_step"] - seconds)
+        compiling = side.facts.get("compile", more)
         print(
             f"{name:9} {1 / seconds:7.3f} steps/s {tokens / seconds:8.0f} tokens/s  "
             f"utilisation {100 * flops / seconds / peak:5.1f}%  "
