@@ -45,8 +45,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--precision",
         choices=("float32", "bfloat16", "int8"),
         default="float32",
-        help="precision of the weights; bfloat16 is also that of the computation, and is "
-        "faster on accelerators and recent CPUs; int8 takes a quarter of the memory",
+        help="precision of the weights; bfloat16, half of the memory, is also that of the "
+        "computation, in which accelerators are fastest; int8 takes a quarter",
     )
     parser.add_argument(
         "--refill",

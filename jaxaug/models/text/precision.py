@@ -22,9 +22,8 @@ def with_precision(model: Model, precision: str) -> Model:
     """The model with its weights in a precision of `PRECISIONS`.
 
     Those are the weights of linear maps and token embeddings, which are nearly all.
-    Bfloat16 is the type of the computation, too: accelerators, and CPUs that have
-    instructions for it, multiply it several times as fast as float32. Int8 weights are
-    turned into floats for each product; see `jaxaug.models.layers.int8`.
+    Bfloat16 is the type of the computation, too, in which accelerators are fastest. Int8
+    weights are turned into floats for each product; see `jaxaug.models.layers.int8`.
 
     Raises:
       UserError: another precision, or a network that cannot have it.
