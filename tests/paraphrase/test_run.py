@@ -421,9 +421,7 @@ def test_parts_of_two_machines_make_the_same_file(lines, tmp_path, own_folders):
         assert f"part {number} of 2 is complete" in found and not place.exists()
         given = [f"{one}.parts" for one in places] if own_folders else []
         if number == 1:
-            with pytest.raises(
-                UserError, match="1 is missing: 2|no such folder"
-            ):
+            with pytest.raises(UserError, match="1 is missing: 2|no such folder"):
                 paraphrase(lines, out, batch_size=2, merge=given)
     for change, name in (({"seed": 1}, "seed"), ({"batch_size": 4}, "batches")):
         with pytest.raises(UserError, match=rf"other work \({name} differ\)"):
