@@ -14,6 +14,7 @@ from t5x.search.decode_state import (
     flatten_beam_dim,
     gather_beams,
     gather_topk_beams,
+    share_history,
     top_k_two_stage,
     unflatten_beam_dim,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "flatten_beam_dim",
     "gather_beams",
     "gather_topk_beams",
+    "share_history",
     "temperature_sample",
     "top_k_two_stage",
     "unflatten_beam_dim",

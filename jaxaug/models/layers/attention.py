@@ -58,8 +58,8 @@ def dot_product_attention(
     kv_heads = key.shape[1 if cache_layout else 2]
     grouped = query.reshape(batch, queries, kv_heads, heads // kv_heads, dim)
     if jax.default_backend() == "cpu":
-        # Exactly as there, but XLA for CPUs with AMX has no kernel for such products of
-        # bfloat16 that give float32, and finds out when it runs them.
+        # This changes no value: products of two bfloat16 numbers are exact in float32.
+        # XLA for CPUs with AMX compiles some that give float32 and then has no kernel.
         grouped, key = grouped.astype(jnp.float32), key.astype(jnp.float32)
     logits = scale * jnp.einsum(
         f"bqhgd,{keys_and_values}->bhgqk",
@@ -298,7 +298,7 @@ class Attention(nn.Module):
         self, key: Array, value: Array, mask: Mask | None
     ) -> tuple[Array, Array, Bool[Array, "rows 1 1 slots"], Mask | None]:
         """Stores a position of all beams; keys, values, the beams' own slots, the mask."""
-        key, value, position, own = beam_history.step(self, key, value)
+        key, value, position, own = beam_history.history.step(self, key, value)
         batch, beams, length, _ = own.shape
         if self.window is not None:
             first = position[:, None, None, None] - self.window
