@@ -4,7 +4,9 @@
 
 A row for each name: the mean over turns and its runs (seeds) of F1, ParlAI's BLEU-2 to 4
 and ROUGE-1, 2, L, the mean perplexity of a word, and F1 minus that of the first row with
-a 95% interval (paired bootstrap over dialogues, all turns of one drawn together).
+a 95% interval (paired bootstrap over dialogues and seeds, `jaxaug.metrics.bootstrap`).
+Give the runs of each row in the order of their seeds: rows with as many runs are paired
+seed by seed. The interval of a row with one run is over dialogues alone.
 """
 
 import argparse
@@ -14,16 +16,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.metrics import text
+from jaxaug.metrics.bootstrap import RESAMPLES, Bootstrap, Group
 
 COLUMNS = (
     "f1", "parlai_bleu_2", "parlai_bleu_3", "parlai_bleu_4",
     "rouge_1", "rouge_2", "rouge_l",
 )  # fmt: skip
-RESAMPLES = 10_000
 Turn = tuple[str, int]
 Scores = dict[Turn, list[float]]
 
@@ -78,56 +79,65 @@ def perplexity_of(folder: Path) -> float:
 
 
 def table(
-    rows: Sequence[tuple[str, Sequence[Scores]]], perplexities: Sequence[float]
+    rows: Sequence[tuple[str, Sequence[Scores]]],
+    perplexities: Sequence[float],
+    resamples: int = RESAMPLES,
 ) -> list[str]:
     """Lines of the table in Markdown.
 
     Args:
       rows: name and the scores of each run; all of the same turns.
       perplexities: of each row.
+      resamples: of the bootstrap.
 
     Raises:
       UserError: runs were evaluated on different turns.
     """
     turns = sorted(rows[0][1][0])
-    means = []
     for name, runs in rows:
         if any(run.keys() != set(turns) for run in runs):
             raise UserError(f"{name}: is evaluated on other turns than {rows[0][0]}.")
-        means.append(np.mean([[run[turn] for turn in turns] for run in runs], axis=0))
-    dialogues = [len(list(g)) for _, g in itertools.groupby(turns, lambda t: t[0])]
+    boot = _bootstrap([run for _, runs in rows for run in runs], turns, resamples)
+    places = iter(range(len(boot.values)))
+    groups = [
+        # By their places in the row, as the runs of a row are given seed by seed.
+        Group(name, tuple(itertools.islice(places, len(runs))), _labels(len(runs)))
+        for name, runs in rows
+    ]
     lines = [
         "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L | perplexity | F1 - first row |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for (name, runs), values, perplexity in zip(rows, means, perplexities, strict=True):
-        cells = [f"{value:.2f}" for value in values.mean(axis=0)]
+    for group, perplexity in zip(groups, perplexities, strict=True):
+        means = boot.values[list(group.runs)].mean(axis=0)
+        cells = [group.name, str(len(group.runs)), *(f"{mean:.2f}" for mean in means)]
         cells.append(f"{perplexity:.1f}")
-        low, high = interval(values[:, 0] - means[0][:, 0], np.array(dialogues))
-        difference = values[:, 0].mean() - means[0][:, 0].mean()
-        told = (
-            f"{difference:+.2f} ({low:+.2f} to {high:+.2f})"
-            if runs is not rows[0][1]
-            else ""
-        )
-        lines.append("| " + " | ".join([name, str(len(runs)), *cells, told]) + " |")
+        if group is groups[0]:
+            cells.append("")
+        else:
+            found = boot.difference(group, groups[0])
+            f1, low, high = (
+                float(part[0]) for part in (found.value, found.low, found.high)
+            )
+            cells.append(f"{f1:+.2f} ({low:+.2f} to {high:+.2f})")
+        lines.append("| " + " | ".join(cells) + " |")
     return lines
 
 
-def interval(
-    values: Float[np.ndarray, " turns"],
-    sizes: Int[np.ndarray, " dialogues"],
-    seed: int = 0,
-) -> tuple[float, float]:
-    """95% interval of the mean over turns, dialogues resampled."""
-    ends = np.cumsum(sizes)
-    sums = np.add.reduceat(values, ends - sizes)
-    drawn = np.random.default_rng(seed).integers(
-        len(sizes), size=(RESAMPLES, len(sizes))
-    )
-    found = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
-    low, high = np.percentile(found, (2.5, 97.5))
-    return float(low), float(high)
+def _labels(number: int) -> tuple[str, ...]:
+    return tuple(str(place) for place in range(number))
+
+
+def _bootstrap(
+    runs: Sequence[Scores], turns: Sequence[Turn], resamples: int
+) -> Bootstrap:
+    """Of means over turns, in the order of `COLUMNS`, all turns of a dialogue together."""
+    dialogues = [len(list(g)) for _, g in itertools.groupby(turns, lambda t: t[0])]
+    starts = np.cumsum([0, *dialogues[:-1]])
+    values = np.array([[run[turn] for turn in turns] for run in runs])
+    sums = np.add.reduceat(values, starts, axis=1).swapaxes(1, 2)
+    counts = np.broadcast_to(np.array(dialogues, float), sums.shape)
+    return Bootstrap(sums, counts, np.divide, highest=100.0, resamples=resamples)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Intervals of report figures by a paired bootstrap over dialogues and seeds.
+"""Intervals of figures by a paired bootstrap over dialogues and seeds.
 
 A resample draws the dialogues of the test set with replacement, the same for every run,
 so that what makes a dialogue hard leaves the differences; the frames of a dialogue stay
@@ -14,7 +14,7 @@ are too wide rather than too narrow.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """Figures in the order of `FIGURES` with their 95% intervals; NaN where undefined.
+    """Figures with their 95% intervals; NaN where undefined.
 
     Attributes:
       value: a mean over seeds, or the difference of two.
@@ -142,7 +142,10 @@ class Bootstrap:
 
     def __init__(
         self,
-        tables: Sequence[FrameTable],
+        sums: Float[np.ndarray, "runs means dialogues"],
+        counts: Float[np.ndarray, "runs means dialogues"],
+        figures: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        highest: float | Figures = np.inf,
         resamples: int = RESAMPLES,
         seed: int = 0,
         chunk: int = _CHUNK,
@@ -150,21 +153,42 @@ class Bootstrap:
         """Draws the dialogues.
 
         Args:
-          tables: of each run, all with the same frames (see `FrameTable.difference`).
+          sums, counts: over each dialogue, of what figures are means of.
+          figures: the figures of sums and counts over dialogues, (*batch, means) ->
+            (*batch, figures).
+          highest: that each figure can be; the lowest is 0.
           resamples: how often the dialogues are drawn, at least 2.
           seed: of all draws.
           chunk: bound of dialogues x resamples held at a time; changes nothing but the rounding.
         """
-        parts = [dialogue_sums(table) for table in tables]
-        sums = np.array([part[0] for part in parts])
-        counts = np.array([part[1] for part in parts])
         self.resamples, self._seed = resamples, seed
+        self._figures, self._highest = figures, highest
         self.dialogues = sums.shape[-1]
-        self.values = figures_of(sums.sum(axis=-1), counts.sum(axis=-1))
+        self.values = figures(sums.sum(axis=-1), counts.sum(axis=-1))
         self._draws = np.empty((resamples, *self.values.shape))
         if self.dialogues:
             self._draw(sums, counts, max(1, chunk // self.dialogues))
         self._picked: dict[tuple[str, ...], Float[np.ndarray, "resamples seeds"]] = {}
+
+    @classmethod
+    def of_frames(
+        cls,
+        tables: Sequence[FrameTable],
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+        chunk: int = _CHUNK,
+    ) -> "Bootstrap":
+        """Of `FIGURES`.
+
+        Args:
+          tables: of each run, all with the same frames (see `FrameTable.difference`).
+          resamples, seed, chunk: as in `__init__`.
+        """
+        parts = [dialogue_sums(table) for table in tables]
+        sums = np.array([part[0] for part in parts])
+        counts = np.array([part[1] for part in parts])
+        highest = [math.sqrt(_K) if name.startswith("ss_") else 1.0 for name in FIGURES]
+        return cls(sums, counts, figures_of, np.array(highest), resamples, seed, chunk)
 
     def _draw(
         self,
@@ -186,7 +210,7 @@ class Bootstrap:
             drawn += size * np.arange(number)[:, None]
             often = np.bincount(drawn.ravel(), minlength=number * size)
             totals = often.reshape(number, size).astype(float) @ columns
-            self._draws[start : start + number] = figures_of(
+            self._draws[start : start + number] = self._figures(
                 totals[:, : runs * means].reshape(number, runs, means),
                 totals[:, runs * means :][:, place.ravel()].reshape(
                     number, runs, means
@@ -226,9 +250,8 @@ class Bootstrap:
             self._draws[:, runs].mean(axis=1),
             self._seed_parts(group),
         )
-        limits = [math.sqrt(_K) if name.startswith("ss_") else 1.0 for name in FIGURES]
         np.clip(result.low, 0.0, None, out=result.low)
-        np.clip(result.high, None, limits, out=result.high)
+        np.clip(result.high, None, self._highest, out=result.high)
         return result
 
     def difference(self, first: Group, second: Group) -> Interval:

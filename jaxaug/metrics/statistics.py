@@ -163,7 +163,7 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
                 "these apart."
             )
         tables.append(run.frames)
-    boot = Bootstrap(tables, resamples, seed)
+    boot = Bootstrap.of_frames(tables, resamples, seed)
     for run, values in zip(runs, boot.values.tolist(), strict=True):
         for figure, value in zip(FIGURES, values, strict=True):
             told = run.figures[figure]

@@ -65,7 +65,7 @@ def figures(values, dialogues):
 def test_the_figures_are_those_of_the_report():
     assert tuple(report.COLUMNS) == FIGURES
     values = random_values(np.random.default_rng(0), 9)
-    boot = Bootstrap([table_of(values)], 2)
+    boot = Bootstrap.of_frames([table_of(values)], 2)
     np.testing.assert_allclose(boot.values[0], figures(values, range(9)), rtol=1e-12)
 
 
@@ -75,7 +75,9 @@ def test_every_resample_equals_a_loop_over_dialogues_and_seeds():
     values = [
         random_values(rng, size, right) for right in (0.3, 0.4, 0.5, 0.8, 0.7, 0.9)
     ]
-    boot = Bootstrap([table_of(v) for v in values], times, seed=5, chunk=3 * size)
+    boot = Bootstrap.of_frames(
+        [table_of(v) for v in values], times, seed=5, chunk=3 * size
+    )
     one = Group("a", (0, 1, 2), ("0", "1", "2"))
     two = Group("b", (3, 4, 5), ("0", "1", "2"))
     dialogues = np.random.default_rng(5).integers(0, size, (times, size))
@@ -123,7 +125,9 @@ def test_the_size_of_a_chunk_changes_nothing():
     values = random_values(np.random.default_rng(2), 12)
     tables = [table_of(values)] * 2
     group = Group("a", (0,), ("0",))
-    one, two = (Bootstrap(tables, 60, chunk=n).interval(group) for n in (12, 1 << 20))
+    one, two = (
+        Bootstrap.of_frames(tables, 60, chunk=n).interval(group) for n in (12, 1 << 20)
+    )
     np.testing.assert_allclose(one.low, two.low, rtol=1e-12)
 
 
@@ -150,7 +154,7 @@ def test_coverage_of_a_known_difference(seed_noise, least):
             for _ in range(seeds)
         ]
         tables = [simple(rng.random(size) < chance) for chance in chances]
-        made = Bootstrap(tables, 200).difference(*groups)
+        made = Bootstrap.of_frames(tables, 200).difference(*groups)
         covered += bool(made.low[0] <= gap <= made.high[0])
         false += bool(made.high[0] < 0)  # the wrong way round
     assert covered >= least * trials and false <= 0.03 * trials
@@ -161,7 +165,7 @@ def test_pairing_by_dialogue_narrows_a_difference():
     first = (rng.random(200) < 0.5).astype(float)
     second = first.copy()
     second[np.flatnonzero(first == 0)[:12]] = 1.0
-    boot = Bootstrap([simple(first), simple(second)], 500)
+    boot = Bootstrap.of_frames([simple(first), simple(second)], 500)
     one, two = Group("a", (0,), ("0",)), Group("b", (1,), ("0",))
     gap, alone = boot.difference(two, one), boot.interval(one)
     assert gap.value[0] == pytest.approx(0.06) and gap.low[0] > 0 and gap.p[0] < 0.01
@@ -174,7 +178,7 @@ def test_pairing_by_seed_is_for_equal_seeds_only():
     levels = (0.0, 0.2, 0.4)
     tables = [simple(base & (rng.random(100) > x)) for x in levels]
     tables += tables
-    boot = Bootstrap(tables, 500)
+    boot = Bootstrap.of_frames(tables, 500)
     one = Group("a", (0, 1, 2), ("0", "1", "2"))
     same = boot.difference(one, Group("b", (3, 4, 5), ("0", "1", "2")))
     assert same.low[0] == same.high[0] == 0.0 and same.p[0] == 1.0
@@ -185,26 +189,26 @@ def test_pairing_by_seed_is_for_equal_seeds_only():
 def test_one_seed_covers_the_dialogues_and_one_dialogue_nothing():
     rng = np.random.default_rng(6)
     rows = rng.random(50) < 0.5
-    single = Bootstrap([simple(rows)], 4000).interval(Group("a", (0,), ("",)))
+    single = Bootstrap.of_frames([simple(rows)], 4000).interval(Group("a", (0,), ("",)))
     exact = stats.t.ppf(0.975, 49) * rows.std() / math.sqrt(50)
     assert single.high[0] - single.value[0] == pytest.approx(exact, rel=0.05)
-    lone = Bootstrap([simple([1]), simple([0])], 10)
+    lone = Bootstrap.of_frames([simple([1]), simple([0])], 10)
     made = lone.difference(Group("a", (0,), ("",)), Group("b", (1,), ("",)))
     assert made.value[0] == 1.0
     assert np.isnan([made.low, made.high, made.p]).all()
-    none = Bootstrap([table_of([[]] * len(WORDINGS))], 10)
+    none = Bootstrap.of_frames([table_of([[]] * len(WORDINGS))], 10)
     assert np.isnan(none.interval(Group("a", (0,), ("",))).value).all()
 
 
 def test_equal_runs_and_undefined_figures():
-    boot = Bootstrap([simple([1.0] * 8)] * 2, 50)
+    boot = Bootstrap.of_frames([simple([1.0] * 8)] * 2, 50)
     groups = [Group("a", (0,), ("0",)), Group("b", (1,), ("0",))]
     made = boot.interval(groups[0])
     assert made.low[0] == made.high[0] == 1.0
     gap = boot.difference(*groups)
     assert gap.low[0] == gap.high[0] == 0.0 and gap.p[0] == 1.0
     # Frames that are always wrong define no SS, and count as 0 in the other one.
-    wrong = Bootstrap([simple([0.0] * 8), simple([1.0] * 8)], 50)
+    wrong = Bootstrap.of_frames([simple([0.0] * 8), simple([1.0] * 8)], 50)
     gap = wrong.difference(*groups)
     assert gap.value[0] == -1.0 and gap.high[0] == -1.0 and gap.p[0] == 0.0
     place = FIGURES.index("ss_jga")

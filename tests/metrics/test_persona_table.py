@@ -1,12 +1,14 @@
-"""benchmarks/persona_table.py: means of turns and seeds, intervals over dialogues."""
+"""benchmarks/persona_table.py: means of turns and seeds, intervals."""
 
 import importlib
 import json
+import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from jaxaug.core.errors import UserError
 
@@ -60,22 +62,51 @@ def test_rows(program, tmp_path, capsys, monkeypatch):
     # Turns: 100 and 100; 100 and 100; 100 and 0.
     assert found[:3] == ["seeds", "2", "83.33"] and found[-3] == "83.33"
     assert found[-2] == "75.0"
-    # Of two dialogues drawn, both are `a`, both `b`, or one each: 100, 50 or 83.33.
-    assert found[-1] == "+83.33 (+50.00 to +100.00)"
+    assert found[-1].startswith("+83.33 (-")
 
 
-def test_interval_draws_dialogues_and_not_turns(program):
+def scores(values: np.ndarray, sizes: np.ndarray) -> dict:
+    """F1 of each turn of dialogues of these sizes; the other columns are 0."""
+    turns = [(f"{d:03}", turn) for d, size in enumerate(sizes) for turn in range(size)]
+    return {t: [v, *[0.0] * 6] for t, v in zip(turns, values.tolist(), strict=True)}
+
+
+def difference(program, *rows: list[dict]) -> tuple[float, ...]:
+    named = [(str(n), runs) for n, runs in enumerate(rows)]
+    last = program.table(named, [1.0] * len(rows), 4000)[-1]
+    return tuple(float(x) for x in re.findall(r"[-+][\d.]+", cells(last)[-1]))
+
+
+def test_dialogues_are_drawn_and_not_turns(program):
     draw = np.random.default_rng(0)
     sizes = draw.integers(1, 9, 40)
     # All turns of a dialogue alike: as many independent values as dialogues.
     values = np.repeat(draw.standard_normal(40), sizes)
-    low, high = program.interval(values, sizes)
+    nothing = scores(np.zeros_like(values), sizes)
+    found, low, high = difference(program, [nothing], [scores(values, sizes)])
     means = []
     for _ in range(4000):
         taken = draw.integers(40, size=40)
         parts = np.split(values, np.cumsum(sizes)[:-1])
         means.append(np.concatenate([parts[i] for i in taken]).mean())
-    assert (low, high) == pytest.approx(np.percentile(means, (2.5, 97.5)), abs=0.05)
+    half = stats.t.ppf(0.975, 39) * np.std(means, ddof=1)
+    assert found == pytest.approx(values.mean(), abs=0.01)
+    assert (low, high) == pytest.approx((found - half, found + half), abs=0.05)
+
+
+def test_seeds_are_drawn_and_paired(program):
+    sizes = np.ones(10, int)
+    rows = [
+        [scores(np.full(10, x), sizes) for x in row] for row in ([1, 3, 8], [2, 4, 9])
+    ]
+    # No dialogue differs from another and no seed from its partner.
+    assert difference(program, *rows) == (1.0, 1.0, 1.0)
+    # Paired otherwise, seeds are all of the variance: a t-test on three differences.
+    rows[1].reverse()
+    gaps = np.array([8.0, 1.0, -6.0])
+    half = stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / np.sqrt(3)
+    found = difference(program, *rows)
+    assert found == pytest.approx((1.0, 1.0 - half, 1.0 + half), rel=0.05)
 
 
 @pytest.mark.parametrize(
