@@ -35,6 +35,7 @@ FLOORS = {
         "layers arguments",
         "weights",
         "bart_config bert_config causal deberta_config llama_config reading_heads",
+        "bart_blocks",
         "bart bert deberta gpt2 llama t5 t5_stacks t5_weights",
         "lora dialogue",
         "named",
