@@ -2,10 +2,12 @@
 
 import codecs
 import contextlib
+import errno
 import json
 import os
 import re
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -243,6 +245,32 @@ def check_pairs(value: Any, where: str, fix: str) -> None:
         raise UserError(
             f"{where}: a string holds {half}, half of a surrogate pair. {fix}"
         ) from None
+
+
+def check_writable(path: PathLike, argument: str = "--out") -> None:
+    """Creates the folder of an output file, before a long run and not at its end.
+
+    Args:
+      path: of the file.
+      argument: that named it.
+
+    Raises:
+      UserError: the file could not be written.
+    """
+    target = epath.Path(path).expanduser()
+    probe = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+    fix = f"Name a file in a folder that can be written with {argument}."
+    try:
+        with reached(path, fix):
+            if target.is_dir():
+                raise IsADirectoryError(errno.EISDIR, "is a folder")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            probe.write_bytes(b"")
+            probe.unlink()
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}). {fix}"
+        ) from error
 
 
 def write_text(path: PathLike, text: str) -> None:

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float
 from jaxaug.core import buckets, cache_folder, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, write_text
+from jaxaug.core.files import PathLike, check_writable, read_json, write_text
 from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels, quotas, told
@@ -200,11 +200,12 @@ def write(
     texts = list(dict.fromkeys(read_lines(input_path)))
     made_of = _made_of(options, texts)
     note = epath.Path(f"{epath.Path(out)}.json")
-    if epath.Path(out).exists():
+    if epath.Path(out).is_file():
         _check_same(out, note, made_of)
         return f"{out}: is complete, nothing to do."
     if note.exists():
         _check_note(out, note)
+    check_writable(out)
     found, summary = make(
         texts,
         options,
@@ -247,6 +248,11 @@ def scorer_identity(name: str) -> str:
 
 
 def _check_same(out: PathLike, note: epath.Path, made_of: dict[str, Any]) -> None:
+    if not note.exists():
+        raise UserError(
+            f"{out}: is no file of `jaxaug levels`, which has {note} beside it. Name "
+            "another --out."
+        )
     fix = f"Remove {out}, or name another --out."
     found = read_json(note, fix)
     noted = found if isinstance(found, dict) else {}

@@ -9,11 +9,9 @@ Nothing can be appended to a file of an object store: the partial file of an out
 gs:// lies in the cache folder of the machine, so that only this machine goes on with it.
 """
 
-import errno
 import fcntl
 import json
 import os
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Self
 
@@ -22,7 +20,7 @@ from etils import epath
 from jaxaug.core import cache_folder
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, is_remote, reached, shown
+from jaxaug.core.files import PathLike, check_writable, is_remote, shown
 from jaxaug.core.publishing import replacing
 
 # Of every record, as `_lines` writes them.
@@ -65,29 +63,7 @@ class OutputFile:
         self._file: BinaryIO | None = None
         # Input -> place of its lines in the partial file: (offset, length in bytes).
         self._places: dict[int, tuple[int, int]] = {}
-        self.check_writable(path)
-
-    @staticmethod
-    def check_writable(path: PathLike) -> None:
-        """Creates the folder of an output file.
-
-        Raises:
-          UserError: the file could not be written.
-        """
-        target = epath.Path(path).expanduser()
-        probe = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
-        fix = "Name a file in a folder that can be written with --out."
-        try:
-            with reached(path, fix):
-                if target.is_dir():
-                    raise IsADirectoryError(errno.EISDIR, "is a folder")
-                target.parent.mkdir(parents=True, exist_ok=True)
-                probe.write_bytes(b"")
-                probe.unlink()
-        except OSError as error:
-            raise UserError(
-                f"{path}: cannot be written ({error.strerror}). {fix}"
-            ) from error
+        check_writable(path)
 
     def __enter__(self) -> Self:
         """Opens the partial file and keeps what an earlier run completed.

@@ -13,7 +13,7 @@ from jaxaug.core import parts, typed
 from jaxaug.core.buckets import Batch, plan
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.files import PathLike, check_writable, read_text
 from jaxaug.core.parts import Part
 from jaxaug.core.progress import progress
 from jaxaug.metrics import diversity
@@ -111,7 +111,7 @@ def paraphrase(
         raise UserError("--shard and --merge: first all shards, then --merge alone.")
     folder = parts.folder_of(out)
     target = out if part is None else folder / f"{part.name}.jsonl"
-    OutputFile.check_writable(target)
+    check_writable(target)
     diversity.load_sacrebleu()
     loaded = registry.load(model)
     if prompt is not None and not isinstance(loaded, LanguageModel):

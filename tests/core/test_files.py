@@ -143,3 +143,16 @@ def test_local_places_are_reached(tmp_path, monkeypatch):
     assert str(files.reach("~/none", FIX)) == f"{tmp_path}/none"
     assert files.unreachable(tmp_path / "none") is None
     assert files.is_remote("gs://a/b") and not files.is_remote(tmp_path)
+
+
+def test_unwritable(tmp_path):
+    (tmp_path / "file").touch()
+    for path, reason in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "file" / "out.jsonl", "File exists|Not a directory"),
+    ):
+        message = rf"cannot be written \(({reason})\)\. Name .* with --output\."
+        with pytest.raises(UserError, match=message):
+            files.check_writable(path, "--output")
+    files.check_writable(tmp_path / "new" / "out.jsonl")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "new"]

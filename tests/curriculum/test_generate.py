@@ -306,6 +306,23 @@ def test_a_note_of_something_else_is_not_overwritten(tmp_path, tiny_lm, capsys):
     assert note.read_text() == '{"mine": 1}'
 
 
+def test_places_of_others_are_left_alone(tmp_path, tiny_lm, monkeypatch, capsys):
+    monkeypatch.setattr(generate, "make", None)  # A long run would have begun.
+    out = tmp_path / "out" / "levels.jsonl"
+    out.parent.mkdir()
+    out.write_text("mine")
+    assert run(tmp_path, f"--model={tiny_lm}") == 1
+    assert capsys.readouterr().err == (
+        f"jaxaug: error: {out}: is no file of `jaxaug levels`, which has {out}.json "
+        "beside it. Name another --out.\n"
+    )
+    assert out.read_text() == "mine"
+    out.unlink()
+    out.mkdir()
+    assert run(tmp_path, f"--model={tiny_lm}") == 1
+    assert f"{out}: cannot be written (is a folder). Name" in capsys.readouterr().err
+
+
 def test_levels_of_another_model_are_refused(tmp_path, tiny_lm, monkeypatch, capsys):
     """A model is its weights: a copy is the same, another one of the name is not."""
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))

@@ -193,13 +193,3 @@ def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="full"):
             file.finish()
     assert os.listdir(tmp_path) == ["out.jsonl.partial"]
-
-
-def test_unwritable(tmp_path):
-    (tmp_path / "file").touch()
-    for path, reason in (
-        (tmp_path, "is a folder"),
-        (tmp_path / "file" / "out.jsonl", "File exists|Not a directory"),
-    ):
-        with pytest.raises(UserError, match=rf"cannot be written \(({reason})\)"):
-            OutputFile.check_writable(path)
