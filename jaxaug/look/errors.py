@@ -3,7 +3,7 @@
 import argparse
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import reach
+from jaxaug.core.files import check_writable
 from jaxaug.look import errors_page, errors_text, evaluations, failures
 
 
@@ -16,7 +16,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.limit < 1:
         raise UserError(f"--limit {arguments.limit}: use 1 or more. The default is 5.")
     if arguments.html:
-        reach(arguments.html, "Name a file in another place.")
+        check_writable(arguments.html, "--html")
     evaluation = evaluations.find(
         arguments.run, arguments.task, arguments.data_dir, arguments.split
     )

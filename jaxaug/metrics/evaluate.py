@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, reach, write_text
+from jaxaug.core.files import PathLike, check_writable, reach, write_text
 from jaxaug.data.folders import resolve_data_dir, sgdx_folder, variant_names
 from jaxaug.metrics import dst, sensitivity
 from jaxaug.metrics.benchmark import group_scores, load
@@ -115,6 +115,7 @@ def _score_variants(
 def run_sgd(arguments: argparse.Namespace) -> int:
     """`jaxaug evaluate sgd`: writes the official evaluator's keys."""
     data_dir = resolve_data_dir(arguments.data_dir)
+    check_writable(arguments.output, "--output")
     report, _, counts = evaluate_folder(
         data_dir,
         arguments.split,
@@ -140,8 +141,10 @@ def run_sgd(arguments: argparse.Namespace) -> int:
 
 def run_sgdx(arguments: argparse.Namespace) -> int:
     """`jaxaug evaluate sgdx`: JGA per wording and schema sensitivity."""
+    data_dir = resolve_data_dir(arguments.data_dir)
+    check_writable(arguments.output, "--output")
     report, frames = _score_variants(
-        resolve_data_dir(arguments.data_dir),
+        data_dir,
         arguments.split,
         arguments.predictions,
         arguments.exact,

@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jaxaug.core.files import check_writable
 from jaxaug.core.text import clean
 from jaxaug.data.folders import resolve_data_dir
 from jaxaug.data.schema import Schema
@@ -90,6 +91,7 @@ def _is_right(annotated: Sequence[str], predicted: Sequence[str]) -> bool:
 def run(arguments: argparse.Namespace) -> int:
     """The verb `jaxaug evaluate multiwoz`."""
     data_dir = resolve_data_dir(arguments.data_dir)
+    check_writable(arguments.output, "--output")
     with collector_paused():
         benchmark = load(data_dir, arguments.split)
         predictions = read_predictions(arguments.predictions, benchmark)

@@ -9,7 +9,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import check_picture, new_figure
-from jaxaug.core.files import reach, write_text
+from jaxaug.core.files import check_writable, write_text
 from jaxaug.metrics.report import (
     Run,
     aggregate_seeds,
@@ -37,8 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.png:
         check_picture(arguments.png)
+    for name in ("html", "csv", "png"):
+        if path := getattr(arguments, name):
+            check_writable(path, f"--{name}")
     if arguments.html:
-        reach(arguments.html, "Name a file in another place.")
         new_figure(arguments.html, 1, 1)  # before the work: is matplotlib there?
     trainings = _trainings(arguments.runs) if arguments.html else {}
     alone = [name for name in trainings if not report_files(name)]

@@ -4,6 +4,7 @@ import codecs
 
 import pytest
 
+from jaxaug.cli import main
 from jaxaug.core import files
 from jaxaug.core.errors import UserError
 
@@ -156,3 +157,25 @@ def test_unwritable(tmp_path):
             files.check_writable(path, "--output")
     files.check_writable(tmp_path / "new" / "out.jsonl")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "new"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report {run} --html",
+        "report {run} --csv",
+        "report {run} --png",
+        "errors {run} --html",
+        "evaluate sgd --split test --predictions {run} --output",
+        "evaluate sgdx --split test --predictions {run} --output",
+        "evaluate multiwoz --split test --predictions {run} --output",
+    ],
+)
+def test_programs_find_an_unwritable_file_first(tmp_path, capsys, command):
+    (tmp_path / "file.png").touch()
+    out = tmp_path / "file.png" / "a.png"
+    words = command.format(run=tmp_path / "nothing").split()
+    assert main([*words, str(out)]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"jaxaug: error: {out}: cannot be written (")
+    assert error.endswith(f"can be written with {words[-1]}.\n")
