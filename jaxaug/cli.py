@@ -6,6 +6,7 @@ arguments and returns the exit status.
 """
 
 import argparse
+import errno
 import importlib
 import os
 import select
@@ -28,6 +29,15 @@ from jaxaug.serve import arguments as serve
 from jaxaug.track import arguments as track
 from jaxaug.train import arguments as train
 
+_SPACE = "Free some space, then run the same command again."
+_RIGHTS = "Change its permissions, or name another path."
+_FIXES = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: _RIGHTS,
+}
 _SIGPIPE = 128 + 13  # as a shell reports a program that this signal has ended
 
 
@@ -85,11 +95,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UserError, OSError) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return _SIGPIPE
-        print(f"jaxaug: error: {error}", file=sys.stderr)
+        print(f"jaxaug: error: {_told(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("jaxaug: interrupted", file=sys.stderr)
         return 130
+
+
+def _told(error: Exception) -> str:
+    """What happened, and for errors of the system what to do."""
+    if not isinstance(error, OSError) or not (error.filename and error.strerror):
+        return str(error)
+    from jaxaug.core.publishing import final_name
+
+    fix = _FIXES.get(error.errno or 0, "Name another path.")
+    return f"{final_name(str(error.filename))}: {error.strerror}. {fix}"
 
 
 def _nobody_reads() -> bool:

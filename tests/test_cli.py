@@ -159,8 +159,20 @@ class _Handler:
         (
             OSError(errno.ENOSPC, "No space left on device", "out.tsv"),
             1,
-            "jaxaug: error: [Errno 28] No space left on device: 'out.tsv'\n",
+            (
+                "jaxaug: error: out.tsv: No space left on device. Free some space, then run "
+                "the same command again.\n"
+            ),
         ),
+        (
+            OSError(errno.EACCES, "Permission denied", "a/.b.tsv.0123abcd.tmp/.c.tmp"),
+            1,
+            (
+                "jaxaug: error: a/b.tsv/.c.tmp: Permission denied. Change its permissions, or "
+                "name another path.\n"
+            ),
+        ),
+        (OSError("of its own words"), 1, "jaxaug: error: of its own words\n"),
         (KeyboardInterrupt(), 130, "jaxaug: interrupted\n"),
     ],
 )

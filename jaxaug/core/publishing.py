@@ -5,6 +5,7 @@ gets the target's name when it is complete. Several processes may do so at once.
 """
 
 import contextlib
+import re
 import uuid
 from collections.abc import Iterator
 
@@ -17,6 +18,11 @@ from jaxaug.core.paths import absolute
 def temporary_name(target: epath.Path) -> epath.Path:
     """A hidden name beside the target that nobody else uses."""
     return target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
+
+
+def final_name(path: str) -> str:
+    """A path in which each temporary name is the one that it stands for."""
+    return re.sub(r"(?<![^/])\.([^/]+)\.[0-9a-f]{8}\.tmp(?![^/])", r"\1", path)
 
 
 @contextlib.contextmanager
