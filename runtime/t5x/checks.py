@@ -1,10 +1,13 @@
 """Checks of settings that come from gin files, where any value can stand anywhere."""
 
 import numbers
+import os
 from typing import Any
 
 import jax.numpy as jnp
+from etils import epath
 
+from t5x import paths
 from t5x.errors import UserError
 
 
@@ -37,6 +40,32 @@ def dtype(name: str, value: Any) -> None:
         jnp.dtype(value)
     except TypeError:
         raise UserError(f"{name} = {value!r}: {NO_DTYPE}") from None
+
+
+def output_folder(name: str, value: Any) -> str:
+    """The absolute path of a folder, which is made if there is none.
+
+    Args:
+        name: of the setting, as a user writes it.
+        value: local, `~` and all, or a URL (gs://).
+
+    Raises:
+        UserError: no path, or none where a folder can be.
+    """
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value).strip():
+        raise UserError(
+            f"{name} = {value!r}: give the path of a folder, such as 'runs/first'."
+        )
+    folder = paths.absolute(value)
+    try:
+        epath.Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(
+            f"{name} = {value!r}: no folder can be made there ({reason}). Give another "
+            "path."
+        ) from error
+    return folder
 
 
 NO_DTYPE = "there is no such dtype; use 'float32', 'bfloat16' or 'float16'."

@@ -10,7 +10,7 @@ from absl import logging
 from etils import epath
 
 from t5x import checkpoints as checkpoints_lib
-from t5x import distributed
+from t5x import checks, distributed
 from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig
 from t5x.errors import UserError
@@ -26,7 +26,7 @@ from t5x.inference.evaluator import (
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import announce
-from t5x.paths import absolute, with_absolute_path
+from t5x.paths import with_absolute_path
 from t5x.start import gin_config, program
 from t5x.training.loop import report
 
@@ -79,7 +79,7 @@ def evaluate(
     """
     if dataset_cfg.module:
         registered.import_module(dataset_cfg.module)
-    output_dir = absolute(output_dir)
+    output_dir = checks.output_folder("evaluate.output_dir", output_dir)
     libraries.keep_in(output_dir)
     summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
     evaluator = InferenceEvaluator(

@@ -12,7 +12,7 @@ import jax
 from absl import logging
 from etils import epath
 
-from t5x import distributed
+from t5x import checks, distributed
 from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig
 from t5x.errors import UserError
@@ -34,7 +34,7 @@ from t5x.inference.tasks import create_task_from_tfexample_file
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import announce
-from t5x.paths import absolute, with_absolute_path
+from t5x.paths import with_absolute_path
 from t5x.start import gin_config, program
 
 __all__ = [
@@ -112,11 +112,12 @@ def infer(
     import seqio
 
     check_mode(mode)
-    # A doubled slash would make two names of one folder.
-    output_dir = absolute(re.sub(r"(?<!gs:)/{2,}", "/", output_dir))
+    if isinstance(output_dir, str):
+        # A doubled slash would make two names of one folder.
+        output_dir = re.sub(r"(?<!:)/{2,}", "/", output_dir)
+    output_dir = checks.output_folder("infer.output_dir", output_dir)
     if shard_id == 0:
         summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
-    epath.Path(output_dir).mkdir(parents=True, exist_ok=True)
     libraries.keep_in(output_dir)
     if verify_matching_vocabs_fn is not None:
         verify_matching_vocabs_fn(dataset_cfg, model)

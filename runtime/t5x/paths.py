@@ -10,9 +10,9 @@ from etils import epath
 
 
 def absolute(path: str | os.PathLike) -> str:
-    """An absolute local path, or a URL as it is. (orbax wants no relative paths.)"""
+    """An absolute local path without `~`, or a URL as it is. (orbax wants no relative ones.)"""
     text = os.fspath(path)
-    return text if "://" in text else os.path.abspath(text)
+    return text if "://" in text else os.path.abspath(os.path.expanduser(text))
 
 
 def with_absolute_path(restore_cfg: Any) -> Any:

@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from etils import epath
-
-from t5x import checks, distributed, paths, peers
+from t5x import checks, distributed, peers
 from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.errors import UserError
@@ -128,8 +126,7 @@ def train(
     )
     if data_shards is not None:
         checks.whole_number("train.data_shards", data_shards, least=1)
-    model_dir = paths.absolute(model_dir)
-    epath.Path(model_dir).mkdir(parents=True, exist_ok=True)
+    model_dir = checks.output_folder("train.model_dir (MODEL_DIR)", model_dir)
     libraries.keep_in(model_dir)
     action_map = setup.parse_actions(actions, concurrent_metrics)
     save_cfg = checkpoint_cfg.save
