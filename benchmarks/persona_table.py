@@ -100,8 +100,12 @@ def table(
     boot = _bootstrap([run for _, runs in rows for run in runs], turns, resamples)
     places = iter(range(len(boot.values)))
     groups = [
-        # By their places in the row, as the runs of a row are given seed by seed.
-        Group(name, tuple(itertools.islice(places, len(runs))), _labels(len(runs)))
+        # A run's place in its row stands for its seed.
+        Group(
+            name,
+            tuple(itertools.islice(places, len(runs))),
+            tuple(map(str, range(len(runs)))),
+        )
         for name, runs in rows
     ]
     lines = [
@@ -122,10 +126,6 @@ def table(
             cells.append(f"{f1:+.2f} ({low:+.2f} to {high:+.2f})")
         lines.append("| " + " | ".join(cells) + " |")
     return lines
-
-
-def _labels(number: int) -> tuple[str, ...]:
-    return tuple(str(place) for place in range(number))
 
 
 def _bootstrap(

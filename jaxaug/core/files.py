@@ -7,7 +7,6 @@ import json
 import os
 import re
 import sys
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +15,7 @@ from etils import epath
 
 from jaxaug.core import json_places
 from jaxaug.core.errors import UserError
-from jaxaug.core.publishing import replacing
+from jaxaug.core.publishing import replacing, temporary_name
 
 PathLike = str | os.PathLike[str]
 
@@ -258,7 +257,7 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
       UserError: the file could not be written.
     """
     target = epath.Path(path).expanduser()
-    probe = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+    probe = temporary_name(target)
     fix = f"Name a file in a folder that can be written with {argument}."
     try:
         with reached(path, fix):

@@ -29,9 +29,9 @@ def final_name(path: str) -> str:
 def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
     """A temporary file for the block to write; it replaces `path` if the block ends well.
 
-    Folders above `path` are made. Nothing is left behind by a block that fails.
+    `~` is the home folder. Folders above `path` are made. Nothing is left behind by a block that fails.
     """
-    target = epath.Path(path)
+    target = epath.Path(path).expanduser()
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(target)
     try:

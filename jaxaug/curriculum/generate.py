@@ -23,10 +23,10 @@ from jaxtyping import Bool, Float
 from jaxaug.core import buckets, cache_folder, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, check_writable, read_json, write_text
+from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
-from jaxaug.curriculum import difficulty, levels, quotas, told
+from jaxaug.curriculum import difficulty, levels, notes, quotas, told
 from jaxaug.curriculum.difficulty import BETA, LEVELS, kept
 from jaxaug.curriculum.quotas import Candidate
 from jaxaug.models.named import catalogue, identities
@@ -55,8 +55,6 @@ Less than 0.2 means another subject: 93 % of level 5 are above, 97 % of bottom-k
 """
 
 _FOLDER = "levels"
-# Options that name something which is noted by what it is.
-_NAMES = ("model", "prompt", "similarity", "implication")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,13 +197,14 @@ def write(
     options = resolved(options)
     texts = list(dict.fromkeys(read_lines(input_path)))
     made_of = _made_of(options, texts)
-    note = epath.Path(f"{epath.Path(out)}.json")
-    if epath.Path(out).is_file():
-        _check_same(out, note, made_of)
+    target = epath.Path(out).expanduser()
+    note = epath.Path(f"{target}.json")
+    if target.is_file():
+        notes.check_same(target, note, made_of)
         return f"{out}: is complete, nothing to do."
     if note.exists():
-        _check_note(out, note)
-    check_writable(out)
+        notes.check_ours(target, note)
+    check_writable(target)
     found, summary = make(
         texts,
         options,
@@ -214,7 +213,7 @@ def write(
         Shards(cache_folder.cache_dir() / _FOLDER, shard_size),
     )
     # The note comes first: nobody could tell what a file without one was made of.
-    with replacing(out) as written:
+    with replacing(target) as written:
         levels.write(written, found)
         noted = made_of | {"digest": file_digest(written)}
         write_text(note, json.dumps(noted, indent=2) + "\n")
@@ -245,33 +244,6 @@ def scorer_identity(name: str) -> str:
     from jaxaug.models.scorers import encoder
 
     return identities.of_folder(encoder.folder_of(name))
-
-
-def _check_same(out: PathLike, note: epath.Path, made_of: dict[str, Any]) -> None:
-    if not note.exists():
-        raise UserError(
-            f"{out}: is no file of `jaxaug levels`, which has {note} beside it. Name "
-            "another --out."
-        )
-    fix = f"Remove {out}, or name another --out."
-    found = read_json(note, fix)
-    noted = found if isinstance(found, dict) else {}
-    for name, value in made_of.items():
-        if name not in _NAMES and noted.get(name) != value:
-            raise UserError(
-                f"{out}: was made with {name} {json.dumps(noted.get(name))}, this run "
-                f"has {json.dumps(value)}. {fix}"
-            )
-    if noted.get("digest") != file_digest(out):
-        raise UserError(f"{out}: has changed since it was written. {fix}")
-
-
-def _check_note(out: PathLike, note: epath.Path) -> None:
-    """A run that stopped between its two files may have left a note, nobody else."""
-    fix = f"Name another --out: beside {out} its note would be written there."
-    found = read_json(note, fix)
-    if not isinstance(found, dict) or not {"texts", "models"} <= found.keys():
-        raise UserError(f"{note}: is no note of `jaxaug levels`. {fix}")
 
 
 def make(

@@ -146,7 +146,7 @@ def test_local_places_are_reached(tmp_path, monkeypatch):
     assert files.is_remote("gs://a/b") and not files.is_remote(tmp_path)
 
 
-def test_unwritable(tmp_path):
+def test_unwritable(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     for path, reason in (
         (tmp_path, "is a folder"),
@@ -157,6 +157,11 @@ def test_unwritable(tmp_path):
             files.check_writable(path, "--output")
     files.check_writable(tmp_path / "new" / "out.jsonl")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "new"]
+    # What is checked is what is written.
+    monkeypatch.setenv("HOME", str(tmp_path / "new"))
+    files.check_writable("~/out.jsonl")
+    files.write_text("~/out.jsonl", "x")
+    assert (tmp_path / "new" / "out.jsonl").read_text() == "x"
 
 
 @pytest.mark.parametrize(
