@@ -5,7 +5,9 @@
 
 Takes a profile of some steps and sums the time of equal operations, all cores or streams
 together. Numbers at the end of a name are left out: they tell copies of one operation
-apart.
+apart. A `while` holds the operations of its loop, which are listed as well. On a CPU, what
+an operation hands to other threads is not in the profile, so the sum is less than the CPU
+time of a step that `train.py` prints.
 """
 
 import argparse
