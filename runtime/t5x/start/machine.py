@@ -11,15 +11,13 @@ They were chosen by measurement, see `benchmarks/NOTES.md`:
   another of the same shape, compiles nothing.
 """
 
-import contextlib
 import ctypes
-import gc
 import hashlib
 import importlib.util
 import os
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import jax
 import jaxlib
@@ -97,23 +95,6 @@ def from_flags() -> str:
     """`set_up` with the values of the flags."""
     values = flags.FLAGS
     return set_up(values.keep_memory, values.ynn_fusions, values.compilation_cache)
-
-
-@contextlib.contextmanager
-def quick_imports() -> Iterator[None]:
-    """Inside, the garbage collector rests; what was imported, it never looks at again.
-
-    A sixth of the time of importing TensorFlow goes into looking for garbage, of which
-    there is none.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_on:
-            gc.enable()
 
 
 def keep_freed_memory() -> bool:

@@ -17,7 +17,7 @@ from t5x.errors import UserError
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
-from t5x.start import gin_config, gin_hints, machine, search_paths
+from t5x.start import gin_config, gin_hints, imports, machine, search_paths
 
 FLAGS = flags.FLAGS
 
@@ -105,7 +105,7 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
     bindings = list(FLAGS.gin_bindings)
     if FLAGS["shard_id"].value is not None:
         bindings.append(f"infer.shard_id = {FLAGS['shard_id'].value}")
-    with machine.quick_imports(), libraries.of_native_code():
+    with imports.quick(), libraries.of_native_code():
         gin_config.parse_gin_flags(
             [*FLAGS.gin_search_paths, _PACKAGE_PARENT, *search_paths.offered()],
             FLAGS.gin_file,

@@ -1,0 +1,58 @@
+"""Shorter imports: no garbage collection, and nothing that Keras can do without."""
+
+import gc
+import os
+import subprocess
+import sys
+
+import pytest
+from t5x.start import imports
+
+# `keras` and `sklearn` are made by the test, as is `other`, which wants the same.
+_PROGRAM = """
+import sys
+from t5x.start import imports
+with imports.quick():
+    import keras
+    assert keras.sklearn is None, keras.sklearn
+    if sys.argv[1] == "inside":
+        import other
+import sklearn, other
+assert other.sklearn is sklearn and other.sklearn.known
+print(sys.meta_path[0])
+"""
+_WANTS = """
+try:
+    import sklearn
+except ImportError:
+    sklearn = None
+"""
+
+
+def test_the_garbage_collector_rests_while_modules_are_imported():
+    frozen = gc.get_freeze_count()
+    with pytest.raises(KeyError), imports.quick():
+        assert not gc.isenabled()
+        made = [[] for _ in range(1000)]
+        raise KeyError
+    assert gc.isenabled()
+    # What was made and stays is out of the collector's sight.
+    assert gc.get_freeze_count() >= frozen + len(made)
+
+
+@pytest.mark.parametrize("where", ["inside", "afterwards"])
+def test_only_keras_does_without_scikit_learn(tmp_path, where):
+    modules = {"keras": _WANTS, "other": _WANTS, "sklearn": "known = True\n"}
+    for name, text in modules.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(text)
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    found = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, where],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert "RefusesKeras" not in found.stdout
