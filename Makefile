@@ -5,9 +5,16 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 SEEDS ?= 0 1 2 3 4
-# Python compiles a module when it is first imported; most of what these packages bring
-# along never is.
-INSTALL := $(BIN)/pip install --quiet --no-compile --constraint constraints.txt
+
+# uv unpacks with all cores what pip unpacks with one, and like it leaves compiling a module
+# to whoever imports it first. It does not know pip's settings: where pip is told of an
+# index to use, and where uv fails, pip installs.
+define install
+	@if $(BIN)/pip config list | grep -q '\.index-url=' || \
+	  ! $(BIN)/pip install --quiet --constraint constraints.txt uv || \
+	  ! $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt $(1); \
+	then $(BIN)/pip install --quiet --no-compile --constraint constraints.txt $(1); fi
+endef
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo compare docs test check lint types unit clean
@@ -23,22 +30,22 @@ help:
 # jaxaug is on no index, so its extras are installed from here.
 install:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e ./runtime -e '.[all$(EXTRA:%=,%)]'
+	$(call install,-e ./runtime -e '.[all$(EXTRA:%=,%)]')
 	touch $(VENV)/run.stamp
 
 $(VENV)/run.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e ./runtime -e '.[report]'
+	$(call install,-e ./runtime -e '.[report]')
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e ./runtime -e '.[dev]'
+	$(call install,-e ./runtime -e '.[dev]')
 	touch $@
 
 $(VENV)/docs.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) -e ./runtime -e '.[docs]'
+	$(call install,-e ./runtime -e '.[docs]')
 	touch $@
 
 demo: $(VENV)/run.stamp

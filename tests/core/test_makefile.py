@@ -1,0 +1,68 @@
+"""How the Makefile installs: by uv, and by pip where uv cannot."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+UV = "uv pip install --quiet --python {bin}/python --constraint constraints.txt"
+PIP = "pip install --quiet --no-compile --constraint constraints.txt"
+THIS = "-e ./runtime -e .[all]"
+
+pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not there")
+
+
+def installed_by(folder, *, settings="", uv_is_there=0, uv_works=0):
+    """The commands of `make install` in an environment whose programs only note theirs.
+
+    Args:
+      folder: becomes the environment.
+      settings: what `pip config list` prints.
+      uv_is_there, uv_works: exit statuses of getting uv and of running it.
+    """
+    programs = folder / "bin"
+    programs.mkdir(parents=True)
+    bodies = {
+        "python": "exit 1",
+        "pip": f'case "$*" in "config list") echo "{settings}";; *" uv") exit '
+        f"{uv_is_there};; *) exit 0;; esac",
+        "uv": f"exit {uv_works}",
+    }
+    for name, body in bodies.items():
+        note = f'echo "{name} $*" >> {folder}/commands\n'
+        (programs / name).write_text(f"#!/bin/sh\n{note}{body}\n")
+        (programs / name).chmod(0o755)
+    command = ["make", "--silent", "install", f"VENV={folder}"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert (folder / "run.stamp").exists()
+    commands = (folder / "commands").read_text().splitlines()
+    return [line for line in commands if "-e " in line]
+
+
+def test_uv_installs(tmp_path):
+    uv = UV.format(bin=tmp_path / "bin")
+    assert installed_by(tmp_path) == [f"{uv} {THIS}"]
+
+
+def test_pip_installs_where_uv_cannot_be_had(tmp_path):
+    assert installed_by(tmp_path, uv_is_there=1) == [f"{PIP} {THIS}"]
+
+
+def test_pip_installs_where_uv_fails(tmp_path):
+    uv = UV.format(bin=tmp_path / "bin")
+    found = installed_by(tmp_path, uv_works=2)
+    assert found == [f"{uv} {THIS}", f"{PIP} {THIS}"]
+
+
+@pytest.mark.parametrize("name", ["global.index-url", ":env:.index-url"])
+def test_pip_installs_where_it_is_told_of_an_index(tmp_path, name):
+    settings = f"{name}='https://packages.example/simple'"
+    assert installed_by(tmp_path, settings=settings) == [f"{PIP} {THIS}"]
+
+
+def test_a_further_index_does_not_stop_uv(tmp_path):
+    settings = "global.extra-index-url='https://packages.example/simple'"
+    uv = UV.format(bin=tmp_path / "bin")
+    assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]
