@@ -152,6 +152,11 @@ def add(verbs: argparse._SubParsersAction) -> None:
         invent.add_argument(
             f"--{name}", type=int, default=count, help=f"{text} (default: {count})"
         )
+    invent.add_argument(
+        "--reword",
+        action="store_true",
+        help="describe slots of MiniSGD in other ways too, of the same words",
+    )
     cache = arguments.verb(
         group,
         "cache",

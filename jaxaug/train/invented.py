@@ -33,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         exercises=arguments.exercises,
         size=arguments.pieces,
         seed=arguments.seed,
+        reword=arguments.reword,
     )
     print(f"wrote {folder}")
     return 0
@@ -46,6 +47,7 @@ def write(
     exercises: int,
     size: int,
     seed: int = 0,
+    reword: bool = False,
 ) -> epath.Path:
     """Writes an invented world, see `minisgd.pretraining`, and `pieces.model` into it.
 
@@ -56,6 +58,7 @@ def write(
       exercises: lines of exercises.
       size: pieces of the vocabulary.
       seed: another seed gives another world.
+      reword: whether slots of MiniSGD are described in other ways, see there.
 
     Raises:
       UserError: the folder exists, or a number is too small.
@@ -73,6 +76,7 @@ def write(
         exercises=exercises,
         words=words,
         seed=seed,
+        reword=reword,
     )
     (folder / VOCABULARY).write_bytes(model)
     return folder

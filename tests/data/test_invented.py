@@ -11,6 +11,7 @@ from jaxaug.data import sgd
 from jaxaug.data.minisgd import invented, overlap, pretraining, typed
 from jaxaug.data.minisgd.draw import Draw
 from jaxaug.data.minisgd.invented_words import Fresh, Lexis, made_up
+from jaxaug.data.minisgd.world import ORIGINAL, services_of
 from jaxaug.data.schema import read_schema
 
 SIZES = {"services": 40, "dialogues": 120, "exercises": 200}
@@ -27,6 +28,13 @@ FILES = [
 def world(tmp_path_factory):
     folder = tmp_path_factory.mktemp("invented") / "world"
     return pretraining.write(folder, words=["lantern", "holiday"], **SIZES)
+
+
+@pytest.fixture(scope="module")
+def reworded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reworded") / "world"
+    words = ["lantern", "holiday"]
+    return pretraining.write(folder, words=words, reword=True, **SIZES)
 
 
 def test_states_follow_from_what_is_said(world):
@@ -93,8 +101,14 @@ def test_services_of_the_splits_differ(world):
     assert not names["dev"] & names["test"]
 
 
-def test_no_content_word_that_only_the_evaluation_wordings_have(world):
+@pytest.mark.parametrize("name", ["world", "reworded"])
+def test_no_content_word_that_only_the_evaluation_wordings_have(name, request):
+    world = request.getfixturevalue(name)
     banned = overlap.evaluation_only_words()
+    if name == "reworded":
+        # What a slot may be said to belong to: "at the library".
+        for spec in services_of("train"):
+            banned -= {spec.descriptions[ORIGINAL].split()[-1]}
     assert len(banned) > 100
     texts = [(world / "exercises.tsv").read_text()]
     for split in ("train", "test"):
@@ -110,6 +124,22 @@ def test_no_content_word_that_only_the_evaluation_wordings_have(world):
                     texts += [value for found in values for value in found]
     said = set(re.findall("[a-z]+", " ".join(texts).lower()))
     assert sorted(said & banned) == []
+
+
+def test_rewording_changes_descriptions_of_recombined_services_alone(world, reworded):
+    for name in FILES:
+        same = (world / name).read_bytes() == (reworded / name).read_bytes()
+        assert same == (not name.endswith("schema.json")), name
+    services = [
+        read_schema(f / "train" / "schema.json").services for f in (world, reworded)
+    ]
+    changed = 0
+    for index, (plain, other) in enumerate(zip(*services, strict=True)):
+        assert [s.name for s in plain.slots] == [s.name for s in other.slots]
+        texts = [[slot.description for slot in s.slots] for s in (plain, other)]
+        assert index % 2 or texts[0] == texts[1]
+        changed += texts[0] != texts[1]
+    assert changed > 10
 
 
 def test_a_banned_word_gives_way_to_one_of_its_length():

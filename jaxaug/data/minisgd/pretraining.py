@@ -14,7 +14,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.publishing import temporary_name
 from jaxaug.core.text import clean
-from jaxaug.data.minisgd import invented, overlap, recombined, simulator
+from jaxaug.data.minisgd import invented, overlap, recombined, simulator, syntax
 from jaxaug.data.minisgd.draw import Draw
 from jaxaug.data.minisgd.exercises import exercise, span
 from jaxaug.data.minisgd.invented_words import Fresh, Lexis
@@ -47,6 +47,7 @@ def write(
     exercises: int,
     words: Collection[str] = (),
     seed: int = 0,
+    reword: bool = False,
 ) -> epath.Path:
     """Writes an invented world in the layout of the SGD repository.
 
@@ -63,6 +64,8 @@ def write(
       exercises: lines, at least 1.
       words: see `lexis`.
       seed: another seed gives another world.
+      reword: whether recombined services describe their slots in other ways than
+        MiniSGD does, see `syntax`.
 
     Raises:
       UserError: the folder exists, or a number is too small.
@@ -80,7 +83,9 @@ def write(
         )
     partial = temporary_name(folder)
     try:
-        _write_world(partial, (services, dialogues, exercises), lexis(words), seed)
+        _write_world(
+            partial, (services, dialogues, exercises), lexis(words), seed, reword
+        )
         partial.rename(folder)
     finally:
         if partial.exists():
@@ -89,7 +94,11 @@ def write(
 
 
 def _write_world(
-    folder: epath.Path, sizes: tuple[int, int, int], words: Lexis, seed: int
+    folder: epath.Path,
+    sizes: tuple[int, int, int],
+    words: Lexis,
+    seed: int,
+    reword: bool,
 ) -> None:
     services, dialogues, exercises = sizes
     few = max(_LEAST_HELD_OUT, services // _HELD_OUT)
@@ -99,7 +108,7 @@ def _write_world(
         ("dev", few, max(few, dialogues // _HELD_OUT)),
         ("test", few, max(few, dialogues // _HELD_OUT)),
     ):
-        specs = [_service(start + i, seed, words) for i in range(count)]
+        specs = [_service(start + i, seed, words, reword) for i in range(count)]
         start += count
         (folder / split).mkdir(parents=True)
         schema = [service_json(spec, ORIGINAL) for spec in specs]
@@ -110,11 +119,14 @@ def _write_world(
     (folder / EXERCISES).write_text("".join(lines))
 
 
-def _service(index: int, seed: int, words: Lexis) -> ServiceSpec:
+def _service(index: int, seed: int, words: Lexis, reword: bool) -> ServiceSpec:
     """Half are `recombined`: every other one."""
-    if index % 2:
-        return recombined.service(index, seed, words, invented.value_list)
-    return invented.service(index, seed, words)
+    if not index % 2:
+        return invented.service(index, seed, words)
+    found = recombined.service(index, seed, words, invented.value_list)
+    if not reword:
+        return found
+    return syntax.reworded_service(Draw(f"syntax/{seed}/service/{index}"), found)
 
 
 def _dialogue(
