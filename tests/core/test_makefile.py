@@ -58,11 +58,11 @@ def test_pip_installs_where_uv_fails(tmp_path):
 
 @pytest.mark.parametrize("name", ["global.index-url", ":env:.index-url"])
 def test_pip_installs_where_it_is_told_of_an_index(tmp_path, name):
-    settings = f"{name}='https://packages.example/simple'"
+    settings = f"{name}='elsewhere'"
     assert installed_by(tmp_path, settings=settings) == [f"{PIP} {THIS}"]
 
 
 def test_a_further_index_does_not_stop_uv(tmp_path):
-    settings = "global.extra-index-url='https://packages.example/simple'"
+    settings = "global.extra-index-url='elsewhere'"
     uv = UV.format(bin=tmp_path / "bin")
     assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]

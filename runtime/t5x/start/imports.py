@@ -17,8 +17,8 @@ def quick() -> Iterator[None]:
 
     A sixth of the time of importing TensorFlow goes into looking for garbage, of which
     there is none; what was imported, the collector never looks at again. Matplotlib and
-    scikit-learn, where they are installed, take another quarter (benchmarks/NOTES.md);
-    whoever else imports them inside gets them.
+    scikit-learn, where they are installed, take up to another quarter
+    (benchmarks/NOTES.md); whoever else imports them inside gets them.
     """
     was_on = gc.isenabled()
     gc.disable()
