@@ -20,8 +20,6 @@ from jaxaug.feed import pieces
 
 VOCABULARY = "pieces.model"
 _SHORTEST_WORD = 3
-# Pieces need less text than a model.
-_VOCABULARY_WORLD = {"services": 1000, "dialogues": 4000, "exercises": 10, "seed": 9}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,8 +92,14 @@ def vocabulary(words: Collection[str], size: int) -> bytes:
     """
     known = minisgd.materialise(cache_folder.cache_dir())
     with tempfile.TemporaryDirectory() as scratch:
+        # Pieces need less text than a model.
         world = pretraining.write(
-            epath.Path(scratch) / "world", words=words, **_VOCABULARY_WORLD
+            epath.Path(scratch) / "world",
+            services=1000,
+            dialogues=4000,
+            exercises=10,
+            words=words,
+            seed=9,
         )
         try:
             return pieces.train([known, world], words, size)
