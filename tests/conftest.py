@@ -86,6 +86,15 @@ def _take_own_cores() -> None:
 _take_own_cores()
 
 
+def _do_without_triton() -> None:
+    """PyTorch with CUDA brings Triton, which crashes Python where TensorFlow is imported first.
+
+    Both bring an LLVM of their own. PyTorch does without Triton where there is none, and
+    the tests never compile anything with it.
+    """
+    sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
+
+
 def _import_in_turns() -> None:
     """Each worker begins with other libraries.
 
@@ -106,6 +115,7 @@ def _import_in_turns() -> None:
 # What is imported stays. Its objects, a million, would be walked again and again while
 # it grows.
 gc.disable()
+_do_without_triton()
 _import_in_turns()
 
 

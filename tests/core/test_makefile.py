@@ -28,7 +28,7 @@ def installed_by(folder, *, settings="", uv_is_there=0, uv_works=0):
         "python": "exit 1",
         "pip": f'case "$*" in "config list") echo "{settings}";; *" uv") exit '
         f"{uv_is_there};; *) exit 0;; esac",
-        "uv": f"exit {uv_works}",
+        "uv": f'echo "$UV_FIND_LINKS" > {folder}/links; exit {uv_works}',
     }
     for name, body in bodies.items():
         note = f'echo "{name} $*" >> {folder}/commands\n'
@@ -66,3 +66,11 @@ def test_a_further_index_does_not_stop_uv(tmp_path):
     settings = "global.extra-index-url='elsewhere'"
     uv = UV.format(bin=tmp_path / "bin")
     assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]
+
+
+def test_uv_looks_where_pip_does(tmp_path):
+    """A machine may have wheels of its own: PyTorch without CUDA, say."""
+    settings = ":env:.find-links='/a'\nglobal.find-links='/b https://c/d'"
+    uv = UV.format(bin=tmp_path / "bin")
+    assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]
+    assert (tmp_path / "links").read_text() == "/a,/b,https://c/d\n"
