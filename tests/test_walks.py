@@ -169,7 +169,7 @@ def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monke
     demo = subprocess.run(made, cwd=ROOT, capture_output=True, text=True, check=True)
     environment, install, _, train, report = demo.stdout.splitlines()
     assert environment == "python3 -m venv new"
-    assert install.startswith("if new/bin/pip config list")
+    assert install.startswith("links=$(new/bin/pip config list")
     assert install.count("-e ./runtime -e '.[report]'") == 2  # by uv, or by pip
     readme = (ROOT / "README.md").read_text()
     assert f"    {train.removeprefix('new/bin/')}\n" in readme

@@ -5,6 +5,7 @@ MiniSGD's training text; the vocabulary has them as whole pieces.
 """
 
 import argparse
+import functools
 import tempfile
 from collections.abc import Collection
 
@@ -20,6 +21,10 @@ from jaxaug.feed import pieces
 
 VOCABULARY = "pieces.model"
 _SHORTEST_WORD = 3
+# Pieces need less text than a model.
+_write_small = functools.partial(
+    pretraining.write, services=1000, dialogues=4000, exercises=10, seed=9
+)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,7 +61,7 @@ def write(
       exercises: lines of exercises.
       size: pieces of the vocabulary.
       seed: another seed gives another world.
-      reword: whether slots of MiniSGD are described in other ways, see there.
+      reword: see there.
 
     Raises:
       UserError: the folder exists, or a number is too small.
@@ -92,15 +97,7 @@ def vocabulary(words: Collection[str], size: int) -> bytes:
     """
     known = minisgd.materialise(cache_folder.cache_dir())
     with tempfile.TemporaryDirectory() as scratch:
-        # Pieces need less text than a model.
-        world = pretraining.write(
-            epath.Path(scratch) / "world",
-            services=1000,
-            dialogues=4000,
-            exercises=10,
-            words=words,
-            seed=9,
-        )
+        world = _write_small(epath.Path(scratch) / "world", words=words)
         try:
             return pieces.train([known, world], words, size)
         except RuntimeError as error:

@@ -1,10 +1,13 @@
 """`jaxaug data invent`: a world with its vocabulary, from the command line."""
 
+import functools
+
 import pytest
 import sentencepiece
 
 from jaxaug import cli
 from jaxaug.data import minisgd
+from jaxaug.data.minisgd import pretraining
 from jaxaug.train import invented
 
 
@@ -16,7 +19,8 @@ def small(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(minisgd, "materialise", lambda cache: data)
     sizes = {"services": 20, "dialogues": 40, "exercises": 1, "seed": 9}
-    monkeypatch.setattr(invented, "_VOCABULARY_WORLD", sizes)
+    write = functools.partial(pretraining.write, **sizes)
+    monkeypatch.setattr(invented, "_write_small", write)
 
 
 def test_the_command_writes_world_and_vocabulary(small, tmp_path, capsys):
