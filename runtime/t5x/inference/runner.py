@@ -1,5 +1,6 @@
 """Inference over a dataset: batches, padding of the tail, results in order."""
 
+import functools
 import inspect
 import itertools
 import math
@@ -13,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 
 from t5x.distributed import multihost_assert_equal
 from t5x.feed.iterators import is_tf_dataset, shard_batch
-from t5x.inference import lengths
+from t5x.inference import lengths, side_by_side
 
 Example = Mapping[str, Any]
 
@@ -87,6 +88,19 @@ def get_infer_fn(
         windows = _padded_batches(ds, length, batch_size, layout, lengths.WINDOW)
         return lengths.batches(windows, rows, rule)
 
+    def run(train_state: Any, batch: Any, indices: Any, step_rng: Any) -> Any:
+        placed = shard_batch({**batch, "": indices}, partitioner)
+        placed_indices = placed.pop("")  # type: ignore[attr-defined]
+        result = partitioned_step(
+            train_state.params,
+            placed,
+            step_rng,
+            placed_indices,
+            train_state.flax_mutables,
+        )
+        # Starts the copies now, to overlap them with the next batch.
+        return jax.tree.map(_start_copy_to_host, result)
+
     def infer_fn(ds: Any, train_state: Any, rng: PRNGKeyArray | None = None) -> Any:
         length = len(ds)
         multihost_assert_equal(
@@ -95,21 +109,15 @@ def get_infer_fn(
         if not length:
             return []
         results = []
-        for indices, batch in batches(ds, length):
-            step_rng = None
-            if rng is not None:
-                step_rng, rng = jax.random.split(rng)
-            placed = shard_batch({**batch, "": indices}, partitioner)
-            placed_indices = placed.pop("")  # type: ignore[attr-defined]
-            result = partitioned_step(
-                train_state.params,
-                placed,
-                step_rng,
-                placed_indices,
-                train_state.flax_mutables,
-            )
-            # Starts the copies now, to overlap them with the next batch.
-            results.append(jax.tree.map(_start_copy_to_host, result))
+        with side_by_side.enqueueing(side_by_side.threads()) as enqueue:
+            for indices, batch in batches(ds, length):
+                step_rng = None
+                if rng is not None:
+                    step_rng, rng = jax.random.split(rng)
+                step = functools.partial(run, train_state, batch, indices, step_rng)
+                shape = tuple((name, x.shape) for name, x in batch.items())
+                results.append(enqueue(shape, step))
+            results = [result() for result in results]
         logging.info("Inference of %d examples is done.", length)
         return _in_order(results, length, keep_aux_as_numpy)
 
