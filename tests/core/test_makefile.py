@@ -70,7 +70,7 @@ def test_a_further_index_does_not_stop_uv(tmp_path):
 
 def test_uv_looks_where_pip_does(tmp_path):
     """A machine may have wheels of its own: PyTorch without CUDA, say."""
-    settings = ":env:.find-links='/a'\nglobal.find-links='/b https://c/d'"
+    settings = ":env:.find-links='/a'\nglobal.find-links='/b /c'"
     uv = UV.format(bin=tmp_path / "bin")
     assert installed_by(tmp_path, settings=settings) == [f"{uv} {THIS}"]
-    assert (tmp_path / "links").read_text() == "/a,/b,https://c/d\n"
+    assert (tmp_path / "links").read_text() == "/a,/b,/c\n"

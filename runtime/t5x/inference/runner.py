@@ -109,7 +109,8 @@ def get_infer_fn(
         if not length:
             return []
         results = []
-        with side_by_side.enqueueing(side_by_side.threads()) as enqueue:
+        threads = side_by_side.threads(train_state.params)
+        with side_by_side.enqueueing(threads) as enqueue:
             for indices, batch in batches(ds, length):
                 step_rng = None
                 if rng is not None:

@@ -8,20 +8,29 @@ from typing import Any
 
 import jax
 
+from t5x.on_cpu.features import SMALL
+
 # More programs at once would share the caches of a core.
 _MOST = 4
 
 Step = Callable[[], Any]
 
 
-def threads() -> int:
+def threads(params: Any) -> int:
     """How many steps to enqueue at a time: one for each core, four at the most.
 
     XLA on a CPU runs what one thread enqueues one after the other, and has little use for
-    a second core in the many small operations of a decoding step. 1 where steps run
-    elsewhere, or on several devices, whose order must be that of the other processes.
+    a second core in the many small operations of a small model. 1 where steps run
+    elsewhere, where the model is large, so that each step would take much memory and finds
+    use for all cores, and on several devices, whose order must be that of the other
+    processes.
+
+    Args:
+        params: the arrays of the model.
     """
     if jax.default_backend() != "cpu" or jax.device_count() > 1:
+        return 1
+    if sum(leaf.size for leaf in jax.tree.leaves(params)) >= SMALL:
         return 1
     if hasattr(os, "sched_getaffinity"):
         return min(len(os.sched_getaffinity(0)), _MOST)

@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+# Parameters below which a step is so short that a CPU's other cores, and Python, wait.
+SMALL = 4_000_000
 # XLA's setting for the library whose kernels multiply tiles, and its value for that.
 YNN = "xla_cpu_experimental_ynn_fusion_type"
 _PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"

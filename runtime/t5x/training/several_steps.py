@@ -11,10 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from t5x.on_cpu.features import SMALL
 from t5x.training.step import Batch, Metrics, merge_trees
 
-SMALL = 4_000_000
-"""Parameters; see `by_size`."""
 Step = Callable[[Any, Batch], tuple[Any, Metrics]]
 
 

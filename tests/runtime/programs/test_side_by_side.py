@@ -51,7 +51,10 @@ def test_a_thread_for_each_core(monkeypatch, backend, devices, cores, expected):
     monkeypatch.setattr(jax, "device_count", lambda: devices)
     free = set(range(cores))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: free, raising=False)
-    assert side_by_side.threads() == expected
+    small = {"w": np.broadcast_to(np.float32(0), 3_999_999)}
+    assert side_by_side.threads(small) == expected
+    # Large models use the cores, and memory, one step at a time.
+    assert side_by_side.threads({**small, "b": np.zeros(1)}) == 1
 
 
 def test_results_are_those_of_one_thread(monkeypatch):
@@ -65,7 +68,7 @@ def test_results_are_those_of_one_thread(monkeypatch):
     shuffled = np.random.default_rng(0).permutation(39)
     found = {}
     for number in (1, 3):
-        monkeypatch.setattr(side_by_side, "threads", lambda n=number: n)
+        monkeypatch.setattr(side_by_side, "threads", lambda _, n=number: n)
         rng = jax.random.PRNGKey(3)
         found[number] = infer_fn(step)(examples(39, shuffled), STATE, rng=rng)
         assert len(traced) == len(set(traced))
