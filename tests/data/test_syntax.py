@@ -55,7 +55,7 @@ def test_services_never_get_descriptions_of_unseen_ones():
     changed = 0
     for index in range(200):
         spec = recombined.service(index, 0, lexis, value_list)
-        found = syntax.reworded_service(Draw(str(index)), spec)
+        found = syntax.reworded_service(Draw(str(index)), spec, "inn")
         texts = [slot.wordings[ORIGINAL][1] for slot in found.slots]
         assert not set(texts) & (others - known)
         before = [slot.wordings[ORIGINAL][1] for slot in spec.slots]
@@ -71,5 +71,5 @@ def test_a_description_of_an_unseen_service_is_refused(monkeypatch):
     """ "number of seats" is what Buses_1 has, and what "at the event" leaves behind."""
     events = next(spec for spec in services_of("train") if spec.name == "Events_1")
     monkeypatch.setattr(syntax, "reworded", lambda draw, text, noun: "number of seats")
-    found = syntax.reworded_service(Draw("0"), events)
+    found = syntax.reworded_service(Draw("0"), events, "inn")
     assert found == events

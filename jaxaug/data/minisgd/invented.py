@@ -7,7 +7,7 @@ schemas. Dialogues come from the simulator of MiniSGD.
 
 from collections.abc import Sequence
 
-from jaxaug.data.minisgd import typed
+from jaxaug.data.minisgd import typed_slot
 from jaxaug.data.minisgd.concepts import Concept
 from jaxaug.data.minisgd.draw import Draw
 from jaxaug.data.minisgd.invented_words import Fresh, Lexis, made_up
@@ -82,7 +82,6 @@ _SLOTS = (1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7)
 _KINDS = ("free", "free", "options", "flag", "typed", "typed", "typed")
 _LISTS = ("made_up", "made_up", "clock", "number", "amount", *VALUES)
 _LIST_LENGTH = 8
-_PAIRED = 0.6
 _TIMES = tuple(
     f"{hour}:{minute} {half}"
     for hour in range(1, 13)
@@ -91,8 +90,15 @@ _TIMES = tuple(
 )
 
 
-def service(index: int, seed: int, lexis: Lexis) -> ServiceSpec:
-    """The invented service of an index; it depends on the arguments only."""
+def service(index: int, seed: int, lexis: Lexis, more: bool = False) -> ServiceSpec:
+    """The invented service of an index; it depends on the arguments only.
+
+    Args:
+      index: of the service, its name.
+      seed: of the world.
+      lexis: where words come from.
+      more: see `typed_slot.slot`.
+    """
     draw = Draw(f"invented/{seed}/service/{index}")
     fresh = Fresh(lexis, draw)
     noun = fresh()
@@ -100,7 +106,7 @@ def service(index: int, seed: int, lexis: Lexis) -> ServiceSpec:
     pool = [value_list(fresh) for _ in range(draw.pick((1, 2, 2, 3)))]
     slots: list[SlotSpec] = []
     for _ in range(draw.pick(_SLOTS)):
-        slots.append(_slot(fresh, noun, pool, slots))
+        slots.append(_slot(fresh, noun, pool, slots, more))
     intents = [_intent(fresh, noun, n, slots) for n in range(draw.pick((1, 2, 2)))]
     return ServiceSpec(
         name=f"Invented{index}_1",
@@ -123,13 +129,14 @@ def _slot(
     service_noun: str,
     pool: Sequence[tuple[str, ...]],
     before: Sequence[SlotSpec],
+    more: bool,
 ) -> SlotSpec:
     draw = fresh.draw
     noun, quality = fresh(), fresh()
     templates: Sequence[str] = _DESCRIPTIONS
     kind = draw.pick(_KINDS)
     if kind == "typed":
-        return _typed_slot(fresh, service_noun, before)
+        return typed_slot.slot(fresh, service_noun, before, more)
     sisters = [slot.concept.noun for slot in before if " " not in slot.concept.noun]
     if kind == "flag":
         templates = _FLAG_DESCRIPTIONS
@@ -171,59 +178,6 @@ def _slot(
         before="",
         wordings={ORIGINAL: (name, text)},
     )
-
-
-def _typed_slot(
-    fresh: Fresh, service_noun: str, before: Sequence[SlotSpec]
-) -> SlotSpec:
-    draw = fresh.draw
-    kind = typed.KINDS[_kind_name(draw, before)]
-    words = {"n": fresh(), "q": fresh(), "s": service_noun}
-    template = draw.pick(kind.descriptions)
-    text = fresh.lexis.allowed(template.format(**words))
-    own = [words[key] for key in "nq" if f"{{{key}}}" in template]
-    words["n"] = own[0]
-    values = tuple(map(fresh.lexis.allowed, kind.known_values))
-    # Where another slot takes such values, the value alone would not tell which.
-    others = [slot for slot in before if set(values) & set(slot.values)]
-    said = {text for slot in others for text in slot.concept.tell} & typed.PLAIN
-    alone = not others
-    if kind.beside:
-        alone = said <= set(typed.KINDS[kind.beside].tell)
-    told = draw.sample(kind.tell_of, 2)
-    if alone and draw.chance(0.8):
-        told = [*draw.sample(kind.tell, 3), *told]
-
-    def filled(texts: Sequence[str]) -> tuple[str, ...]:
-        names = {"w": " ".join(own), "v": "{v}", **words}
-        return tuple(fresh.lexis.allowed(text.format(**names)) for text in texts)
-
-    name = f"slot{len(before)}"
-    return SlotSpec(
-        name=name,
-        concept=Concept(
-            noun=" ".join(own),
-            tell=filled(told),
-            ask=filled(kind.ask),
-            suggest=filled(kind.tell_of[:2]),
-        ),
-        values=values,
-        is_categorical=kind.is_categorical,
-        before="",
-        wordings={ORIGINAL: (name, text)},
-    )
-
-
-def _kind_name(draw: Draw, before: Sequence[SlotSpec]) -> str:
-    """A kind of `typed`; from comes with to more often than not."""
-    told = {text for slot in before for text in slot.concept.tell}
-    open_ = [kind.beside for kind in typed.KINDS.values() if told & set(kind.tell)]
-    missing = [
-        name for name in open_ if name and not told & set(typed.KINDS[name].tell)
-    ]
-    if missing and draw.chance(_PAIRED):
-        return draw.pick(missing)
-    return draw.pick(tuple(typed.KINDS))
 
 
 def value_list(fresh: Fresh) -> tuple[str, ...]:

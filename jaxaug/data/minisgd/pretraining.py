@@ -14,7 +14,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.publishing import temporary_name
 from jaxaug.core.text import clean
-from jaxaug.data.minisgd import invented, overlap, recombined, simulator, syntax
+from jaxaug.data.minisgd import invented, overlap, recombined, simulator, varied
 from jaxaug.data.minisgd.draw import Draw
 from jaxaug.data.minisgd.exercises import exercise, span
 from jaxaug.data.minisgd.invented_words import Fresh, Lexis
@@ -25,6 +25,8 @@ EXERCISES = "exercises.tsv"
 _SPANS = 0.2
 _HELD_OUT = 50
 _LEAST_HELD_OUT = 20
+# With `reword`: what one service takes is most often confused with what another takes.
+_TWO_SERVICES = 0.35
 
 
 def lexis(words: Collection[str] = ()) -> Lexis:
@@ -64,8 +66,8 @@ def write(
       exercises: lines, at least 1.
       words: see `lexis`.
       seed: another seed gives another world.
-      reword: whether recombined services describe their slots in other ways than
-        MiniSGD does, see `syntax`.
+      reword: whether services describe their slots in more ways, have more kinds of
+        slots and are begun with other words, see `varied` and `typed_slot`.
 
     Raises:
       UserError: the folder exists, or a number is too small.
@@ -113,7 +115,7 @@ def _write_world(
         (folder / split).mkdir(parents=True)
         schema = [service_json(spec, ORIGINAL) for spec in specs]
         write_records(folder / split / "schema.json", schema)
-        one = functools.partial(_dialogue, split, specs, words, seed)
+        one = functools.partial(_dialogue, split, specs, words, seed, reword)
         write_dialogues(folder / split, size, one)
     lines = (_exercise(index, words, seed) for index in range(exercises))
     (folder / EXERCISES).write_text("".join(lines))
@@ -122,21 +124,28 @@ def _write_world(
 def _service(index: int, seed: int, words: Lexis, reword: bool) -> ServiceSpec:
     """Half are `recombined`: every other one."""
     if not index % 2:
-        return invented.service(index, seed, words)
+        return invented.service(index, seed, words, more=reword)
     found = recombined.service(index, seed, words, invented.value_list)
     if not reword:
         return found
-    return syntax.reworded_service(Draw(f"syntax/{seed}/service/{index}"), found)
+    return varied.service(Draw(f"varied/{seed}/service/{index}"), found, words)
 
 
 def _dialogue(
-    split: str, specs: Sequence[ServiceSpec], words: Lexis, seed: int, index: int
+    split: str,
+    specs: Sequence[ServiceSpec],
+    words: Lexis,
+    seed: int,
+    reword: bool,
+    index: int,
 ) -> dict[str, Any]:
     draw = Draw(f"invented/{seed}/{split}/dialogue/{index}")
     first = specs[index % len(specs)]
     second = None
-    if draw.chance(simulator.TWO_SERVICES):
-        second = specs[(index + 1) % len(specs)]
+    if draw.chance(_TWO_SERVICES if reword else simulator.TWO_SERVICES):
+        # The next one is of the other half.
+        step = draw.pick((1, 2)) if reword else 1
+        second = specs[(index + step) % len(specs)]
     remarks = invented.remarks(draw, words)
     found = simulator.between(draw, first, second, index, remarks)
     for turn in found["turns"]:

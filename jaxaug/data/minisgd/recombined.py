@@ -55,9 +55,9 @@ def service(
     others = [slot for slot in base.slots if slot not in needed and draw.chance(0.6)]
     strangers = [slot for spec in known if spec != base for slot in spec.slots]
     for slot in draw.sample(strangers, draw.pick(_STRANGERS)):
-        if not _alike(slot, [*needed, *others]):
+        if not alike(slot, [*needed, *others]):
             others.append(slot)
-    rewrite = _rewriting(fresh, draw.pick(_REPLACED))
+    rewrite = rewriting(fresh, draw.pick(_REPLACED))
     chosen = draw.sample([*needed, *others], len(needed) + len(others))
     names = {slot.name: f"slot{n}" for n, slot in enumerate(chosen)}
     told = [names[s.name] for s in chosen if s.concept.tell or s.concept.yes]
@@ -89,7 +89,7 @@ def _united(groups: Iterable[Sequence[str]]) -> list[str]:
     return list(dict.fromkeys(name for group in groups for name in group))
 
 
-def _alike(slot: SlotSpec, others: Sequence[SlotSpec]) -> bool:
+def alike(slot: SlotSpec, others: Sequence[SlotSpec]) -> bool:
     """Whether users could not tell the slot from one of the others."""
     return any(
         slot.name == other.name
@@ -100,7 +100,7 @@ def _alike(slot: SlotSpec, others: Sequence[SlotSpec]) -> bool:
     )
 
 
-def _rewriting(fresh: Fresh, share: float) -> Rewrite:
+def rewriting(fresh: Fresh, share: float) -> Rewrite:
     """Replaces words, each by the same other one wherever it is."""
     instead: dict[str, str] = {}
 

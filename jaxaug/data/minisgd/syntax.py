@@ -27,12 +27,14 @@ _TAILS = ("of the {n}", "in the {n}", "at the {n}", "for the {n}", "on the {n}")
 _TURNED, _TAILED, _CUT = 0.3, 0.35, 0.15
 
 
-def reworded_service(draw: Draw, spec: ServiceSpec) -> ServiceSpec:
+def reworded_service(draw: Draw, spec: ServiceSpec, noun: str) -> ServiceSpec:
     """The service with some slots described in another way, no two alike.
 
-    What they can be said to be of is the last word of the service's description.
+    Args:
+      draw: decides which and how.
+      spec: the service.
+      noun: what slots may be said to be of.
     """
-    noun = spec.descriptions[ORIGINAL].split()[-1]
     taken = {_text(slot) for slot in spec.slots} | _of_unseen_services()
     slots = []
     for slot in spec.slots:

@@ -2,8 +2,8 @@
 
 Whoever knows English knows that Monday is a date and 9 am a time. A model that starts from
 nothing does not: for these slots, what `invented` leaves out of the rest holds, that some
-words of a description mean what they say. The words are those of MiniSGD's original train
-schemas.
+words of a description mean what they say. The words of `KINDS` are those of MiniSGD's
+original train schemas; `MORE_KINDS` has further plain English.
 """
 
 import dataclasses
@@ -27,6 +27,8 @@ class Kind:
       ask: the system's question.
       beside: the kind of a sister from which `tell` tells it: to, beside from.
       is_categorical: whether the values are listed in the schema.
+      nouns: what is fine, or left open, where the noun of the slot is the service's:
+        "any time is fine". No such slot where there are none.
     """
 
     values: str | tuple[str, ...]
@@ -36,6 +38,7 @@ class Kind:
     ask: tuple[str, ...]
     beside: str = ""
     is_categorical: bool = False
+    nouns: tuple[str, ...] = ()
 
     @property
     def known_values(self) -> Sequence[str]:
@@ -217,5 +220,103 @@ KINDS = {
 }
 """By name."""
 
-PLAIN = frozenset(text for kind in KINDS.values() for text in kind.tell)
+
+def _more(
+    name: str,
+    nouns: tuple[str, ...],
+    *,
+    descriptions: tuple[str, ...] = (),
+    tell: tuple[str, ...],
+    ask: tuple[str, ...],
+) -> Kind:
+    """A kind with further texts."""
+    kind = KINDS[name]
+    return dataclasses.replace(
+        kind,
+        nouns=nouns,
+        descriptions=kind.descriptions + descriptions,
+        tell=kind.tell + tell,
+        ask=kind.ask + ask,
+    )
+
+
+MORE_KINDS = {
+    **KINDS,
+    "date": _more(
+        "date",
+        ("day", "date"),
+        descriptions=("date of the {n}", "date to {q} to the {n}", "date the {n} {q}"),
+        tell=("it is on {v}", "the day is {v}", "{v} would be best", "{v} is fine"),
+        ask=("which day", "on which day", "when is the {n}"),
+    ),
+    "time": _more(
+        "time",
+        ("time",),
+        descriptions=("time of the {n}", "time the {n} {q}"),
+        tell=("it is at {v}", "{v} would be best", "{v} is fine", "about {v}"),
+        ask=("at which time", "when is the {n}"),
+    ),
+    "city": _more(
+        "city",
+        ("city",),
+        tell=("we are in {v}", "i am in {v}", "the {n} in {v}", "near {v}"),
+        ask=("where is it", "where is the {n}"),
+    ),
+    "place": _more(
+        "place",
+        ("place",),
+        descriptions=("place of the {n}",),
+        tell=("near the {v}", "by the {v}", "close to the {v}", "at the {v}"),
+        ask=("where is it", "where is the {n}"),
+    ),
+    "person": _more(
+        "person",
+        ("person", "name"),
+        descriptions=(
+            "name of the {q}",
+            "person who {q} the {n}",
+            "person who {q} in the {n}",
+            "{q} of the {n}",
+        ),
+        tell=("to see {v}", "it is {v}", "{v} is the one", "it is from {v}"),
+        ask=("which person is it", "who is it"),
+    ),
+    "title": _more(
+        "title",
+        ("title", "name"),
+        descriptions=("name of the {n}", "title of the {n}"),
+        tell=("for {v}", "to see {v}", "with the title {v}", "the {n} {v}"),
+        ask=("what is the title", "which {n} do you want"),
+    ),
+    "amount": _more(
+        "amount",
+        ("amount",),
+        tell=("{v} in all", "i pay {v}", "it is {v}"),
+        ask=("what is the amount",),
+    ),
+    "whole": Kind(
+        "titles",
+        ("{q} the {n} is from", "{q} that the {n} is in", "{q} with the {n}"),
+        ("from the {q} {v}", "on the {q} {v}", "the {q} is {v}", "from {v}"),
+        ("{n} from {v}", "the {q} {v}"),
+        ("from which {q}", "which {q} is it"),
+    ),
+    "people": Kind(
+        ("1", "2", "3", "4", "5"),
+        ("number of people", "number of people to {q}", "number of people at the {n}"),
+        (
+            "for {v} (person|people)",
+            "we are {v} (person|people)",
+            "there are {v} of us",
+            "{v} of us",
+        ),
+        ("for {v} (person|people)", "{v} (person|people)"),
+        ("what number of people", "for what number of people"),
+        is_categorical=True,
+        nouns=("number of people",),
+    ),
+}
+"""`KINDS` with further texts, and two more."""
+
+PLAIN = frozenset(text for kind in MORE_KINDS.values() for text in kind.tell)
 """All that states a value and no more."""
