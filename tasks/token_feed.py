@@ -3,7 +3,8 @@
     train_script.train.get_dataset_fn = @token_feed.get_dataset
     token_feed.get_dataset.otherwise = @utils.get_dataset
 
-The batches are those of SeqIO to the bit (`jaxaug.feed.replay`). The pipeline that
+The batches are those of SeqIO to the bit (`jaxaug.feed.replay`), unless `open_rows` asks
+for fuller ones (`jaxaug.feed.packing`). The pipeline that
 makes them there, a graph of tf.data for each task, takes seconds to build, and its
 threads compete with the steps of a small model.
 """
@@ -12,7 +13,6 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 import seqio
 from absl import logging
 
@@ -45,6 +45,7 @@ def get_dataset(
     continue_from_last_checkpoint: bool = False,
     *,
     otherwise: Callable[..., Any],
+    open_rows: int = 1,
 ) -> Any:
     """Batches of one host: a value for `train.get_dataset_fn` of T5X.
 
@@ -56,16 +57,33 @@ def get_dataset(
       num_epochs, continue_from_last_checkpoint: as in T5X.
       otherwise: called with the arguments before where these batches cannot be made
         from tokenised caches; a line in the log says why.
+      open_rows: rows that packing chooses from for every example. With 1 one row after
+        the other is filled, as SeqIO does; more leave less padding, so that as many
+        examples need fewer rows.
 
     Returns:
       `jaxaug.feed.streams.StreamBatches`, or what `otherwise` returns.
 
     Raises:
-      UserError: the batch does not divide by the number of hosts.
+      UserError: the batch does not divide by the number of hosts, or `open_rows` is no
+        number of rows.
     """
+    if not isinstance(open_rows, int) or isinstance(open_rows, bool) or open_rows < 1:
+        raise UserError(
+            f"token_feed.get_dataset.open_rows = {open_rows!r}: must be a whole number of "
+            "rows, 1 for SeqIO's packing."
+        )
     reason = why_not(cfg, num_shards, feature_converter_cls, num_epochs)
     if reason is not None:
-        logging.warning("Training data come from SeqIO's pipeline: %s.", reason)
+        fewer = cfg.pack and open_rows > 1
+        logging.warning(
+            "Training data come from SeqIO's pipeline: %s.%s",
+            reason,
+            f" It packs fewer examples into a row than open_rows = {open_rows} does: raise "
+            "BATCH_SIZE by about a third."
+            if fewer
+            else "",
+        )
         return otherwise(
             cfg,
             shard_id,
@@ -96,6 +114,7 @@ def get_dataset(
             "shard": [shard_id, num_shards],
             "draws": _draws(source),
         },
+        open_rows,
     )
     return known_to_clu(made)
 
@@ -158,11 +177,8 @@ def _tokens(task: Any, cfg: Any) -> Any:
     words = task.output_features["inputs"].vocabulary
     records = task.source.cache(cfg.split)
     built = tokens.build(records, words.file)
-    tokens.report_truncation(
-        f"{task.name} {cfg.split}",
-        np.diff(built.offsets["inputs"]),
-        cfg.task_feature_lengths["inputs"],
-    )
+    name = f"{task.name} {cfg.split}"
+    tokens.report_truncations(name, built, cfg.task_feature_lengths)
     return built
 
 

@@ -1,7 +1,7 @@
 """Batches in the order and the layout of SeqIO, from tokenised caches.
 
 What `jaxaug.feed.replay` draws is cut, packed and laid out as SeqIO's encoder-decoder
-features, to the bit, and without TensorFlow.
+features, to the bit, and without TensorFlow. Rows are fuller with `packing.OpenRows`.
 """
 
 import json
@@ -17,6 +17,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
 from jaxaug.feed.batches import ArraySpec, TokenCache
 from jaxaug.feed.cache import RecordCache
+from jaxaug.feed.packing import OpenRows
 
 _EOS = 1
 _FEATURES = ("inputs", "targets")
@@ -52,6 +53,7 @@ class StreamBatches:
         batch_size: int,
         pack: bool,
         identity: Mapping[str, Any],
+        open_rows: int = 1,
     ):
         """Prepares the iterator.
 
@@ -64,10 +66,14 @@ class StreamBatches:
           batch_size: rows of a batch of this host.
           pack: whether a row holds as many examples as follow each other into it.
           identity: what the order depends on; a saved position must have the same.
+          open_rows: rows that packing chooses from, see `packing.OpenRows`; with 1 the
+            batches are SeqIO's.
         """
         self._stream, self._caches = stream, list(caches)
         self._lengths = {name: lengths[name] for name in _FEATURES}
         self._batch_size, self._pack = batch_size, pack
+        self._num_open = open_rows if pack else 1
+        self._open = OpenRows(self._lengths, self._num_open)
         self._identity = json.loads(
             json.dumps(
                 {
@@ -75,7 +81,7 @@ class StreamBatches:
                     "caches": [item.name for item in caches],
                     "lengths": self._lengths,
                     "batch_size": batch_size,
-                    "pack": pack,
+                    "pack": self._num_open if self._num_open > 1 else pack,
                 }
             )
         )
@@ -121,12 +127,17 @@ class StreamBatches:
         if not self._pack:
             self._rows.append([list(next(self._stream))])
             return
+        if self._num_open > 1:
+            example = list(next(self._stream))
+            closed = self._open.add(example, self._sizes(example))
+            self._rows.extend([closed] if closed else [])
+            return
         # SeqIO packs chunks of as many examples as the longest feature has tokens.
         row: list[list[int]] = []
         free = dict(self._lengths)
         for _ in range(max(self._lengths.values())):
             example = list(next(self._stream))
-            sizes = {name: len(self._tokens(name, *example)) for name in _FEATURES}
+            sizes = self._sizes(example)
             if any(sizes[name] > free[name] for name in _FEATURES):
                 self._rows.append(row)
                 row, free = [], dict(self._lengths)
@@ -134,6 +145,9 @@ class StreamBatches:
             for name in _FEATURES:
                 free[name] -= sizes[name]
         self._rows.append(row)
+
+    def _sizes(self, example: list[int]) -> dict[str, int]:
+        return {name: len(self._tokens(name, *example)) for name in _FEATURES}
 
     def _tokens(self, name: str, cache: int, example: int) -> Int[np.ndarray, " n"]:
         tokens = self._caches[cache].get(name, example)
@@ -168,12 +182,14 @@ class StreamBatches:
         """Starts again from the first batch."""
         self._stream.restore(json.loads(self._start))
         self._rows.clear()
+        self._open = OpenRows(self._lengths, self._num_open)
 
     def save(self, path: PathLike) -> None:
         """Writes the position to the file `path` + `.json`."""
         state = {
             "identity": self._identity,
             "rows": list(self._rows),
+            "open": self._open.state(),
             "stream": self._stream.state(),
         }
         write_text(f"{path}.json", json.dumps(state))
@@ -201,6 +217,8 @@ class StreamBatches:
         try:
             self._stream.restore(state["stream"])
             self._rows = deque(state["rows"])
+            if self._num_open > 1:
+                self._open.restore(state["open"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise UserError(
                 f"{source}: is no saved position of this feed ({error}). {_FIX}"

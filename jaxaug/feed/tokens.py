@@ -5,7 +5,7 @@
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,21 +73,35 @@ def input_lengths(
 
 
 def report_truncation(
-    name: str, lengths: Int[np.ndarray, " examples"], limit: int
+    name: str,
+    lengths: Int[np.ndarray, " examples"],
+    limit: int,
+    feature: str = "inputs",
 ) -> int:
-    """Logs and returns how many inputs lose their left end.
+    """Logs and returns how many inputs lose their left end, or targets their right one.
 
     Args:
-      name: what the inputs are, for the message.
-      lengths: tokens of every input, without end of sequence.
-      limit: length of the `inputs` feature, end of sequence included.
+      name: what the examples are, for the message.
+      lengths: tokens of every one, without end of sequence.
+      limit: length of the feature, end of sequence included.
+      feature: `inputs` or `targets`.
     """
     count = int(np.sum(lengths > limit - 1))
     longest = int(lengths.max(initial=0)) + 1
-    message = "%s: %d of %d inputs truncated on the left to %d tokens (longest: %d)"
+    end = {"inputs": "left", "targets": "right"}[feature]
+    message = (
+        f"%s: %d of %d {feature} truncated on the {end} to %d tokens (longest: %d)"
+    )
     level = logging.WARNING if count else logging.INFO
     logging.log(level, message, name, count, len(lengths), limit, longest)
     return count
+
+
+def report_truncations(name: str, found: TokenCache, limits: Mapping[str, int]) -> None:
+    """`report_truncation` for both features of a cache of examples to train on."""
+    for feature, limit in limits.items():
+        lengths = np.diff(found.offsets[feature])
+        report_truncation(name, lengths, limit, feature)
 
 
 def _folder(
@@ -185,11 +199,7 @@ def get_dataset(
     found = _offline if cfg.use_cached else _formatted
     caches = []
     for task, tokens in found(cfg, data_dir, sentencepiece_model, cache_dirs):
-        report_truncation(
-            f"{task} {cfg.split}",
-            np.diff(tokens.offsets["inputs"]),
-            cfg.task_feature_lengths["inputs"],
-        )
+        report_truncations(f"{task} {cfg.split}", tokens, cfg.task_feature_lengths)
         caches.append(tokens)
     if not caches:
         raise UserError(

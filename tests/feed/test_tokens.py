@@ -106,11 +106,13 @@ def test_truncated_inputs_are_counted_and_reported(caplog):
     with caplog.at_level("INFO", logger="absl"):
         assert tokens.report_truncation("task train", lengths, 10) == 2
         assert tokens.report_truncation("task train", lengths, 13) == 0
+        assert tokens.report_truncation("task train", lengths, 8, "targets") == 3
     assert [record.getMessage() for record in caplog.records] == [
         "task train: 2 of 5 inputs truncated on the left to 10 tokens (longest: 13)",
         "task train: 0 of 5 inputs truncated on the left to 13 tokens (longest: 13)",
+        "task train: 3 of 5 targets truncated on the right to 8 tokens (longest: 13)",
     ]
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
 
 
 def toy(name, count, start=10):
