@@ -1,4 +1,4 @@
-"""How full the rows of D3ST examples are: single, packed by SeqIO's rule, by best fit.
+"""How full the rows of D3ST examples are: single, and by each way of packing them.
 
     python benchmarks/train_packing.py --data_dir DIR --split dev
 
@@ -16,7 +16,11 @@ from t5x.feed import packing
 
 from jaxaug.data import folders
 from jaxaug.feed import export, parallel, vocabulary
+from jaxaug.feed.packing import OpenRows
 from jaxaug.formats.d3st import D3STOptions
+
+# As in configs/runs/full_rows.gin.
+OPEN_ROWS = 64
 
 
 def lengths_of(data_dir: str | None, split: str) -> np.ndarray:
@@ -45,6 +49,16 @@ def rows_in_order(lengths: np.ndarray, room: np.ndarray) -> int:
     return rows
 
 
+def rows_from_open(lengths: np.ndarray, room: np.ndarray, number: int) -> int:
+    """Rows of a packing that chooses among so many open ones."""
+    rows = OpenRows(dict(enumerate(room.tolist())), number)
+    closed = [
+        rows.add([example], dict(enumerate(sizes)))
+        for example, sizes in enumerate(lengths.tolist())
+    ]
+    return sum(row is not None for row in closed) + len(rows.state()[0])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data_dir")
@@ -71,6 +85,7 @@ def main() -> None:
         counts = {
             "single": len(examples),
             "SeqIO's packing": rows_in_order(examples, room),
+            "open rows": rows_from_open(examples, room, OPEN_ROWS),
             "best fit": best,
         }
         for name, rows in counts.items():

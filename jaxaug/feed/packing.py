@@ -1,7 +1,9 @@
 """Which examples share a row, where more than one row is open at a time.
 
 SeqIO fills one row after the other: what does not fit any more ends the row. For
-examples of half a row's length that leaves a third of every row empty.
+examples of half a row's length that leaves a third of every row empty. Our T5X packs whole
+windows of a pipeline of tf.data (`configs/runs/packed.gin`); here a stream is packed as it
+comes and examples keep their place in it but for a few, as a curriculum needs.
 """
 
 from collections.abc import Mapping, Sequence
