@@ -112,7 +112,11 @@ def test_truncated_inputs_are_counted_and_reported(caplog):
         "task train: 0 of 5 inputs truncated on the left to 13 tokens (longest: 13)",
         "task train: 3 of 5 targets truncated on the right to 8 tokens (longest: 13)",
     ]
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]
+    assert [record.levelname for record in caplog.records] == [
+        "WARNING",
+        "INFO",
+        "WARNING",
+    ]
 
 
 def toy(name, count, start=10):
