@@ -61,7 +61,7 @@ def dry_run(python):
 @pytest.mark.slow
 def test_a_dry_run_prints_the_plot(dry_run):
     out = dry_run("d3st_cyclic")
-    assert "curriculum: 12 stages, 2,400 steps\nlevel 5 |" in out
+    assert "curriculum: 12 stages, 1,800 steps\nlevel 5 |" in out
     row = next(line for line in out.splitlines() if line.startswith("level 0"))
     assert row.count("###") == 2
     assert "train_script.train.model_dir" in out
@@ -71,7 +71,7 @@ def test_a_dry_run_prints_the_plot(dry_run):
 @pytest.mark.slow
 def test_other_schedules_and_scales_stack_on_it(dry_run):
     out = dry_run("d3st_cyclic", "curriculum/two_stage")
-    assert "curriculum: 2 stages, 2,400 steps" in out
+    assert "curriculum: 2 stages, 1,800 steps" in out
     out = dry_run("d3st_cyclic", "runs/from_nothing", "curriculum/short_prompts")
     assert "curriculum: 14 stages, 12,000 steps\nlevel      5 |    " in out
     out = dry_run("d3st_cyclic", "scale/small", "curriculum/whole_prompts")
