@@ -3,7 +3,7 @@
 SeqIO fills one row after the other: what does not fit any more ends the row. For
 examples of half a row's length that leaves a third of every row empty. Our T5X packs whole
 windows of a pipeline of tf.data (`configs/runs/packed.gin`); here a stream is packed as it
-comes and examples keep their place in it but for a few, as a curriculum needs.
+comes, so that nearly all examples keep their place in it, as a curriculum needs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,13 @@ class OpenRows:
     """Best fit with a bounded number of bins: online bin packing in two dimensions.
 
     An example goes to the fullest row that has room for it. Where none has, the fullest
-    of all rows is closed and a new one opened. Rows thus hold neighbours of the stream,
-    no farther apart than the number of open rows lets them be.
+    of all rows is closed and a new one opened.
+
+    How long a row stays open has no bound: one that can take nothing more because its
+    targets are full is not closed while others have more inputs. Of MiniSGD's originals
+    and tree variants 99% of the rows are closed before another 400 are. With inputs a
+    third as long, so that targets are the limit, most open rows come to wait for
+    thousands of examples: give targets more room there.
     """
 
     def __init__(self, lengths: Sizes, number: int):

@@ -1,8 +1,6 @@
 """Registration, preprocessing, metrics, and the stream of a whole mixture."""
 
-import collections
 import subprocess
-import types
 
 import pytest
 
@@ -13,7 +11,6 @@ import seqio
 import tensorflow as tf
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.decode import contract
 
 FAMILY = [
@@ -22,27 +19,6 @@ FAMILY = [
     *(f"{name}_v{i}" for name in ("aug", "eda", "tree") for i in range(1, 6)),
 ]
 LENGTHS = {"inputs": 112, "targets": 48}
-
-
-@pytest.fixture(scope="module")
-def tasks(tmp_path_factory):
-    """The package with the registries holding the tasks of a small MiniSGD only."""
-    root = tmp_path_factory.mktemp("tasks")
-    minisgd.write(root / "data", train_dialogues=40, dev_dialogues=5, test_dialogues=12)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAXAUG_DATA_DIR", str(root / "data"))
-        patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
-        for name in ("JAXAUG_VOCABULARY", "JAXAUG_VARIANTS_DIR", "JAXAUG_RENDERINGS"):
-            patch.delenv(name, raising=False)
-        import tasks
-        import tasks.dst
-        import tasks.vocabulary
-
-        patch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
-        patch.setattr(seqio.MixtureRegistry, "_REGISTRY", {})
-        patch.setattr(tasks.vocabulary, "_DEFAULT", tasks.vocabulary.FoundVocabulary())
-        tasks.dst.register()
-        yield tasks
 
 
 def test_names(tasks):
@@ -251,130 +227,6 @@ def test_a_mixture_goes_on_exactly_after_a_stop(tasks, tmp_path):
         np.testing.assert_array_equal(
             batch["encoder_input_tokens"], next(restored)["encoder_input_tokens"]
         )
-
-
-@pytest.mark.parametrize("pack", [True, False])
-@pytest.mark.parametrize("kind", ["task", "mixture", "curriculum"])
-def test_the_token_feed_is_seqio_to_the_bit(tasks, tmp_path, kind, pack):
-    """Both hosts, and a stop in the middle."""
-    from jaxaug.curriculum import mixture
-    from tasks import token_feed
-
-    name = {"task": "d3st_sgd", "mixture": "d3st_aug_4x"}.get(kind)
-    if name is None:
-        # All three stages come up: they end after 0.2 and 0.4 of 10 steps.
-        name = mixture.prompt_curriculum("d3st_aug_2x", 10, 8, num_hosts=2)
-    cfg = types.SimpleNamespace(
-        mixture_or_task_name=name,
-        task_feature_lengths=LENGTHS,
-        split="train",
-        batch_size=8,
-        shuffle=True,
-        seed=3,
-        use_cached=False,
-        pack=pack,
-        use_custom_packing_ops=False,
-        trim_output_features=True,
-    )
-    shard = 1 if kind == "mixture" else 0
-    expected = seqio.get_dataset(
-        name,
-        LENGTHS,
-        seqio.EncDecFeatureConverter(pack=pack),
-        num_epochs=None,
-        shuffle=True,
-        seed=3,
-        shard_info=seqio.ShardInfo(shard, 2),
-        batch_size=4,
-    ).take(60)
-
-    def feed():
-        return token_feed.get_dataset(
-            cfg, shard, 2, seqio.EncDecFeatureConverter, otherwise=None
-        )
-
-    ours = feed()
-    for number, theirs in enumerate(expected.as_numpy_iterator()):
-        if number == 40:
-            ours.save(tmp_path / "position")
-            ours = feed()
-            next(ours)
-            ours.restore(tmp_path / "position")
-        batch = next(ours)
-        assert batch.keys() == theirs.keys() == ours.element_spec.keys()
-        for feature, value in theirs.items():
-            assert batch[feature].dtype == value.dtype == np.int32
-            np.testing.assert_array_equal(batch[feature], value, f"{number} {feature}")
-    ours.reset()
-    np.testing.assert_array_equal(
-        next(ours)["encoder_input_tokens"], next(feed())["encoder_input_tokens"]
-    )
-
-
-def test_open_rows_hold_the_same_examples_in_fewer_rows(tasks, tmp_path):
-    """Nothing is lost on the way, and a run that goes on has the batches of one that ran."""
-    from tasks import token_feed
-
-    cfg = types.SimpleNamespace(
-        mixture_or_task_name="d3st_aug_4x",
-        task_feature_lengths=LENGTHS,
-        split="train",
-        batch_size=4,
-        shuffle=True,
-        seed=3,
-        use_cached=False,
-        pack=True,
-        use_custom_packing_ops=False,
-        trim_output_features=True,
-    )
-
-    def feed(number):
-        return token_feed.get_dataset(
-            cfg, 0, 1, seqio.EncDecFeatureConverter, otherwise=None, open_rows=number
-        )
-
-    def examples(batches):
-        """(inputs, targets) of every example, and the share of input that is not padding."""
-        found, full = [], []
-        for batch in batches:
-            full.append(np.mean(batch["encoder_segment_ids"] > 0))
-            for row in range(4):
-                for segment in range(1, batch["encoder_segment_ids"][row].max() + 1):
-                    pair = []
-                    for kind, tokens in (("encoder", "input"), ("decoder", "target")):
-                        inside = batch[f"{kind}_segment_ids"][row] == segment
-                        pair.append(
-                            tuple(batch[f"{kind}_{tokens}_tokens"][row][inside])
-                        )
-                        places = batch[f"{kind}_positions"][row][inside]
-                        np.testing.assert_array_equal(places, np.arange(len(places)))
-                    found.append(tuple(pair))
-        return collections.Counter(found), np.mean(full)
-
-    fuller = feed(32)
-    batches = [next(fuller) for _ in range(30)]
-    ours, share = examples(batches)
-    seqio_feed = feed(1)
-    theirs, seqio_share = examples(next(seqio_feed) for _ in range(60))
-    assert share > seqio_share + 0.05
-    # 32 rows are still open; all others are among what SeqIO packs into more rows.
-    assert sum((ours - theirs).values()) == 0
-
-    again = feed(32)
-    for _ in range(11):
-        next(again)
-    again.save(tmp_path / "position")
-    again = feed(32)
-    next(again)
-    again.restore(tmp_path / "position")
-    for number in range(11, 30):
-        batch = next(again)
-        for name, value in batches[number].items():
-            np.testing.assert_array_equal(batch[name], value, f"{number} {name}")
-    with pytest.raises(UserError, match="pack 32, this run has 16"):
-        feed(16).restore(tmp_path / "position")
-    with pytest.raises(UserError, match="open_rows = 0: must be a whole number"):
-        feed(0)
 
 
 def test_registration_reads_no_dialogue(python, tasks, tmp_path, sgd_tree, monkeypatch):
