@@ -63,3 +63,33 @@ def test_more_open_rows_leave_less_padding():
     sizes = [(13, 1)] * 16 + [(7, 1)] * 16
     counts = [sum(map(len, packed(sizes, number))) for number in (1, 16)]
     assert counts == [24, 16]
+
+
+def test_the_fuller_of_its_features_says_how_full_a_row_is():
+    sizes = [(2, 8), (15, 1), (12, 1), (13, 1)]
+    # The first row has most room for inputs, but no target fits any more.
+    assert packed(sizes, 2) == ([[0], [1]], [[2], [3]])
+
+
+def test_a_row_that_stays_emptier_than_others_is_closed_in_the_end():
+    sizes = [(10, 1)] + [(19, 1)] * 40
+    closed, still_open = packed(sizes, 2)
+    # It is closed once 8 x 2 other rows were.
+    assert closed.index([0]) == 16
+    assert len(closed) + len(still_open) == 41
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 8)), max_size=300))
+def test_no_row_waits_for_more_than_nine_times_the_open_rows(sizes):
+    closed, still_open = packed(sizes, 2)
+    begun = {}
+    rows = OpenRows(LENGTHS, 2)
+    number = 0
+    for example, (inputs, targets) in enumerate(sizes):
+        number += bool(rows.add([0, example], {"inputs": inputs, "targets": targets}))
+        for row in rows.state()[0]:
+            begun.setdefault(row[0][1], number)
+    for end, row in enumerate(closed):
+        assert end - begun[row[0]] < 9 * 2
+    for row in still_open:
+        assert len(closed) - begun[row[0]] <= 9 * 2
