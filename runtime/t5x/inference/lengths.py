@@ -7,6 +7,7 @@ row, examples of similar length come together.
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -20,8 +21,9 @@ Indexed = tuple[np.ndarray, Batch]
 
 WINDOW = 64
 """Batches that are sorted together: what this process keeps in memory."""
-# A width is halved this often at most: as many programs, and one.
-_HALVINGS = 3
+# Of the whole width, the widths that have programs: wide rows cost most, as attention
+# looks at pairs of positions.
+_SHARES = (1, 3 / 4, 1 / 2, 3 / 8, 1 / 4, 3 / 16, 1 / 8)
 # Below it, padding costs nothing that could be noticed.
 _SHORTEST = 16
 # Batches that are worth a program of their own.
@@ -91,8 +93,8 @@ def batches(windows: Iterable[Indexed], rows: int, rule: Rule) -> Iterator[Index
             for start in range(0, len(indices), rows):
                 yield _slice(indices, features, slice(start, start + rows))
             continue
-        halvings = _halvings(features, rule.cut)
-        halvings[indices < 0] = _HALVINGS
+        steps = _steps(features, rule.cut)
+        steps[indices < 0] = len(_SHARES) - 1
         order = np.arange(len(indices))
         if rule.sort:
             # The long ones first: what does not fit into memory fails early. Inside of a
@@ -101,17 +103,14 @@ def batches(windows: Iterable[Indexed], rows: int, rule: Rule) -> Iterator[Index
             if "decoder_target_tokens" in features:
                 targets = _lengths(features["decoder_target_tokens"])
             targets[indices < 0] = 0
-            order = np.lexsort((-targets, halvings))
-        of_batch = halvings[order].reshape(-1, rows).min(axis=1).astype(np.int32)
+            order = np.lexsort((-targets, steps))
+        of_batch = steps[order].reshape(-1, rows).min(axis=1).astype(np.int32)
         of_batch = -greatest_of_all(-of_batch)
-        for number, halved in enumerate(_worthwhile(of_batch)):
+        for number, step in enumerate(_worthwhile(of_batch)):
             chosen = order[number * rows : (number + 1) * rows]
             yield _slice(
                 indices,
-                {
-                    k: _cut(v, halved) if k in rule.cut else v
-                    for k, v in features.items()
-                },
+                {k: _cut(v, step) if k in rule.cut else v for k, v in features.items()},
                 chosen,
             )
 
@@ -127,34 +126,34 @@ def _lengths(tokens: np.ndarray) -> Int[np.ndarray, " n"]:
     return np.where(filled.any(axis=1), last, 0)
 
 
-def _width(full: int, halved: int) -> int:
-    """The width after so many halvings, none of which leaves less than the shortest."""
-    for _ in range(halved):
-        half = -(-full // 2)
-        full = half if half >= _SHORTEST else full
-    return full
+def _widths(full: int) -> list[int]:
+    """The width at each of the shares, none of which is less than the shortest."""
+    widths = [full]
+    for share in _SHARES[1:]:
+        width = math.ceil(share * full)
+        widths.append(width if width >= _SHORTEST else widths[-1])
+    return widths
 
 
-def _cut(values: np.ndarray, halved: int) -> np.ndarray:
-    return values[:, : _width(values.shape[1], halved)]
+def _cut(values: np.ndarray, step: int) -> np.ndarray:
+    return values[:, : _widths(values.shape[1])[step]]
 
 
-def _halvings(
+def _steps(
     features: Mapping[str, np.ndarray], cut: frozenset[str]
 ) -> Int[np.ndarray, " n"]:
-    """How often the width of each row can be halved."""
+    """Which of the shares is the smallest that each row fits into."""
     fits = []
     for name in cut & features.keys():
         lengths, full = _lengths(features[name]), features[name].shape[1]
-        widths = np.array([_width(full, n) for n in range(_HALVINGS + 1)])
-        fits.append((lengths[:, None] <= widths).sum(axis=1) - 1)
+        fits.append((lengths[:, None] <= np.array(_widths(full))).sum(axis=1) - 1)
     return np.min(fits, axis=0)
 
 
-def _worthwhile(halvings: Int[np.ndarray, " batches"]) -> Int[np.ndarray, " batches"]:
-    """Halvings of which each comes often enough; the others are left at fewer."""
-    found = halvings.copy()
-    for value in range(_HALVINGS, 0, -1):
+def _worthwhile(steps: Int[np.ndarray, " batches"]) -> Int[np.ndarray, " batches"]:
+    """Steps of which each comes often enough; the others are left at fewer."""
+    found = steps.copy()
+    for value in range(len(_SHARES) - 1, 0, -1):
         here = found == value
         if np.any(found < value) and here.sum() < _WORTH:
             found[here] = value - 1

@@ -79,7 +79,7 @@ def test_beams_are_those_of_whole_rows_in_order():
     assert widths == [WIDTH]
     found, found_scores = infer(step, ds, T5_PARAMS())
     # Two batches of inputs between 17 and 32 tokens are not worth a program.
-    assert widths[1:] == [WIDTH, 16]
+    assert widths[1:] == [48, 16]
     assert found == expected
     np.testing.assert_allclose(found_scores["scores"], scores["scores"], rtol=1e-5)
     assert len({tuple(row) for _, row in found}) > 20
@@ -160,9 +160,18 @@ def test_features_that_nobody_knows_stay_whole():
     assert {b["encoder_input_tokens"].shape for _, b in found} == {(4, 64)}
 
 
+def test_widths_are_quarters_off_by_turns_down_to_the_shortest():
+    assert lengths._widths(160) == [160, 120, 80, 60, 40, 30, 20]
+    assert lengths._widths(64) == [64, 48, 32, 24, 16, 16, 16]
+    rows = np.stack([np.arange(160) < size for size in (160, 121, 120, 80, 61, 1)])
+    cut = frozenset({"encoder_input_tokens"})
+    steps = lengths._steps({"encoder_input_tokens": rows.astype(np.int32)}, cut)
+    assert steps.tolist() == [0, 0, 1, 2, 2, 6]
+
+
 def test_few_batches_are_no_program():
-    def worthwhile(*halvings):
-        return lengths._worthwhile(np.array(halvings)).tolist()
+    def worthwhile(*steps):
+        return lengths._worthwhile(np.array(steps)).tolist()
 
     assert worthwhile(0, 1, 1, 1, 1, 2, 3) == [0, 1, 1, 1, 1, 1, 1]
     assert worthwhile(0, 2, 3) == [0, 0, 0]
