@@ -191,6 +191,20 @@ def test_prefill_alone_or_with_lengths_only(attention):
         module.apply(params, x, x, prefill=True)
 
 
+def test_the_gradient_of_biases_counts_all_pairs_in_bfloat16():
+    """900 pairs of positions share an entry, too many for sums in bfloat16."""
+
+    def gradient(dtype):
+        module = decoder_only_layers.RelativePositionBiases(8, 16, 2, dtype)
+        table = {"params": {"rel_embedding": jnp.zeros((2, 8))}}
+        total = lambda table: module.apply(table, 60, 60, False).astype("f4").sum()
+        return jax.grad(total)(table)["params"]["rel_embedding"]
+
+    counts = gradient(jnp.float32)
+    assert counts.sum() == 2 * 60 * 60 and counts[0, -1] > 900
+    np.testing.assert_array_equal(gradient(jnp.bfloat16), counts)
+
+
 def test_biases_are_cached_while_decoding():
     module = decoder_only_layers.RelativePositionBiases(8, 16, 2, jnp.float32)
     variables = module.init(KEY, LENGTH, LENGTH, False)

@@ -74,11 +74,11 @@ class RelativePositionBiases(nn.Module):
 
     def _biases(
         self, relative_position: Array | np.ndarray, bidirectional: bool
-    ) -> Array:
+    ) -> Float[Array, "heads ..."]:
         buckets = relative_position_bucket(
             relative_position, bidirectional, self.num_buckets, self.max_distance
         )
-        return jnp.asarray(self.rel_embedding, self.dtype)[:, buckets]
+        return jnp.asarray(self.rel_embedding)[:, buckets]
 
     def __call__(
         self, qlen: int, klen: int, bidirectional: bool = True, decode: bool = False
@@ -130,11 +130,15 @@ class RelativePositionBiases(nn.Module):
         vector = self._biases(shift, bidirectional)
         rows = jnp.broadcast_to(vector[:, None], (self.num_heads, qlen, period))
         rows = rows.reshape(self.num_heads, -1)[:, : qlen * (period - 1)]
-        return rows.reshape(1, self.num_heads, qlen, period - 1)[..., :klen]
+        # Cast here and not before: the gradient adds thousands of pairs to one entry,
+        # which a GPU would do in bfloat16, slowly and with rounded sums.
+        biases = rows.reshape(1, self.num_heads, qlen, period - 1)[..., :klen]
+        return biases.astype(self.dtype)
 
     def at(
         self, positions: Int[Array, "rows queries"], klen: int, bidirectional: bool
     ) -> Float[Array, "rows heads queries {klen}"]:
         """Biases of queries at given positions to the keys 0 ... klen - 1."""
         relative = jnp.arange(klen) - positions[..., None]
-        return jnp.moveaxis(self._biases(relative, bidirectional), 0, 1)
+        biases = jnp.moveaxis(self._biases(relative, bidirectional), 0, 1)
+        return biases.astype(self.dtype)
