@@ -10,6 +10,7 @@ from absl import logging
 from etils import epath
 
 from t5x import train_state as train_state_lib
+from t5x.checkpoint import op_by_op
 from t5x.checkpoint.folders import all_steps, get_checkpoint_dir, tf_checkpoint_paths
 from t5x.checkpoint.legacy_manager import LegacyCheckpointManager
 from t5x.checkpoint.model_info import log_model_info
@@ -18,6 +19,7 @@ from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfi
 from t5x.checkpoint.state_dict import Deferred, flatten, parameter_infos
 from t5x.errors import UserError
 from t5x.partition.base_partitioner import BasePartitioner
+from t5x.partition.partitioned_fn import to_shardings
 
 __all__ = [
     "InitFnCallable",
@@ -167,18 +169,26 @@ class TrainStateInitializer:
     def from_scratch(self, init_rng: jax.Array) -> Any:
         """Train state initialised in place on the mesh."""
         logging.info("Initializing parameters from scratch.")
+        return self._computed(
+            self._initialize_train_state, self.train_state_axes, init_rng
+        )
+
+    def _computed(
+        self, function: Callable[[jax.Array], Any], axes: PyTree, rng: jax.Array
+    ) -> Any:
+        """What `function` makes of a key, partitioned by `axes`."""
+        if jax.default_backend() == "gpu" and jax.device_count() == 1:
+            shardings = to_shardings(axes, self._partitioner.mesh)
+            return jax.device_put(op_by_op.evaluate(function, rng), shardings)
         return self._partitioner.partition(
-            self._initialize_train_state,
-            in_axis_resources=None,
-            out_axis_resources=self.train_state_axes,
-        )(init_rng)
+            function, in_axis_resources=None, out_axis_resources=axes
+        )(rng)
 
     def fallback_state_dict(self, init_rng: jax.Array) -> Mapping[str, Any]:
         """State dict of `from_scratch`, of which nothing is computed before it is needed.
 
         Mostly a checkpoint lacks the optimizer's state alone, and a program for zeros
-        compiles at once; one for the initial values of a large model takes minutes on a
-        GPU.
+        compiles at once.
         """
         shapes = self.global_train_state_shape
         infos = flatten(parameter_infos(shapes, self._partitioner))
@@ -188,11 +198,8 @@ class TrainStateInitializer:
                 values = flatten(self._initialize_train_state(rng).state_dict())
                 return {name: values[name] for name in names}
 
-            return self._partitioner.partition(
-                chosen,
-                in_axis_resources=None,
-                out_axis_resources={name: infos[name].axes for name in names},
-            )(init_rng)
+            axes = {name: infos[name].axes for name in names}
+            return self._computed(chosen, axes, init_rng)
 
         return jax.tree.map(lambda shape: Deferred(make), shapes.state_dict())
 
