@@ -5,7 +5,8 @@
 Both sides train the same shape on the same random batch without padding (forward,
 backward, Adafactor with factored moments; no dropout), each in a process of its own on
 the same device. Rounds of steps alternate and the ratio is the median over the rounds,
-so that what else the machine does meets both. Ours is the step of `t5x.trainer.Trainer`
+so that what else the machine does meets both; the steps of a round follow each other
+without a wait, as in a run. Ours is the step of `t5x.trainer.Trainer`
 with its metrics. The utilisation is the operations that the step's matrix products need
 over those a second of a large matrix product in the same run, the faster one of the two
 libraries; --peak gives the operations a second of a data sheet instead. Start-up is from
@@ -15,6 +16,7 @@ the start of the process to the end of the first step, compilation included.
 import argparse
 import ast
 import multiprocessing
+import os
 import statistics
 import time
 from typing import Any
@@ -150,6 +152,8 @@ def main() -> None:
         "--side", choices=train_sides.SIDES, nargs="+", default=list(train_sides.SIDES)
     )
     arguments = parser.parse_args()
+    # JAX would take most of a GPU's memory, and both sides are there at once.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     for shape in arguments.shape:
         setting = setting_of(arguments, shape)
         sides = {}

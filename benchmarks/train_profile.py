@@ -49,12 +49,14 @@ def main() -> None:
     import jax.profiler
 
     for shape in arguments.shape:
-        step, _, _ = train_sides.runtime_side(train.setting_of(arguments, shape))
-        step()
+        work = train_sides.runtime_side(train.setting_of(arguments, shape))
+        work.step()
+        work.finish()
         with tempfile.TemporaryDirectory() as folder:
             with jax.profiler.trace(folder):
                 for _ in range(arguments.steps):
-                    step()
+                    work.step()
+                work.finish()
             found = times(folder)
         total = sum(found.values())
         print(f"{shape}: {total / arguments.steps / 1e6:.1f} ms of operations a step")

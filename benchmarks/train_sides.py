@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import train_shapes
 
-STEP = Callable[[], Any]
 LEARNING_RATE = 1e-3
 
 
@@ -79,8 +78,24 @@ def runtime_model(setting: Setting) -> Any:
     )
 
 
-def runtime_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
-    """A step of `t5x.trainer.Trainer`, a matrix product, and figures of the start."""
+class Work(NamedTuple):
+    """What a side offers.
+
+    Attributes:
+        step: starts a step; on a GPU it returns before the step has ended.
+        finish: waits for the steps.
+        peak: operations a second of a large matrix product.
+        facts: figures of the start.
+    """
+
+    step: Callable[[], Any]
+    finish: Callable[[], Any]
+    peak: Callable[[], float]
+    facts: dict[str, Any]
+
+
+def runtime_side(setting: Setting) -> Work:
+    """Steps of `t5x.trainer.Trainer`."""
     import jax
     import jax.numpy as jnp
     from t5x import partitioning, trainer, utils
@@ -116,7 +131,9 @@ def runtime_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
     compile_seconds = time.perf_counter() - start
 
     def step() -> Any:
-        work.train(iter([batch]), 1).result()
+        return work.train(iter([batch]), 1)
+
+    def finish() -> Any:
         return jax.block_until_ready(work.train_state)
 
     size = 2048 if jax.default_backend() == "cpu" else 8192
@@ -128,11 +145,12 @@ def runtime_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
         jax.block_until_ready(product(square))
         return 2.0 * size**3 / (time.perf_counter() - start)
 
-    return step, peak, {"compile": compile_seconds, "device": str(jax.devices()[0])}
+    facts = {"compile": compile_seconds, "device": str(jax.devices()[0])}
+    return Work(step, finish, peak, facts)
 
 
-def torch_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
-    """A step of Hugging Face's model of the same shape with its Adafactor."""
+def torch_side(setting: Setting) -> Work:
+    """Steps of Hugging Face's model of the same shape with its Adafactor."""
     import torch
     import transformers
 
@@ -165,7 +183,6 @@ def torch_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
             loss = model(**features).loss
         loss.backward()
         optimizer.step()
-        finish()
 
     size = 2048 if device == "cpu" else 8192
     # Drawn, as products of ones run faster than those of data.
@@ -177,7 +194,7 @@ def torch_side(setting: Setting) -> tuple[STEP, Callable[[], float], dict]:
         finish()
         return 2.0 * size**3 / (time.perf_counter() - start)
 
-    return step, peak, {"device": device}
+    return Work(step, finish, peak, {"device": device})
 
 
 def _torch_model(setting: Setting) -> Any:
@@ -225,9 +242,10 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
     cores together, "peak" by operations a
     second of a large matrix product, and "memory" by the peak so far in bytes.
     """
-    step, peak, facts = SIDES[name](setting)
+    step, finish, peak, facts = SIDES[name](setting)
     start = time.perf_counter()
     step()
+    finish()
     facts["first_step"] = time.perf_counter() - start
     pipe.send(facts)
     while (word := pipe.recv()) != "end":
@@ -239,6 +257,7 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
             start, before = time.perf_counter(), time.process_time()
             for _ in range(word[1]):
                 step()
+            finish()
             spent = time.perf_counter() - start, time.process_time() - before
             pipe.send(tuple(seconds / word[1] for seconds in spent))
 
