@@ -6,13 +6,33 @@ windows of a pipeline of tf.data (`configs/runs/packed.gin`); here a stream is p
 comes, so that nearly all examples keep their place in it, as a curriculum needs.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_PATIENCE = 8
 Example = list[int]
 Row = list[Example]
 Sizes = Mapping[str, int]
+
+# Rows that are closed, for each open one, before the oldest has to be.
+_PATIENCE = 8
+
+
+@dataclasses.dataclass
+class _OpenRow:
+    """A row that still takes examples.
+
+    Attributes:
+      free: tokens of each feature that are left.
+      room: what is left of the feature that it has least of, 0 to 1.
+      examples: in it.
+      closed_since: rows that were closed since it was opened.
+    """
+
+    free: dict[str, int]
+    room: float = 1.0
+    examples: Row = dataclasses.field(default_factory=list)
+    closed_since: int = 0
 
 
 class OpenRows:
@@ -32,10 +52,7 @@ class OpenRows:
           number: rows that are open at a time.
         """
         self._lengths, self._number = dict(lengths), number
-        self._rows: list[Row] = []
-        self._free: list[dict[str, int]] = []
-        self._room: list[float] = []
-        self._closed_since: list[int] = []
+        self._rows: list[_OpenRow] = []  # in the order in which they were opened
 
     def add(self, example: Example, sizes: Sizes) -> Row | None:
         """Gives an example its row.
@@ -48,55 +65,53 @@ class OpenRows:
           the row that was closed to make room, if any.
         """
         fitting = [
-            number
-            for number, free in enumerate(self._free)
-            if all(sizes[name] <= free[name] for name in sizes)
+            row
+            for row in self._rows
+            if all(sizes[name] <= row.free[name] for name in sizes)
         ]
         closed = None
         if not fitting:
             if len(self._rows) == self._number:
                 closed = self._close()
-            self._rows.append([])
-            self._free.append(dict(self._lengths))
-            self._room.append(1.0)
-            self._closed_since.append(0)
-            fitting = [len(self._rows) - 1]
-        row = self._fullest(fitting)
-        self._rows[row].append(example)
+            fitting = [_OpenRow(dict(self._lengths))]
+            self._rows += fitting
+        row = _fullest(fitting)
+        row.examples.append(example)
         for name, size in sizes.items():
-            self._free[row][name] -= size
-        self._room[row] = self._share(self._free[row])
+            row.free[name] -= size
+        row.room = self._room(row.free)
         return closed
 
     def _close(self) -> Row:
-        # Rows stand in the order in which they were opened.
-        late = self._closed_since[0] >= _PATIENCE * self._number
-        row = 0 if late else self._fullest(range(self._number))
-        for of_rows in (self._free, self._room, self._closed_since):
-            of_rows.pop(row)
-        self._closed_since = [closed + 1 for closed in self._closed_since]
-        return self._rows.pop(row)
+        oldest = self._rows[0]
+        late = oldest.closed_since >= _PATIENCE * self._number
+        closed = oldest if late else _fullest(self._rows)
+        self._rows = [row for row in self._rows if row is not closed]
+        for row in self._rows:
+            row.closed_since += 1
+        return closed.examples
 
-    def _share(self, free: Sizes) -> float:
-        return min(size / self._lengths[name] for name, size in free.items())
-
-    def _fullest(self, rows: Iterable[int]) -> int:
-        return min(rows, key=self._room.__getitem__)
+    def _room(self, free: Sizes) -> float:
+        return min(free[name] / length for name, length in self._lengths.items())
 
     def state(self) -> list[Any]:
         """The open rows, from which `restore` goes on."""
         return [
-            [list(row) for row in self._rows],
-            [dict(free) for free in self._free],
-            list(self._closed_since),
+            [list(row.examples), dict(row.free), row.closed_since] for row in self._rows
         ]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Takes over what `state` returned."""
-        rows, free, closed_since = state
-        self._rows = [list(row) for row in rows]
-        self._free = [
-            {name: int(each[name]) for name in self._lengths} for each in free
+        self._rows = [
+            _OpenRow(
+                {name: int(free[name]) for name in self._lengths},
+                self._room(free),
+                list(examples),
+                int(closed_since),
+            )
+            for examples, free, closed_since in state
         ]
-        self._room = [self._share(each) for each in self._free]
-        self._closed_since = [int(closed) for closed in closed_since]
+
+
+def _fullest(rows: Iterable[_OpenRow]) -> _OpenRow:
+    return min(rows, key=lambda row: row.room)

@@ -21,7 +21,7 @@ def packed(sizes, number, stop=None):
         row = rows.add([0, example], {"inputs": inputs, "targets": targets})
         closed += [row] if row else []
     return [[number for _, number in row] for row in closed], [
-        [number for _, number in row] for row in rows.state()[0]
+        [number for _, number in examples] for examples, *_ in rows.state()
     ]
 
 
@@ -87,8 +87,8 @@ def test_no_row_waits_for_more_than_nine_times_the_open_rows(sizes):
     number = 0
     for example, (inputs, targets) in enumerate(sizes):
         number += bool(rows.add([0, example], {"inputs": inputs, "targets": targets}))
-        for row in rows.state()[0]:
-            begun.setdefault(row[0][1], number)
+        for examples, *_ in rows.state():
+            begun.setdefault(examples[0][1], number)
     for end, row in enumerate(closed):
         assert end - begun[row[0]] < 9 * 2
     for row in still_open:

@@ -9,7 +9,7 @@ from flax.linen import partitioning as flax_partitioning
 from jax import numpy as jnp
 from model_kit import BATCH, T5_CONFIG, VOCABULARY
 from t5x import adafactor, checkpoints, state_utils
-from t5x.checkpoint import model_info, op_by_op, state_init
+from t5x.checkpoint import model_info, state_init
 from t5x.checkpoint.settings import RestoreCheckpointConfig, SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.examples.t5 import network
@@ -125,19 +125,6 @@ def test_a_gpu_computes_initial_values_one_operation_at_a_time(monkeypatch):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
     places = [leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(state)]
     assert len(set(places)) == len(places), "a step cannot take over one array twice"
-
-
-def test_operations_that_nothing_needs_are_left_out():
-    def function(x, y):
-        jax.debug.callback(lambda *_: pytest.fail("evaluated"), jnp.dot(x, y))
-        return {"sum": jax.jit(lambda x: x + 1)(x), "same": y, "number": 2.0}
-
-    given = jnp.ones(3)
-    found = op_by_op.evaluate(function, jnp.arange(3.0), given)
-    assert found["same"].unsafe_buffer_pointer() != given.unsafe_buffer_pointer()
-    np.testing.assert_array_equal(found["sum"], [1, 2, 3])
-    np.testing.assert_array_equal(found["same"], [1, 1, 1])
-    assert found["number"] == 2.0
 
 
 @pytest.mark.parametrize("use_orbax", [True, False])
