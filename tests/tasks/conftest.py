@@ -1,27 +1,44 @@
 """The tasks of a small MiniSGD."""
 
+import contextlib
+
 import pytest
 
 from jaxaug.data import minisgd
 
 
-@pytest.fixture(scope="module")
-def tasks(tmp_path_factory):
-    """The package with the registries holding the tasks of a small MiniSGD only."""
+@pytest.fixture(scope="session")
+def small_minisgd():
+    """A context manager: the registries hold nothing, and the data folder is small."""
     seqio = pytest.importorskip("seqio")
+
+    @contextlib.contextmanager
+    def enter(root, **dialogues):
+        minisgd.write(root / "data", **dialogues)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("JAXAUG_DATA_DIR", str(root / "data"))
+            patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
+            for name in ("VOCABULARY", "VARIANTS_DIR", "RENDERINGS"):
+                patch.delenv(f"JAXAUG_{name}", raising=False)
+            import tasks.vocabulary
+
+            patch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
+            patch.setattr(seqio.MixtureRegistry, "_REGISTRY", {})
+            found = tasks.vocabulary.FoundVocabulary()
+            patch.setattr(tasks.vocabulary, "_DEFAULT", found)
+            yield patch
+
+    return enter
+
+
+@pytest.fixture(scope="module")
+def tasks(tmp_path_factory, small_minisgd):
+    """The package with the registries holding the tasks of a small MiniSGD only."""
     root = tmp_path_factory.mktemp("tasks")
-    minisgd.write(root / "data", train_dialogues=40, dev_dialogues=5, test_dialogues=12)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAXAUG_DATA_DIR", str(root / "data"))
-        patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
-        for name in ("JAXAUG_VOCABULARY", "JAXAUG_VARIANTS_DIR", "JAXAUG_RENDERINGS"):
-            patch.delenv(name, raising=False)
+    sizes = {"train_dialogues": 40, "dev_dialogues": 5, "test_dialogues": 12}
+    with small_minisgd(root, **sizes):
         import tasks
         import tasks.dst
-        import tasks.vocabulary
 
-        patch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
-        patch.setattr(seqio.MixtureRegistry, "_REGISTRY", {})
-        patch.setattr(tasks.vocabulary, "_DEFAULT", tasks.vocabulary.FoundVocabulary())
         tasks.dst.register()
         yield tasks

@@ -22,18 +22,11 @@ LENGTHS = {"inputs": 60, "targets": 24}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def out(tmp_path_factory):
+def out(tmp_path_factory, small_minisgd):
     """The folder of caches, which SeqIO knows; the tasks of a small MiniSGD."""
     root = tmp_path_factory.mktemp("offline")
-    minisgd.write(root / "data", train_dialogues=24, dev_dialogues=4, test_dialogues=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAXAUG_DATA_DIR", str(root / "data"))
-        patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
-        for name in ("JAXAUG_VOCABULARY", "JAXAUG_VARIANTS_DIR", "JAXAUG_RENDERINGS"):
-            patch.delenv(name, raising=False)
-        patch.setattr(seqio.TaskRegistry, "_REGISTRY", {})
-        patch.setattr(seqio.MixtureRegistry, "_REGISTRY", {})
-        patch.setattr(tasks.vocabulary, "_DEFAULT", tasks.vocabulary.FoundVocabulary())
+    sizes = {"train_dialogues": 24, "dev_dialogues": 4, "test_dialogues": 2}
+    with small_minisgd(root, **sizes) as patch:
         patch.setattr(seqio.utils, "_GLOBAL_CACHE_DIRECTORIES", [])
         dst.register()
         paraphrase.register()
