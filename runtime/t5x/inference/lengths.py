@@ -6,7 +6,6 @@ widths, since each width is a compiled program; where a row's result depends on 
 row, examples of similar length come together.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from t5x.distributed import greatest_of_all
+from t5x.search.decode_state import are_rows_alone
 
 Batch = dict[str, np.ndarray]
 Indexed = tuple[np.ndarray, Batch]
@@ -58,7 +58,8 @@ def rule_of(infer_step: Callable[..., Any]) -> Rule | None:
     Model and network have to say by `ignores_padding`, each in the body of its own class,
     that padding behind the tokens changes none of their results: a subclass may do what
     its base class does not. A decode function says by `rows_alone` that a row's result
-    depends on that row alone; sampling does not, since its numbers are drawn for a batch.
+    depends on that row alone; sampling does so where it takes the most probable token,
+    since numbers are drawn for a batch.
     """
     model = getattr(infer_step, "__self__", None)
     module = getattr(model, "module", None)
@@ -69,10 +70,7 @@ def rule_of(infer_step: Callable[..., Any]) -> Rule | None:
     # What a decoder-only model writes ends where its inputs leave no room.
     if not hasattr(module, "encode"):
         return None
-    decode_fn = getattr(model, "decode_fn", None)
-    while isinstance(decode_fn, functools.partial):
-        decode_fn = decode_fn.func
-    return Rule(_ENCODER, sort=getattr(decode_fn, "rows_alone", False))
+    return Rule(_ENCODER, sort=are_rows_alone(getattr(model, "decode_fn", None)))
 
 
 def _ignores_padding(thing: Any) -> bool:

@@ -4,6 +4,7 @@ Shapes use `batch` for rows of the input, `beams` for decodes of one row and `ro
 batch * beams, with the decodes of one row next to each other.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -74,6 +75,35 @@ def rows_alone(decode_fn: DecodeFn) -> DecodeFn:
     """
     decode_fn.rows_alone = True  # type: ignore[attr-defined]
     return decode_fn
+
+
+def rows_alone_if_asked(decode_fn: DecodeFn) -> DecodeFn:
+    """Marks a decode function of which it depends on the arguments: it has to be asked.
+
+    Where it gets `WOULD_ROWS_BE_ALONE` as `tokens_to_logits`, it answers and does not
+    decode.
+    """
+    decode_fn.rows_alone = _ask  # type: ignore[attr-defined]
+    return decode_fn
+
+
+def are_rows_alone(decode_fn: Callable[..., Any] | None) -> bool:
+    """Whether a row's result depends on that row alone; what has no mark may do more."""
+    inner = decode_fn
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    mark = getattr(inner, "rows_alone", False)
+    return mark(decode_fn) if callable(mark) else mark
+
+
+WOULD_ROWS_BE_ALONE = object()
+
+
+def _ask(decode_fn: Callable[..., bool]) -> bool:
+    # By a call: what gin, its scopes and partial functions add is seen by nobody else.
+    return decode_fn(
+        inputs=None, cache=None, tokens_to_logits=WOULD_ROWS_BE_ALONE, eos_id=None
+    )
 
 
 class SamplingLoopState(flax.struct.PyTreeNode):

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t5x import binary_search
 from t5x.search.decode_state import (
+    WOULD_ROWS_BE_ALONE,
     Cache,
     DecodingState,
     SamplingLoopState,
@@ -20,6 +21,7 @@ from t5x.search.decode_state import (
     cache_map,
     flat_batch_beam_expand,
     match_container,
+    rows_alone_if_asked,
     unflatten_beam_dim,
 )
 
@@ -46,18 +48,21 @@ class _TokenChoice:
         topk, topp: 0 switches them off; may be traced.
         rescale: whether log probabilities are those of the distribution that was
             sampled (True) or of the model (False).
+        greedy: whether it is known beforehand that nothing is drawn; it spares the
+            search for the threshold.
     """
 
     temperature: Float[Array, "*rows"]
     topk: int | Int[Array, ""]
     topp: float | Float[Array, ""]
     rescale: bool
+    greedy: bool
 
     def __call__(
         self, logits: Float[Array, "rows vocab"], rng: Array
     ) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
         """Tokens and their log probabilities."""
-        if self._always_greedy():
+        if self.greedy:
             return self._greedy(logits)
         if self.temperature.ndim == 0:
             return lax.cond(
@@ -70,10 +75,6 @@ class _TokenChoice:
             self._sample(logits, rng),
             self._greedy(logits),
         )
-
-    def _always_greedy(self) -> bool:
-        # The default, and common enough to be spared the search for the threshold.
-        return not _is_traced(self.topk) and bool(self.topk == 1)
 
     def _greedy(
         self, logits: Float[Array, "rows vocab"]
@@ -112,6 +113,15 @@ class _TokenChoice:
             elif amount:
                 scaled = mask(scaled, amount, removed)
         return scaled
+
+
+def _draws_nothing(temperature: Any, topk: Any) -> bool:
+    """Whether every token is the most probable one, whatever is to come."""
+    if not _is_traced(topk) and topk == 1:
+        return True
+    if _is_traced(temperature):
+        return False
+    return bool(np.all(np.asarray(temperature) <= MIN_TEMPERATURE))
 
 
 def _log_prob(
@@ -222,6 +232,7 @@ def _length_limit(
     return jnp.minimum(length, jnp.sum(inputs != 0, axis=1) + max_decode_steps)
 
 
+@rows_alone_if_asked
 def temperature_sample(
     inputs: Int[Array, "batch length"],
     cache: Cache,
@@ -246,6 +257,9 @@ def temperature_sample(
     `topk` is 1 unless it is given, so that the default is greedy whatever the
     temperature: pass `topk=0` for plain sampling. After a generated EOS (one more than
     the prompt has) a row emits 0; the loop ends when every row has ended.
+
+    Asked as `rows_alone_if_asked` says, it answers whether all tokens are the most
+    probable ones and no callback is there.
 
     With a temperature per row the rows draw independently of each other (upstream T5X
     gives them all the same noise), and a traced `topp` of 0 means no mask.
@@ -285,6 +299,10 @@ def temperature_sample(
             "At most one of `topp` or `topk` may be non-zero: got "
             f"topp={topp}, topk={topk} (topk is 1 unless it is given)."
         )
+    greedy = _draws_nothing(temperature, topk)
+    if tokens_to_logits is WOULD_ROWS_BE_ALONE:
+        own_code = state_callback_fn is not None or logit_callback_fn is not None
+        return greedy and not own_code  # type: ignore[return-value]
     batch = inputs.shape[0]
     limit = _length_limit(inputs, max_decode_steps, max_decode_steps_hard_limit)
     index = jnp.zeros((batch,), jnp.int32)
@@ -306,7 +324,7 @@ def temperature_sample(
         temperature = expand(temperature) if temperature.ndim else temperature
     sampler = _Sampler(
         tokens_to_logits=tokens_to_logits,
-        choose=_TokenChoice(temperature, topk, topp, rescale_log_probs),
+        choose=_TokenChoice(temperature, topk, topp, rescale_log_probs, greedy),
         eos_id=eos_id,
         prompt_eos_count=jnp.sum(sequences == eos_id, axis=1, keepdims=True),
         limit=limit,

@@ -151,6 +151,56 @@ def test_what_says_nothing_is_left_alone():
         assert source(decode_fn=fn).sort == alone
 
 
+@gin.configurable("test_lengths_chosen")
+def chosen(functions):
+    return functions
+
+
+@pytest.fixture
+def configuration():
+    yield
+    gin.clear_config()
+
+
+CHOSEN = """
+test_lengths_sample.topk = 0
+cold/test_lengths_sample.temperature = 0.0
+test_lengths_chosen.functions = [@test_lengths_sample, @cold/test_lengths_sample]
+"""
+
+
+def test_sampling_leaves_rows_alone_where_it_takes_the_most_probable_token(
+    configuration,
+):
+    sampling = decoding.temperature_sample
+    greedy = functools.partial(sampling, topk=1)
+    gin.external_configurable(sampling, "test_lengths_sample")
+    with gin.unlock_config():
+        gin.parse_config(CHOSEN)
+    drawing, cold = chosen()
+    for fn, alone in (
+        (sampling, True),
+        (functools.partial(sampling, topk=0), False),
+        (functools.partial(sampling, topk=0, temperature=0.0), True),
+        (functools.partial(sampling, topk=0, temperature=np.array([0.0, 1.0])), False),
+        (functools.partial(greedy, topk=5), False),
+        (functools.partial(greedy, logit_callback_fn=lambda x, state: x), False),
+        (functools.partial(greedy, state_callback_fn=lambda state: state), False),
+        (drawing, False),
+        (cold, True),
+    ):
+        assert lengths.rule_of(t5_model(decode_fn=fn).predict_batch).sort == alone
+
+
+def test_greedy_decodes_are_those_of_whole_rows_in_order():
+    ds = examples(43, sizes=[3, 9, 40, 12, 7, 30])
+    model, widths = recorded(t5_model(decode_fn=decoding.temperature_sample))
+    key = jax.random.PRNGKey(3)
+    expected = infer(model.predict_batch, ds, T5_PARAMS(), key, trim_padding=False)
+    assert infer(model.predict_batch, ds, T5_PARAMS(), key) == expected
+    assert widths == [WIDTH, 48, 16]
+
+
 def test_features_that_nobody_knows_stay_whole():
     rows = np.arange(8, dtype=np.int32)
     features = {"encoder_input_tokens": np.ones((8, 64)), "mine": rows}
