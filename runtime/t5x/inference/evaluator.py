@@ -10,7 +10,9 @@ import jax
 from etils import epath
 
 from t5x.feed.data_config import DatasetConfig
+from t5x.feed.iterators import is_tf_dataset
 from t5x.feed.vocabularies import verify_matching_vocabs
+from t5x.inference.held import held
 from t5x.inference.runner import get_infer_fn
 from t5x.logs.metrics_writer import to_host, write_values
 from t5x.logs.tensorboard_writer import TensorBoardWriter
@@ -87,6 +89,8 @@ class InferenceEvaluator:
             **logs,
         )
         _replace_tensorboard_loggers(self._evaluator)
+        if cfg.use_memory_cache:
+            _hold_examples(self._evaluator)
         # Built at the first evaluation, for the axes of its train state.
         self._infer_fns: dict[str, Any] | None = None
 
@@ -155,6 +159,13 @@ def _replace_tensorboard_loggers(evaluator: Any) -> None:
         else logger
         for logger in loggers
     )
+
+
+def _hold_examples(evaluator: Any) -> None:
+    """Lets `seqio.Evaluator` read the examples of each task from TensorFlow once."""
+    datasets = getattr(evaluator, "_cached_task_datasets", None) or {}
+    if datasets and all(map(is_tf_dataset, datasets.values())):
+        evaluator._cached_task_datasets = {n: held(ds) for n, ds in datasets.items()}
 
 
 class TensorBoardLogger:
