@@ -12,7 +12,8 @@
 #   SETS=curricula benchmarks/compare.sh    the tree's variants as a plain mixture and in
 #                  cyclic, gradual, inverse and random order, as many updates of each (D3ST)
 #
-# One run a core at a time: models as small as these gain nothing from a second core.
+# One run a core at a time: models as small as these gain little from a second core. If one
+# would be left over at the end, a run has all cores at the beginning.
 # Logs lie beside the runs. A run that is finished with the same configuration is not
 # trained again, one that was interrupted goes on. The page is compare_FORMAT.html, or
 # compare_curricula.html.
@@ -69,7 +70,7 @@ arguments() { # SET: what T5X is told, one word a line
 train() { # SET SEED
   local run="$OUT/${FORMAT}_$1-seed$2" pin=() words=()
   finished "$run" && return
-  if command -v taskset > /dev/null; then
+  if [ -n "${CORE:-}" ] && command -v taskset > /dev/null; then
     pin=(taskset -c "$(python -c "import os; print(sorted(os.sched_getaffinity(0))[$CORE])")")
   fi
   echo "training $run"
@@ -93,6 +94,11 @@ echo "${#runs[@]} runs, left: $(left | wc -l)"
 if ! $train; then
   left
   exit
+fi
+if [ $(($(left | wc -l) % $(nproc))) -eq 1 ]; then
+  while read -r set seed; do
+    finished "$OUT/${FORMAT}_$set-seed$seed" || { train "$set" "$seed"; break; }
+  done < "$list"
 fi
 xargs -P "$(nproc)" --process-slot-var=CORE -L 1 bash -c 'train "$0" "$1"' < "$list"
 page="$OUT/compare_$page"

@@ -19,6 +19,11 @@ done
 mkdir -p "$run"
 echo "$@" >> "$RUNS/trained.txt"
 """
+PIN = """#!/usr/bin/env bash
+echo "$2" >> "$RUNS/pinned.txt"
+shift 2
+exec "$@"
+"""
 SHOW = '#!/usr/bin/env bash\necho "$(basename "$0") $*"\n'
 
 
@@ -27,8 +32,9 @@ def compare(tmp_path):
     """Runs the script with two sets; gives (exit status, lines printed, stderr)."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    pin = '#!/usr/bin/env bash\nshift 2\nexec "$@"\n'
-    for name, text in (("python", TRAIN), ("jaxaug", SHOW), ("taskset", pin)):
+    programs = {"python": TRAIN, "jaxaug": SHOW, "taskset": PIN}
+    programs["nproc"] = "#!/usr/bin/env bash\necho 2\n"
+    for name, text in programs.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     path = f"{folder}{os.pathsep}{os.environ['PATH']}"
@@ -107,13 +113,36 @@ def test_curricula_get_as_many_updates_as_the_mixture(compare, tmp_path):
     assert f"--html {tmp_path}/compare_curricula.html" in lines[-1]
 
 
-def test_a_failed_run_stops_the_rest_and_is_left(compare, tmp_path):
+def test_a_run_that_would_be_left_over_has_all_cores_at_the_beginning(
+    compare, tmp_path
+):
+    status, lines, error = compare("0", SETS="sgd eda_6x tree_6x")
+    assert status == 0, error
+    sgd, eda, tree = (
+        f"{tmp_path}/d3st_{x}-seed0" for x in ("sgd", "eda_6x", "tree_6x")
+    )
+    assert lines[1] == f"training {sgd}"
+    assert re.fullmatch(rf"finished {sgd} in \d+s; left: 2", lines[2])
+    assert {f"training {eda}", f"training {tree}"} <= set(lines[3:])
+    cores = (tmp_path / "pinned.txt").read_text().split()
+    assert sorted(cores) == ["0", "1"]
+    # One that is left of four: the other three are finished.
+    for done in (sgd, eda, tree):
+        assert Path(done, "compare.finished").exists()
+    compare("0", SETS="sgd eda_6x tree_6x aug_6x")
+    assert (tmp_path / "pinned.txt").read_text().split() == cores
+
+
+@pytest.mark.parametrize("sets", ["sgd tree_6x", "sgd tree_6x aug_6x"])
+def test_a_failed_run_stops_the_rest_and_is_left(compare, tmp_path, sets):
     (tmp_path / "fail").touch()
-    status, lines, error = compare("0")
+    status, lines, error = compare("0", SETS=sets)
     assert status != 0 and "broken" in error
     assert not any(line.startswith("jaxaug") for line in lines)
-    left = compare("--left", "0")[1]
-    assert left == ["2 runs, left: 2", "d3st_sgd-seed0", "d3st_tree_6x-seed0"]
+    left = compare("--left", "0", SETS=sets)[1]
+    names = sets.split()
+    assert left[0] == f"{len(names)} runs, left: {len(names)}"
+    assert left[1:] == [f"d3st_{name}-seed0" for name in names]
 
 
 def test_five_seeds_by_default_and_other_words(compare):
