@@ -54,9 +54,10 @@ class CachedTask(seqio.Task):
             self.report(split, tuple(sorted(sequence_length.items())), use_cached)
         # A cache in memory would be written into every checkpoint of the iterator.
         kwargs["try_in_mem_cache"] = False
-        return super().get_dataset(
-            sequence_length, split, use_cached=use_cached, **kwargs
-        )
+        # AutoGraph takes longer than all else here, and rewrites nothing in preprocessors
+        # without a loop or a decision over tensors. `@tf.function` brings it back for one.
+        plain = tf.autograph.experimental.do_not_convert(super().get_dataset)
+        return plain(sequence_length, split, use_cached=use_cached, **kwargs)
 
     def first_examples(self, split: str, count: int, use_cached: bool) -> Any:
         """The first examples as they stand at the placeholder, as NumPy values."""

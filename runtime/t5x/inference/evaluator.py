@@ -80,7 +80,7 @@ class InferenceEvaluator:
         self._partitioner = partitioner
         self._evaluator = inference_evaluator_cls(
             mixture_or_task_name=cfg.mixture_or_task_name,
-            feature_converter=model.FEATURE_CONVERTER_CLS(pack=False),
+            feature_converter=_converter(model),
             eval_split=cfg.split,
             use_cached=cfg.use_cached,
             seed=cfg.seed,
@@ -159,6 +159,20 @@ def _replace_tensorboard_loggers(evaluator: Any) -> None:
         else logger
         for logger in loggers
     )
+
+
+def _converter(model: Any) -> Any:
+    """The model's converter; SeqIO's own without AutoGraph, which has nothing to do there.
+
+    Rewriting takes longer than building the rest of a task's data.
+    """
+    cls = model.FEATURE_CONVERTER_CLS
+    if cls.__module__ == "seqio.feature_converters":
+        import tensorflow as tf
+
+        call = tf.autograph.experimental.do_not_convert(cls.__call__)
+        cls = type(cls.__name__, (cls,), {"__call__": call})
+    return cls(pack=False)
 
 
 def _hold_examples(evaluator: Any) -> None:

@@ -147,19 +147,23 @@ def _padded_batches(
         together: batches that come as one array, as many as are left at the end.
     """
     rows = batch_size // layout.num_shards
-    first = _stack(itertools.islice(_examples(ds), 1))
-    nothing = (np.zeros(0, np.int64), {k: v[:0] for k, v in first[1].items()})
     found = _host_batches(ds, rows * together, layout)
     left = math.ceil(length / batch_size)
+    first: dict[str, np.ndarray] = {}
     while left:
-        indices, batch = next(found, nothing)
+        indices, batch = next(found, (np.zeros(0, np.int64), {}))
+        if not first:
+            # The first shard has it; to open the data once more takes its time.
+            some = batch if layout.shard_id == 0 else None
+            some = some or _stack(itertools.islice(_examples(ds), 1))[1]
+            first = {k: v[:1] for k, v in some.items()}
         missing = rows * min(together, left) - len(indices)
         left -= min(together, left)
         if missing:
             indices = np.concatenate([indices, np.full(missing, -1, indices.dtype)])
             batch = {
-                k: np.concatenate([v, np.repeat(first[1][k], missing, axis=0)])
-                for k, v in batch.items()
+                k: np.concatenate([batch.get(k, v[:0]), np.repeat(v, missing, axis=0)])
+                for k, v in first.items()
             }
         # 32-bit indices: JAX would truncate 64-bit ones with a warning.
         yield indices.astype(np.int32), batch
