@@ -1,13 +1,10 @@
 """Examples of an evaluation that are read from TensorFlow once."""
 
 import numpy as np
-import pytest
 import seqio
 import tensorflow as tf
 import tensorflow_datasets as tfds
-from t5x.feed.data_config import DatasetConfig
 from t5x.inference import held as held_lib
-from t5x.inference.evaluator import InferenceEvaluator
 from t5x.inference.held import held
 
 
@@ -65,47 +62,3 @@ def test_too_many_examples_are_read_again(monkeypatch):
         found = held(dataset)
         assert as_lists(tfds.as_numpy(found)) == as_lists(tfds.as_numpy(found))
         assert read == times * list(range(size))
-
-
-class Model:
-    """As much of a model as the data of an evaluation take."""
-
-    FEATURE_CONVERTER_CLS = seqio.EncDecFeatureConverter
-
-
-@pytest.fixture
-def task():
-    name = "held_letters"
-    source = seqio.FunctionDataSource(
-        lambda split, shuffle_files, seed=None: tf.data.Dataset.from_tensor_slices(
-            {"inputs": ["a", "bc"], "targets": ["d", "ef"]}
-        ),
-        splits=["test"],
-    )
-    feature = seqio.Feature(seqio.ByteVocabulary())
-    seqio.TaskRegistry.add(
-        name,
-        source=source,
-        preprocessors=[seqio.preprocessors.tokenize],
-        output_features={"inputs": feature, "targets": feature},
-        metric_fns=[lambda targets, predictions: {}],
-    )
-    yield name
-    seqio.TaskRegistry.remove(name)
-
-
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_an_evaluation_holds_what_it_keeps_in_memory(task, in_memory):
-    cfg = DatasetConfig(
-        mixture_or_task_name=task,
-        task_feature_lengths={"inputs": 4, "targets": 4},
-        split="test",
-        batch_size=2,
-        shuffle=False,
-        seed=0,
-        use_memory_cache=in_memory,
-    )
-    evaluator = InferenceEvaluator(cfg, seqio.Evaluator, Model, None)._evaluator
-    first, second = (list(evaluator.cached_task_datasets[task]) for _ in range(2))
-    assert [e["targets"].numpy().tolist() for e in first] == [[103], [104, 105]]
-    assert (first[1]["targets"] is second[1]["targets"]) == in_memory
