@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 MOST_EXAMPLES = 16384
-"""That are kept of a dataset: a cached one is in memory anyway, but Python takes about
-9 kB more for an example of ten features."""
+"""More are read again in each pass: a cached dataset is in memory anyway, but to keep an
+example of ten features for Python takes 9 kB more."""
 
 
 def held(dataset: Any) -> Any:

@@ -77,6 +77,10 @@ def rows_alone(decode_fn: DecodeFn) -> DecodeFn:
     return decode_fn
 
 
+WOULD_ROWS_BE_ALONE = object()
+"""In the place of `tokens_to_logits`: a question, see `rows_alone_if_asked`."""
+
+
 def rows_alone_if_asked(decode_fn: DecodeFn) -> DecodeFn:
     """Marks a decode function of which it depends on the arguments: it has to be asked.
 
@@ -94,9 +98,6 @@ def are_rows_alone(decode_fn: Callable[..., Any] | None) -> bool:
         inner = inner.func
     mark = getattr(inner, "rows_alone", False)
     return mark(decode_fn) if callable(mark) else mark
-
-
-WOULD_ROWS_BE_ALONE = object()
 
 
 def _ask(decode_fn: Callable[..., bool]) -> bool:

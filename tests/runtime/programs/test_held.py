@@ -1,7 +1,6 @@
 """Examples of an evaluation that are read from TensorFlow once."""
 
 import numpy as np
-import seqio
 import tensorflow as tf
 import tensorflow_datasets as tfds
 from t5x.inference import held as held_lib
