@@ -16,6 +16,7 @@ _FLOAT32 = 1
 _KINDS = {
     "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
     "int32": descriptor_pb2.FieldDescriptorProto.TYPE_INT32,
+    "double": descriptor_pb2.FieldDescriptorProto.TYPE_DOUBLE,
     "float": descriptor_pb2.FieldDescriptorProto.TYPE_FLOAT,
     "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
     "bytes": descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
@@ -23,7 +24,11 @@ _KINDS = {
 # The part of TensorFlow's event.proto, summary.proto and tensor.proto that scalars need:
 # message -> field -> (number, type, whether it is repeated).
 _MESSAGES: dict[str, dict[str, tuple[int, str, bool]]] = {
-    "Event": {"step": (2, "int64", False), "summary": (5, "Summary", False)},
+    "Event": {
+        "wall_time": (1, "double", False),
+        "step": (2, "int64", False),
+        "summary": (5, "Summary", False),
+    },
     "Summary": {"value": (1, "Value", True)},
     "Value": {
         "tag": (1, "string", False),
@@ -44,11 +49,12 @@ Curve = dict[int, float]
 def read_scalars(folder: PathLike) -> dict[str, Curve]:
     """All scalars of the event files in a folder, by tag.
 
-    Of a step that was written twice, as after a stop, the later file or record counts. A
-    record that is cut or damaged ends its file.
+    Of a step that was written twice, as after a stop, the later record counts. A record
+    that is cut or damaged ends its file.
     """
     event_class = _event_class()
-    found: dict[str, Curve] = {}
+    # With its time: names of files do not tell which of one second is the later.
+    found: dict[str, dict[int, tuple[float, float]]] = {}
     for path in sorted(epath.Path(folder).glob("*tfevents*"), key=str):
         for record in _records(path):
             event = event_class()
@@ -58,9 +64,15 @@ def read_scalars(folder: PathLike) -> dict[str, Curve]:
                 break
             for value in event.summary.value:
                 number = _scalar(value)
-                if number is not None:
-                    found.setdefault(value.tag, {})[event.step] = number
-    return {tag: dict(sorted(curve.items())) for tag, curve in found.items()}
+                if number is None:
+                    continue
+                curve = found.setdefault(value.tag, {})
+                if event.wall_time >= curve.get(event.step, (0.0, 0.0))[0]:
+                    curve[event.step] = event.wall_time, number
+    return {
+        tag: {step: number for step, (_, number) in sorted(curve.items())}
+        for tag, curve in found.items()
+    }
 
 
 def _records(path: epath.Path) -> Iterator[bytes]:

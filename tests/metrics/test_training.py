@@ -55,6 +55,20 @@ def test_scalars_of_event_files(tmp_path):
     assert [*found["loss"]] == [1, 3, 4, 5, 6]
 
 
+def test_the_later_of_two_files_of_one_second_is_told_by_their_events(tmp_path):
+    """A process that was killed, and the next, whose number begins again below it."""
+    for name, seconds, steps in (("31", 10.2, (1, 2, 3)), ("204", 10.8, (3, 4))):
+        path = tmp_path / f"events.out.tfevents.10.vm.{name}.0"
+        for step in steps:
+            value = summary_pb2.Summary.Value(tag="loss", simple_value=seconds)
+            summary = summary_pb2.Summary(value=[value])
+            event = event_pb2.Event(step=step, wall_time=seconds, summary=summary)
+            with path.open("ab") as file:
+                file.write(frame(event))
+    found = events.read_scalars(tmp_path)["loss"]
+    assert found == pytest.approx({1: 10.2, 2: 10.2, 3: 10.8, 4: 10.8})
+
+
 @pytest.fixture
 def run(tmp_path):
     """The folder of a run that trained for four steps and was evaluated twice."""

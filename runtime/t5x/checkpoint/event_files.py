@@ -58,10 +58,11 @@ def read_scalars(directory: epath.PathLike) -> dict[str, dict[int, float]]:
     """All scalars of the event files directly inside `directory`.
 
     Returns:
-      tag -> step -> value; where a step was written twice, the later file or
-      record wins.
+      tag -> step -> value, in the order of the steps; where a step was written twice,
+      the later record wins.
     """
-    scalars: dict[str, dict[int, float]] = {}
+    # With its time: names of files do not tell which of one second is the later.
+    found: dict[str, dict[int, tuple[float, float]]] = {}
     for path in sorted(epath.Path(directory).glob("*tfevents*")):
         for record in _records(path):
             event = event_pb2.Event()
@@ -72,6 +73,12 @@ def read_scalars(directory: epath.PathLike) -> dict[str, dict[int, float]]:
                 break
             for value in event.summary.value:
                 number = _scalar(value)
-                if number is not None:
-                    scalars.setdefault(value.tag, {})[event.step] = number
-    return scalars
+                if number is None:
+                    continue
+                by_step = found.setdefault(value.tag, {})
+                if event.wall_time >= by_step.get(event.step, (0.0, 0.0))[0]:
+                    by_step[event.step] = event.wall_time, number
+    return {
+        tag: {step: number for step, (_, number) in sorted(by_step.items())}
+        for tag, by_step in found.items()
+    }

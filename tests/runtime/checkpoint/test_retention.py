@@ -137,6 +137,22 @@ def test_scalars_written_as_tensors_are_read(tmp_path):
     assert event_files.read_scalars(tmp_path) == {"eval/jga": {10: 0.25, 20: 0.5}}
 
 
+def test_the_later_of_two_files_of_one_second_is_told_by_their_events(tmp_path):
+    """A process that was killed, and the next, whose number begins again below it."""
+    for name, seconds, steps in (("31", 10.2, (1, 2, 3)), ("204", 10.8, (3, 4))):
+        for step in steps:
+            value = {"tag": "loss", "simple_value": seconds}
+            event = event_pb2.Event(
+                step=step, wall_time=seconds, summary={"value": [value]}
+            )
+            record = event.SerializeToString()
+            with (tmp_path / f"events.out.tfevents.10.vm.{name}.0").open("ab") as f:
+                f.write(struct.pack("<Q", len(record)) + bytes(4) + record + bytes(4))
+    found = event_files.read_scalars(tmp_path)["loss"]
+    assert found == pytest.approx({1: 10.2, 2: 10.2, 3: 10.8, 4: 10.8})
+    assert list(found) == [1, 2, 3, 4]
+
+
 def test_nan_metrics_do_not_count(tmp_path):
     write_metric(tmp_path / "train", "loss", {1: float("nan"), 2: 1.0})
     found = checkpoints.populate_metrics_for_steps(tmp_path, "train/loss", [1, 2])
