@@ -97,7 +97,7 @@ if ! $train; then
 fi
 if [ $(($(left | wc -l) % $(nproc))) -eq 1 ]; then
   while read -r set seed; do
-    finished "$OUT/${FORMAT}_$set-seed$seed" || { train "$set" "$seed"; break; }
+    finished "$OUT/${FORMAT}_$set-seed$seed" || { CORE="" train "$set" "$seed"; break; }
   done < "$list"
 fi
 xargs -P "$(nproc)" --process-slot-var=CORE -L 1 bash -c 'train "$0" "$1"' < "$list"

@@ -152,14 +152,13 @@ def _padded_batches(
     first: dict[str, np.ndarray] = {}
     while left:
         indices, batch = next(found, (np.zeros(0, np.int64), {}))
-        if not first:
-            # The first shard has it; to open the data once more takes its time.
-            some = batch if layout.shard_id == 0 else None
-            some = some or _stack(itertools.islice(_examples(ds), 1))[1]
-            first = {k: v[:1] for k, v in some.items()}
+        if not first and layout.shard_id == 0:
+            first = {k: v[:1] for k, v in batch.items()}
         missing = rows * min(together, left) - len(indices)
         left -= min(together, left)
         if missing:
+            # To open the data once more takes its time: not where they begin here.
+            first = first or _stack(itertools.islice(_examples(ds), 1))[1]
             indices = np.concatenate([indices, np.full(missing, -1, indices.dtype)])
             batch = {
                 k: np.concatenate([batch.get(k, v[:0]), np.repeat(v, missing, axis=0)])
