@@ -133,9 +133,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     A million objects of libraries are walked again and again while JAX traces.
     """
-    from tests.support import flax_checks
+    from tests.support import flax_checks, mlir_contexts
 
     flax_checks.once()
+    mlir_contexts.shared()
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
