@@ -16,7 +16,7 @@ from flax.linen.partitioning import with_sharding_constraint
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from jaxaug.models.layers import beam_history, fused_attention
+from jaxaug.models.layers import beam_history, fused_attention, on_cpu
 from jaxaug.models.layers.dense import MASKED, Linear, softcap
 from jaxaug.models.layers.positions import RotaryScaling, rotary
 
@@ -72,7 +72,8 @@ def dot_product_attention(
         logits += bias.reshape(bias.shape[0], *logits.shape[1:3], *bias.shape[2:])
     if mask is not None:
         logits = jnp.where(mask[:, :, None] > 0, logits, MASKED)
-    weights = jax.nn.softmax(logits).astype(value.dtype)
+    softmax = on_cpu.reductions.softmax if on_cpu.is_there() else jax.nn.softmax
+    weights = softmax(logits).astype(value.dtype)
     if dropout_rng is not None:
         keep = jax.random.bernoulli(dropout_rng, 1.0 - dropout_rate, weights.shape)
         weights = jnp.where(keep, weights / (1.0 - dropout_rate), 0)

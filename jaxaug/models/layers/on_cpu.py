@@ -4,9 +4,9 @@ Upstream's T5X has none of it; under that, layers compute as on any other device
 """
 
 try:
-    from t5x.on_cpu import attention, features, products
+    from t5x.on_cpu import attention, features, products, reductions
 except ImportError:
-    attention = features = products = None  # type: ignore[assignment]
+    attention = features = products = reductions = None  # type: ignore[assignment]
 
 
 def is_there() -> bool:

@@ -21,8 +21,9 @@ from t5x.on_cpu.attention_passes import Inputs, attend_blocks
 # Queries and keys of a block, and the bytes of its float32 logits at the most.
 _BLOCK, _BYTES = 128, 1 << 20
 _LEAST_QUERIES = 32
-# Below that many pairs of a query and a key the plain products are as fast.
-_LEAST_PAIRS = 1 << 15
+# Below that many pairs of a query and a key the plain products are as fast; in float32 with
+# a bias, whose gradient each row adds to, below more of them.
+_LEAST_PAIRS, _LEAST_BIASED = 1 << 15, 1 << 17
 
 
 class _Sizes(NamedTuple):
@@ -46,10 +47,15 @@ def possible(query: Any, key: Any, bias: Any = None) -> bool:
         and jax.device_count() == 1
         and query.dtype in (jnp.float32, jnp.bfloat16)
         and (query.dtype, query.shape[0]) == (key.dtype, key.shape[0])
-        and query.shape[1] * key.shape[1] >= _LEAST_PAIRS
+        and query.shape[1] * key.shape[1] >= _least_pairs(query, bias)
         and min(query.shape[1], key.shape[1]) >= _LEAST_QUERIES
         and (bias is None or bias.shape[0] == 1)
     )
+
+
+def _least_pairs(query: Any, bias: Any) -> int:
+    biased = bias is not None and query.dtype == jnp.float32
+    return _LEAST_BIASED if biased else _LEAST_PAIRS
 
 
 def attend(

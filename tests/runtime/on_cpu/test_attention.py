@@ -22,6 +22,7 @@ def small_blocks(monkeypatch):
     """Blocks of at most 32, for sequences that are short enough for a test."""
     monkeypatch.setattr(attention, "_BLOCK", 32)
     monkeypatch.setattr(attention, "_LEAST_PAIRS", 1)
+    monkeypatch.setattr(attention, "_LEAST_BIASED", 1)
     monkeypatch.setattr(attention, "_LEAST_QUERIES", 1)
 
 
@@ -139,7 +140,7 @@ def test_sums_of_16_bit_factors_are_float32(small_blocks):
         ({}, True),
         ({"dtype": jnp.bfloat16}, True),
         ({"dtype": jnp.float16}, False),
-        ({"queries": 100}, False),
+        ({"queries": 60}, False),
         ({"queries": 16, "keys": 4096}, False),
         ({"key_rows": 1}, False),
         ({"bias_rows": 2}, False),
@@ -149,17 +150,25 @@ def test_sums_of_16_bit_factors_are_float32(small_blocks):
 )
 def test_where_blocks_are_used(monkeypatch, change, expected):
     values = {
-        "dtype": jnp.float32, "queries": 256, "keys": 256, "key_rows": 2, "bias_rows": 1,
+        "dtype": jnp.float32, "queries": 512, "keys": 512, "key_rows": 2, "bias_rows": 1,
         "devices": 1, "backend": "cpu", **change,
     }  # fmt: skip
     monkeypatch.setattr(jax, "device_count", lambda: values["devices"])
     monkeypatch.setattr(jax, "default_backend", lambda: values["backend"])
     query = jax.ShapeDtypeStruct((2, values["queries"], 4, 64), values["dtype"])
     key = jax.ShapeDtypeStruct((values["key_rows"], values["keys"], 2, 64), query.dtype)
-    bias = jax.ShapeDtypeStruct((values["bias_rows"], 4, 256, 256), query.dtype)
+    bias = jax.ShapeDtypeStruct((values["bias_rows"], 4, 512, 512), query.dtype)
     assert attention.possible(query, key, bias) is expected
     if values["bias_rows"] == 1 and values["backend"] == "cpu":
         assert fused_attention.possible(query, key) is expected
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_a_bias_in_float32_needs_more_pairs(dtype):
+    query = key = jax.ShapeDtypeStruct((2, 256, 4, 64), dtype)
+    assert attention.possible(query, key)
+    bias = jax.ShapeDtypeStruct((1, 4, 256, 256), dtype)
+    assert attention.possible(query, key, bias) is (dtype == jnp.bfloat16)
 
 
 def test_blocks_are_equal_and_fit_the_cache():

@@ -8,7 +8,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from flax.linen.partitioning import with_sharding_constraint
@@ -19,6 +18,7 @@ from t5x.examples.t5 import beam_history, fused_attention
 from t5x.examples.t5.dense import DenseGeneral, Initializer, attention_kernel_init
 from t5x.examples.t5.masks import combine_biases, combine_masks
 from t5x.on_cpu import features as cpu
+from t5x.on_cpu import reductions
 
 MASKED = -1e10
 
@@ -63,7 +63,7 @@ def dot_product_attention(
     logits = jnp.einsum(f"bqhd,{keys_and_values}->bhqk", query, key)
     if bias is not None:
         logits = logits + bias.astype(logits.dtype)
-    weights = jax.nn.softmax(logits).astype(dtype)
+    weights = reductions.softmax(logits).astype(dtype)
     if dropout_rng is not None and dropout_rate > 0.0 and not deterministic:
         shape = (*weights.shape[:-2], weights.shape[-1])
         kept = _kept(dropout_rng, dropout_rate, shape, dtype)

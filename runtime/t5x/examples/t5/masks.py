@@ -9,6 +9,8 @@ from typing import Any, overload
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from t5x.on_cpu.reductions import add_to_rows
+
 Mask = Float[Array, "batch 1 queries keys"]
 
 
@@ -60,7 +62,7 @@ def combine_biases(
     combined = None
     for bias in biases:
         if bias is not None:
-            combined = bias if combined is None else combined + bias
+            combined = bias if combined is None else add_to_rows(combined, bias)
     return combined
 
 

@@ -1,7 +1,9 @@
 """Relative position biases of T5 (Raffel et al. 2020, section 2.1)."""
 
+import functools
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
@@ -9,6 +11,7 @@ from flax.linen.partitioning import param_with_axes
 from jaxtyping import Array, Float, Int
 
 from t5x.examples.t5.dense import Initializer
+from t5x.on_cpu import features as cpu
 
 bias_init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
 
@@ -44,6 +47,41 @@ def relative_position_bucket(
     if not isinstance(relative_position, np.ndarray):
         table = jnp.asarray(table)
     return offset + table[distance.clip(0, max_distance)]
+
+
+def _shifted(
+    vector: Float[Array, "heads period"], qlen: int, klen: int
+) -> Float[Array, "heads {qlen} {klen}"]:
+    """Biases of all pairs from those of the distances 0 ... klen - 1, -qlen ... -1.
+
+    Rows of the result are shifted copies of the vector. Repeating it and cutting it one
+    short shifts each row by one, so that neither this nor its gradient handles
+    qlen * klen indices.
+    """
+    heads, period = vector.shape
+    rows = jnp.broadcast_to(vector[:, None], (heads, qlen, period))
+    rows = rows.reshape(heads, -1)[:, : qlen * (period - 1)]
+    return rows.reshape(heads, qlen, period - 1)[..., :klen]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _looked_up(
+    vector: Float[Array, "heads period"], qlen: int, klen: int
+) -> Float[Array, "heads {qlen} {klen}"]:
+    """The same, computed once on a CPU, which shifts again in every layer."""
+    distance = jnp.arange(klen) - jnp.arange(qlen)[:, None]
+    return vector[:, distance % (qlen + klen)]
+
+
+def _looked_up_forward(vector, qlen, klen):
+    return _looked_up(vector, qlen, klen), vector
+
+
+def _looked_up_backward(qlen, klen, vector, gradient):
+    return jax.linear_transpose(lambda x: _shifted(x, qlen, klen), vector)(gradient)
+
+
+_looked_up.defvjp(_looked_up_forward, _looked_up_backward)
 
 
 class RelativePositionBiases(nn.Module):
@@ -121,19 +159,14 @@ class RelativePositionBiases(nn.Module):
     def _all_pairs(
         self, qlen: int, klen: int, bidirectional: bool
     ) -> Float[Array, "1 heads {qlen} {klen}"]:
-        # Rows of the result are shifted copies of one vector. Repeating a vector of
-        # period qlen + klen and cutting it one short shifts each row by one, so that
-        # neither this nor its gradient handles qlen * klen indices.
         period = qlen + klen
         shift = np.arange(period)
         shift = np.where(shift < klen, shift, shift - period)
         vector = self._biases(shift, bidirectional)
-        rows = jnp.broadcast_to(vector[:, None], (self.num_heads, qlen, period))
-        rows = rows.reshape(self.num_heads, -1)[:, : qlen * (period - 1)]
+        of_pairs = _looked_up if cpu.is_used() else _shifted
         # Cast here and not before: the gradient adds thousands of pairs to one entry,
         # which a GPU would do in bfloat16, slowly and with rounded sums.
-        biases = rows.reshape(1, self.num_heads, qlen, period - 1)[..., :klen]
-        return biases.astype(self.dtype)
+        return of_pairs(vector, qlen, klen)[None].astype(self.dtype)
 
     def at(
         self, positions: Int[Array, "rows queries"], klen: int, bidirectional: bool
