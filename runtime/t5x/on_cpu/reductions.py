@@ -37,7 +37,7 @@ def _is_long(shape: tuple[int, ...], dtype: Any) -> bool:
 
 
 def softmax(x: Float[Array, "*rows size"]) -> Float[Array, "*rows size"]:
-    """Soft-max over the last axis."""
+    """Soft-max over the last axis, of float32 in slices; as `jax.nn.softmax`."""
     return _softmax(x) if _is_long(x.shape, x.dtype) else jax.nn.softmax(x)
 
 
