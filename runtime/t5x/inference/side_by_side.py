@@ -1,14 +1,13 @@
 """Batches that a CPU with several cores computes at the same time."""
 
 import concurrent.futures
-import os
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import jax
 
-from t5x.on_cpu.features import SMALL
+from t5x.on_cpu.features import SMALL, cores
 
 # More programs at once would share the caches of a core.
 _MOST = 4
@@ -32,9 +31,7 @@ def threads(params: Any) -> int:
         return 1
     if sum(leaf.size for leaf in jax.tree.leaves(params)) >= SMALL:
         return 1
-    if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), _MOST)
-    return min(os.cpu_count() or 1, _MOST)
+    return min(cores(), _MOST)
 
 
 @contextmanager

@@ -22,8 +22,9 @@ from t5x.on_cpu.attention_passes import Inputs, attend_blocks
 _BLOCK, _BYTES = 128, 1 << 20
 _LEAST_QUERIES = 32
 # Below that many pairs of a query and a key the plain products are as fast; in float32 with
-# a bias, whose gradient each row adds to, below more of them.
-_LEAST_PAIRS, _LEAST_BIASED = 1 << 15, 1 << 17
+# a bias, whose gradient each row adds to, below more of them: yet more where there are
+# several cores, which the plain products use better than blocks, computed in turns.
+_LEAST_PAIRS, _LEAST_BIASED, _LEAST_BIASED_MANY_CORES = 1 << 15, 1 << 17, 1 << 19
 
 
 class _Sizes(NamedTuple):
@@ -54,8 +55,9 @@ def possible(query: Any, key: Any, bias: Any = None) -> bool:
 
 
 def _least_pairs(query: Any, bias: Any) -> int:
-    biased = bias is not None and query.dtype == jnp.float32
-    return _LEAST_BIASED if biased else _LEAST_PAIRS
+    if bias is None or query.dtype != jnp.float32:
+        return _LEAST_PAIRS
+    return _LEAST_BIASED if features.cores() == 1 else _LEAST_BIASED_MANY_CORES
 
 
 def attend(

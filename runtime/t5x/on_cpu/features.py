@@ -23,6 +23,13 @@ def is_used() -> bool:
     return jax.default_backend() == "cpu"
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 @functools.cache
 def has_tiles() -> bool:
     """Whether the CPU multiplies tiles of bfloat16 (AMX); starts no backend."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from t5x.on_cpu import attention
+from t5x.on_cpu import attention, features
 
 from jaxaug.models import llama
 from jaxaug.models.layers import fused_attention
@@ -23,6 +23,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(attention, "_BLOCK", 32)
     monkeypatch.setattr(attention, "_LEAST_PAIRS", 1)
     monkeypatch.setattr(attention, "_LEAST_BIASED", 1)
+    monkeypatch.setattr(attention, "_LEAST_BIASED_MANY_CORES", 1)
     monkeypatch.setattr(attention, "_LEAST_QUERIES", 1)
 
 
@@ -155,6 +156,7 @@ def test_where_blocks_are_used(monkeypatch, change, expected):
     }  # fmt: skip
     monkeypatch.setattr(jax, "device_count", lambda: values["devices"])
     monkeypatch.setattr(jax, "default_backend", lambda: values["backend"])
+    monkeypatch.setattr(features, "cores", lambda: 1)
     query = jax.ShapeDtypeStruct((2, values["queries"], 4, 64), values["dtype"])
     key = jax.ShapeDtypeStruct((values["key_rows"], values["keys"], 2, 64), query.dtype)
     bias = jax.ShapeDtypeStruct((values["bias_rows"], 4, 512, 512), query.dtype)
@@ -169,6 +171,20 @@ def test_a_bias_in_float32_needs_more_pairs(dtype):
     assert attention.possible(query, key)
     bias = jax.ShapeDtypeStruct((1, 4, 256, 256), dtype)
     assert attention.possible(query, key, bias) is (dtype == jnp.bfloat16)
+
+
+@pytest.mark.parametrize(
+    ("cores", "length", "expected"),
+    [(1, 512, True), (2, 512, False), (2, 1024, True)],
+)
+def test_a_bias_in_float32_needs_more_pairs_on_several_cores(
+    monkeypatch, cores, length, expected
+):
+    monkeypatch.setattr(features, "cores", lambda: cores)
+    query = key = jax.ShapeDtypeStruct((2, length, 4, 64), jnp.float32)
+    assert attention.possible(query, key)
+    bias = jax.ShapeDtypeStruct((1, 4, length, length), jnp.float32)
+    assert attention.possible(query, key, bias) is expected
 
 
 def test_blocks_are_equal_and_fit_the_cache():
