@@ -161,10 +161,25 @@ def _write(recipe: Recipe, temporary: epath.Path, workers: int) -> None:
         for index, path in enumerate(files)
     ]
     parallel.forget_schemas()
-    label = f"cache {recipe.corpus.split} {recipe.corpus.variant or 'original'}"
+    label = _label(recipe)
     examples = sum(parallel.in_order(_write_shards, jobs, workers, label))
     # By name, so by epoch, then by file: the order of `read` and of unshuffled streams.
     manifest.write(temporary, examples=examples)
+
+
+def _label(recipe: Recipe) -> str:
+    """What the progress bar calls a cache: `cache d3st train original max_items=(1, 2)`."""
+    corpus, options = recipe.corpus, recipe.options
+    changed = (
+        f"{field.name}={getattr(options, field.name)}"
+        for field in dataclasses.fields(options)
+        if field.name not in ("order", "seed")
+        and getattr(options, field.name) != field.default
+    )
+    words = ["cache", options.family, corpus.split, corpus.variant or "original"]
+    if corpus.selection is not None:
+        words.append(f"{corpus.selection.kept}={corpus.selection.domain}")
+    return " ".join([*words, *changed])
 
 
 _rest = operator.attrgetter(*parallel.COLUMNS[2:])  # behind inputs and targets

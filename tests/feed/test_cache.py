@@ -12,6 +12,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd, sgd
+from jaxaug.data.leave_out import Selection
 from jaxaug.feed import cache
 from jaxaug.feed.cache import Recipe, build, cache_name
 from jaxaug.feed.parallel import Corpus
@@ -95,6 +96,28 @@ def test_a_second_call_reads_what_is_there(data, tmp_path, monkeypatch):
     first = build(recipe, root=tmp_path)
     monkeypatch.setattr(cache, "_write", None)
     assert build(recipe, root=tmp_path) == first
+
+
+def test_the_progress_bar_tells_caches_of_a_split_apart(data, tmp_path, monkeypatch):
+    labels = []
+
+    def in_order(function, jobs, workers, label):
+        labels.append(label)
+        return map(function, jobs)
+
+    monkeypatch.setattr(cache.parallel, "in_order", in_order)
+    corpus = Corpus(data, "train")
+    without = replace(corpus, selection=Selection("events", "others"))
+    build(Recipe(corpus, SHUFFLED), root=tmp_path)
+    build(Recipe(corpus, replace(SHUFFLED, max_items=(1, 2))), root=tmp_path)
+    build(Recipe(without, T5DSTOptions()), root=tmp_path)
+    build(Recipe(Corpus(data, "dev", "v2"), D3STOptions()), root=tmp_path)
+    assert labels == [
+        "cache d3st train original",
+        "cache d3st train original max_items=(1, 2)",
+        "cache t5dst train original others=events",
+        "cache d3st dev v2",
+    ]
 
 
 def test_the_key_covers_options_version_and_content(sgd_tree, monkeypatch, edit_json):
