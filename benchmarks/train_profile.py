@@ -50,12 +50,11 @@ def main() -> None:
 
     for shape in arguments.shape:
         work = train_sides.runtime_side(train.setting_of(arguments, shape))
-        work.step()
+        work.steps(1)
         work.finish()
         with tempfile.TemporaryDirectory() as folder:
             with jax.profiler.trace(folder):
-                for _ in range(arguments.steps):
-                    work.step()
+                work.steps(arguments.steps)
                 work.finish()
             found = times(folder)
         total = sum(found.values())

@@ -4,6 +4,7 @@ A side builds its network when it starts, and then answers the words that the
 parent sends: the seconds of some steps, or its memory. While one runs, the other waits.
 """
 
+import itertools
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -82,13 +83,13 @@ class Work(NamedTuple):
     """What a side offers.
 
     Attributes:
-        step: starts a step; on a GPU it returns before the step has ended.
+        steps: starts so many steps; on a GPU it returns before they have ended.
         finish: waits for the steps.
         peak: operations a second of a large matrix product.
         facts: figures of the start.
     """
 
-    step: Callable[[], Any]
+    steps: Callable[[int], Any]
     finish: Callable[[], Any]
     peak: Callable[[], float]
     facts: dict[str, Any]
@@ -130,8 +131,9 @@ def runtime_side(setting: Setting) -> Work:
     work.compile_train(batch)
     compile_seconds = time.perf_counter() - start
 
-    def step() -> Any:
-        return work.train(iter([batch]), 1)
+    def steps(number: int) -> Any:
+        # One call, as in a run: each call asks for the number of the last step.
+        return work.train(itertools.repeat(batch), number)
 
     def finish() -> Any:
         return jax.block_until_ready(work.train_state)
@@ -146,7 +148,7 @@ def runtime_side(setting: Setting) -> Work:
         return 2.0 * size**3 / (time.perf_counter() - start)
 
     facts = {"compile": compile_seconds, "device": str(jax.devices()[0])}
-    return Work(step, finish, peak, facts)
+    return Work(steps, finish, peak, facts)
 
 
 def torch_side(setting: Setting) -> Work:
@@ -175,14 +177,15 @@ def torch_side(setting: Setting) -> Work:
         if device == "cuda":
             torch.cuda.synchronize()
 
-    def step() -> Any:
-        optimizer.zero_grad()
-        with torch.autocast(
-            device, torch.bfloat16, enabled=setting.dtype == "bfloat16"
-        ):
-            loss = model(**features).loss
-        loss.backward()
-        optimizer.step()
+    def steps(number: int) -> Any:
+        for _ in range(number):
+            optimizer.zero_grad()
+            with torch.autocast(
+                device, torch.bfloat16, enabled=setting.dtype == "bfloat16"
+            ):
+                loss = model(**features).loss
+            loss.backward()
+            optimizer.step()
 
     size = 2048 if device == "cpu" else 8192
     # Drawn, as products of ones run faster than those of data.
@@ -194,7 +197,7 @@ def torch_side(setting: Setting) -> Work:
         finish()
         return 2.0 * size**3 / (time.perf_counter() - start)
 
-    return Work(step, finish, peak, {"device": device})
+    return Work(steps, finish, peak, {"device": device})
 
 
 def _torch_model(setting: Setting) -> Any:
@@ -242,9 +245,9 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
     cores together, "peak" by operations a
     second of a large matrix product, and "memory" by the peak so far in bytes.
     """
-    step, finish, peak, facts = SIDES[name](setting)
+    steps, finish, peak, facts = SIDES[name](setting)
     start = time.perf_counter()
-    step()
+    steps(1)
     finish()
     facts["first_step"] = time.perf_counter() - start
     pipe.send(facts)
@@ -255,8 +258,7 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
             pipe.send(max(peak() for _ in range(5)))
         else:
             start, before = time.perf_counter(), time.process_time()
-            for _ in range(word[1]):
-                step()
+            steps(word[1])
             finish()
             spent = time.perf_counter() - start, time.process_time() - before
             pipe.send(tuple(seconds / word[1] for seconds in spent))

@@ -55,7 +55,7 @@ FLOORS = {
         "run review explaining",
     ),
     "t5x": (
-        "errors paths metrics binary_search on_cpu",
+        "errors paths metrics binary_search on_cpu on_gpu",
         "checks",
         "losses output_product distributed variables state_utils optim search peers",
         (

@@ -118,9 +118,15 @@ def test_where_there_is_a_kernel(monkeypatch, change, expected):
     assert fused_of_decoders.possible(query, key) is expected
 
 
-def test_dropout_of_the_weights_needs_the_weights(calls):
+def test_dropout_drops_the_same_weights(calls):
+    # All queries of a head drop those of some keys, which values can do as well.
     module, params = build(TINY)
-    calls.clear()  # Making the parameters, too, goes through the network.
     rngs = {"dropout": jax.random.PRNGKey(0)}
-    jax.eval_shape(lambda: module.apply({"params": params}, *make_batch(), rngs=rngs))
-    assert not calls
+    calls.clear()  # Making the parameters, too, goes through the network.
+    fused = module.apply({"params": params}, *make_batch(), rngs=rngs)
+    assert calls
+    plainly = network.Transformer(dataclasses.replace(TINY, fused_attention=False))
+    expected = plainly.apply({"params": params}, *make_batch(), rngs=rngs)
+    np.testing.assert_allclose(fused, expected, atol=1e-4)
+    without = module.apply({"params": params}, *make_batch(), enable_dropout=False)
+    assert np.abs(fused - without).max() > 0.01

@@ -4,12 +4,13 @@ from typing import ClassVar
 
 import flax.struct
 from flax import linen as nn
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Int
 
 from t5x.examples.t5 import layers
 from t5x.examples.t5 import network as t5
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
+from t5x.examples.t5.position_bias import Bias
 from t5x.examples.t5.remat import rematerialised
 
 
@@ -36,7 +37,7 @@ class DecoderLayer(nn.Module):
         self,
         x: t5.Activations,
         mask: Mask | None,
-        bias: Float[Array, "1 heads length length"] | BiasAt,
+        bias: Bias | BiasAt,
         prefill_lengths: Int[Array, " batch"] | None,
     ) -> t5.Activations:
         config, fixed = self.config, self.deterministic

@@ -33,7 +33,7 @@ class EncoderLayer(t5.EncoderBlock):
 
     @nn.compact
     def __call__(self, x, mask):
-        bias = t5.position_biases(self.config)(x.shape[1], x.shape[1], True)
+        bias = t5.self_biases(self.config, x.shape[1], bidirectional=True)
         return self.block(t5.constrain(x), mask, bias), None
 
 

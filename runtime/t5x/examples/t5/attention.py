@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 from t5x.examples.t5 import beam_history, fused_attention
 from t5x.examples.t5.dense import DenseGeneral, Initializer, attention_kernel_init
 from t5x.examples.t5.masks import combine_biases, combine_masks
-from t5x.on_cpu import features as cpu
+from t5x.examples.t5.position_bias import ByDistance
 from t5x.on_cpu import reductions
 
 MASKED = -1e10
@@ -112,7 +112,7 @@ class MultiHeadDotProductAttention(nn.Module):
         float32_logits: see `dot_product_attention`.
         joined_kernels: whether kernels are stored with heads and head_dim as one axis.
         fused: whether attention is computed without storing its weights where that can
-            be (see `fused_attention`); on a GPU, there can be no dropout.
+            be (see `fused_attention`).
     """
 
     num_heads: int
@@ -132,7 +132,7 @@ class MultiHeadDotProductAttention(nn.Module):
         inputs_q: Float[Array, "rows queries emb"],
         inputs_kv: Float[Array, "rows keys emb"],
         mask: Float[Array, "rows 1 queries keys"] | None = None,
-        bias: Float[Array, "1 heads queries keys"] | BiasAt | None = None,
+        bias: Float[Array, "1 heads queries keys"] | ByDistance | BiasAt | None = None,
         *,
         decode: bool = False,
         deterministic: bool = False,
@@ -203,6 +203,8 @@ class MultiHeadDotProductAttention(nn.Module):
                 self._keep_cross(key, value)
 
         if decode and not cross:
+            if isinstance(bias, ByDistance):
+                bias = bias.of_pairs()
             key, value, bias, mask, cache_layout = self._step(
                 query, key, value, bias, mask
             )
@@ -228,13 +230,16 @@ class MultiHeadDotProductAttention(nn.Module):
         key: Array,
         value: Array,
         mask: Float[Array, "rows 1 queries keys"] | None,
-        bias: Float[Array, "#rows heads queries keys"] | None,
+        bias: Float[Array, "#rows heads queries keys"] | ByDistance | None,
         deterministic: bool,
         cache_layout: bool,
     ) -> Float[Array, "rows queries heads dim"]:
         use_dropout = not deterministic and self.dropout_rate > 0.0
-        fused = self.fused and not cache_layout and (cpu.is_used() or not use_dropout)
-        if fused and fused_attention.possible(query, key, bias):
+        if (
+            self.fused
+            and not cache_layout
+            and fused_attention.possible(query, key, bias)
+        ):
             if use_dropout:
                 # All queries of a head drop the same weights: those of some keys.
                 of_keys = (key.shape[0], self.num_heads, key.shape[1])
@@ -242,6 +247,8 @@ class MultiHeadDotProductAttention(nn.Module):
                 kept = _kept(rng, self.dropout_rate, of_keys, value.dtype)
                 value = value * kept.swapaxes(1, 2)[..., None]
             return fused_attention.attend(query, key, value, bias, mask, scale=1.0)
+        if isinstance(bias, ByDistance):
+            bias = bias.of_pairs()
         # Rows that share keys and values, of an encoder output or of all beams, become
         # queries of one row, which reads them once.
         shape = query.shape

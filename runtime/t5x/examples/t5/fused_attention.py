@@ -1,9 +1,7 @@
-"""Attention that never stores the weights: one kernel of cuDNN, or blocks on a CPU.
+"""Attention that never stores the weights: kernels on a GPU, or blocks on a CPU.
 
-On an H100, forwards and backwards of 16 x 1,024 positions in bfloat16, the kernel takes
-between a third and two thirds of the time of the plain products, and its gradients are
-nearer to those in float32; on a CPU, blocks take between a fifth and five sixths
-(`benchmarks/NOTES.md`).
+With the biases of T5 the kernels are ours, which know that they depend on the distance
+alone, and otherwise one of cuDNN. What they and blocks gain is in `benchmarks/NOTES.md`.
 """
 
 from typing import Any, Literal
@@ -12,8 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
+from t5x.examples.t5.position_bias import ByDistance
 from t5x.on_cpu import attention as in_blocks
 from t5x.on_cpu import features as cpu
+from t5x.on_gpu import attention as in_kernels
 
 # Of `jax.nn.dot_product_attention`.
 _IMPLEMENTATION: Literal["xla", "cudnn"] = "cudnn"
@@ -42,11 +42,17 @@ def possible(query: Any, key: Any, bias: Any = None) -> bool:
     )
 
 
+def by_distance(length: int, dim: int, dtype: Any) -> bool:
+    """Whether biases of self-attention are best given by distance."""
+    heads = jax.ShapeDtypeStruct((1, length, 1, dim), dtype)
+    return not cpu.is_used() and in_kernels.possible(heads, heads)
+
+
 def attend(
     query: Float[Array, "batch queries heads dim"],
     key: Float[Array, "batch keys kv_heads dim"],
     value: Float[Array, "batch keys kv_heads dim"],
-    bias: Float[Array, "#batch #heads queries keys"] | None = None,
+    bias: Float[Array, "#batch #heads queries keys"] | ByDistance | None = None,
     mask: Shaped[Array, "#batch 1 #queries keys"] | None = None,
     *,
     scale: float,
@@ -61,6 +67,13 @@ def attend(
         mask: 0 hides a key.
         scale: of the logits.
     """
+    if not cpu.is_used() and in_kernels.possible(query, key):
+        if isinstance(bias, ByDistance):
+            return in_kernels.attend(query, key, value, bias.vector, mask, scale=scale)
+        if bias is None and mask is not None:
+            return in_kernels.attend(query, key, value, None, mask, scale=scale)
+    if isinstance(bias, ByDistance):
+        bias = bias.of_pairs()
     if cpu.is_used():
         return in_blocks.attend(query, key, value, bias, mask, scale=scale)
     return jax.nn.dot_product_attention(

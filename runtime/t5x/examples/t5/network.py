@@ -11,10 +11,10 @@ from flax.linen.partitioning import with_sharding_constraint
 from jaxtyping import Array, Float, Int
 
 from t5x import checks, output_product
-from t5x.examples.t5 import layers
+from t5x.examples.t5 import fused_attention, layers
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
-from t5x.examples.t5.position_bias import bias_init
+from t5x.examples.t5.position_bias import Bias, bias_init
 from t5x.examples.t5.remat import rematerialised
 
 Tokens = Int[Array, "batch length"]
@@ -39,9 +39,8 @@ class LayerConfig:
         dropout_rate: of every dropout in the network.
         logits_via_embedding: whether the embedding serves as output matrix too.
         float32_attention_logits: whether attention logits are float32 in every dtype.
-        fused_attention: whether attention stores no weights where that can be: without
-            dropout in a kernel of cuDNN (on a GPU, with a dtype of 16 bits), and in
-            blocks on a CPU.
+        fused_attention: whether attention stores no weights where that can be: in kernels
+            on a GPU (with a dtype of 16 bits), and in blocks on a CPU.
         remat_policy: what a layer's backward pass computes again, see `remat`.
 
     Raises:
@@ -155,14 +154,22 @@ def embed(embedder: nn.Module, tokens: Tokens, config: LayerConfig) -> Activatio
     return embedder(tokens.astype(jnp.int32)).astype(config.dtype)
 
 
-def decoder_biases(
-    config: LayerConfig, length: int, decode: bool
-) -> Float[Array, "1 heads length length"] | BiasAt:
-    """Biases of a causal stack: for all positions, or by position while decoding."""
+def self_biases(config: LayerConfig, length: int, bidirectional: bool) -> Bias:
+    """Biases of self-attention: of all pairs, or by distance where kernels take them."""
     biases = position_biases(config)
-    if decode:
-        return lambda positions, keys: biases.at(positions, keys, bidirectional=False)
-    return biases(length, length, bidirectional=False)
+    if config.fused_attention and fused_attention.by_distance(
+        length, config.head_dim, config.dtype
+    ):
+        return biases.by_distance(length, length, bidirectional)
+    return biases(length, length, bidirectional)
+
+
+def decoder_biases(config: LayerConfig, length: int, decode: bool) -> Bias | BiasAt:
+    """Biases of a causal stack: for all positions, or by position while decoding."""
+    if not decode:
+        return self_biases(config, length, bidirectional=False)
+    biases = position_biases(config)
+    return lambda positions, keys: biases.at(positions, keys, bidirectional=False)
 
 
 def output_logits(
@@ -204,9 +211,7 @@ class EncoderBlock(nn.Module):
     deterministic: bool
     joined_kernels: bool = True
 
-    def block(
-        self, x: Activations, mask: Mask, bias: Float[Array, "1 heads length length"]
-    ) -> Activations:
+    def block(self, x: Activations, mask: Mask, bias: Bias) -> Activations:
         config, fixed = self.config, self.deterministic
         y = layer_norm(config, "pre_attention_layer_norm")(x)
         y = attention(config, "attention", self.joined_kernels)(
@@ -240,7 +245,7 @@ class DecoderBlock(nn.Module):
         encoded: Float[Array, "batch input_length emb"],
         mask: Mask | None,
         cross_mask: Mask,
-        bias: Float[Array, "1 heads length length"] | BiasAt,
+        bias: Bias | BiasAt,
         prefill_lengths: Int[Array, " batch"] | None = None,
     ) -> Activations:
         config, fixed = self.config, self.deterministic
@@ -282,7 +287,7 @@ class Encoder(nn.Module):
     def run_layers(
         self, x: Activations, mask: Mask, deterministic: bool
     ) -> Activations:
-        bias = position_biases(self.config)(x.shape[1], x.shape[1], bidirectional=True)
+        bias = self_biases(self.config, x.shape[1], bidirectional=True)
         layer_cls = rematerialised(EncoderLayer, self.config)
         for i in range(self.config.num_encoder_layers):
             layer = layer_cls(self.config, deterministic, name=f"layers_{i}")

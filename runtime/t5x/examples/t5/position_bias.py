@@ -7,11 +7,38 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
+from flax import struct
 from flax.linen.partitioning import param_with_axes
 from jaxtyping import Array, Float, Int
 
 from t5x.examples.t5.dense import Initializer
 from t5x.on_cpu import features as cpu
+
+
+@struct.dataclass
+class ByDistance:
+    """Biases that depend on the distance of two positions, for a kernel that knows that.
+
+    Attributes:
+        vector: of the distances -radius ... radius from a query to a key; further pairs
+            have that of the nearest distance.
+        qlen: number of queries.
+        klen: number of keys, the first of which is at the place of the first query.
+    """
+
+    vector: Float[Array, "heads distances"]
+    qlen: int = struct.field(pytree_node=False)
+    klen: int = struct.field(pytree_node=False)
+
+    def of_pairs(self) -> Float[Array, "1 heads {self.qlen} {self.klen}"]:
+        """The biases of all pairs of positions."""
+        radius = self.vector.shape[1] // 2
+        shift = _shifts(self.qlen, self.klen).clip(-radius, radius) + radius
+        return _of_pairs(self.vector[:, shift], self.qlen, self.klen)[None]
+
+
+# Of all pairs, or by distance.
+Bias = Float[Array, "1 heads length length"] | ByDistance
 
 bias_init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
 
@@ -82,6 +109,19 @@ def _looked_up_backward(qlen, klen, vector, gradient):
 
 
 _looked_up.defvjp(_looked_up_forward, _looked_up_backward)
+
+
+def _shifts(qlen: int, klen: int) -> np.ndarray:
+    """The distances 0 ... klen - 1, -qlen ... -1."""
+    shift = np.arange(qlen + klen)
+    return np.where(shift < klen, shift, shift - qlen - klen)
+
+
+def _of_pairs(
+    vector: Float[Array, "heads period"], qlen: int, klen: int
+) -> Float[Array, "heads {qlen} {klen}"]:
+    """Biases of all pairs from those of `_shifts`."""
+    return (_looked_up if cpu.is_used() else _shifted)(vector, qlen, klen)
 
 
 class RelativePositionBiases(nn.Module):
@@ -159,14 +199,15 @@ class RelativePositionBiases(nn.Module):
     def _all_pairs(
         self, qlen: int, klen: int, bidirectional: bool
     ) -> Float[Array, "1 heads {qlen} {klen}"]:
-        period = qlen + klen
-        shift = np.arange(period)
-        shift = np.where(shift < klen, shift, shift - period)
-        vector = self._biases(shift, bidirectional)
-        of_pairs = _looked_up if cpu.is_used() else _shifted
+        vector = self._biases(_shifts(qlen, klen), bidirectional)
         # Cast here and not before: the gradient adds thousands of pairs to one entry,
         # which a GPU would do in bfloat16, slowly and with rounded sums.
-        return of_pairs(vector, qlen, klen)[None].astype(self.dtype)
+        return _of_pairs(vector, qlen, klen)[None].astype(self.dtype)
+
+    def by_distance(self, qlen: int, klen: int, bidirectional: bool) -> ByDistance:
+        """Biases of all positions of two sequences that start at the same place."""
+        distances = np.arange(-self.max_distance, self.max_distance + 1)
+        return ByDistance(self._biases(distances, bidirectional), qlen, klen)
 
     def at(
         self, positions: Int[Array, "rows queries"], klen: int, bidirectional: bool
