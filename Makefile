@@ -51,7 +51,7 @@ $(VENV)/docs.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	touch $@
 
 demo: $(VENV)/run.stamp
-	$(BIN)/python -m t5x.train --gin_file=configs/d3st_aug.gin
+	T5X_STOPPED_STATUS=75 $(BIN)/python -m t5x.train --gin_file=configs/d3st_aug.gin
 	$(BIN)/jaxaug report runs/d3st_aug
 
 compare: $(VENV)/run.stamp

@@ -19,6 +19,8 @@
 # compare_curricula.html.
 set -euo pipefail
 export FORMAT=${FORMAT:-d3st} OUT=${RUNS:-runs}
+# Of a run that was stopped from outside (SIGTERM): it is not finished.
+export T5X_STOPPED_STATUS=75
 sets=${SETS:-sgd eda_6x tree_6x aug_6x sgdx_6x}
 page=$FORMAT
 if [ "$sets" = curricula ]; then

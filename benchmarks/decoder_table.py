@@ -131,6 +131,8 @@ def train(options: argparse.Namespace, work: Path) -> Path:
         [sys.executable, "-m", "t5x.train", "--gin_file=configs/paraphrase_minisgd.gin"]
         + [f"--gin.{name}={value}" for name, value in bindings.items()],
         check=True,
+        # A run that was stopped is not finished.
+        env=os.environ | {"T5X_STOPPED_STATUS": "75"},
     )
     return model_dir
 

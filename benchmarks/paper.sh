@@ -9,6 +9,8 @@
 # runs. A run that is complete is not trained again; --dry_run says what is valid and runs
 # nothing.
 set -euo pipefail
+# Of a run that was stopped from outside (SIGTERM): what comes after it has to wait.
+export T5X_STOPPED_STATUS=75
 dry=()
 [ "${1:-}" != --dry_run ] || { dry=(--dry_run); shift; }
 [ $# -gt 2 ] || { echo "usage: $0 [--dry_run] FORMAT SETS SEED..." >&2; exit 2; }

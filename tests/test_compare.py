@@ -16,6 +16,7 @@ for word in "$@"; do
   case $word in --gin.MODEL_DIR=*) run=${word#*=}; run=${run//\\'/};; esac
 done
 [ -e "$RUNS/fail" ] && { echo broken; exit 1; }
+[ -e "$RUNS/stop" ] && { echo stopped; exit "${T5X_STOPPED_STATUS:-0}"; }
 mkdir -p "$run"
 echo "$@" >> "$RUNS/trained.txt"
 """
@@ -134,10 +135,13 @@ def test_a_run_that_would_be_left_over_has_all_cores_at_the_beginning(
 
 
 @pytest.mark.parametrize("sets", ["sgd tree_6x", "sgd tree_6x aug_6x"])
-def test_a_failed_run_stops_the_rest_and_is_left(compare, tmp_path, sets):
-    (tmp_path / "fail").touch()
+@pytest.mark.parametrize(("how", "said"), [("fail", "broken"), ("stop", "stopped")])
+def test_a_run_that_failed_or_was_stopped_stops_the_rest_and_is_left(
+    compare, tmp_path, sets, how, said
+):
+    (tmp_path / how).touch()
     status, lines, error = compare("0", SETS=sets)
-    assert status != 0 and "broken" in error
+    assert status != 0 and said in error
     assert not any(line.startswith("jaxaug") for line in lines)
     left = compare("--left", "0", SETS=sets)[1]
     names = sets.split()
