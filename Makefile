@@ -50,8 +50,10 @@ $(VENV)/docs.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
 	$(call install,-e ./runtime -e '.[docs]')
 	touch $@
 
+# A run that was stopped (SIGTERM) is none to report on.
+demo: export T5X_STOPPED_STATUS = 75
 demo: $(VENV)/run.stamp
-	T5X_STOPPED_STATUS=75 $(BIN)/python -m t5x.train --gin_file=configs/d3st_aug.gin
+	$(BIN)/python -m t5x.train --gin_file=configs/d3st_aug.gin
 	$(BIN)/jaxaug report runs/d3st_aug
 
 compare: $(VENV)/run.stamp
