@@ -208,6 +208,8 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--blocks", action="store_true", help="times by size of blocks")
     arguments = parser.parse_args()
+    if jax.default_backend() != "gpu":
+        parser.error("the kernels run on a GPU, and JAX finds none here")
     print(jax.devices()[0].device_kind, "jax", jax.__version__)
     made = cases(arguments.rows, arguments.length, arguments.heads)
     if arguments.blocks:

@@ -246,7 +246,17 @@ def _call(
     outputs: list[_Operand],
     name: str,
 ) -> tuple[Array, ...]:
-    """Calls a kernel; `inputs` are those of `kernels.Refs`, with `Tiles`, `known` those of `OfQueries`."""
+    """Calls a kernel.
+
+    Args:
+        kernel: of `attention_kernels`.
+        inputs: arrays of `kernels.Refs`, with both of `Tiles` in place of the bias.
+        known: arrays of `kernels.OfQueries`; None for a kernel that takes none.
+        grid: programs of each axis.
+        setting: of the kernel.
+        outputs: what it makes.
+        name: in profiles.
+    """
     operands = [operand for operand in (*inputs, *(known or [])) if operand is not None]
 
     def with_refs(*flat: Any) -> None:

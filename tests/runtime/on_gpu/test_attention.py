@@ -82,16 +82,12 @@ def causal(length):
         (256, 256, RADIUS, packed(256) * causal(256)),
         # Far pairs on both sides, a radius that no block divides by.
         (384, 384, 40, packed(384)),
-        # Cross-attention, to keys that a mask hides everywhere or nowhere.
-        (
-            128,
-            256,
-            None,
-            np.arange(256)[None, None, None] < np.ones((2, 1, 128, 1)) * 200,
-        ),
+        # A mask that rows share, of queries and of keys alone.
+        (128, 128, RADIUS, causal(128)),
+        (128, 256, None, np.arange(256)[None, None, None] < 200),
         (128, 256, None, None),
     ],
-    ids=["all", "packed and causal", "packed", "cross", "no mask"],
+    ids=["all", "packed and causal", "packed", "causal", "cross", "no mask"],
 )
 @pytest.mark.usefixtures("interpreted")
 def test_output_and_gradients_are_those_of_plain_products(queries, keys, radius, mask):

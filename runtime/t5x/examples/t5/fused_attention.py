@@ -45,7 +45,7 @@ def possible(query: Any, key: Any, bias: Any = None) -> bool:
 def by_distance(length: int, dim: int, dtype: Any) -> bool:
     """Whether biases of self-attention are best given by distance."""
     heads = jax.ShapeDtypeStruct((1, length, 1, dim), dtype)
-    return not cpu.is_used() and in_kernels.possible(heads, heads)
+    return in_kernels.possible(heads, heads)
 
 
 def attend(
@@ -67,7 +67,7 @@ def attend(
         mask: 0 hides a key.
         scale: of the logits.
     """
-    if not cpu.is_used() and in_kernels.possible(query, key):
+    if in_kernels.possible(query, key):
         if isinstance(bias, ByDistance):
             return in_kernels.attend(query, key, value, bias.vector, mask, scale=scale)
         if bias is None and mask is not None:
