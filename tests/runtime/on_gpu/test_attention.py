@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from t5x.examples.t5 import fused_attention, network
+from t5x.examples.t5 import fused_attention, network, parts
 from t5x.examples.t5.position_bias import ByDistance
 from t5x.on_cpu import features
 from t5x.on_gpu import attention, attention_calls
@@ -122,7 +122,7 @@ def test_a_query_that_sees_no_key_gets_zeros_and_gives_no_gradient():
 
 def test_biases_by_distance_are_those_of_all_pairs():
     config = network.T5Config(vocab_size=9, num_heads=HEADS)
-    module = network.position_biases(config)
+    module = parts.position_biases(config)
     params = {"rel_embedding": np.random.default_rng(0).standard_normal((HEADS, 32))}
     for bidirectional in (False, True):
         all_pairs = module.apply({"params": params}, 300, 200, bidirectional)

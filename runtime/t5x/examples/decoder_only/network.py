@@ -6,8 +6,7 @@ import flax.struct
 from flax import linen as nn
 from jaxtyping import Array, Int
 
-from t5x.examples.t5 import layers
-from t5x.examples.t5 import network as t5
+from t5x.examples.t5 import layers, parts
 from t5x.examples.t5.attention import BiasAt
 from t5x.examples.t5.masks import Mask
 from t5x.examples.t5.position_bias import Bias
@@ -15,8 +14,8 @@ from t5x.examples.t5.remat import rematerialised
 
 
 @flax.struct.dataclass
-class TransformerConfig(t5.LayerConfig):
-    """The options of `t5x.examples.t5.network.LayerConfig` and:
+class TransformerConfig(parts.LayerConfig):
+    """The options of `t5x.examples.t5.parts.LayerConfig` and:
 
     Attributes:
         num_layers: layers of the decoder.
@@ -35,14 +34,14 @@ class DecoderLayer(nn.Module):
     @nn.compact
     def __call__(
         self,
-        x: t5.Activations,
+        x: parts.Activations,
         mask: Mask | None,
         bias: Bias | BiasAt,
         prefill_lengths: Int[Array, " batch"] | None,
-    ) -> t5.Activations:
+    ) -> parts.Activations:
         config, fixed = self.config, self.deterministic
-        y = t5.layer_norm(config, "pre_self_attention_layer_norm")(x)
-        y = t5.attention(config, "self_attention")(
+        y = parts.layer_norm(config, "pre_self_attention_layer_norm")(x)
+        y = parts.attention(config, "self_attention")(
             y,
             y,
             mask,
@@ -51,12 +50,12 @@ class DecoderLayer(nn.Module):
             decode=self.decode,
             prefill_lengths=prefill_lengths,
         )
-        x = t5.constrain(
-            x + t5.dropout(config, fixed, "post_self_attention_dropout")(y)
+        x = parts.constrain(
+            x + parts.dropout(config, fixed, "post_self_attention_dropout")(y)
         )
-        y = t5.layer_norm(config, "pre_mlp_layer_norm")(x)
-        y = t5.mlp(config)(y, deterministic=fixed)
-        return t5.constrain(x + t5.dropout(config, fixed, "post_mlp_dropout")(y))
+        y = parts.layer_norm(config, "pre_mlp_layer_norm")(x)
+        y = parts.mlp(config)(y, deterministic=fixed)
+        return parts.constrain(x + parts.dropout(config, fixed, "post_mlp_dropout")(y))
 
 
 class Decoder(nn.Module):
@@ -67,18 +66,18 @@ class Decoder(nn.Module):
     @nn.compact
     def __call__(
         self,
-        decoder_input_tokens: t5.Tokens,
-        decoder_target_tokens: t5.Tokens,
-        decoder_segment_ids: t5.Tokens | None = None,
-        decoder_positions: t5.Tokens | None = None,
-        decoder_causal_attention: t5.Tokens | None = None,
+        decoder_input_tokens: parts.Tokens,
+        decoder_target_tokens: parts.Tokens,
+        decoder_segment_ids: parts.Tokens | None = None,
+        decoder_positions: parts.Tokens | None = None,
+        decoder_causal_attention: parts.Tokens | None = None,
         *,
         enable_dropout: bool = True,
         decode: bool = False,
         max_decode_length: int | None = None,
         prefill: bool = False,
         prefill_lengths: Int[Array, " batch"] | None = None,
-    ) -> t5.Logits:
+    ) -> parts.Logits:
         """Logits of the target tokens.
 
         Args:
@@ -113,18 +112,18 @@ class Decoder(nn.Module):
                 decoder_causal_attention,
                 decoder_segment_ids,
             )
-        embedder = t5.token_embedder(config)
-        y = t5.embed(embedder, decoder_input_tokens, config)
-        y = t5.dropout(config, deterministic, "input_dropout")(y)
-        bias = t5.decoder_biases(config, y.shape[1], decode)
+        embedder = parts.token_embedder(config)
+        y = parts.embed(embedder, decoder_input_tokens, config)
+        y = parts.dropout(config, deterministic, "input_dropout")(y)
+        bias = parts.decoder_biases(config, y.shape[1], decode)
         keeps = decode or prefill
         layer_cls = DecoderLayer if keeps else rematerialised(DecoderLayer, config)
         for i in range(config.num_layers):
             layer = layer_cls(config, deterministic, decode, name=f"layers_{i}")
             y = layer(y, mask, bias, prefill_lengths if prefill else None)
-        y = t5.layer_norm(config, "decoder_norm")(y)
-        y = t5.dropout(config, deterministic, "output_dropout")(y)
-        return t5.output_logits(self, config, embedder, y)
+        y = parts.layer_norm(config, "decoder_norm")(y)
+        y = parts.dropout(config, deterministic, "output_dropout")(y)
+        return parts.output_logits(self, config, embedder, y)
 
 
 class DecoderWrapper(nn.Module):
@@ -137,5 +136,5 @@ class DecoderWrapper(nn.Module):
     def setup(self) -> None:
         self.decoder = Decoder(self.config)
 
-    def __call__(self, *args, **kwargs) -> t5.Logits:
+    def __call__(self, *args, **kwargs) -> parts.Logits:
         return self.decoder(*args, **kwargs)

@@ -10,6 +10,7 @@ from flax import linen as nn
 from flax.linen.partitioning import ScanIn, scan_with_axes
 
 from t5x.examples.t5 import network as t5
+from t5x.examples.t5 import parts
 from t5x.examples.t5.remat import rematerialised
 
 
@@ -33,8 +34,8 @@ class EncoderLayer(t5.EncoderBlock):
 
     @nn.compact
     def __call__(self, x, mask):
-        bias = t5.self_biases(self.config, x.shape[1], bidirectional=True)
-        return self.block(t5.constrain(x), mask, bias), None
+        bias = parts.self_biases(self.config, x.shape[1], bidirectional=True)
+        return self.block(parts.constrain(x), mask, bias), None
 
 
 class DecoderLayer(t5.DecoderBlock):
@@ -44,8 +45,8 @@ class DecoderLayer(t5.DecoderBlock):
 
     @nn.compact
     def __call__(self, x, encoded, mask, cross_mask, prefill_lengths=None):
-        bias = t5.decoder_biases(self.config, x.shape[1], self.decode)
-        x = t5.constrain(x)
+        bias = parts.decoder_biases(self.config, x.shape[1], self.decode)
+        x = parts.constrain(x)
         return self.block(x, encoded, mask, cross_mask, bias, prefill_lengths), None
 
 

@@ -1,0 +1,189 @@
+"""What networks of T5's layers share: options, and the parts that these describe."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import flax.struct
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import with_sharding_constraint
+from jaxtyping import Array, Float, Int
+
+from t5x import checks, output_product
+from t5x.examples.t5 import fused_attention, layers
+from t5x.examples.t5.attention import BiasAt
+from t5x.examples.t5.position_bias import Bias, bias_init
+
+Tokens = Int[Array, "batch length"]
+Activations = Float[Array, "batch length emb"]
+Logits = Float[Array, "batch length vocab"]
+
+_SIZES = ("vocab_size", "emb_dim", "num_heads", "head_dim", "mlp_dim")
+
+
+@flax.struct.dataclass
+class LayerConfig:
+    """Sizes and options that every network of these layers has.
+
+    Attributes:
+        vocab_size: rows of the embedding; often larger than the vocabulary.
+        dtype: of activations; parameters and logits are float32.
+        emb_dim: width of the model.
+        num_heads: attention heads.
+        head_dim: size of a head.
+        mlp_dim: width of the hidden layer of an MLP block.
+        mlp_activations: see `layers.MlpBlock`; T5 has ("relu",), T5.1.1 ("gelu", "linear").
+        dropout_rate: of every dropout in the network.
+        logits_via_embedding: whether the embedding serves as output matrix too.
+        float32_attention_logits: whether attention logits are float32 in every dtype.
+        fused_attention: whether attention stores no weights where that can be: in kernels
+            on a GPU (with a dtype of 16 bits), and in blocks on a CPU.
+        remat_policy: what a layer's backward pass computes again, see `remat`.
+
+    Raises:
+        UserError: a size below 1, a negative number of layers, or an unknown dtype.
+    """
+
+    vocab_size: int
+    dtype: Any = jnp.float32
+    emb_dim: int = 512
+    num_heads: int = 8
+    head_dim: int = 64
+    mlp_dim: int = 2048
+    mlp_activations: Sequence[str] = ("relu",)
+    dropout_rate: float = 0.1
+    logits_via_embedding: bool = False
+    float32_attention_logits: bool = False
+    fused_attention: bool = True
+    remat_policy: str = "none"
+
+    def __post_init__(self) -> None:
+        owner = type(self).__name__
+        if isinstance(self.dtype, str):
+            checks.dtype(f"{owner}.dtype", self.dtype)
+        for field in dataclasses.fields(self):
+            value, name = getattr(self, field.name), f"{owner}.{field.name}"
+            # JAX makes pytrees of this class with placeholders for numbers.
+            if not isinstance(value, (int, float, str)):
+                continue
+            if field.name.startswith("num_") and field.name.endswith("_layers"):
+                checks.whole_number(name, value, least=0)
+            elif field.name in _SIZES:
+                checks.whole_number(name, value, least=1)
+
+
+def layer_norm(config: LayerConfig, name: str) -> nn.Module:
+    return layers.LayerNorm(dtype=config.dtype, name=name)
+
+
+def dropout(
+    config: LayerConfig, deterministic: bool, name: str | None = None
+) -> nn.Module:
+    """Dropout that treats all positions of a sequence alike."""
+    return nn.Dropout(
+        config.dropout_rate,
+        broadcast_dims=(-2,),
+        deterministic=deterministic,
+        name=name,
+    )
+
+
+def attention(config: LayerConfig, name: str, joined: bool = True) -> nn.Module:
+    return layers.MultiHeadDotProductAttention(
+        num_heads=config.num_heads,
+        head_dim=config.head_dim,
+        dtype=config.dtype,
+        dropout_rate=config.dropout_rate,
+        float32_logits=config.float32_attention_logits,
+        fused=config.fused_attention,
+        joined_kernels=joined,
+        name=name,
+    )
+
+
+def mlp(config: LayerConfig) -> nn.Module:
+    return layers.MlpBlock(
+        intermediate_dim=config.mlp_dim,
+        activations=config.mlp_activations,
+        intermediate_dropout_rate=config.dropout_rate,
+        dtype=config.dtype,
+        name="mlp",
+    )
+
+
+def position_biases(config: LayerConfig) -> layers.RelativePositionBiases:
+    return layers.RelativePositionBiases(
+        num_buckets=32,
+        max_distance=128,
+        num_heads=config.num_heads,
+        dtype=config.dtype,
+        embedding_init=bias_init,
+        name="relpos_bias",
+    )
+
+
+def token_embedder(config: LayerConfig) -> layers.Embed:
+    return layers.Embed(
+        num_embeddings=config.vocab_size,
+        features=config.emb_dim,
+        dtype=config.dtype,
+        attend_dtype=jnp.float32,
+        embedding_init=nn.initializers.normal(stddev=1.0),
+        name="token_embedder",
+    )
+
+
+def embed(embedder: nn.Module, tokens: Tokens, config: LayerConfig) -> Activations:
+    # Initialisation feeds float ones where no type is given.
+    return embedder(tokens.astype(jnp.int32)).astype(config.dtype)
+
+
+def self_biases(config: LayerConfig, length: int, bidirectional: bool) -> Bias:
+    """Biases of self-attention: of all pairs, or by distance where kernels take them."""
+    biases = position_biases(config)
+    if config.fused_attention and fused_attention.by_distance(
+        length, config.head_dim, config.dtype
+    ):
+        return biases.by_distance(length, length, bidirectional)
+    return biases(length, length, bidirectional)
+
+
+def decoder_biases(config: LayerConfig, length: int, decode: bool) -> Bias | BiasAt:
+    """Biases of a causal stack: for all positions, or by position while decoding."""
+    if not decode:
+        return self_biases(config, length, bidirectional=False)
+    biases = position_biases(config)
+    return lambda positions, keys: biases.at(positions, keys, bidirectional=False)
+
+
+def output_logits(
+    module: nn.Module, config: LayerConfig, embedder: nn.Module, y: Activations
+) -> Logits:
+    """Float32 logits. Tied ones are divided by sqrt(emb_dim), since the embedding is not.
+
+    Their factors are told as those of `module` (see `t5x.output_product`).
+    """
+    y = y.astype(jnp.float32)
+    if config.logits_via_embedding:
+        root = jnp.sqrt(y.shape[-1])
+        logits = embedder.attend(y) / root
+        if output_product.is_wanted(module):
+            table = jnp.asarray(embedder.embedding, jnp.float32)
+            output_product.tell(module, logits, y / root, table=table)
+        return logits
+    dense = layers.DenseGeneral(
+        config.vocab_size,
+        dtype=jnp.float32,
+        kernel_axes=("embed", "vocab"),
+        name="logits_dense",
+    )
+    logits = dense(y)
+    if output_product.is_wanted(module):
+        kernel: Array = dense.get_variable("params", "kernel")
+        output_product.tell(module, logits, y, kernel=kernel)
+    return logits
+
+
+def constrain(x: Activations) -> Activations:
+    return with_sharding_constraint(x, ("batch", "length", "embed"))
