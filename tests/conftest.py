@@ -33,7 +33,7 @@ os.environ.setdefault(
 
 
 def _share_compiled_programs() -> None:
-    """One compilation cache for the programs that tests start.
+    """One compilation cache for all workers, and for the programs that tests start.
 
     The first process to load this file makes the folder; workers inherit its name.
     """
@@ -117,18 +117,6 @@ def _import_in_turns() -> None:
 gc.disable()
 _do_without_triton()
 _import_in_turns()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Workers do without the cache of compiled programs.
-
-    Hardly anything is compiled twice in them, to read a program takes as long as to
-    compile it without optimisation, and to write one is an eighth more.
-    """
-    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
-        import jax
-
-        jax.config.update("jax_enable_compilation_cache", False)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
