@@ -1,4 +1,4 @@
-"""What networks of T5's layers share: options, and the parts that these describe."""
+"""What networks of T5's layers share: `LayerConfig` and the modules that it describes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -74,6 +74,7 @@ class LayerConfig:
 
 
 def layer_norm(config: LayerConfig, name: str) -> nn.Module:
+    """T5's norm: by the root mean square, with a scale and no bias."""
     return layers.LayerNorm(dtype=config.dtype, name=name)
 
 
@@ -90,6 +91,7 @@ def dropout(
 
 
 def attention(config: LayerConfig, name: str, joined: bool = True) -> nn.Module:
+    """Attention of any kind; `joined` keeps heads and head_dim of a kernel in one axis."""
     return layers.MultiHeadDotProductAttention(
         num_heads=config.num_heads,
         head_dim=config.head_dim,
@@ -103,6 +105,7 @@ def attention(config: LayerConfig, name: str, joined: bool = True) -> nn.Module:
 
 
 def mlp(config: LayerConfig) -> nn.Module:
+    """The feed-forward block of a layer."""
     return layers.MlpBlock(
         intermediate_dim=config.mlp_dim,
         activations=config.mlp_activations,
@@ -113,6 +116,7 @@ def mlp(config: LayerConfig) -> nn.Module:
 
 
 def position_biases(config: LayerConfig) -> layers.RelativePositionBiases:
+    """Relative position biases as every T5 has them: 32 buckets for distances up to 128."""
     return layers.RelativePositionBiases(
         num_buckets=32,
         max_distance=128,
@@ -124,6 +128,7 @@ def position_biases(config: LayerConfig) -> layers.RelativePositionBiases:
 
 
 def token_embedder(config: LayerConfig) -> layers.Embed:
+    """The embedding of tokens, which may serve as output matrix, in float32, too."""
     return layers.Embed(
         num_embeddings=config.vocab_size,
         features=config.emb_dim,
@@ -135,6 +140,7 @@ def token_embedder(config: LayerConfig) -> layers.Embed:
 
 
 def embed(embedder: nn.Module, tokens: Tokens, config: LayerConfig) -> Activations:
+    """Tokens as activations of the dtype of the network."""
     # Initialisation feeds float ones where no type is given.
     return embedder(tokens.astype(jnp.int32)).astype(config.dtype)
 
@@ -186,4 +192,5 @@ def output_logits(
 
 
 def constrain(x: Activations) -> Activations:
+    """Names the axes of activations, by which a partitioner divides them."""
     return with_sharding_constraint(x, ("batch", "length", "embed"))
