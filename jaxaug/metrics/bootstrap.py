@@ -8,18 +8,23 @@ Configurations that were run with the same seeds share that draw.
 
 An interval is the figure ± t x the standard deviation over resamples. With five seeds
 or fewer percentiles are too narrow; t has the degrees of freedom of Satterthwaite (1946)
-for the parts that seeds and dialogues have in the variance. Where seeds and dialogues
+for the parts that seeds and dialogues have in the variance, where dialogues that do not
+define a figure do not count for it. Where seeds and dialogues
 interact, resampling both counts that part more than once (Owen, 2007): such intervals
 are too wide rather than too narrow.
+
+Where nothing varies, resamples tell nothing. The interval then allows for the dialogues
+of another kind that as many draws may miss, 1 - 0.025^(1/n) of all (Clopper and Pearson,
+1934, for no success), at the lowest or the highest value there can be.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy import special
 
 from jaxaug.metrics.frames import FrameTable
@@ -59,7 +64,8 @@ class Interval:
 
     Attributes:
       value: a mean over seeds, or the difference of two.
-      low, high: the ends of the interval.
+      low, high: the ends of the interval; NaN where fewer than two dialogues define a
+        figure.
       p: two-sided, of no difference from 0; below 0.05 where the interval excludes 0.
     """
 
@@ -165,6 +171,10 @@ class Bootstrap:
         self._figures, self._highest = figures, highest
         self.dialogues = sums.shape[-1]
         self.values = figures(sums.sum(axis=-1), counts.sum(axis=-1))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = figures(np.moveaxis(sums, -1, 0), np.moveaxis(counts, -1, 0))
+        # Of each run and figure, the dialogues that define it.
+        self._defining = (~np.isnan(each)).sum(axis=0)
         self._draws = np.empty((resamples, *self.values.shape))
         if self.dialogues:
             self._draw(sums, counts, max(1, chunk // self.dialogues))
@@ -230,7 +240,7 @@ class Bootstrap:
         draws = self._draws[:, list(group.runs)]
         return np.einsum("bk,bkf->bf", self._weights(group.seeds), draws)
 
-    def _seed_parts(self, *groups: Group) -> list[tuple[Figures, int]]:
+    def _seed_parts(self, *groups: Group) -> list[tuple[Figures, Any]]:
         """Variance of the estimate from seeds, and its degrees of freedom."""
         values = [self.values[list(group.runs)] for group in groups]
         if len(groups) == 2 and groups[0].seeds == groups[1].seeds:
@@ -249,6 +259,8 @@ class Bootstrap:
             self._resampled(group),
             self._draws[:, runs].mean(axis=1),
             self._seed_parts(group),
+            self._defining[runs].min(axis=0),
+            lowest=0.0,
         )
         np.clip(result.low, 0.0, None, out=result.low)
         np.clip(result.high, None, self._highest, out=result.high)
@@ -262,6 +274,8 @@ class Bootstrap:
             self._resampled(first) - self._resampled(second),
             self._draws[:, one].mean(axis=1) - self._draws[:, other].mean(axis=1),
             self._seed_parts(first, second),
+            self._defining[one + other].min(axis=0),
+            lowest=-np.asarray(self._highest),
         )
 
     def _interval(
@@ -269,28 +283,39 @@ class Bootstrap:
         value: Figures,
         resampled: Float[np.ndarray, "resamples figures"],
         of_dialogues: Float[np.ndarray, "resamples figures"],
-        parts: Sequence[tuple[Figures, int]],
+        parts: Sequence[tuple[Figures, Any]],
+        number: Int[np.ndarray, " figures"],
+        lowest: float | Figures,
     ) -> Interval:
         if self.dialogues < 2:
             nothing = np.full_like(value, np.nan)
             return Interval(value, nothing, nothing.copy(), nothing.copy())
         error = _deviation(resampled)
-        parts = [*parts, (_deviation(of_dialogues) ** 2, self.dialogues - 1)]
+        parts = [
+            *parts,
+            (_deviation(of_dialogues) ** 2, np.maximum(number - 1, 1)),
+        ]
         total = sum(part for part, _ in parts)
         below = sum(part**2 / degrees for part, degrees in parts)
         some = error > 0
-        # Without any variance every t is the same: 0 times it.
         freedom = np.divide(
             total**2, below, out=np.ones_like(value), where=some & (below > 0)
         )
         half = special.stdtrit(freedom, (1 + LEVEL) / 2) * error
-        ratio = np.divide(
-            np.abs(value), error, out=np.full_like(value, np.inf), where=some
+        size = np.abs(value)
+        ratio = np.divide(size, error, out=np.zeros_like(value), where=some)
+        missed = 1 - ((1 - LEVEL) / 2) ** (1 / np.maximum(number, 1))
+        low = np.where(some, value - half, value - missed * (value - lowest))
+        high = np.where(some, value + half, value + missed * (self._highest - value))
+        p = np.where(
+            some,
+            2 * special.stdtr(freedom, -ratio),
+            np.minimum(1, 2 * (1 - size / (size + self._highest)) ** number),
         )
-        p = np.where(np.abs(value) < _NOTHING, 1.0, 2 * special.stdtr(freedom, -ratio))
-        p[np.isnan(value)] = np.nan
-        half[np.isnan(value)] = np.nan
-        return Interval(value, value - half, value + half, p)
+        p[size < _NOTHING] = 1.0
+        for part in (low, high, p):
+            part[np.isnan(value) | (number < 2)] = np.nan
+        return Interval(value, low, high, p)
 
 
 def _deviation(draws: Float[np.ndarray, "resamples figures"]) -> Figures:

@@ -104,12 +104,28 @@ class FrameTable:
         if not all(np.array_equal(left, right) for left, right in pairs):
             sizes = f"{len(self.turn)} and {len(other.turn)} frames"
             return f"{sizes} of the same dialogues, which differ in turns or services"
+        return self._other_scores(other)
+
+    def _other_scores(self, other: "FrameTable") -> str | None:
+        mine, yours = ~np.isnan(self.scores), ~np.isnan(other.scores)
+        for wording, one, two in zip(WORDINGS, mine[0], yours[0], strict=True):
+            if not np.array_equal(one, two):
+                sizes = f"{one.sum()} and {two.sum()} frames"
+                return f"{sizes} scored under {wording}, not the same ones"
+        if not np.array_equal(mine, yours):
+            sizes = " and ".join(
+                str(part[1].any(axis=0).sum()) for part in (mine, yours)
+            )
+            return (
+                f"{sizes} frames of seen services: other services in the train schema"
+            )
         return None
 
 
 def frames_file(report: PathLike) -> epath.Path:
     """Where the frames of a robustness report (a JSON file) lie."""
-    return epath.Path(report).with_suffix(_SUFFIX)
+    path = epath.Path(report)
+    return path.with_name(f"{path.name.removesuffix('.json')}{_SUFFIX}")
 
 
 def write_frames(report: PathLike, table: FrameTable) -> None:
@@ -159,6 +175,16 @@ def read_frames(report: PathLike) -> FrameTable | None:
 
 
 def _check(table: FrameTable) -> None:
+    for name in ("dialogues", "services"):
+        column = getattr(table, name)
+        if column.ndim != 1 or column.dtype.kind != "U":
+            raise ValueError(
+                f"{name} are {column.dtype} {column.shape}, expected names"
+            )
+        if (column[:-1] >= column[1:]).any():
+            raise ValueError(f"the {name} are not in order")
+    if not table.dialogue.shape:
+        raise ValueError("dialogue is a single number")
     frames = len(table.dialogue)
     shape = len(GROUPS), len(WORDINGS), frames
     if table.scores.shape != shape or table.scores.dtype != np.float64:

@@ -20,12 +20,15 @@ from jaxaug.core import columns
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import new_figure, write_figure
 from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
+from jaxaug.core.paths import absolute
 from jaxaug.metrics.dst import ALL_SERVICES, JGA, SEEN_SERVICES, UNSEEN_SERVICES
 from jaxaug.metrics.frames import FrameTable, read_frames
 from jaxaug.metrics.sensitivity import VARIANTS
 
 ABOUT = "about"
 ABSENT = "wordings_not_evaluated"
+# Arguments of `evaluate sgdx` that change scores; the evaluation logger has them off.
+RULES = ("exact", "joint_across_turn")
 _ROUNDING = 1e-9
 # Where the evaluation logger writes, below its output folder.
 REPORT_FOLDER = "robustness"
@@ -45,7 +48,9 @@ LEGEND = (
     "SS all: counted as 0"
 )
 _BARS = ("jga_orig", *VARIANTS, "jga_v1_5")
-_SEED = re.compile(r"(?<=.)[-_.]?(?:seed|s)[-_]?(\d+)$", re.IGNORECASE)
+_SEED = re.compile(
+    r"(?<=.)(?:[-_./]?seed|[-_./]s)[-_]?(\d+)(?=$|/[^/]*$)", re.IGNORECASE
+)
 _REPORT_FILE = re.compile(r"(?P<family>.+)-(?P<step>-?\d+)\.json")
 _METRICS = {
     JGA: "joint goal",
@@ -66,6 +71,7 @@ class Run:
       intervals: low and high end of 95% intervals, where they were computed.
       frames: what the figures of a single run are means of, where it was kept.
       place: the file that the row was read from.
+      rules: what was asked for in scoring, by the name of the argument.
     """
 
     name: str
@@ -75,6 +81,7 @@ class Run:
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     frames: FrameTable | None = None
     place: str = ""
+    rules: Mapping[str, bool] = field(default_factory=dict)
 
     @staticmethod
     def of_report(name: str, report: Mapping[str, Any]) -> "Run":
@@ -84,8 +91,11 @@ class Run:
           UserError: `report` lacks one of its figures, or one is no fraction.
         """
         figures = {}
-        about = report.get(ABOUT, {}) if isinstance(report, Mapping) else {}
-        absent = about.get(ABSENT, ()) if isinstance(about, Mapping) else ()
+        about = report.get(ABOUT) if isinstance(report, Mapping) else None
+        about = about if isinstance(about, Mapping) else {}
+        absent = about.get(ABSENT, [])
+        if not isinstance(absent, list):
+            raise _wrong(name, f"{ABSENT} is {shown(absent)}, expected a list")
         for column in COLUMNS:
             if column in VARIANTS and column in absent:
                 figures[column] = math.nan
@@ -97,7 +107,8 @@ class Run:
                     raise _wrong(name, f"no robustness report: {key!r} is missing")
                 value = value[key]
             figures[column] = _figure(value, column, name)
-        return Run(name, figures, {})
+        rules = {rule: about.get(rule) is True for rule in RULES}
+        return Run(name, figures, {}, rules=rules)
 
 
 def _figure(value: Any, column: str, name: str) -> float:
@@ -126,9 +137,15 @@ def _wrong(name: str, problem: str) -> UserError:
 
 
 def split_seed(name: str) -> tuple[str, str]:
-    """A run's configuration and seed: ("d3st", "0") of "d3st-seed0", "" without a seed."""
-    match = _SEED.search(name)
-    return (name[: match.start()], match[1]) if match else (name, "")
+    """A run's configuration and seed: ("d3st", "0") of "d3st-seed0", "" without a seed.
+
+    The seed may end the folder's name: ("d3st/test", "0") of "d3st-seed0/test".
+    """
+    matches = [*_SEED.finditer(name)]
+    if not matches:
+        return name, ""
+    match = matches[-1]
+    return name[: match.start()] + name[match.end() :], match[1]
 
 
 def mean_name(name: str, runs: int) -> str:
@@ -334,9 +351,9 @@ def read_runs(run: PathLike) -> list[Run]:
     Raises:
       UserError: there is no report, or it cannot be read.
     """
-    path = reach(run, "Name a model folder.")
+    path = absolute(reach(run, "Name a model folder."))
     if path.is_file():
-        return [_read_run(path.stem, path)]
+        return [_read_run(path.name.removesuffix(".json"), path)]
     if not path.is_dir():
         raise UserError(f"run {path} does not exist. Name a model folder.")
     files = report_files(path)

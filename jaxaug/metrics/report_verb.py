@@ -10,11 +10,13 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import check_picture, new_figure
 from jaxaug.core.files import check_writable, write_text
+from jaxaug.core.paths import absolute
 from jaxaug.metrics.report import (
     Run,
     aggregate_seeds,
     read_runs,
     report_files,
+    split_seed,
     text_table,
     write_tables,
 )
@@ -53,9 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     for name in alone:
         print(f"{name}: no robustness report; its training is on the page")
     write_tables(rows, arguments.csv, arguments.png)
-    if arguments.csv and statistics.differences:
-        table = epath.Path(arguments.csv).with_suffix(".differences.csv")
-        write_text(table, differences_csv(statistics))
+    if arguments.csv:
+        table = epath.Path(arguments.csv).expanduser()
+        table = table.with_suffix(".differences.csv")
+        if statistics.differences:
+            write_text(table, differences_csv(statistics))
+        else:  # Those of another comparison must not lie beside this one.
+            table.unlink(missing_ok=True)
     if arguments.html:
         write_page(arguments.html, rows, statistics, [*trainings.values()])
         print(f"written: {arguments.html}")
@@ -69,14 +75,32 @@ def _trainings(names: Sequence[str]) -> dict[str, Training]:
 
 
 def read_all(names: Sequence[str]) -> list[Run]:
-    """The rows of all arguments; runs of one name go by their folders' names too."""
+    """The rows of all arguments, each once.
+
+    Runs go by their folders' names too where some run of their configuration shares its
+    name with another one, or where the name is a seed alone.
+
+    Raises:
+      UserError: a run is given twice.
+    """
     found = [
-        (epath.Path(name).parent.name, row) for name in names for row in read_runs(name)
+        (absolute(name).parent.name, row) for name in names for row in read_runs(name)
     ]
+    for place, count in Counter(row.place for _, row in found).items():
+        if count > 1:
+            raise UserError(
+                f"{place} is given {count} times. Give each run once: its seeds would be "
+                "counted twice."
+            )
     counts = Counter(row.name for _, row in found)
+    shared = {split_seed(name)[0] for name, count in counts.items() if count > 1}
     return [
         replace(row, name=f"{parent}/{row.name}")
-        if parent and counts[row.name] > 1
+        if parent and (split_seed(row.name)[0] in shared or _is_seed(row.name))
         else row
         for parent, row in found
     ]
+
+
+def _is_seed(name: str) -> bool:
+    return split_seed(f"_/{name}")[0] == "_"

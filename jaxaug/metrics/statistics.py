@@ -162,6 +162,12 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
                 f"({problem}). Compare runs that scored the same frames, or report "
                 "these apart."
             )
+        if run.rules != runs[0].rules:
+            raise UserError(
+                f"{runs[0].place} was scored {_scored(runs[0])} and {run.place} "
+                f"{_scored(run)}. Compare runs that were scored by the same rules, or "
+                "report these apart."
+            )
         tables.append(run.frames)
     boot = Bootstrap.of_frames(tables, resamples, seed)
     for run, values in zip(runs, boot.values.tolist(), strict=True):
@@ -176,6 +182,11 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
                     "run again."
                 )
     return boot
+
+
+def _scored(run: Run) -> str:
+    chosen = [f"--{rule}" for rule, is_on in run.rules.items() if is_on]
+    return f"with {' and '.join(chosen)}" if chosen else "by default"
 
 
 def with_intervals(rows: Sequence[Run], statistics: Statistics) -> list[Run]:

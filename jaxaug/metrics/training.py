@@ -9,7 +9,9 @@ from typing import Any
 
 from etils import epath
 
-from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, read_text, shown
+from jaxaug.core.paths import absolute
 from jaxaug.metrics.events import Curve, read_scalars
 
 _CONFIG = "config.gin"
@@ -66,14 +68,21 @@ def read(run: PathLike) -> Training | None:
     tasks = sorted(held_out.iterdir(), key=str) if held_out.is_dir() else []
     choices = folder / _CHOICES
     return Training(
-        folder.name,
+        absolute(folder).name,
         read_scalars(folder / "train"),
         {path.name: read_scalars(path) for path in tasks if path.is_dir()},
         _scores(folder / "inference_eval"),
         _samples(folder / "inference_eval"),
         read_text(folder / _CONFIG, _FIX),
-        json.loads(read_text(choices, _FIX)) if choices.exists() else {},
+        _choices(choices) if choices.exists() else {},
     )
+
+
+def _choices(path: epath.Path) -> Mapping[str, str]:
+    found = read_json(path, _FIX)
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: {shown(found)} is no object of choices. {_FIX}")
+    return found
 
 
 def _scores(folder: epath.Path) -> dict[str, dict[str, Curve]]:

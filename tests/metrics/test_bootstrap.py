@@ -91,18 +91,24 @@ def test_every_resample_equals_a_loop_over_dialogues_and_seeds():
         fixed.append([np.mean(rows[:3], axis=0), np.mean(rows[3:], axis=0)])
     means, fixed = np.array(means), np.array(fixed)
     whole = np.array([figures(v, range(size)) for v in values])
+    each = np.array([[figures(v, [d]) for d in range(size)] for v in values])
+    defining = (~np.isnan(each)).sum(axis=1)
+    assert defining.min() < defining.max() == size
 
-    def expected(value, draws, of_dialogues, by_seed):
+    def expected(value, draws, of_dialogues, by_seed, runs):
+        number = defining[runs].min(axis=0)
         error, seeds = draws.std(axis=0, ddof=1), by_seed.var(axis=0, ddof=1) / 3
         rest = of_dialogues.var(axis=0, ddof=1)
-        freedom = (seeds + rest) ** 2 / (seeds**2 / 2 + rest**2 / (size - 1))
+        freedom = (seeds + rest) ** 2 / (seeds**2 / 2 + rest**2 / (number - 1))
         half = stats.t.ppf(0.975, freedom) * error
         p = 2 * stats.t.sf(np.abs(value) / error, freedom)
         return value - half, value + half, p
 
     # A resample may leave a figure undefined; this seed draws none such.
     assert not np.isnan(means).any()
-    low, high, _ = expected(whole[:3].mean(0), means[:, 0], fixed[:, 0], whole[:3])
+    low, high, _ = expected(
+        whole[:3].mean(0), means[:, 0], fixed[:, 0], whole[:3], slice(3)
+    )
     made = boot.interval(one)
     np.testing.assert_allclose(made.value, whole[:3].mean(0), rtol=1e-12)
     np.testing.assert_allclose(made.low, np.maximum(low, 0), rtol=1e-9, atol=1e-12)
@@ -114,6 +120,7 @@ def test_every_resample_equals_a_loop_over_dialogues_and_seeds():
         means[:, 0] - means[:, 1],
         fixed[:, 0] - fixed[:, 1],
         whole[:3] - whole[3:],
+        slice(6),
     )
     np.testing.assert_allclose(gap.low, low, rtol=1e-9)
     np.testing.assert_allclose(gap.high, high, rtol=1e-9)
@@ -181,7 +188,8 @@ def test_pairing_by_seed_is_for_equal_seeds_only():
     boot = Bootstrap.of_frames(tables, 500)
     one = Group("a", (0, 1, 2), ("0", "1", "2"))
     same = boot.difference(one, Group("b", (3, 4, 5), ("0", "1", "2")))
-    assert same.low[0] == same.high[0] == 0.0 and same.p[0] == 1.0
+    # Nothing varies: what 100 dialogues can have missed.
+    assert -0.04 < same.low[0] == -same.high[0] < -0.03 and same.p[0] == 1.0
     other = boot.difference(one, Group("b", (3, 4, 5), ("3", "4", "5")))
     assert other.low[0] < -0.1 and other.high[0] > 0.1
 
@@ -204,16 +212,52 @@ def test_equal_runs_and_undefined_figures():
     boot = Bootstrap.of_frames([simple([1.0] * 8)] * 2, 50)
     groups = [Group("a", (0,), ("0",)), Group("b", (1,), ("0",))]
     made = boot.interval(groups[0])
-    assert made.low[0] == made.high[0] == 1.0
+    exact = stats.beta.ppf(0.025, 8, 1)  # Clopper and Pearson: 8 of 8
+    assert made.low[0] == pytest.approx(exact) and made.high[0] == 1.0
     gap = boot.difference(*groups)
-    assert gap.low[0] == gap.high[0] == 0.0 and gap.p[0] == 1.0
+    assert -gap.low[0] == gap.high[0] == pytest.approx(1 - exact) and gap.p[0] == 1.0
     # Frames that are always wrong define no SS, and count as 0 in the other one.
     wrong = Bootstrap.of_frames([simple([0.0] * 8), simple([1.0] * 8)], 50)
     gap = wrong.difference(*groups)
-    assert gap.value[0] == -1.0 and gap.high[0] == -1.0 and gap.p[0] == 0.0
+    assert gap.value[0] == gap.low[0] == -1.0
+    assert gap.high[0] == pytest.approx(-1 + 2 * (1 - exact)) and gap.high[0] < 0
+    assert gap.p[0] == pytest.approx(2 / 2**8)
     place = FIGURES.index("ss_jga")
     assert np.isnan([gap.value[place], gap.low[place], gap.p[place]]).all()
     assert gap.value[place + 1] == 0.0 and gap.p[place + 1] == 1.0
+
+
+def test_two_dialogues_show_no_difference_though_nothing_varies():
+    boot = Bootstrap.of_frames([simple([0.0] * 2), simple([1.0] * 2)], 50)
+    gap = boot.difference(Group("a", (1,), ("",)), Group("b", (0,), ("",)))
+    assert gap.value[0] == 1.0 and gap.p[0] == pytest.approx(0.5)
+    assert gap.low[0] < 0 < gap.high[0]
+
+
+def test_the_dialogues_that_define_a_figure_count():
+    """Equally good trackers, with few dialogues of seen services."""
+    rng = np.random.default_rng(8)
+    seen, unseen = FIGURES.index("jga_v1_5_seen"), FIGURES.index("jga_v1_5_unseen")
+    groups = [Group("a", (0,), ("",)), Group("b", (1,), ("",))]
+    stars, trials = 0, 60
+    for few in (1, 2):
+        for _ in range(trials):
+            tables = []
+            for _ in groups:
+                rows = [[float(rng.random() < 0.5)] for _ in range(2 * few)]
+                # Odd dialogues are of an unseen service: all others, too.
+                rows += [[None, float(rng.random() < 0.5)] for _ in range(30 - few)]
+                rows = [
+                    row if place < 2 * few or place % 2 == 0 else row[1:]
+                    for place, row in enumerate(rows)
+                ]
+                tables.append(table_of([rows] * len(WORDINGS)))
+            gap = Bootstrap.of_frames(tables, 100).difference(*groups)
+            assert not np.isnan(gap.low[unseen])
+            if few == 1:
+                assert np.isnan([gap.low[seen], gap.high[seen], gap.p[seen]]).all()
+            stars += bool(gap.p[seen] < 0.05)
+    assert stars <= 0.15 * trials
 
 
 def test_holm():

@@ -71,6 +71,10 @@ def test_what_is_written_is_read(tmp_path, keys):
         ({"dialogue": np.array([0, 0, 2])}, "an index from 0 to 2 of 2 names"),
         ({"turn": np.array([0.0, 0.0, 2.0])}, "turn is float64 (3,)"),
         ({"turn": np.array([None, None, None])}, "allow_pickle=False"),
+        ({"dialogue": np.array(0)}, "dialogue is a single number"),
+        ({"dialogues": np.array("a")}, "dialogues are <U1 (), expected names"),
+        ({"services": np.array([b"a", b"b"])}, "services are |S1 (2,), expected names"),
+        ({"dialogues": np.array(["b", "a"])}, "the dialogues are not in order"),
     ],
 )
 def test_other_contents(tmp_path, change, problem):
@@ -97,6 +101,16 @@ def test_differences_between_test_sets():
     assert table.difference(made(split="dev")) == "split 'test' and split 'dev'"
     other = made([*KEYS, ("c", 0, "Hotels_1")])
     assert table.difference(other) == "2 and 3 dialogues; only one has 'c'"
+    other = made()
+    other.scores[0, 2, 1] = np.nan
+    assert table.difference(other) == (
+        "3 and 2 frames scored under v2, not the same ones"
+    )
+    other = made()
+    other.scores[1:] = other.scores[:0:-1].copy()
+    assert table.difference(other) == (
+        "2 and 1 frames of seen services: other services in the train schema"
+    )
     more = made([*KEYS, ("b", 4, "Hotels_1")])
     assert table.difference(more) == (
         "3 and 4 frames of the same dialogues, which differ in turns or services"

@@ -71,8 +71,10 @@ def test_seeds_of_one_name_are_joined():
 
 @pytest.mark.parametrize(
     ("name", "base"),
-    [("run_seed12", "run"), ("run-s1", "run"), ("runs1", "run"), ("s1", "s1")]
-    + [("d3st", "d3st"), ("x_seed", "x_seed"), ("run.Seed-3", "run")],
+    [("run_seed12", "run"), ("run-s1", "run"), ("runs1", "runs1"), ("s1", "s1")]
+    + [("d3st", "d3st"), ("x_seed", "x_seed"), ("run.Seed-3", "run")]
+    + [("d3st-steps500", "d3st-steps500"), ("lora-layers_12", "lora-layers_12")]
+    + [("run-seed3/test", "run/test"), ("run/seed3", "run"), ("a-s1/b-s2", "a-s1/b")],
 )
 def test_seed_suffixes(name, base):
     twin = report.Run.of_report(name, robustness())
