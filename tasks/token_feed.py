@@ -212,6 +212,12 @@ def _stream(cfg: Any, members: list[Any], shard: tuple[int, int]) -> Any:
         source = task.source
         assert isinstance(source, RecordSource)
         files = streams.lines_of(source.cache(cfg.split), shard)
+        if not any(map(len, files)):
+            raise UserError(
+                f"task {task.name!r} has no example of split {cfg.split!r} to train on "
+                f"(reader {shard[0] + 1} of {shard[1]}). Look at the data with `jaxaug data "
+                "check` and `jaxaug tasks`: are there dialogues, and frames of users?"
+            )
         file_seed = source.file_seed(cfg.split, seed)
         made.append(_Tagged(number, replay.task(files, cfg.shuffle, file_seed, seed)))
     mixture = _source(cfg)

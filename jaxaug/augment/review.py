@@ -56,7 +56,12 @@ def review(out: PathLike, taken: PathLike | None = None) -> str:
     known = [records.description_of(of_one[0]) for of_one in found.values()]
     path = folder / decisions.FILE
     if taken is not None:
-        decisions.parse(taken, known, config.variants)
+        given = decisions.parse(taken, known, config.variants)
+        if not (given.decisions or given.elsewhere) and path.exists():
+            raise UserError(
+                f"{taken}: holds no decision, and would replace those in {path}. Name a "
+                f"file that the page saved, or remove {path} to take all back."
+            )
         write_text(path, read_text(taken, "Name a file that the page saved."))
     made = decisions.read(folder, known, config.variants)
     texts = _shown(found, known, records.decided(manifest), config.variants)

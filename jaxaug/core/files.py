@@ -15,7 +15,7 @@ from etils import epath
 
 from jaxaug.core import json_places
 from jaxaug.core.errors import UserError
-from jaxaug.core.publishing import replacing, temporary_name
+from jaxaug.core.publishing import final_target, is_special, replacing, temporary_name
 
 PathLike = str | os.PathLike[str]
 
@@ -172,6 +172,23 @@ def read_text(path: PathLike, fix: str, otherwise: str | None = None) -> str:
         ) from None
 
 
+def read_stdin(fix: str) -> str:
+    """The text of standard input, with the mark (BOM) that may begin it.
+
+    Args:
+      fix: ends the error message.
+
+    Raises:
+      UserError: it is not UTF-8.
+    """
+    try:
+        text = sys.stdin.read()
+        text.encode()  # Python may hide bytes of another encoding in surrogates.
+    except UnicodeError as error:
+        raise UserError(f"standard input: is not UTF-8: {error}. {fix}") from None
+    return text
+
+
 def read_json(path: PathLike, fix: str) -> Any:
     """The value in a JSON file; the arguments are those of `read_text`.
 
@@ -254,15 +271,18 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
       argument: that named it.
 
     Raises:
-      UserError: the file could not be written.
+      UserError: the file could not be written, or there is something of that name which
+        is no file, such as a device.
     """
-    target = epath.Path(path).expanduser()
+    target = final_target(path)
     probe = temporary_name(target)
     fix = f"Name a file in a folder that can be written with {argument}."
     try:
         with reached(path, fix):
             if target.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "is a folder")
+            if is_special(target):
+                raise OSError(errno.EINVAL, "is no ordinary file")
             target.parent.mkdir(parents=True, exist_ok=True)
             probe.write_bytes(b"")
             probe.unlink()

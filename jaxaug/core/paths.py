@@ -14,3 +14,10 @@ def absolute(path: epath.PathLike) -> epath.Path:
     if "://" in text:
         return epath.Path(text)
     return epath.Path(os.path.abspath(os.path.expanduser(text)))
+
+
+def is_same(one: epath.PathLike, other: epath.PathLike) -> bool:
+    """Whether two paths lead to one file or folder, links resolved."""
+    places = (os.fspath(absolute(path)) for path in (one, other))
+    first, second = (p if "://" in p else os.path.realpath(p) for p in places)
+    return first == second

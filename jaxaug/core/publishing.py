@@ -5,6 +5,7 @@ gets the target's name when it is complete. Several processes may do so at once.
 """
 
 import contextlib
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -25,13 +26,34 @@ def final_name(path: str) -> str:
     return re.sub(r"(?<![^/])\.([^/]+)\.[0-9a-f]{8}\.tmp(?![^/])", r"\1", path)
 
 
+def final_target(path: epath.PathLike) -> epath.Path:
+    """Where a file is written: `~` and links resolved; a URL (gs://) as it is."""
+    target = epath.Path(path).expanduser()
+    text = os.fspath(target)
+    if "://" not in text and os.path.islink(text):
+        return epath.Path(os.path.realpath(text))
+    return target
+
+
+def is_special(target: epath.Path) -> bool:
+    """Whether there is something local which is neither file nor folder: a device."""
+    text = os.fspath(target)
+    return (
+        "://" not in text
+        and os.path.exists(text)
+        and not (os.path.isfile(text) or os.path.isdir(text))
+    )
+
+
 @contextlib.contextmanager
 def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
     """A temporary file for the block to write; it replaces `path` if the block ends well.
 
-    `~` is the home folder. Folders above `path` are made. Nothing is left behind by a block that fails.
+    `~` is the home folder, and what a link points to is replaced, not the link. Folders above `path` are made. Nothing is left behind by a block that fails.
     """
-    target = epath.Path(path).expanduser()
+    target = final_target(path)
+    if is_special(target):
+        raise UserError(f"{path}: is no ordinary file. Name one, or a new one.")
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(target)
     try:

@@ -154,7 +154,8 @@ def _split(folder: epath.Path, split: str, report: Report) -> Schema | None:
     """Checks a split; returns its schema, None where there is none that can be read."""
     try:
         path = folders.schema_path(folder, split)
-    except UserError:
+    except UserError as missing:
+        error = missing
         for other in _OTHER_NAMES.get(split, ()):
             if (folder / other).is_dir():
                 error = UserError(f"{folder / other} is no split. Call it {split}.")
@@ -204,6 +205,8 @@ def _dialogues(
     for index, dialogue in enumerate(data if isinstance(data, list) else ()):
         dialogues += 1
         if index in wrong:
+            listed = dialogue.get("turns") if isinstance(dialogue, dict) else None
+            turns += len(listed) if isinstance(listed, list) else 0
             continue
         turns += len(dialogue["turns"])
         name = dialogue["dialogue_id"]

@@ -47,6 +47,8 @@ PROBABILITY = 1.0
 # one then counts 0.20, film and movie 0.42, and two words of different pairs 0.08 (0.002,
 # 0.06 and 0.000 with sigma 1 and vectors as they are, which hardly part them either).
 SIGMA = 0.8
+# The square of a smaller one is none in float32.
+_LEAST_SIGMA = 1e-6
 
 
 def choose(
@@ -90,6 +92,14 @@ def choose(
     return jax.vmap(row)(ground, *ground_set.sources(candidates))
 
 
+def _check(lam: float, mu: Four, rbf_sigma: float) -> None:
+    ground_set.check_unit("lam", lam)
+    for place, weight in enumerate(mu):
+        # Submodular, and greedily solved with a guarantee, without negative weights only.
+        ground_set.check_least(f"mu[{place}]", weight, 0)
+    ground_set.check_least("rbf_sigma", rbf_sigma, _LEAST_SIGMA)
+
+
 def select(
     candidates: Candidates,
     *,
@@ -117,9 +127,10 @@ def select(
             `greedy_select`.
 
     Raises:
-        UserError: `lam` or `probability` is out of range, or embeddings are missing.
+        UserError: `lam`, `mu`, `rbf_sigma` or `probability` is out of range, or embeddings
+            are missing.
     """
-    ground_set.check_unit("lam", lam)
+    _check(lam, mu, rbf_sigma)
     choice = functools.partial(
         choose,
         embeddings=embeddings,
@@ -170,10 +181,10 @@ def decode(
         As `beam.search`.
 
     Raises:
-        UserError: `lam` is out of range, or embeddings are missing; see
-            `set_search.search` too.
+        UserError: `lam`, `mu` or `rbf_sigma` is out of range, or embeddings are missing;
+            see `set_search.search` too.
     """
-    ground_set.check_unit("lam", lam)
+    _check(lam, mu, rbf_sigma)
     return set_search.search(
         inputs,
         cache,

@@ -136,9 +136,9 @@ def select(
         ngram_weights: weights of unigrams, bigrams, ... in S.
 
     Raises:
-        UserError: `probability` is out of range.
+        UserError: `probability` or `quality` is out of range.
     """
-
+    ground_set.check_least("quality", quality, 0)
     choice = functools.partial(choose, quality=quality, ngram_weights=ngram_weights)
     return set_search.when_due(candidates, choice, probability)
 
@@ -170,8 +170,9 @@ def decode(
         As `beam.search`.
 
     Raises:
-        UserError: see `set_search.search`.
+        UserError: `quality` is negative; see `set_search.search`.
     """
+    ground_set.check_least("quality", quality, 0)
     return set_search.search(
         inputs,
         cache,

@@ -5,6 +5,8 @@ Siblings of a beam step share all tokens but the last, so what the set selectors
 extended by a token, and not for each of the 3k candidates.
 """
 
+import math
+
 import flax.struct
 import jax
 import jax.numpy as jnp
@@ -148,6 +150,12 @@ def check_size(k: int, count: int) -> None:
         raise UserError(
             f"k = {k}, but the set has {count} candidates: k must lie in 1..{count}."
         )
+
+
+def check_least(name: str, value: float, least: float) -> None:
+    """Raises UserError unless an option is a finite number of at least `least`."""
+    if not least <= value < math.inf:
+        raise UserError(f"{name} = {value}: it must be a number of at least {least:g}.")
 
 
 def check_unit(name: str, value: float) -> None:

@@ -227,7 +227,9 @@ class OutputFile:
         where, fix = f"{path}: line {number}", f"Remove {path}, or name another --out."
         try:
             record = json.loads(line)
-            index, decode = record["line"] - 1, record["index"] + 0
+            if not type(record["line"]) is type(record["index"]) is int:
+                raise TypeError(record["line"], record["index"])
+            index, decode = record["line"] - 1, record["index"]
             if not isinstance(record["output"], str):
                 raise TypeError(record["output"])
         except (ValueError, TypeError, KeyError, RecursionError):

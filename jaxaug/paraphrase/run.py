@@ -15,6 +15,7 @@ from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, read_text
 from jaxaug.core.parts import Part
+from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
 from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
@@ -111,6 +112,8 @@ def paraphrase(
         raise UserError("--shard and --merge: first all shards, then --merge alone.")
     folder = parts.folder_of(out)
     target = out if part is None else folder / f"{part.name}.jsonl"
+    if is_same(input_path, target):
+        raise UserError(f"--out {target}: is the input file. Name another one.")
     check_writable(target)
     diversity.load_sacrebleu()
     loaded = registry.load(model)

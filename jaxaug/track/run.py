@@ -1,14 +1,15 @@
 """`jaxaug predict`: the states of dialogues, by a trained tracker."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from etils import epath
 
 from jaxaug.core import cache_folder, compiled
 from jaxaug.core.digests import code_digest
-from jaxaug.core.files import PathLike, read_text, write_text
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_stdin, read_text, write_text
+from jaxaug.core.paths import is_same
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.data.schema import Schema
 from jaxaug.metrics.predictions import write_predictions
@@ -24,13 +25,18 @@ _FIX = "Name a file with dialogues with --in, or - for standard input."
 
 def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug predict --help`."""
+    if arguments.out and is_same(_target(arguments.out), arguments.input):
+        raise UserError(
+            f"--out {arguments.out}: would replace the input {arguments.input}. Name "
+            "another file or folder."
+        )
     compiled.keep_programs()
     tracker = Tracker.load(arguments.run, arguments.schema, arguments.batch_size)
     if arguments.services:
         asked = [tracker.schema.service(name) for name in arguments.services]
         tracker = tracker.about(Schema(tuple(asked)))
     if arguments.input == "-":
-        text, where = sys.stdin.read(), "standard input"
+        text, where = read_stdin(_FIX), "standard input"
     else:
         text, where = read_text(arguments.input, _FIX), arguments.input
     found = predict(tracker, text, where)
@@ -63,6 +69,11 @@ def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
     return tracker.predict_all(dialogues, compute)
 
 
+def _target(out: PathLike) -> epath.Path:
+    path = epath.Path(out)
+    return path if path.suffix in _LINES else path / "dialogues.json"
+
+
 def write(predictions: Sequence[Prediction], out: PathLike) -> epath.Path:
     """Writes JSON lines, or a folder that `jaxaug evaluate sgd --predictions` reads.
 
@@ -70,11 +81,10 @@ def write(predictions: Sequence[Prediction], out: PathLike) -> epath.Path:
       predictions: in the order of the file.
       out: a file that ends in .jsonl or .json, else the folder.
     """
-    path = epath.Path(out)
-    if path.suffix in _LINES:
+    path = _target(out)
+    if epath.Path(out).suffix in _LINES:
         write_text(path, "".join(f"{as_json_line(p)}\n" for p in predictions))
         return path
-    path = path / "dialogues.json"
     write_predictions(
         path,
         [prediction.dialogue for prediction in predictions],

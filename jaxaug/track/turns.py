@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import shown
+from jaxaug.core.files import check_pairs, shown
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
@@ -60,6 +60,7 @@ def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
 
 def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
     """One dialogue; see `read_dialogues`. `name` is its id if it has none."""
+    check_pairs(item, where, _FIX)
     if isinstance(item, Sequence) and not isinstance(item, str):
         item = {"turns": item}
     turns = item.get("turns") if isinstance(item, Mapping) else None
@@ -83,7 +84,7 @@ def of_text(text: str, where: str) -> Iterator[tuple[dict[str, Any], str]]:
     """The objects of dialogues in plain text, and where each begins."""
     turns: list[dict[str, Any]] = []
     start = 1
-    for number, line in enumerate([*text.splitlines(), ""], 1):
+    for number, line in enumerate([*_split_lines(text), ""], 1):
         if line.strip():
             if not (match := _LINE.fullmatch(line)):
                 raise UserError(
@@ -98,6 +99,11 @@ def of_text(text: str, where: str) -> Iterator[tuple[dict[str, Any], str]]:
             turns = []
 
 
+def _split_lines(text: str) -> list[str]:
+    # Not splitlines, which also splits at characters that belong to a text.
+    return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 def _objects(text: str, where: str) -> Iterable[tuple[Any, str]]:
     if not text.lstrip().startswith(("[", "{")):
         return of_text(text, where)
@@ -110,7 +116,7 @@ def _objects(text: str, where: str) -> Iterable[tuple[Any, str]]:
 
 
 def _lines(text: str, where: str, whole: ValueError) -> Iterator[tuple[Any, str]]:
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(_split_lines(text), 1):
         if line.strip():
             try:
                 yield json.loads(line), f"{where}: line {number}"
@@ -129,7 +135,11 @@ def _turn(item: Any, where: str, schema: Schema, services: Sequence[str]) -> Tur
         )
     asked: Sequence[str] = ()
     if speaker == "USER":
-        frames = item.get("frames") or ()
+        frames = item.get("frames") or []
+        if not isinstance(frames, list):
+            raise UserError(
+                f"{where}: frames: expected a list, got {shown(frames)}. {_FIX}"
+            )
         listed = [f.get("service") if isinstance(f, Mapping) else f for f in frames]
         names = _names(listed, f"{where}: frames")
         asked = _services(names, schema, where) or services

@@ -236,7 +236,13 @@ def _run(method: Method, job: registry.Job, texts: Sequence[str]) -> list[list[s
 
 
 def _only_file(method: Method, seed: int, data_dir: epath.Path) -> epath.Path:
-    pattern = method.path.format(seed=seed)
+    try:
+        pattern = method.path.format(seed=seed)
+    except (KeyError, IndexError, ValueError) as error:
+        raise UserError(
+            f"method {method.name!r}: path is {method.path!r}, of which braces may hold "
+            f"{{seed}} alone ({error}). Write {{{{ and }}}} for braces."
+        ) from None
     found = sorted(data_dir.glob(pattern))
     if len(found) != 1:
         raise UserError(

@@ -125,6 +125,12 @@ def test_the_verb_and_what_it_refuses(sgd_tree, out, tmp_path, capsys):
     )
     assert not (out / decisions.FILE).exists()
     assert "missing.jsonl: no such file" in said(out, "--decisions", "missing.jsonl")
+    (out / decisions.FILE).write_text("\n")  # there, and not to be lost
+    taken.write_text("")
+    assert f"{taken}: holds no decision, and would replace those in" in said(
+        out, "--decisions", taken
+    )
+    assert (out / decisions.FILE).read_text() == "\n"
     manifest = json.loads((out / "augment.json").read_text())
     manifest["claimed"] = []
     (out / "augment.json").write_text(json.dumps(manifest))

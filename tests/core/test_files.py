@@ -1,6 +1,8 @@
 """Whole files: what a text or JSON file may hold, and the message about what it may not."""
 
 import codecs
+import io
+import os
 
 import pytest
 
@@ -27,6 +29,35 @@ def test_a_mark_is_no_part_of_the_text(tmp_path):
     assert message(files.read_text, path) == (
         f"{path}: line 2: byte 0xff at offset 8 is not UTF-8. {FIX}"
     )
+
+
+def test_a_link_stays_one(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real/file")
+    files.check_writable(tmp_path / "link")
+    files.write_text(tmp_path / "link", "whole")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real/file").read_text() == "whole"
+    assert [path.name for path in (tmp_path / "real").iterdir()] == ["file"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(
+        UserError, match=r"pipe: cannot be written \(is no ordinary file"
+    ):
+        files.check_writable(pipe)
+    with pytest.raises(UserError, match="pipe: is no ordinary file"):
+        files.write_text(pipe, "text")
+    assert pipe.is_fifo() and [*tmp_path.iterdir()] == [pipe]
+
+
+def test_standard_input_in_another_encoding(monkeypatch):
+    for errors in ("strict", "surrogateescape"):
+        stream = io.TextIOWrapper(io.BytesIO(b"a\xff"), "utf-8", errors=errors)
+        monkeypatch.setattr("sys.stdin", stream)
+        assert message(files.read_stdin).startswith("standard input: is not UTF-8: ")
 
 
 @pytest.mark.parametrize(

@@ -329,6 +329,26 @@ def test_files_that_are_missing_or_not_json(lines, capsys):
         assert words in out
 
 
+def test_a_split_that_is_missing(lines, capsys):
+    shutil.rmtree(lines / "dev")
+    assert main(["data", "check", str(lines)]) == 1
+    out = capsys.readouterr().out
+    assert "dev/schema.json" in out and "[missing file]" in out
+    assert "dev: missing\n" in out and "test: " in out
+
+
+def test_turns_of_a_dialogue_with_a_problem_are_counted(lines, capsys):
+    main(["data", "check", str(lines)])
+    whole = capsys.readouterr().out
+    path = next((lines / "train").glob("dialogues_*.json"))
+    dialogues = json.loads(path.read_text())
+    dialogues[0]["turns"][0]["speaker"] = "BOT"
+    path.write_text(json.dumps(dialogues))
+    main(["data", "check", str(lines)])
+    counts = [line for line in whole.splitlines() if line.startswith("train: ")]
+    assert counts[0] in capsys.readouterr().out
+
+
 def test_schema_that_cannot_be_read(lines, capsys):
     (lines / "train/schema.json").write_text("[")
     assert main(["data", "check", str(lines)]) == 1

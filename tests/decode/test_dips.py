@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from step_kit import EOS, WIDTH, arguments, beam_step, words
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import dips, set_search
+from jaxaug.decode import dips, dpp, set_search
 from jaxaug.decode.candidates import Candidates
 
 COUNT, VOCAB = 6, 6
@@ -318,6 +318,18 @@ def test_bad_options_are_named():
         dips.select(step, embeddings=EMBEDDINGS, lam=1.5)
     with pytest.raises(UserError, match=r"probability = -1: it must lie in \[0, 1\]"):
         dips.select(step, embeddings=EMBEDDINGS, probability=-1)
+    for mu in ((1.0, 1.0, -1.0, 1.0), (1.0, 1.0, float("nan"), 1.0)):
+        with pytest.raises(
+            UserError, match=r"mu\[2\] = (-1.0|nan): it must be a number"
+        ):
+            dips.select(step, embeddings=EMBEDDINGS, mu=mu)
+    for sigma in (0.0, 1e-30, -1.0):
+        with pytest.raises(UserError, match="rbf_sigma = .* at least 1e-06"):
+            dips.select(step, embeddings=EMBEDDINGS, rbf_sigma=sigma)
+    with pytest.raises(
+        UserError, match="quality = -1: it must be a number of at least"
+    ):
+        dpp.select(step, quality=-1)
     with pytest.raises(UserError, match="give `embedding_table`, or set mu"):
         dips.select(step)
     # Without L2 no embeddings are needed.

@@ -148,6 +148,8 @@ def test_another_run_is_refused(tmp_path, whole, changes, message, name):
         pytest.param(b"[" * 10**5, id="deep"),
         b'{"line": "1"}',
         b'{"line": 1}',
+        b'{"line": 1.5, "index": 0, "output": ""}',
+        b'{"line": true, "index": false, "output": ""}',
         json.dumps({"line": 1, "input": INPUTS[0], "index": 0, **SETTINGS}).encode(),
     ],
 )

@@ -31,6 +31,17 @@ def config(name, batch_size, pack):
     )
 
 
+@pytest.mark.parametrize("name", ["d3st_sgd", "d3st_aug_4x"])
+def test_data_without_examples(tasks, monkeypatch, name):
+    from tasks import token_feed
+
+    monkeypatch.setattr(token_feed.streams, "lines_of", lambda *_: [range(3, 3)])
+    with pytest.raises(UserError, match="'d3st_.*' has no example of split 'train'"):
+        token_feed.get_dataset(
+            config(name, 8, True), 0, 1, seqio.EncDecFeatureConverter, otherwise=None
+        )
+
+
 @pytest.mark.parametrize("pack", [True, False])
 @pytest.mark.parametrize("kind", ["task", "mixture", "curriculum"])
 def test_the_token_feed_is_seqio_to_the_bit(tasks, tmp_path, kind, pack):

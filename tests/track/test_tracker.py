@@ -232,6 +232,14 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
             "the schema has no service 'Train_1'; did you mean 'Trains_1'.*--schema",
         ),
         (
+            '{"turns": [{"speaker": "USER", "utterance": "a", "frames": 3}]}',
+            "turn 0: frames: expected a list, got 3",
+        ),
+        (
+            '{"turns": [{"speaker": "USER", "utterance": "\\ud83c"}]}',
+            "dialogue #0: a string holds .*half of a surrogate pair",
+        ),
+        (
             2
             * '{"dialogue_id": "a", "turns": [{"speaker": "USER", "utterance": ""}]}\n',
             "line 2: dialogue_id 'a' occurs twice. Give each",
@@ -242,6 +250,32 @@ def test_what_is_no_dialogue(sgd_tree, text, message):
     schema = read_schema(sgd_tree / "test/schema.json")
     with pytest.raises(UserError, match=message):
         turns.read_dialogues(text, "talk", schema)
+
+
+def test_lines_end_at_line_feeds_alone(sgd_tree):
+    schema = read_schema(sgd_tree / "test/schema.json")
+    said = "a table\u2028in Oslo\u0085"
+    line = json.dumps(
+        {"turns": [{"speaker": "USER", "utterance": said}]}, ensure_ascii=False
+    )
+    for text in (f"{line}\n{line}\n", f"{line}\r\n{line}"):
+        found = turns.read_dialogues(text, "talk", schema)
+        assert [one.turns[0].utterance for one in found] == [said, said]
+    (plain,) = turns.read_dialogues("USER: a\u0085b\rSYSTEM: c\r\n", "talk", schema)
+    assert [turn.utterance for turn in plain.turns] == ["a\u0085b", "c"]
+
+
+def test_the_input_is_not_replaced(trained, tmp_path, capsys, monkeypatch):
+    folder, _ = trained
+    monkeypatch.chdir(tmp_path)
+    command = ["predict", "--run", str(folder)]
+    for name, out in (("dialogues.json", "."), ("d.jsonl", "../x/d.jsonl")):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / "x")
+        (tmp_path / "x" / name).write_text("USER: hi\n")
+        assert cli.main([*command, "--in", name, "--out", out]) == 1
+        assert f"would replace the input {name}" in capsys.readouterr().err
+        assert (tmp_path / "x" / name).read_text() == "USER: hi\n"
 
 
 def test_what_is_no_run_of_a_tracker(trained, tmp_path):

@@ -1,5 +1,7 @@
 """Rows of a table: their texts, their order, and what triplets are drawn from."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -130,6 +132,12 @@ def test_a_sentence_without_paraphrases_is_named(data_dir):
 def test_a_missing_file_is_named(data_dir):
     with pytest.raises(UserError, match=r"'PCC': 0 files .*r_s4\*\.txt, expected one"):
         methods.levelled(released(), DRAWN, 4, data_dir)
+
+
+@pytest.mark.parametrize("path", ["r_{name}.txt", "r_{.txt", "r_{}.txt"])
+def test_other_braces_in_a_path(data_dir, path):
+    with pytest.raises(UserError, match=r"'PCC': path is .* may hold \{seed\} alone"):
+        methods.levelled(dataclasses.replace(released(), path=path), DRAWN, 4, data_dir)
 
 
 def test_a_file_of_levels(data_dir):

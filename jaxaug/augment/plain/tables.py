@@ -4,7 +4,6 @@ import codecs
 import csv
 import io
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, parse_json, read_text, shown
+from jaxaug.core.files import PathLike, parse_json, read_stdin, read_text, shown
 from jaxaug.core.suggestion import suggestion
 
 LINES, JSONL = "lines", "jsonl"
@@ -70,10 +69,7 @@ def read(path: PathLike, column: str | None = None) -> Table:
     """
     if path == STDIN:
         where = "standard input"
-        try:
-            text = sys.stdin.read()
-        except UnicodeDecodeError as error:
-            raise UserError(f"{where}: is not UTF-8: {error}. {_FIX}") from None
+        text = read_stdin(_FIX)
         marked = text.startswith(_MARK)
         text = text.removeprefix(_MARK)
     else:
