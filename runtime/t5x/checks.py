@@ -57,6 +57,7 @@ def output_folder(name: str, value: Any) -> str:
             f"{name} = {value!r}: give the path of a folder, such as 'runs/first'."
         )
     folder = paths.absolute(value)
+    no_pattern(name, folder)
     try:
         epath.Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -66,6 +67,21 @@ def output_folder(name: str, value: Any) -> str:
             "path."
         ) from error
     return folder
+
+
+def no_pattern(name: str, folder: str) -> None:
+    """Refuses a folder whose checkpoints could not be found.
+
+    We, orbax and TensorFlow look for them by patterns, in which these characters are none.
+
+    Raises:
+        UserError: the path has one of them.
+    """
+    if found := sorted(set(folder) & set("*?[]")):
+        raise UserError(
+            f"{name} = {folder!r}: checkpoints in a folder with {found[0]!r} in its path "
+            "cannot be found. Give it another name."
+        )
 
 
 NO_DTYPE = "there is no such dtype; use 'float32', 'bfloat16' or 'float16'."

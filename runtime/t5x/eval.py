@@ -212,7 +212,10 @@ def _checkpoints_to_evaluate(
 
 
 def _evaluated(done_file: epath.Path) -> set[str]:
-    return set(done_file.read_text().split()) if done_file.exists() else set()
+    if not done_file.exists():
+        return set()
+    # Not split(): names of folders may hold blanks.
+    return {line for line in done_file.read_text().split("\n") if line}
 
 
 def _note_evaluated(done_file: epath.Path, path: str) -> None:

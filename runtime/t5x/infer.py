@@ -19,6 +19,7 @@ from t5x.errors import UserError
 from t5x.feed import registered, vocabularies
 from t5x.feed.data_config import DatasetConfig
 from t5x.inference import runner
+from t5x.inference.origin import Origin, facts_of
 from t5x.inference.output import (
     Inferences,
     MergeFn,
@@ -116,12 +117,25 @@ def infer(
         # A doubled slash would make two names of one folder.
         output_dir = re.sub(r"(?<!:)/{2,}", "/", output_dir)
     output_dir = checks.output_folder("infer.output_dir", output_dir)
+    source = registered.task_or_mixture(dataset_cfg)
+    restore_cfg, checkpoint = _checkpoint(restore_checkpoint_cfg)
+    origins = {}
+    for task in seqio.get_subtasks(source):
+        name = chunk_name(task.name, mode, file_extension, shard_id, num_shards)
+        origins[task.name] = Origin(
+            os.path.join(output_dir, f"{name}.COMPLETED"),
+            os.path.join(
+                output_dir, f"tmp-{task.name}-{shard_id:05}-of-{num_shards:05}"
+            ),
+            facts_of(checkpoint, dataset_cfg),
+            checkpoint_period * dataset_cfg.batch_size,
+        )
+        origins[task.name].check()
     if shard_id == 0:
         summarize_config_fn(model_dir=output_dir, summary_writer=None, step=0)
     libraries.keep_in(output_dir)
     if verify_matching_vocabs_fn is not None:
         verify_matching_vocabs_fn(dataset_cfg, model)
-    source = registered.task_or_mixture(dataset_cfg)
     reader = _Reader(
         dataset_cfg,
         model.FEATURE_CONVERTER_CLS(pack=False),
@@ -144,7 +158,7 @@ def infer(
             partitioner,
         )
     train_state = _restore(
-        initializer, partitioner, restore_checkpoint_cfg, fallback_init_rng, use_orbax
+        initializer, partitioner, restore_cfg, checkpoint, fallback_init_rng, use_orbax
     )
     steps = {
         "predict": model.predict_batch,
@@ -163,9 +177,7 @@ def infer(
         job = _TaskJob(
             task=task,
             name=chunk_name(task.name, mode, file_extension, shard_id, num_shards),
-            tmp_dir=os.path.join(
-                output_dir, f"tmp-{task.name}-{shard_id:05}-of-{num_shards:05}"
-            ),
+            origin=origins[task.name],
             output_dir=output_dir,
             infer_fn=functools.partial(infer_fn, train_state=train_state),
             write=functools.partial(
@@ -183,13 +195,8 @@ def infer(
     announce(f"finished; results are in {output_dir}")
 
 
-def _restore(
-    initializer: Any,
-    partitioner: Any,
-    cfg: RestoreCheckpointConfig,
-    fallback_init_rng: int | None,
-    use_orbax: bool,
-) -> Any:
+def _checkpoint(cfg: RestoreCheckpointConfig) -> tuple[RestoreCheckpointConfig, str]:
+    """The only checkpoint that is asked for, and how to restore it."""
     cfg = with_absolute_path(cfg)
     cfg.strict = False  # the checkpoint has an optimizer, the state has none
     found, paths = state_init.get_first_valid_restore_config_and_paths([cfg])
@@ -197,14 +204,26 @@ def _restore(
         raise UserError(f"No checkpoint found at {cfg.path} (mode {cfg.mode!r}).")
     if len(paths) > 1:
         raise UserError(f"Inference needs one checkpoint, got {list(paths)}.")
+    assert found is not None
+    return found, paths[0]
+
+
+def _restore(
+    initializer: Any,
+    partitioner: Any,
+    cfg: RestoreCheckpointConfig,
+    checkpoint: str,
+    fallback_init_rng: int | None,
+    use_orbax: bool,
+) -> Any:
     init_rng = (
         None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
     )
     train_state, _ = state_init.create_checkpoint_manager_and_restore(
         initializer,
         partitioner,
-        found,
-        paths[0],
+        cfg,
+        checkpoint,
         init_rng,
         use_orbax=use_orbax,
     )
@@ -261,21 +280,26 @@ class _TaskJob:
 
     task: Any
     name: str
-    tmp_dir: str
+    origin: Origin
     output_dir: str
     infer_fn: Callable[..., Any]
     write: Callable[[str, Inferences, Any], None]
     merge: Callable[..., None] | None
     save_position: bool
 
+    @property
+    def tmp_dir(self) -> str:
+        """Folder of the chunks."""
+        return self.origin.tmp_dir
+
     def run(self, reader: _Reader) -> None:
-        marker = os.path.join(self.output_dir, f"{self.name}.COMPLETED")
-        if epath.Path(marker).exists():
+        if epath.Path(self.origin.marker).exists():
             announce(f"{self.name} is complete already: skipped")
             return
         first = jax.process_index() == 0
         if first:
             epath.Path(self.tmp_dir).mkdir(parents=True, exist_ok=True)
+            self.origin.note()
         distributed.sync_global_devices(f"{self.name}:start")
         count = 0
         # One thread, so that chunks are written in order while the next is computed.
@@ -301,7 +325,7 @@ class _TaskJob:
             if self.merge is not None:
                 self.merge(self.output_dir, self.name, self.tmp_dir)
                 epath.Path(self.tmp_dir).rmtree()
-            touch(marker)
+            self.origin.complete()
         distributed.sync_global_devices(f"{self.name}:complete")
 
     def _todo(self, reader: _Reader) -> Iterator[tuple[int, str, Any, Any, Any]]:

@@ -9,6 +9,7 @@ import jax
 from absl import logging
 from etils import epath
 
+from t5x import checks
 from t5x import train_state as train_state_lib
 from t5x.checkpoint import op_by_op
 from t5x.checkpoint.folders import all_steps, get_checkpoint_dir, tf_checkpoint_paths
@@ -69,6 +70,8 @@ def get_first_valid_restore_config_and_paths(
     """
     for cfg in restore_cfgs:
         paths = [cfg.path] if isinstance(cfg.path, (str, os.PathLike)) else cfg.path
+        for path in paths:
+            checks.no_pattern("RestoreCheckpointConfig.path", os.fspath(path))
         if cfg.mode == "specific":
             return cfg, [os.fspath(path) for path in paths]
         for folder in paths:

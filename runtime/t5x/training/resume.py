@@ -17,6 +17,7 @@ from t5x.checkpoint.settings import (
     SaveCheckpointConfig,
 )
 from t5x.errors import UserError
+from t5x.logs.progress import announce
 from t5x.paths import with_absolute_path
 from t5x.training import run_record
 
@@ -136,6 +137,12 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
     valid_cfg, paths = state_init.get_first_valid_restore_config_and_paths(candidates)
     if len(paths) > 1:
         raise UserError(f"Multiple restore paths not permitted in training: {paths}")
+    if not paths and len(candidates) > 1:
+        announce(
+            f"warning: {candidates[1].path} holds no checkpoint to begin with "
+            "(RestoreCheckpointConfig.path is the folder of a run, in mode 'specific' that "
+            "of one checkpoint)"
+        )
     return Found(valid_cfg, os.fspath(paths[0]) if paths else None)
 
 

@@ -323,6 +323,12 @@ def test_infer_goes_on_after_a_stop(pretrained, folder, env, here, run_program):
     status, _, err = run_program("infer", *command, cwd=folder, env=env)
     assert status == 0
     assert f"{output.name} is complete already: skipped" in err
+    # Results of another checkpoint are not taken for those, nor is the configuration.
+    config = (folder / "resumed/config.gin").read_text()
+    other = [word.replace("checkpoint_400", "checkpoint_200") for word in command]
+    status, _, err = run_program("infer", *other, cwd=folder, env=env)
+    assert status == 1 and "Name another output_dir" in err and "Traceback" not in err
+    assert (folder / "resumed/config.gin").read_text() == config
 
 
 @pytest.mark.parametrize("mode", ["train", "eval", "infer"])

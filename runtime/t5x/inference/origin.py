@@ -1,0 +1,94 @@
+"""What results of an inference come from: others are not completed or taken for these.
+
+Chunks that a stopped job has finished are not computed again, and neither is a task that
+is complete. Both have to be from the same checkpoint and the same data.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from etils import epath
+
+from t5x.errors import UserError
+
+_FILE = "origin.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """Of one task.
+
+    Attributes:
+        marker: file that says that the task is complete.
+        tmp_dir: folder of its chunks.
+        facts: what the results depend on, as JSON has it.
+        rows: examples in a chunk.
+    """
+
+    marker: str
+    tmp_dir: str
+    facts: Mapping[str, Any]
+    rows: int
+
+    def check(self) -> None:
+        """Compares with what is there; results of older versions say nothing.
+
+        Raises:
+            UserError: there are results of something else, or chunks of another size,
+                which do not say where the data go on.
+        """
+        self._compare(_read(epath.Path(self.marker)), self.marker)
+        folder = epath.Path(self.tmp_dir)
+        known = _read(folder / _FILE)
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        if not any(name.endswith(".COMPLETED") for name in names):
+            return
+        self._compare(known, self.tmp_dir)
+        rows = known.get("rows", self.rows)
+        has_position = any(name.startswith("input.ckpt") for name in names)
+        if rows != self.rows and not has_position:
+            raise UserError(
+                f"{self.tmp_dir}: its chunks have {rows} examples, those of this job "
+                f"{self.rows} (checkpoint_period * batch size), and the position in the "
+                "data was not saved. Go on with the old values, or remove the folder."
+            )
+
+    def _compare(self, known: Mapping[str, Any], place: str) -> None:
+        for name, value in self.facts.items():
+            if known.get(name, value) != value:
+                raise UserError(
+                    f"{place}: results of {name} {known[name]!r}, this job has {value!r}. "
+                    "Name another output_dir, or remove the old results."
+                )
+
+    def note(self) -> None:
+        """Says beside the chunks what they are from."""
+        text = json.dumps({**self.facts, "rows": self.rows})
+        epath.Path(self.tmp_dir, _FILE).write_text(text)
+
+    def complete(self) -> None:
+        """Marks the task as complete."""
+        epath.Path(self.marker).write_text(json.dumps(self.facts))
+
+
+def _read(path: epath.Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_text()) if path.exists() else {}
+    except ValueError:  # empty ones of older versions, and T5X's
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def facts_of(checkpoint: str, dataset_cfg: Any) -> Mapping[str, Any]:
+    """What the results of a checkpoint on the data of a `DatasetConfig` depend on."""
+    lengths = dataset_cfg.task_feature_lengths
+    return {
+        "checkpoint": os.path.normpath(checkpoint)
+        if "://" not in checkpoint
+        else checkpoint,
+        "split": str(dataset_cfg.split),
+        "lengths": dict(lengths) if isinstance(lengths, Mapping) else None,
+    }
