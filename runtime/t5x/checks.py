@@ -1,5 +1,6 @@
 """Checks of settings that come from gin files, where any value can stand anywhere."""
 
+import math
 import numbers
 import os
 from typing import Any
@@ -28,6 +29,20 @@ def whole_number(name: str, value: Any, least: int, hint: str = "") -> int:
             f"{name} = {value!r}: give a whole number of at least {least}{hint}."
         )
     return int(value)
+
+
+def number(name: str, value: Any, least: float = 0.0, below: float = math.inf) -> None:
+    """Refuses what is no number from `least` to below `below`.
+
+    Raises:
+        UserError: another number, NaN, or none.
+    """
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not least <= value < below:
+        end = "" if below == math.inf else f" and below {below:g}"
+        raise UserError(
+            f"{name} = {value!r}: give a number of at least {least:g}{end}."
+        )
 
 
 def dtype(name: str, value: Any) -> None:

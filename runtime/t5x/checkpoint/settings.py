@@ -5,7 +5,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from t5x import state_utils
+from t5x import checks, state_utils
 from t5x.checkpoint.legacy import Checkpointer
 from t5x.checkpoint.orbax import OrbaxCheckpointManagerInterface
 from t5x.checkpoint.state_dict import (
@@ -57,11 +57,15 @@ class SaveCheckpointConfig:
         )
         for name in ("period", "keep", "keep_dataset_checkpoints"):
             value = getattr(self, name)
-            if value is not None and value < 0:
-                raise UserError(
-                    f"`SaveCheckpointConfig.{name}` must be positive or None, got "
-                    f"{value}."
-                )
+            if value is not None:
+                owner = f"SaveCheckpointConfig.{name}"
+                checks.whole_number(owner, value, least=0, hint=", or None")
+        steps = self.checkpoint_steps
+        if steps is not None and not isinstance(steps, Sequence):
+            raise UserError(
+                f"SaveCheckpointConfig.checkpoint_steps = {steps!r}: give a list of steps, "
+                "or None."
+            )
 
 
 @dataclasses.dataclass

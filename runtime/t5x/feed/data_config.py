@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t5x import checks
+from t5x.errors import UserError
 
 
 @dataclasses.dataclass
@@ -30,7 +31,7 @@ class DatasetConfig:
         num_prefetch_threads, num_workers: hints for custom `get_dataset_fn`s.
 
     Raises:
-        UserError: the batch size is no positive whole number.
+        UserError: the batch size or a length is no positive whole number.
     """
 
     mixture_or_task_name: Any
@@ -51,6 +52,18 @@ class DatasetConfig:
 
     def __post_init__(self) -> None:
         checks.whole_number("DatasetConfig.batch_size", self.batch_size, least=1)
+        name, lengths = "DatasetConfig.task_feature_lengths", self.task_feature_lengths
+        if lengths is None:
+            return
+        if not isinstance(lengths, Mapping):
+            raise UserError(
+                f"{name} = {lengths!r}: give a length for each feature, such as "
+                "{'inputs': 512, 'targets': 64}, or None."
+            )
+        for feature, length in lengths.items():
+            # SeqIO has tuples for features of several axes, and None for any length.
+            if length is not None and not isinstance(length, (tuple, list)):
+                checks.whole_number(f"{name}[{feature!r}]", length, least=1)
 
     @property
     def name(self) -> str:

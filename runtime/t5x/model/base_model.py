@@ -2,6 +2,8 @@
 
 import abc
 import importlib
+import numbers
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -196,7 +198,8 @@ class BaseTransformerModel(BaseModel):
                 that is little memory; 0 takes all always.
 
         Raises:
-            UserError: a negative `loss_chunk`.
+            UserError: a negative `loss_chunk` or `z_loss`, a `label_smoothing` of 1 or
+                more, or a `loss_normalizing_factor` that is not positive.
         """
         super().__init__(optimizer_def=optimizer_def)
         if loss_chunk is not None:
@@ -208,6 +211,12 @@ class BaseTransformerModel(BaseModel):
         self._input_vocabulary = input_vocabulary
         self._output_vocabulary = output_vocabulary
         self._decode_fn = decode_fn
+        owner = type(self).__name__
+        checks.number(f"{owner}.label_smoothing", label_smoothing, below=1)
+        checks.number(f"{owner}.z_loss", z_loss)
+        if isinstance(loss_normalizing_factor, numbers.Real):
+            factor = f"{owner}.loss_normalizing_factor"
+            checks.number(factor, loss_normalizing_factor, sys.float_info.min)
         self._label_smoothing = label_smoothing
         self._z_loss = z_loss
         self._loss_normalizing_factor = loss_normalizing_factor

@@ -11,7 +11,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-from t5x import binary_search
+from t5x import binary_search, checks
+from t5x.errors import UserError
 from t5x.search.decode_state import (
     WOULD_ROWS_BE_ALONE,
     Cache,
@@ -291,11 +292,18 @@ def temperature_sample(
         ascending by log probability.
 
     Raises:
-        ValueError: `topk` and `topp` are both in use, or `max_decode_steps` exceeds the
-            length.
+        UserError: `topk` and `topp` are both in use, or one of them or the temperature is
+            out of range.
+        ValueError: `max_decode_steps` exceeds the length.
     """
+    if not _is_traced(topk):
+        topk = checks.whole_number("temperature_sample.topk", topk, least=0)
+    if not _is_traced(topp):
+        checks.number("temperature_sample.topp", topp, below=1 + 1e-6)
+    if isinstance(temperature, (int, float, str)):
+        checks.number("temperature_sample.temperature", temperature)
     if not (_is_traced(topp) or _is_traced(topk)) and topp and topk:
-        raise ValueError(
+        raise UserError(
             "At most one of `topp` or `topk` may be non-zero: got "
             f"topp={topp}, topk={topk} (topk is 1 unless it is given)."
         )

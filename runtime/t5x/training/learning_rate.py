@@ -1,12 +1,14 @@
 """Learning-rate schedules: a product of named factors, traced inside jit."""
 
 import difflib
+import math
 from collections.abc import Callable
 from typing import Protocol
 
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
+from t5x import checks
 from t5x.errors import UserError
 
 
@@ -61,7 +63,13 @@ def create_learning_rate_scheduler(
             jnp.maximum(0.0, s - warmup_steps) / float(steps_per_cycle)
         ),
     }
+    owner = "create_learning_rate_scheduler"
+    if not isinstance(factors, str):
+        raise UserError(f"{owner}.factors = {factors!r}: give names, joined by '*'.")
+    checks.number(f"{owner}.base_learning_rate", base_learning_rate, -math.inf)
     names = [name.strip() for name in factors.split("*")]
+    if "linear_warmup" in names or "linear_decay" in names:
+        checks.number(f"{owner}.warmup_steps", warmup_steps, 1)
     for name in names:
         if name not in schedules:
             near = difflib.get_close_matches(name, schedules, n=1)

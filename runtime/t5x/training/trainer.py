@@ -417,6 +417,10 @@ class Trainer(BaseTrainer):
         max_skipped_steps = checks.whole_number(
             "Trainer.max_skipped_steps", max_skipped_steps, least=0
         )
+        if num_microbatches is not None:
+            num_microbatches = checks.whole_number(
+                "Trainer.num_microbatches", num_microbatches, least=0, hint=", or None"
+            )
         if not normalize_over_batch:
             _warn_of_parts(model, num_microbatches or 1)
         self._normalize_over_batch = normalize_over_batch

@@ -71,6 +71,8 @@ class LayerConfig:
                 checks.whole_number(name, value, least=0)
             elif field.name in _SIZES:
                 checks.whole_number(name, value, least=1)
+            elif field.name == "dropout_rate":
+                checks.number(name, value, below=1)
 
 
 def layer_norm(config: LayerConfig, name: str) -> nn.Module:
