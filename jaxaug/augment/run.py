@@ -25,6 +25,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.figures import new_figure
 from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.core.parts import Part
+from jaxaug.core.paths import is_same
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 from jaxaug.data.schema import Schema, read_schema
@@ -284,6 +285,8 @@ def _check_target(config: Config, data_dir: PathLike, out: epath.Path) -> None:
                 f"--out {out}: is a folder of the data that the run reads. Choose "
                 f"another one, such as {epath.Path(data_dir) / 'variants' / 'mine'}."
             )
+    if is_same(out.parent, epath.Path(data_dir) / "variants"):
+        folders.check_variants_name(out)
     records.check_target(out)
 
 

@@ -178,11 +178,7 @@ def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
     )
     found = [path for path in found if not path.name.startswith(".")]
     for path in found + _folders_of_variable():
-        if not _TASK_WORD.fullmatch(path.name):
-            raise UserError(
-                f"variants folder {path}: its name becomes part of task names and may "
-                "hold letters, digits and underscores only. Rename the folder."
-            )
+        check_variants_name(path)
         if path.name in folders:
             raise UserError(
                 f"two variants folders are called {path.name!r}: {folders[path.name]} "
@@ -190,6 +186,15 @@ def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
             )
         folders[path.name] = path
     return folders
+
+
+def check_variants_name(path: epath.Path) -> None:
+    """Raises `UserError` for a folder of variants whose name no task can have."""
+    if not _TASK_WORD.fullmatch(path.name):
+        raise UserError(
+            f"variants folder {path}: its name becomes part of task names and may "
+            "hold letters, digits and underscores only. Rename the folder."
+        )
 
 
 def text_dir(reader: str) -> epath.Path:

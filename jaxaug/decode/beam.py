@@ -1,6 +1,7 @@
 """Beam search: one jitted loop, with the choice of what lives on plugged in."""
 
 import functools
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,6 +14,9 @@ from jaxaug.decode.beam_loop import Search
 from jaxaug.decode.beam_state import Propose, most_probable
 from jaxaug.decode.candidates import Select
 from jaxaug.decode.sample import TokensToLogits
+
+# Below it, logits divided by it are none in float32.
+_LEAST_TEMPERATURE = 1e-6
 
 
 @contract.rows_alone
@@ -127,10 +131,10 @@ def search(
         )
     if alpha < 0:
         raise UserError(f"alpha is {alpha}: a length penalty cannot be negative")
-    if not temperature > 0:
+    if not _LEAST_TEMPERATURE <= temperature < math.inf:
         raise UserError(
             f"temperature is {temperature}: beam search divides logits by it, so it must "
-            "be above 0"
+            f"be at least {_LEAST_TEMPERATURE:g}, and finite"
         )
     start = contract.start_index(inputs, initial_index)
     prompt = contract.prompt_lengths(inputs, start)

@@ -99,12 +99,19 @@ def run(arguments: argparse.Namespace) -> int:
             predictions.references, predictions.states, benchmark.schema
         )
     unscored = len(predictions.unpredicted)
+    unknown = sum(
+        len(
+            state.slot_values.keys()
+            - {slot.name for slot in benchmark.schema.service(frame.service).slots}
+        )
+        for frame, state in zip(predictions.references, predictions.states, strict=True)
+    )
     about = {
         "definitions": DEFINITIONS,
         "split": arguments.split,
         "dialogues": len(benchmark.dialogues) - unscored,
         "dialogues_without_prediction": unscored,
-        "ignored": warn(predictions, 0, str(arguments.predictions)),
+        "ignored": warn(predictions, unknown, str(arguments.predictions)),
     }
     write_json(arguments.output, {**result, ABOUT: about})
     print(_text(result))

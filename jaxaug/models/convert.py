@@ -110,6 +110,10 @@ def convert(
     out = absolute(target)
     match = _STEP.fullmatch(out.name)
     form = form or ("t5x" if match else "hf")
+    if out.suffix == ".gguf":
+        raise UserError(
+            f"--to {target}: GGUF is read, not written. Name a folder for the format {form}."
+        )
     if form not in FORMATS:
         raise UserError(f"--format {form}: use one of {', '.join(FORMATS)}.")
     if scan_layers and form not in ("t5x", "t5x_legacy"):

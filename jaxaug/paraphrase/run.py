@@ -240,7 +240,14 @@ def _batches(
 ) -> list[Batch]:
     """The batches of all inputs, the same at every restart and on all machines."""
     shared = model.shared if isinstance(model, LanguageModel) else 0
-    return list(plan([len(model.encode(text)) for text in inputs], batch_size, shared))
+    sizes = [len(model.encode(text)) for text in inputs]
+    for number, size in enumerate(sizes, 1):
+        if size > samplers.LONGEST:
+            raise UserError(
+                f"line {number} of the input has {size} tokens, {samplers.LONGEST} are "
+                "the most. Divide it into sentences, one a line."
+            )
+    return list(plan(sizes, batch_size, shared))
 
 
 def _complete(

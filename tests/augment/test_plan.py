@@ -105,6 +105,12 @@ def test_what_does_not_resolve(sgd_tree, tmp_path, fields, message):
         dry(sgd_tree, tmp_path / "out", **fields)
 
 
+def test_a_name_that_no_task_can_have(sgd_tree, tmp_path):
+    with pytest.raises(UserError, match="my vars: its name becomes part of task names"):
+        dry(sgd_tree, sgd_tree / "variants" / "my vars")
+    dry(sgd_tree, tmp_path / "my vars")
+
+
 def test_a_folder_of_somebody_else(sgd_tree, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/notes.txt").write_text("mine")

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -81,8 +82,11 @@ def test_a_temperature_divides_the_logits():
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert (warm[1] > run(table, inputs, num_decodes=3)[1]).any()
-    with pytest.raises(UserError, match="temperature is 0.0: .* must be above 0"):
-        run(table, inputs, temperature=0.0)
+    for value in (0.0, 1e-40, math.inf, math.nan):
+        with pytest.raises(
+            UserError, match=f"temperature is {value}: .* at least 1e-06"
+        ):
+            run(table, inputs, temperature=value)
 
 
 @pytest.mark.parametrize("batch", [1, 7])

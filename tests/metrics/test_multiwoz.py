@@ -92,7 +92,7 @@ def test_a_made_up_domain_is_wrong_and_any_spelling_is_right(tmp_path, capsys):
     states = {r[:3]: r.state for r in references_of(dialogues)}
     second = {"hotel-name": ("The  acorn",)}  # of two spellings
     states["D.json", 0, "hotel"] = State("NONE", (), second)
-    made_up = State("NONE", (), {"taxi-leaveat": ("now",)})
+    made_up = State("NONE", (), {"taxi-leaveat": ("now",), "taxi-colour": ("red",)})
     states["E.json", 0, "taxi"] = made_up
     write_predictions(tmp_path / "pred/dialogues.json", dialogues, states)
     out = tmp_path / "m.json"
@@ -113,7 +113,9 @@ def test_a_made_up_domain_is_wrong_and_any_spelling_is_right(tmp_path, capsys):
         "hotel": {"joint_goal_accuracy": 1.0, "turns": 2},
         "taxi": {"joint_goal_accuracy": 1.0, "turns": 2},
     }
-    printed = capsys.readouterr().out
+    printed, warned = capsys.readouterr()
+    assert "ignored 1 slots that the schema lacks" in warned
+    assert found["about"]["ignored"] == {"slots that the schema lacks": 1}
     assert "joint goal accuracy 66.67\n" in printed
     assert "  hotel alone: 100.00 of 2 turns\n" in printed
     assert "3 turns of 2 dialogues scored\n" in printed

@@ -381,6 +381,10 @@ def test_refused_arguments(t5, tmp_path):
         UserError, match="--format onnx: use one of hf, t5x, t5x_legacy"
     ):
         convert.convert(t5, tmp_path / "out", form="onnx")
+    with pytest.raises(
+        UserError, match="x.gguf: GGUF is read, not written. Name a fold"
+    ):
+        convert.convert(t5, tmp_path / "x.gguf")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="empty"):
         convert.convert(tmp_path / "empty", tmp_path / "out")

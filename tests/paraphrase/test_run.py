@@ -207,6 +207,17 @@ def test_same_bytes_after_a_stop(lines, tmp_path, monkeypatch):
     assert out.read_bytes() == whole.read_bytes()
 
 
+def test_inputs_that_are_too_long_or_the_output(lines, tmp_path):
+    lines.write_text("a bus\n" + 5000 * "find a hotel " + "\n")
+    with pytest.raises(
+        UserError, match=r"line 2 of the input has \d+ tokens, 4096 are"
+    ):
+        paraphrase(lines, tmp_path / "out.jsonl")
+    with pytest.raises(UserError, match=r"lines.txt: is the input file"):
+        paraphrase(lines, lines)
+    assert lines.read_text().startswith("a bus\n")
+
+
 def test_seeds(lines, tmp_path):
     for seed in (0, 1):
         paraphrase(lines, tmp_path / f"{seed}", seed=seed)
