@@ -49,7 +49,8 @@ def is_special(target: epath.Path) -> bool:
 def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
     """A temporary file for the block to write; it replaces `path` if the block ends well.
 
-    `~` is the home folder, and what a link points to is replaced, not the link. Folders above `path` are made. Nothing is left behind by a block that fails.
+    `~` is the home folder, and what a link points to is replaced, not the link. Folders
+    above `path` are made. Nothing is left behind by a block that fails.
     """
     target = final_target(path)
     if is_special(target):

@@ -31,6 +31,7 @@ from t5x.inference.output import (
     touch,
     write_inferences_to_file,
 )
+from t5x.inference.position import Position, no_position
 from t5x.inference.tasks import create_task_from_tfexample_file
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
@@ -121,12 +122,10 @@ def infer(
     restore_cfg, checkpoint = _checkpoint(restore_checkpoint_cfg)
     origins = {}
     for task in seqio.get_subtasks(source):
-        name = chunk_name(task.name, mode, file_extension, shard_id, num_shards)
         origins[task.name] = Origin(
-            os.path.join(output_dir, f"{name}.COMPLETED"),
-            os.path.join(
-                output_dir, f"tmp-{task.name}-{shard_id:05}-of-{num_shards:05}"
-            ),
+            output_dir,
+            chunk_name(task.name, mode, file_extension, shard_id, num_shards),
+            f"tmp-{task.name}-{shard_id:05}-of-{num_shards:05}",
             facts_of(checkpoint, dataset_cfg),
             checkpoint_period * dataset_cfg.batch_size,
         )
@@ -176,9 +175,7 @@ def infer(
     for task in seqio.get_subtasks(source):
         job = _TaskJob(
             task=task,
-            name=chunk_name(task.name, mode, file_extension, shard_id, num_shards),
             origin=origins[task.name],
-            output_dir=output_dir,
             infer_fn=functools.partial(infer_fn, train_state=train_state),
             write=functools.partial(
                 _write_chunk,
@@ -279,13 +276,16 @@ class _TaskJob:
     """Inference on one task."""
 
     task: Any
-    name: str
     origin: Origin
-    output_dir: str
     infer_fn: Callable[..., Any]
     write: Callable[[str, Inferences, Any], None]
     merge: Callable[..., None] | None
     save_position: bool
+
+    @property
+    def name(self) -> str:
+        """Of the file of results."""
+        return self.origin.name
 
     @property
     def tmp_dir(self) -> str:
@@ -323,7 +323,7 @@ class _TaskJob:
                 future.result()
         if first:
             if self.merge is not None:
-                self.merge(self.output_dir, self.name, self.tmp_dir)
+                self.merge(self.origin.output_dir, self.name, self.tmp_dir)
                 epath.Path(self.tmp_dir).rmtree()
             self.origin.complete()
         distributed.sync_global_devices(f"{self.name}:complete")
@@ -333,7 +333,7 @@ class _TaskJob:
         import tensorflow as tf
 
         iterator = iter(reader.chunks(self.task))
-        position = _Position(iterator, self.tmp_dir) if self.save_position else None
+        position = Position(iterator, self.tmp_dir) if self.save_position else None
         if position is not None:
             position.restore()
         for chunk_tensor, (task_batch, model_batch) in iterator:
@@ -344,7 +344,7 @@ class _TaskJob:
                 continue
             examples = tf.data.Dataset.from_tensor_slices(task_batch)
             model_ds = tf.data.Dataset.from_tensor_slices(model_batch).enumerate()
-            save = functools.partial(position.save, chunk) if position else _no_position
+            save = functools.partial(position.save, chunk) if position else no_position
             yield chunk, path, examples, model_ds, save
 
     def _finish_chunk(
@@ -353,10 +353,6 @@ class _TaskJob:
         self.write(path, result, examples)
         touch(f"{path}.COMPLETED")
         move()
-
-
-def _no_position() -> Callable[[], None]:
-    return lambda: None
 
 
 def _write_chunk(
@@ -374,49 +370,6 @@ def _merge(
     merge_fn: MergeFn, step: int, output_dir: str, name: str, tmp_dir: str
 ) -> None:
     merge_fn(output_dir, name, tmp_dir, step)
-
-
-class _Position:
-    """The position in the data, as a TensorFlow checkpoint `<tmp_dir>/input.ckpt`."""
-
-    def __init__(self, iterator: Any, tmp_dir: str):
-        import tensorflow as tf
-
-        self._checkpoint = tf.train.Checkpoint(ds=iterator)
-        self._folder = epath.Path(tmp_dir)
-        self._usable = True
-
-    def restore(self) -> None:
-        """Goes to the saved position, if there is one."""
-        if any(self._folder.glob("input.ckpt*")):
-            prefix = os.fspath(self._folder / "input.ckpt")
-            self._checkpoint.read(prefix).assert_consumed()
-
-    def save(self, chunk: int) -> Callable[[], None]:
-        """Saves the position; the result, called later, makes it the one to restore."""
-        import tensorflow as tf
-
-        if not self._usable:
-            return lambda: None
-        prefix = os.fspath(self._folder / f"{chunk}.ckpt")
-        try:
-            self._checkpoint.write(prefix)
-        except (tf.errors.FailedPreconditionError, tf.errors.UnimplementedError):
-            self._usable = False
-            logging.warning(
-                "The position in the data cannot be saved (its source is a Python "
-                "generator); after a stop the finished chunks are skipped one by one."
-            )
-            for path in self._folder.glob(f"{chunk}.ckpt*"):
-                path.unlink()
-            return lambda: None
-
-        def move() -> None:
-            for path in self._folder.glob(f"{chunk}.ckpt*"):
-                suffix = path.name.removeprefix(f"{chunk}.ckpt")
-                path.replace(self._folder / f"input.ckpt{suffix}")
-
-        return move
 
 
 if __name__ == "__main__":

@@ -81,6 +81,12 @@ def test_values_out_of_range_are_named(make, settings, message):
         make(**settings)
 
 
+def test_arrays_are_taken_for_topk_and_topp():
+    for settings in ({"topk": jnp.array(2)}, {"topk": 0, "topp": jnp.array(0.5)}):
+        with pytest.raises(TypeError):  # the network of this test, which is none
+            sample(**settings)
+
+
 def test_the_ends_of_the_ranges_are_taken():
     model(label_smoothing=0.0, z_loss=0.0, loss_normalizing_factor=1e-9)
     model(loss_normalizing_factor="NUM_REAL_TARGET_TOKENS")

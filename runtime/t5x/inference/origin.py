@@ -22,16 +22,28 @@ class Origin:
     """Of one task.
 
     Attributes:
-        marker: file that says that the task is complete.
-        tmp_dir: folder of its chunks.
+        output_dir: folder of the results.
+        name: of the file of results in it.
+        chunks: name of the folder of its chunks in it.
         facts: what the results depend on, as JSON has it.
         rows: examples in a chunk.
     """
 
-    marker: str
-    tmp_dir: str
+    output_dir: str
+    name: str
+    chunks: str
     facts: Mapping[str, Any]
     rows: int
+
+    @property
+    def marker(self) -> str:
+        """File that says that the task is complete."""
+        return os.path.join(self.output_dir, f"{self.name}.COMPLETED")
+
+    @property
+    def tmp_dir(self) -> str:
+        """Folder of the chunks."""
+        return os.path.join(self.output_dir, self.chunks)
 
     def check(self) -> None:
         """Compares with what is there; results of older versions say nothing.
@@ -84,11 +96,15 @@ def _read(path: epath.Path) -> Mapping[str, Any]:
 
 def facts_of(checkpoint: str, dataset_cfg: Any) -> Mapping[str, Any]:
     """What the results of a checkpoint on the data of a `DatasetConfig` depend on."""
-    lengths = dataset_cfg.task_feature_lengths
-    return {
-        "checkpoint": os.path.normpath(checkpoint)
-        if "://" not in checkpoint
-        else checkpoint,
-        "split": str(dataset_cfg.split),
-        "lengths": dict(lengths) if isinstance(lengths, Mapping) else None,
+    local = "://" not in checkpoint
+    facts = {
+        "checkpoint": os.path.normpath(checkpoint) if local else checkpoint,
+        "split": dataset_cfg.split,
+        "lengths": dataset_cfg.task_feature_lengths,
     }
+    # As they will be read: tuples are lists, and a mapping of gin's is an object.
+    return json.loads(json.dumps(facts, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)

@@ -296,9 +296,10 @@ def temperature_sample(
             out of range.
         ValueError: `max_decode_steps` exceeds the length.
     """
-    if not _is_traced(topk):
+    # Of arrays, traced or not, the values are not looked at.
+    if isinstance(topk, (int, float, str)):
         topk = checks.whole_number("temperature_sample.topk", topk, least=0)
-    if not _is_traced(topp):
+    if isinstance(topp, (int, float, str)):
         checks.number("temperature_sample.topp", topp, below=1 + 1e-6)
     if isinstance(temperature, (int, float, str)):
         checks.number("temperature_sample.temperature", temperature)

@@ -14,12 +14,13 @@ from t5x.training import resume
 
 
 def dataset(split="test", inputs=8):
-    return types.SimpleNamespace(split=split, task_feature_lengths={"inputs": inputs})
+    lengths = {"inputs": inputs, "pairs": (3, 2)}  # a tuple, as SeqIO admits
+    return types.SimpleNamespace(split=split, task_feature_lengths=lengths)
 
 
 def origin(folder, checkpoint="r/checkpoint_6", rows=4, **data):
     facts = facts_of(checkpoint, dataset(**data))
-    return Origin(str(folder / "out.COMPLETED"), str(folder / "tmp"), facts, rows)
+    return Origin(str(folder), "out", "tmp", facts, rows)
 
 
 def chunk(folder, *more):
@@ -30,7 +31,7 @@ def chunk(folder, *more):
 OTHERS = [
     ({"checkpoint": "r/checkpoint_3"}, "results of checkpoint 'r/checkpoint_6', this"),
     ({"split": "dev"}, "results of split 'test', this job has 'dev'"),
-    ({"inputs": 9}, "results of lengths {'inputs': 8}, this job has {'inputs': 9}"),
+    ({"inputs": 9}, "results of lengths {'inputs': 8, 'pairs': [3, 2]}, this job has"),
 ]
 
 
