@@ -27,12 +27,12 @@ from jaxaug.core.progress import progress
 from jaxaug.data import folders
 from jaxaug.decode import contract
 from jaxaug.feed import cache, recipes
+from jaxaug.formats.answers import postprocessor
 from jaxaug.formats.records import Example
+from jaxaug.look.robustness import RobustnessWriter
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, samplers
-from tasks.metrics import postprocessor
-from tasks.report_logger import RobustnessLogger
 
 FAMILY = "d3st"
 TASK = "Write down what the user of a dialogue wants, by the numbers of the list."
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
             f"--model {arguments.model}: is no decoder-only language model."
         )
     model = dataclasses.replace(model, prompt=prompts.parse(text, str(prompt)))
-    logger = RobustnessLogger(str(arguments.out))
+    writer = RobustnessWriter(str(arguments.out))
     for task, recipe in tested.items():
         examples = list(cache.build(recipe).read())
         outputs = kept_outputs(
@@ -97,17 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
         )
         read = postprocessor(recipe.options.parse)
         fields = [fields_of(example, recipe.corpus.split) for example in examples]
-        logger(
-            task,
-            0,
-            {},
-            None,
-            {"prediction": list(map(read, outputs, fields))},
-            [
-                read(example.targets, f)
-                for example, f in zip(examples, fields, strict=True)
-            ],
-        )
+        writer.add(task, 0, list(map(read, outputs, fields)))
 
 
 def chosen(

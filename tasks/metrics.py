@@ -1,8 +1,6 @@
 """Postprocessing and metrics of dialogue state tracking tasks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -10,42 +8,8 @@ from jaxaug.data import sgd
 from jaxaug.data.schema import Schema
 from jaxaug.feed.cache import Recipe
 from jaxaug.formats import d3st, t5dst
-from jaxaug.formats.records import Parsed, merged
+from jaxaug.formats.answers import FrameAnswer, join, postprocessor
 from jaxaug.metrics import dst, multiwoz
-
-
-@dataclass(frozen=True, slots=True)
-class FrameAnswer:
-    """A parsed answer with the frame that it belongs to; `split` as in the data."""
-
-    split: str
-    dialogue_id: str
-    turn: int
-    frame: int
-    service: str
-    parsed: Parsed
-
-
-def postprocessor(
-    parse: Callable[[str, str], Parsed],
-) -> Callable[..., FrameAnswer]:
-    """The SeqIO postprocess_fn of a format: text of target or prediction -> answer."""
-
-    def postprocess(
-        text: str, example: Mapping[str, Any], is_target: bool = False
-    ) -> FrameAnswer:
-        del is_target
-        return FrameAnswer(
-            _string(example["split"]),
-            _string(example["dialogue_id"]),
-            int(example["turn"]),
-            int(example["frame"]),
-            _string(example["service"]),
-            parse(_string(text), _string(example["key"])),
-        )
-
-    return postprocess
-
 
 d3st_postprocess = postprocessor(d3st.parse)
 t5dst_postprocess = postprocessor(t5dst.parse)
@@ -104,20 +68,3 @@ def _percentages(scores: dst.FrameScores, train: Schema | None) -> dict[str, flo
         if train and dst.JGA in groups.get(group, {}):
             result[f"{dst.JGA}_{suffix}"] = 100.0 * groups[group][dst.JGA]
     return result
-
-
-def join(answers: Sequence[FrameAnswer]) -> dict[tuple[str, int, int, str], Parsed]:
-    """One state per frame (dialogue, turn, frame, service), in order of appearance."""
-    frames: dict[tuple[str, int, int, str], Parsed] = {}
-    for answer in answers:
-        key = (answer.dialogue_id, answer.turn, answer.frame, answer.service)
-        known = frames.get(key)
-        parsed = answer.parsed
-        frames[key] = parsed if known is None else merged(known, parsed)
-    return frames
-
-
-def _string(value: Any) -> str:
-    """Text of what TensorFlow hands over: str, bytes or a NumPy scalar of them."""
-    value = value.item() if isinstance(value, np.ndarray) else value
-    return value.decode() if isinstance(value, bytes) else str(value)
