@@ -27,22 +27,24 @@ _CHUNK = 4096
 
 def build(
     records: cache.RecordCache,
-    sentencepiece_model: PathLike,
+    vocabulary_file: PathLike,
     root: PathLike | None = None,
+    encode: Encode | None = None,
 ) -> TokenCache:
-    """The tokenised form of a record cache, made if it does not exist or is damaged.
+    """Returns the token ids of a record cache; makes them if they are missing or damaged.
 
-    Written under a temporary name and renamed, and verified, as the record cache is.
+    They are written under a temporary name, renamed, and verified like a record cache.
 
     Args:
       records: the examples.
-      sentencepiece_model: file of the vocabulary, local or gs://.
-      root: parent of all caches; None is `folders.cache_dir()`.
+      vocabulary_file: decides what `encode` does.
+      root: parent of all caches; `cache_folder.cache_dir()` by default.
+      encode: texts -> ids; by default that of the SentencePiece model `vocabulary_file`.
     """
-    folder = _folder(records, sentencepiece_model, root)
+    folder = _folder(records, vocabulary_file, root)
     if manifest.opened(folder) is None:
-        processor = vocabulary.load(sentencepiece_model)
-        cached.publish(folder, lambda temporary: _write(records, processor, temporary))
+        encode = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
+        cached.publish(folder, lambda temporary: _write(records, encode, temporary))
     return arrays.open_cache(folder)
 
 
@@ -113,11 +115,11 @@ def _folder(
     return parent / f"{records.folder.name}-{digest.hexdigest()}"
 
 
-def _write(records: cache.RecordCache, processor: Any, folder: epath.Path) -> None:
+def _write(records: cache.RecordCache, encode: Encode, folder: epath.Path) -> None:
     def encoded() -> Iterator[tuple[list[int], ...]]:
         for chunk in _chunks(records):
             columns = [
-                _encode(processor, [getattr(example, field) for example in chunk])
+                encode([getattr(example, field) for example in chunk])
                 for field in arrays.FIELDS
             ]
             yield from zip(*columns, strict=True)

@@ -1,6 +1,7 @@
 """A trained tracker: the model of a run, its format and a schema."""
 
 import copy
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -108,6 +109,18 @@ class Tracker:
         """This tracker with other services or other wordings; it itself stays as it is."""
         other = copy.copy(self)
         other.schema = schema
+        return other
+
+    def with_params(self, params: Any) -> "Tracker":
+        """Returns this tracker with other weights; the two share compiled programs.
+
+        Args:
+          params: of the same network.
+        """
+        other = copy.copy(self)
+        other._params = jax.device_put(params)
+        identity = dataclasses.replace(self._model, params=params).identity
+        other.identity = [identity, *self.identity[1:]]
         return other
 
     def compiled(self, schemas: Iterable[Schema]) -> "Tracker":

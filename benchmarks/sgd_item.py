@@ -1,0 +1,389 @@
+"""One item of benchmarks/sgd_queue.py: a tracker that is trained and evaluated.
+
+Needs JAX and Flax, but neither TensorFlow nor SeqIO. All items of a shape (steps, rows,
+length) share one compiled training step, and all of them share the decoding programs.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import flax.serialization
+import jax
+import jax.numpy as jnp
+import optax
+from sgd_rows import PackedRows
+from t5x import models, optimizers, partitioning, trainer, utils
+
+from jaxaug.core import digests
+from jaxaug.core.errors import UserError
+from jaxaug.core.publishing import replacing
+from jaxaug.curriculum import schedule
+from jaxaug.data.schema import Schema
+from jaxaug.feed import cache, recipes, tokens, vocabulary
+from jaxaug.feed.batches import TokenCache
+from jaxaug.formats.answers import FrameAnswer, postprocessor
+from jaxaug.look.robustness import RobustnessWriter
+from jaxaug.models import llama
+from jaxaug.models.named import catalogue
+from jaxaug.models.text import continuing, language
+from jaxaug.track.tracker import Tracker
+
+ORDERS = ("mixture", "cyclic", "gradual", "random")
+LEARNING_RATE, WARMUP_SHARE = 5e-4, 0.1
+ROUND = 20  # Steps between two looks at the clock.
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """A line of the queue.
+
+    Attributes:
+        set: a task or mixture of `recipes.table()`, such as "d3st_tree_6x".
+        steps: of training.
+        seed: of the order of the examples.
+        order: how a mixture's variants are visited, one of `ORDERS`.
+    """
+
+    set: str
+    steps: int
+    seed: int
+    order: str = "mixture"
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], place: str) -> "Item":
+        """Checks the fields of a JSON object.
+
+        Raises:
+            UserError: a field is missing, unknown or of the wrong type.
+        """
+        kinds = {"set": str, "steps": int, "seed": int, "order": str}
+        values = {"order": "mixture", **values}
+        if set(values) != set(kinds) or any(
+            type(values[name]) is not kind for name, kind in kinds.items()
+        ):
+            raise UserError(
+                f"{place}: an item is {dict(values)}. Give set (text), steps and seed "
+                "(whole numbers) and, if wanted, order (text)."
+            )
+        if values["order"] not in ORDERS or values["steps"] < 1 or values["seed"] < 0:
+            raise UserError(
+                f"{place}: an item is {dict(values)}. The order is one of "
+                f"{', '.join(ORDERS)}, steps are at least 1 and a seed is at least 0."
+            )
+        return cls(**values)
+
+    @property
+    def family(self) -> str:
+        """The format of the examples."""
+        return self.set.partition("_")[0]
+
+    def name(self, table: recipes.Table) -> str:
+        """Names the item's folder; includes the digest of generated variants.
+
+        Better variants give another name, so they are a new item.
+        """
+        digest = self.variants(table)
+        version = f"-{digest[:8]}" if digest else ""
+        order = "" if self.order == "mixture" else f"-{self.order}"
+        return f"{self.set}{version}{order}-{self.steps}steps-seed{self.seed}"
+
+    def variants(self, table: recipes.Table) -> str:
+        """Digest of the generated train schemas of the set; "" if it has none."""
+        found = []
+        for task in table.tasks_of(self.set):
+            corpus = table.recipes[task]["train"].corpus
+            if corpus.variant and "sgdx" not in task and corpus.variants_dir:
+                folder = Path(corpus.variants_dir, corpus.variant, "train")
+                found.append(digests.file_digest(folder / "schema.json"))
+        return digests.digest_of(found) if found else ""
+
+    def weights(self, levels: int) -> Callable[[int], Sequence[float]]:
+        """Step -> probability of each task of the set, the originals first."""
+        if self.order == "mixture" or levels == 1:
+            return lambda step: [1.0 / levels] * levels
+        visits = {"cyclic": 2 * levels, "gradual": levels, "random": levels}
+        each = max(1, self.steps // visits[self.order])
+        return getattr(schedule, self.order)(each, levels - 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Sizes of training and evaluation.
+
+    Attributes:
+        model: "smollm2", or "tiny" for tests.
+        rows: of a batch.
+        microbatches: parts of a batch whose gradients are summed.
+        length: tokens of a packed row.
+        eval_rows: inputs that are decoded together.
+        inputs, targets: tokens of an input and of an answer, EOS included.
+    """
+
+    model: str = "smollm2"
+    rows: int = 64
+    microbatches: int = 4
+    length: int = 1024
+    eval_rows: int = 256
+    inputs: int = 928
+    targets: int = 96
+
+
+class _Words:
+    """A vocabulary with `encode_batch`, whatever library it is from."""
+
+    def __init__(self, words: Any, file: str):
+        self.words, self.file = words, file
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """Ids of several texts, without EOS."""
+        if isinstance(self.words, vocabulary.TokenVocabulary):
+            return self.words.processor.encode(texts)
+        return self.words.encode_batch(texts)
+
+
+def load_model(name: str) -> tuple[continuing.PrefixModel, _Words]:
+    """Returns the untrained model and its vocabulary.
+
+    Args:
+        name: "smollm2", from the cache folder, or "tiny": random weights and the
+            vocabulary of `mini`.
+    """
+    if name == "smollm2":
+        folder = catalogue.CATALOGUE[name].folder
+        found = language.load(folder, name)
+        (file,) = sorted(folder.glob("*.gguf"))
+        config = dataclasses.replace(found.module.config, dtype=jnp.bfloat16)
+        module, params, words = found.module, found.params, found.vocabulary
+        module = module.clone(config=config)
+        return continuing.PrefixModel(name, module, params, words, False), _Words(
+            words, str(file)
+        )
+    words = vocabulary.TokenVocabulary(vocabulary.shipped("mini"))
+    config = llama.Config(
+        vocab_size=words.vocab_size, emb_dim=32, num_layers=1, num_heads=2,
+        num_kv_heads=1, head_dim=16, mlp_dim=64, tie_embeddings=True,
+    )  # fmt: skip
+    module = llama.DecoderWrapper(config)
+    ones = jnp.ones((1, 8), jnp.int32)
+    start = jax.random.PRNGKey(0)
+    params = module.init(start, ones, ones, enable_dropout=False)["params"]
+    return continuing.PrefixModel(name, module, params, words, False), _Words(
+        words, words.path
+    )
+
+
+class Learner:
+    """Trains and evaluates items, one after the other, with one set of programs."""
+
+    def __init__(self, settings: Settings, table: recipes.Table):
+        self.settings, self.table = settings, table
+        self.model, self._words = load_model(settings.model)
+        self._trainers: dict[int, trainer.Trainer] = {}
+        self._shapes: Any = None
+        self._compiled: set[int] = set()
+        self._trackers: dict[str, Tracker] = {}
+
+    # Data.
+
+    def train_caches(self, item: Item) -> list[TokenCache]:
+        """Formats and tokenizes the train sets of an item; quick the second time."""
+        tasks = self.table.tasks_of(item.set)
+        return [self._tokens(self.table.recipes[task]["train"]) for task in tasks]
+
+    def _tokens(self, recipe: cache.Recipe) -> TokenCache:
+        encode = self._words.encode_batch
+        return tokens.build(cache.build(recipe), self._words.file, encode=encode)
+
+    def rows(self, item: Item) -> PackedRows:
+        """Returns the training data of an item.
+
+        Raises:
+            UserError: more than 1% of the examples would be cut.
+        """
+        caches = self.train_caches(item)
+        settings, eos = self.settings, self.model.input_vocabulary.eos_id
+        found = PackedRows(
+            caches, item.weights(len(caches)), settings.rows, settings.length, eos,
+            item.seed,
+        )  # fmt: skip
+        if (cut := found.cut()) > 0.01:
+            raise UserError(
+                f"{item.set}: {100 * cut:.1f}% of the examples are longer than --length "
+                f"{settings.length}. At most 1% may be. Give a larger --length."
+            )
+        return found
+
+    # Training.
+
+    def _trainer(self, steps: int) -> trainer.Trainer:
+        """The trainer of items of that many steps; its train state is not set."""
+        if steps in self._trainers:
+            return self._trainers[steps]
+        rate = optax.warmup_cosine_decay_schedule(
+            0.0, LEARNING_RATE, max(1, int(steps * WARMUP_SHARE)), steps, 0.0
+        )
+        model = models.DecoderOnlyModel(
+            self.model.module,
+            self.model.input_vocabulary,
+            optimizers.adamw(rate, b2=0.95, weight_decay=0.01),
+        )
+        partitioner = partitioning.PjitPartitioner(num_partitions=1)
+        shape = self.settings.rows, self.settings.length
+        initializer = utils.TrainStateInitializer(
+            optimizer_def=model.optimizer_def,
+            init_fn=model.get_initial_variables,
+            input_shapes={"decoder_input_tokens": shape},
+            partitioner=partitioner,
+        )
+        self._shapes = initializer.global_train_state_shape
+        parts = self.settings.microbatches
+        self._trainers[steps] = trainer.Trainer(
+            model=model,
+            train_state=self._first_state(),
+            partitioner=partitioner,
+            eval_names=[],
+            summary_dir=None,
+            train_state_axes=initializer.train_state_axes,
+            rng=jax.random.PRNGKey(0),  # There is no dropout.
+            learning_rate_fn=rate,
+            num_microbatches=parts if parts > 1 else None,
+        )
+        return self._trainers[steps]
+
+    def _first_state(self) -> Any:
+        """Published weights and an optimizer at rest; nothing is compiled for it."""
+        values = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self._shapes.state_dict()
+        )
+        weights = jax.tree.map(jnp.array, dict(self.model.params))  # A step donates.
+        return self._shapes.restore_state({**values, "target": weights})
+
+    def _state_of(self, checkpoint: Path | None) -> Any:
+        """The stored state of an item, or the first one."""
+        if checkpoint is None or not checkpoint.exists():
+            return self._first_state()
+        stored = flax.serialization.msgpack_restore(checkpoint.read_bytes())
+        return self._shapes.restore_state(jax.tree.map(jnp.array, stored))
+
+    def compile(self, steps: int) -> float:
+        """Compiles the training step of items of that many steps; returns seconds."""
+        started = time.perf_counter()
+        shape = self.settings.rows, self.settings.length
+        names = ("input_tokens", "target_tokens", "loss_weights", "segment_ids")
+        batch = {
+            f"decoder_{name}": jnp.zeros(shape, jnp.int32)
+            for name in (*names, "positions")
+        }
+        if steps not in self._compiled:
+            self._trainer(steps).compile_train(batch)
+            self._compiled.add(steps)
+        return time.perf_counter() - started
+
+    def train(
+        self, item: Item, checkpoint: Path | None, stop: Callable[[int, int], bool]
+    ) -> dict[str, Any] | None:
+        """Trains an item, from its checkpoint if there is one.
+
+        Args:
+            item: of the queue.
+            checkpoint: file of the state, written if training stops early; None drops
+                an unfinished item.
+            stop: (step, mean seconds of a step so far) -> whether to stop.
+
+        Returns:
+            Facts of the training, or None if it stopped early.
+        """
+        compiling = self.compile(item.steps)
+        work, data = self._trainer(item.steps), self.rows(item)
+        work.train_state = None  # Frees the last item's before this one's is made.
+        work.train_state = self._state_of(checkpoint)
+        step = first = int(work.train_state.step)
+        batches = data.batches(step)
+        losses: dict[int, Any] = {}
+        started = time.perf_counter()
+        while step < item.steps:
+            spent = time.perf_counter() - started
+            if stop(step, spent / (step - first) if step > first else 0.0):
+                if checkpoint is not None:
+                    _write_state(checkpoint, work.train_state)
+                return None
+            count = min(ROUND, item.steps - step)
+            losses[step + count] = work.train(batches, count, step)
+            step += count
+        jax.block_until_ready(work.train_state.params)
+        seconds = time.perf_counter() - started
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
+        return {
+            "compile_seconds": round(compiling, 1),
+            "train_seconds": round(seconds, 1),
+            "positions_per_second": round(
+                (step - first) * self.settings.rows * self.settings.length / seconds
+            ),
+            "share_cut": data.cut(),
+            "loss": {n: round(_loss(found), 4) for n, found in losses.items()},
+        }
+
+    # Evaluation.
+
+    def evaluate(self, item: Item, out: Path) -> tuple[float, dict[str, list[str]]]:
+        """Answers the test frames under all wordings and writes the report to `out`.
+
+        Returns:
+            Seconds, and the answers to each task.
+        """
+        started = time.perf_counter()
+        params = self._trainer(item.steps).train_state.params
+        tracker = self._tracker(item.family).with_params(params)
+        wordings = self.table.wordings(item.family, "test")
+        found = {task: self.table.recipes[task]["test"] for task in wordings}
+        inputs: list[list[int]] = []
+        sizes = {}
+        for task, recipe in found.items():
+            ids = self._tokens(recipe)
+            inputs += [self._input(ids, index) for index in range(len(ids))]
+            sizes[task] = len(ids)
+        decoded = tracker.write_tokens(inputs)
+        texts = iter(map(self.model.output_vocabulary.decode, decoded))
+        answers = {task: [next(texts) for _ in range(n)] for task, n in sizes.items()}
+        writer = RobustnessWriter(str(out))
+        for task, recipe in found.items():
+            writer.add(task, item.steps, list(_answers(recipe, answers[task])))
+        return time.perf_counter() - started, answers
+
+    def _tracker(self, family: str) -> Tracker:
+        if family not in self._trackers:
+            lengths = {
+                "inputs": self.settings.inputs,
+                "targets": self.settings.targets,
+            }
+            rows = self.settings.eval_rows
+            self._trackers[family] = Tracker(
+                self.model, family, lengths, Schema(()), rows
+            )
+        return self._trackers[family]
+
+    def _input(self, ids: TokenCache, index: int) -> list[int]:
+        kept = ids.get("inputs", index)[1 - self.settings.inputs :].tolist()
+        return [*kept, self.model.input_vocabulary.eos_id]
+
+
+def _answers(recipe: cache.Recipe, texts: Sequence[str]) -> Iterator[FrameAnswer]:
+    read = postprocessor(recipe.options.parse)
+    for text, example in zip(texts, cache.build(recipe).read(), strict=True):
+        names = ("dialogue_id", "turn", "frame", "service", "key")
+        fields = {name: getattr(example, name) for name in names}
+        yield read(text, {"split": recipe.corpus.split, **fields})
+
+
+def _loss(summary: Any) -> float:
+    return float(summary.result()["loss_per_nonpadding_target_token"].value)
+
+
+def _write_state(path: Path, state: Any) -> None:
+    values = jax.device_get(flax.serialization.to_state_dict(state.state_dict()))
+    with replacing(path) as temporary:
+        temporary.write_bytes(flax.serialization.msgpack_serialize(values))

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# One turn of the queue on a machine that has JAX and Flax, from the parts that
+# benchmarks/sgd_pack.py wrote next to this script (there it is called turn.sh):
+#
+#   PACK/turn.sh --minutes 9 --out OUT [options of sgd_queue.py]
+#
+# It unpacks into PACK/unpacked once, installs the packed wheels there, and starts the
+# queue with the unpacked code. $PYTHON is the interpreter, python3 by default.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+python=${PYTHON:-python3}
+place=$here/unpacked
+if [[ ! -e $place/complete ]]; then
+  (cd "$here" && sha256sum --quiet --check SHA256SUMS) || {
+    echo "turn.sh: a part is missing or damaged; bring all parts of SHA256SUMS to $here" >&2
+    exit 1
+  }
+  rm -rf "$place"
+  mkdir "$place"
+  cat "$here"/part.* | tar -x -C "$place"
+  tar -xJf "$place/data.tar.xz" -C "$place" &
+  tar -xJf "$place/code.tar.xz" -C "$place"
+  wait $!
+  if [[ -d $place/wheels ]]; then
+    "$python" -m pip install --quiet --no-index --no-deps --no-compile --no-cache-dir \
+      --target "$place/site" "$place"/wheels/*.whl
+  fi
+  touch "$place/complete"
+fi
+export PYTHONPATH=$place:$place/runtime:$place/site PYTHONUNBUFFERED=1
+export JAXAUG_CACHE_DIR=${JAXAUG_CACHE_DIR:-$place/cache}
+if command -v nvidia-smi >/dev/null; then
+  # Trying fewer kernels halves the time to compile and costs little speed.
+  XLA_FLAGS="${XLA_FLAGS:-} --xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=2"
+  XLA_FLAGS+=" --xla_gpu_experimental_enable_fusion_autotuner=false"
+  export XLA_FLAGS
+fi
+exec "$python" "$place/benchmarks/sgd_queue.py" --data_dir "$place/data" \
+  --compiled "$place/compiled.tar" "$@"

@@ -1,0 +1,272 @@
+"""benchmarks/sgd_queue.py and what it consists of, with a tiny model on MiniSGD."""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.feed import recipes
+from jaxaug.feed.batches import TokenCache
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZES = {
+    "model": "tiny", "rows": 2, "microbatches": 1, "length": 448, "eval_rows": 16,
+    "inputs": 384, "targets": 32,
+}  # fmt: skip
+# A Python that has neither TensorFlow nor SeqIO.
+WITHOUT = """#!{python}
+import os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+path = os.environ.get("PYTHONPATH", "")
+os.environ["PYTHONPATH"] = folder + "/hook" + os.pathsep + path
+os.execv("{python}", ["{python}", *sys.argv[1:]])
+"""
+HOOK = "import sys\nsys.modules.update(tensorflow=None, seqio=None)\n"
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """The modules of benchmarks/ as the programs import them."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        import sgd_item
+        import sgd_page
+        import sgd_queue
+        import sgd_rows
+    finally:
+        sys.path.remove(str(ROOT / "benchmarks"))
+    return {"item": sgd_item, "rows": sgd_rows, "queue": sgd_queue, "page": sgd_page}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A sample of MiniSGD with its variants."""
+    from jaxaug.core import cache_folder
+    from jaxaug.data import minisgd, sample
+
+    source = minisgd.materialise(cache_folder.cache_dir())
+    folder = tmp_path_factory.mktemp("sgd") / "data"
+    wanted = {"train": 60, "dev": 4, "test": 4}
+    chosen = {split: sample.choose(source, split, n, 0) for split, n in wanted.items()}
+    sample.write(source, folder, chosen)
+    return folder
+
+
+def cache_of(*examples):
+    """A token cache of (inputs, targets) pairs."""
+    ids, offsets = {}, {}
+    for place, field in enumerate(("inputs", "targets")):
+        parts = [np.array(example[place], np.int32) for example in examples]
+        ids[field] = np.concatenate(parts)
+        offsets[field] = np.cumsum([0, *map(len, parts)])
+    return TokenCache("test", ids, offsets)
+
+
+def test_rows_are_those_of_seqios_prefix_lm_converter(programs):
+    import seqio
+    import tensorflow as tf
+
+    cache = cache_of(([5, 6, 7], [8]), ([9], [10, 11]), ([12, 13], [14]))
+    rows = programs["rows"].PackedRows([cache], lambda step: [1.0], 1, 16, 1, seed=0)
+    examples = [rows._example(0, count) for count in range(3)]
+    batch = rows._batch([examples])
+    order = [rows._orders[0, 0][count] for count in range(3)]
+    features = [
+        {name: [*cache.get(name, int(index)), 1] for name in ("inputs", "targets")}
+        for index in order
+    ]
+    source = tf.data.Dataset.from_generator(
+        lambda: iter(features),
+        output_signature=dict.fromkeys(
+            ("inputs", "targets"), tf.TensorSpec([None], tf.int32)
+        ),
+    )
+    converted = seqio.PrefixLMFeatureConverter(pack=True)(
+        source, {"inputs": 8, "targets": 8}
+    )
+    (expected,) = converted.as_numpy_iterator()
+    for name in batch:
+        np.testing.assert_array_equal(batch[name][0], expected[name], err_msg=name)
+
+
+def test_rows_go_on_where_they_stopped_and_follow_the_weights(programs):
+    caches = [
+        cache_of(*(([10 * which + 2 + n] * 5, [3]) for n in range(3)))
+        for which in (1, 2)
+    ]
+
+    def weights(step):
+        return [1.0, 0.0] if step < 70 else [0.0, 1.0]
+
+    def made(start, count):
+        rows = programs["rows"].PackedRows(caches, weights, 2, 17, 1, seed=4)
+        return list(itertools.islice(rows.batches(start), count))
+
+    whole, rest = made(0, 80), made(37, 43)
+    for one, two in zip(whole[37:], rest, strict=True):
+        np.testing.assert_array_equal(
+            one["decoder_target_tokens"], two["decoder_target_tokens"]
+        )
+    first = np.concatenate([batch["decoder_target_tokens"] for batch in whole[:64]])
+    assert set(np.unique(first)) == {0, 1, 3, 12, 13, 14}
+    # A window of 256 examples is 64 batches of two rows of two; the third is drawn at
+    # step 128 of the schedule, the second one at step 64.
+    later = made(128, 3)
+    assert set(np.unique(later[0]["decoder_target_tokens"])) == {0, 1, 3, 22, 23, 24}
+
+
+def test_long_examples_lose_the_left_end_of_their_inputs(programs):
+    cache = cache_of((range(10, 40), [3, 4]), ([5], [6]))
+    rows = programs["rows"].PackedRows([cache], lambda step: [1.0], 1, 12, 1, seed=0)
+    assert rows.cut() == 0.5
+    found = {tuple(rows._example(0, count)[0].tolist()) for count in range(2)}
+    assert found == {(32, 33, 34, 35, 36, 37, 38, 39, 1, 3, 4, 1), (5, 1, 6, 1)}
+
+
+def test_items_are_checked_and_named_by_their_variants(programs, data):
+    item = programs["item"].Item
+    table = recipes.table(data)
+    one = item.of({"set": "d3st_tree_6x", "steps": 4, "seed": 1}, "q, line 1")
+    assert one.name(table) == f"d3st_tree_6x-{one.variants(table)[:8]}-4steps-seed1"
+    oracle = item("d3st_sgdx_6x", 4, 0, "cyclic")
+    assert oracle.name(table) == "d3st_sgdx_6x-cyclic-4steps-seed0"
+    schema = data / "variants/tree/v3/train/schema.json"
+    text = schema.read_text()
+    schema.write_text(text + " ")
+    changed = one.name(table)
+    schema.write_text(text)
+    assert changed != one.name(table)
+    for values, message in (
+        ({"set": "d3st_sgd", "steps": 4}, "Give set"),
+        ({"set": "d3st_sgd", "steps": "4", "seed": 0}, "whole numbers"),
+        ({"set": "d3st_sgd", "steps": 4, "seed": 0, "lr": 1}, "Give set"),
+        ({"set": "d3st_sgd", "steps": 0, "seed": 0}, "steps are at least 1"),
+        ({"set": "d3st_sgd", "steps": 1, "seed": 0, "order": "up"}, "cyclic, gradual"),
+    ):
+        with pytest.raises(UserError, match=message):
+            item.of(values, "q, line 2")
+
+
+def test_orders_spend_equal_shares_on_every_level(programs):
+    item = programs["item"].Item
+    shares = {
+        order: np.mean([item("a", 120, 0, order).weights(6)(s) for s in range(120)], 0)
+        for order in ("cyclic", "gradual", "random")
+    }
+    assert shares["gradual"] == pytest.approx([1 / 3, *[2 / 15] * 5])
+    assert shares["cyclic"] == pytest.approx(shares["gradual"])
+    assert shares["random"] == pytest.approx(shares["gradual"])
+    assert item("a", 120, 0).weights(6)(7) == pytest.approx([1 / 6] * 6)
+
+
+@pytest.mark.slow
+def test_an_interrupted_item_gives_the_same_numbers(programs, data, tmp_path):
+    item, settings = programs["item"].Item("d3st_tree_2x", 40, 1), SIZES
+    table = recipes.table(data)
+    learner = programs["item"].Learner(programs["item"].Settings(**settings), table)
+    whole = learner.train(item, None, lambda step, pace: False)
+    weights = learner._trainer(40).train_state.params
+    whole_weights = [np.array(x) for x in jax_leaves(weights)]
+    place = tmp_path / "state.msgpack"
+    assert learner.train(item, place, lambda step, pace: step >= 20) is None
+    rest = learner.train(item, place, lambda step, pace: False)
+    assert not place.exists()
+    assert rest["loss"] == {40: whole["loss"][40]}
+    for one, two in zip(
+        whole_weights, jax_leaves(learner._trainer(40).train_state.params), strict=True
+    ):
+        np.testing.assert_array_equal(one, np.array(two))
+    # Without a file the unfinished item leaves nothing.
+    assert learner.train(item, None, lambda step, pace: step >= 20) is None
+    assert [*tmp_path.iterdir()] == []
+
+
+def jax_leaves(tree):
+    import jax
+
+    return jax.tree.leaves(tree)
+
+
+@pytest.mark.slow
+def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
+    packed, place = tmp_path / "packed", tmp_path / "a b"
+    (tmp_path / "no wheels").mkdir()
+    command = [
+        sys.executable, ROOT / "benchmarks/sgd_pack.py", "--data_dir", data,
+        "--out", packed, "--model", "tiny", "--part_mib", "1",
+        "--wheels", tmp_path / "no wheels",
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+    assert len([*packed.glob("part.*")]) > 1
+    shutil.move(packed, place)  # as when it travels
+    python = tmp_path / "python"
+    python.write_text(WITHOUT.format(python=sys.executable))
+    python.chmod(0o755)
+    (tmp_path / "hook").mkdir()
+    (tmp_path / "hook/sitecustomize.py").write_text(HOOK)
+    queue = tmp_path / "queue.jsonl"
+    queue.write_text('{"set": "d3st_tree_2x", "steps": 3, "seed": 2}\n')
+    sizes = [word for name, n in SIZES.items() for word in (f"--{name}", str(n))]
+    turn = [
+        place / "turn.sh", "--minutes", "9", "--out", tmp_path / "out", "--queue",
+        queue, *sizes,
+    ]  # fmt: skip
+    env = os.environ | {"PYTHON": str(python)}
+    env.pop("PYTHONPATH", None)
+    done = subprocess.run(
+        turn, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 items in" in done.stdout
+    again = subprocess.run(
+        turn, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
+    assert "all items are finished" in again.stdout
+    with tarfile.open(tmp_path / "out/compiled.tar") as tar:
+        assert tar.getnames()
+    results = tmp_path / "results"
+    for words in (["1 items added"], ["is there already", "0 items added"]):
+        added = subprocess.run(
+            [
+                sys.executable, ROOT / "benchmarks/sgd_queue.py",
+                "--add", tmp_path / "out/results.tar", "--results", results,
+            ],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert all(word in added.stdout for word in words)
+    (folder,) = results.iterdir()
+    about = json.loads((folder / "item.json").read_text())
+    assert about["seed"] == 2 and about["positions_per_second"] > 0
+    # Random weights are right about frames whose state is empty only.
+    page = "\n".join(programs["page"].table(results, queue))
+    assert f"| d3st_tree_2x {about['variants'][:8]} | mixture | 3 | 2 | " in page
+
+
+def test_damaged_parts_are_not_unpacked(tmp_path):
+    shutil.copy(ROOT / "benchmarks/sgd_turn.sh", tmp_path / "turn.sh")
+    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  part.00\n")
+    (tmp_path / "part.00").write_bytes(b"damaged")
+    done = subprocess.run(
+        [tmp_path / "turn.sh"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "a part is missing or damaged" in done.stderr
+    assert not (tmp_path / "unpacked").exists()
+
+
+def test_the_page_holds_what_was_run(programs):
+    page = (ROOT / "docs/sgd.md").read_text(encoding="utf-8")
+    made = "\n".join(
+        programs["page"].table(
+            ROOT / "results/sgd", ROOT / "benchmarks/sgd_queue.jsonl"
+        )
+    )
+    assert f"{programs['page'].BEGIN}\n{made}\n{programs['page'].END}" in page
