@@ -37,7 +37,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data_dir", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="a new folder")
-    parser.add_argument("--part_mib", type=int, default=45, help="size of a part")
+    parser.add_argument("--part_mib", type=float, default=45, help="size of a part")
     parser.add_argument(
         "--python", default="3.12", help="version of the machine's Python"
     )
@@ -51,9 +51,9 @@ def main() -> None:
         sys.exit(
             f"sgd_pack.py: error: --out {arguments.out}: exists. Name a new folder."
         )
-    if arguments.part_mib < 1:
+    if not 0.1 <= arguments.part_mib <= 1024:
         sys.exit(
-            f"sgd_pack.py: error: --part_mib {arguments.part_mib}: give 1 or more."
+            f"sgd_pack.py: error: --part_mib {arguments.part_mib}: give 0.1 to 1024."
         )
     if not (arguments.data_dir / "test/schema.json").exists():
         sys.exit(
@@ -64,7 +64,7 @@ def main() -> None:
         archive = Path(work, "pack.tar")
         with tarfile.open(archive, "w") as tar:
             fill(tar, arguments, Path(work))
-        split(archive, arguments.out, arguments.part_mib << 20)
+        split(archive, arguments.out, int(arguments.part_mib * 2**20))
     sizes = [path.stat().st_size for path in sorted(arguments.out.glob("part.*"))]
     shown = ", ".join(f"{size / 2**20:.1f}" for size in sizes)
     print(f"{arguments.out}: {len(sizes)} parts of {shown} MiB")

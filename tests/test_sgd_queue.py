@@ -201,7 +201,7 @@ def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
     (tmp_path / "no wheels").mkdir()
     command = [
         sys.executable, ROOT / "benchmarks/sgd_pack.py", "--data_dir", data,
-        "--out", packed, "--model", "tiny", "--part_mib", "1",
+        "--out", packed, "--model", "tiny", "--part_mib", "0.5",
         "--wheels", tmp_path / "no wheels",
     ]  # fmt: skip
     subprocess.run(command, check=True)
