@@ -17,6 +17,8 @@ from jaxaug.decode.sample import TokensToLogits
 
 # Below it, logits divided by it are none in float32.
 _LEAST_TEMPERATURE = 1e-6
+# Scores are log probabilities over penalties: greater ones make all of them equal.
+_LARGEST_PENALTY = 1e30
 
 
 @contract.rows_alone
@@ -102,8 +104,8 @@ def search(
         `contract.BROKEN` and the score NaN.
 
     Raises:
-        UserError: `groups` does not divide `num_decodes`, `alpha` is negative, `width`,
-            `keep` or `num_candidates` is too small, or arguments contradict each other; or,
+        UserError: `groups` does not divide `num_decodes`, `alpha` is negative, or its
+            penalty leaves float32; `width`, `keep` or `num_candidates` is too small, or arguments contradict each other; or,
             outside of compiled programs, logits are NaN or infinite (see
             `contract.check_decodes`).
     """
@@ -129,8 +131,7 @@ def search(
             f"num_candidates is {num_candidates}, but `propose` decides on the number "
             "of candidates: leave it out"
         )
-    if alpha < 0:
-        raise UserError(f"alpha is {alpha}: a length penalty cannot be negative")
+    _check_alpha(alpha, length)
     if not _LEAST_TEMPERATURE <= temperature < math.inf:
         raise UserError(
             f"temperature is {temperature}: beam search divides logits by it, so it must "
@@ -174,6 +175,19 @@ def search(
     decodes = _place(inputs, tokens, start)
     contract.check_decodes(decodes)
     return decodes, scores
+
+
+def _check_alpha(alpha: float, length: int) -> None:
+    most = math.log(_LARGEST_PENALTY) / math.log((6 + length) / 6)
+    if not 0 <= alpha < math.inf:
+        raise UserError(
+            f"alpha is {alpha}: a length penalty cannot be negative, and is finite"
+        )
+    if alpha > most:
+        raise UserError(
+            f"alpha is {alpha}: the length penalty of {length} tokens leaves float32. "
+            f"Give at most {most:.1f}; 0 is no penalty"
+        )
 
 
 def _at(temperature: float, tokens_to_logits: TokensToLogits) -> TokensToLogits:

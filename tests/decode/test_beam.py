@@ -369,6 +369,8 @@ def test_results_do_not_depend_on_the_batch(select):
     ("options", "message"),
     [
         ({"alpha": -0.1}, "alpha is -0.1"),
+        ({"alpha": np.nan}, "alpha is nan: a length penalty cannot be negative"),
+        ({"alpha": 1e3}, "alpha is 1000.0: the length penalty of .* leaves float32"),
         ({"groups": 3}, "3 groups cannot share 4 beams"),
         ({"num_candidates": 7}, "num_candidates is 7, but 4 beams need at least 8"),
         (

@@ -377,7 +377,7 @@ def _check_alpha(alpha: float, length: int) -> None:
     if not isinstance(alpha, (numbers.Real, str)):
         return
     checks.number("beam_search.alpha", alpha, -math.inf)
-    most = math.log(_LARGEST_PENALTY) / math.log((6 + length) / 6)
+    most = math.log(_LARGEST_PENALTY) / math.log((6 + max(length, 1)) / 6)
     if abs(alpha) > most:
         raise UserError(
             f"beam_search.alpha = {alpha!r}: the length penalty of {length} tokens leaves "
