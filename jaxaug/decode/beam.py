@@ -12,7 +12,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.decode import beam_result, contract, keys
 from jaxaug.decode.beam_loop import Search
 from jaxaug.decode.beam_state import Propose, most_probable
-from jaxaug.decode.candidates import Select
+from jaxaug.decode.candidates import IMPOSSIBLE, Select
 from jaxaug.decode.sample import TokensToLogits
 
 # Below it, logits divided by it are none in float32.
@@ -196,7 +196,9 @@ def _at(temperature: float, tokens_to_logits: TokensToLogits) -> TokensToLogits:
 
     def tempered(state: Any) -> tuple[Array, Any]:
         logits, cache = tokens_to_logits(state)
-        return logits / temperature, cache
+        # What the model forbids stays forbidden at high temperatures, too.
+        forbidden = logits < jnp.max(logits, axis=-1, keepdims=True) + IMPOSSIBLE
+        return jnp.where(forbidden, logits, logits / temperature), cache
 
     return tempered
 

@@ -146,7 +146,7 @@ def smoothed_targets(
     def entropy(n: int | Array, others: float | Array) -> Array:
         # 1e-20 makes 0 * log(0) a 0.
         return -(
-            confidence * jnp.log(confidence)
+            confidence * jnp.log(confidence + 1e-20)
             + (n - 1) * others * jnp.log(others + 1e-20)
         )
 
