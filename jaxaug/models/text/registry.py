@@ -346,7 +346,7 @@ def _published(folder: epath.Path, label: str) -> TextModel:
         return make(words, words, _lowercase(words))
     if (folder / marian.SOURCE).exists():
         return make(*marian.load(folder, id_offset), False)
-    published = hf.load(folder, id_offset)
+    published: Any = hf.load(folder, id_offset)
     # Of these families, only BART reads a token before the text.
     first = (published.bos_id,) if hf_config["model_type"] == "bart" else ()
     return make(published, published, False, first=first)

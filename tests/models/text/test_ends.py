@@ -2,11 +2,13 @@
 
 import dataclasses
 import json
+import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import transformers
 
 from jaxaug.core.errors import UserError
 from jaxaug.models.text import ends, registry
@@ -111,3 +113,16 @@ def test_an_encoder_decoder_ends_at_every_listed_token(model):
     expected += np.logaddexp(each[place, 1], each[place, end])
     np.testing.assert_allclose(score, expected, rtol=1e-4)
     assert listed.decode(tokens) == model.decode([*kept, 1])
+
+
+def test_a_published_encoder_decoder_knows_its_ends(tmp_path, model):
+    config = transformers.T5Config(
+        vocab_size=model.module.config.vocab_size, d_model=8, d_kv=4, d_ff=16,
+        num_layers=1, num_heads=2, eos_token_id=[1, 5], decoder_start_token_id=0,
+    )  # fmt: skip
+    transformers.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    shutil.copy(model.input_vocabulary.path, tmp_path / "spiece.model")
+    assert registry.load(str(tmp_path)).ends == (1, 5)
+    told = {"eos_token_id": [1, 7], "decoder_start_token_id": 0}
+    write(tmp_path, generation_config=told)
+    assert registry.load(str(tmp_path)).ends == (1, 7)
