@@ -9,6 +9,7 @@ of Wei et al. (2021).
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -93,10 +94,11 @@ def staged(
             f"levels, got rows of {[len(row) for row in weights]}"
         )
     for index, row in enumerate(weights):
-        if min(row) < 0 or sum(row) <= 0:
+        known = all(math.isfinite(weight) and weight >= 0 for weight in row)
+        if not known or not 0 < sum(row) < math.inf:
             raise UserError(
                 f"curriculum: stage {index} has weights {list(row)}; they must be "
-                "non-negative with a positive sum"
+                "finite and non-negative with a positive sum"
             )
     shares = (tuple(float(w) / sum(row) for w in row) for row in weights)
     return Schedule(tuple(map(int, ends)), tuple(shares), names)
@@ -240,7 +242,7 @@ def lengths(steps_per_level: Steps, levels: int) -> list[int]:
 
 
 def _at_least_one(name: str, value: int) -> int:
-    if value < 1:
+    if not 1 <= value < math.inf:
         raise UserError(f"curriculum: {name} is {value}; give at least 1")
     return value
 
@@ -294,13 +296,15 @@ def in_examples(
       examples_per_row: for each level, how many of its examples fill a row: 1 unpacked.
 
     Raises:
-      UserError: if there is not one positive number per level.
+      UserError: if there is not one positive number per level, or no row in a step.
     """
-    if len(examples_per_row) != schedule.levels + 1 or min(examples_per_row) <= 0:
+    known = all(0 < number < math.inf for number in examples_per_row)
+    if len(examples_per_row) != schedule.levels + 1 or not known:
         raise UserError(
             f"curriculum: examples_per_row is {tuple(examples_per_row)}; give one "
             f"positive number for each of the {schedule.levels + 1} levels, 1 unpacked"
         )
+    _at_least_one("rows_per_step", rows_per_step)
     shares = np.asarray(schedule.weights, np.float64)
     per_row = 1 / (shares / np.asarray(examples_per_row)).sum(axis=1)
     steps = np.diff([0, *schedule.ends])

@@ -12,11 +12,13 @@ from jaxaug.core.errors import UserError
 from jaxaug.decode import beam_result, contract, keys
 from jaxaug.decode.beam_loop import Search
 from jaxaug.decode.beam_state import Propose, most_probable
-from jaxaug.decode.candidates import Select
+from jaxaug.decode.candidates import IMPOSSIBLE, Select
 from jaxaug.decode.sample import TokensToLogits
 
 # Below it, logits divided by it are none in float32.
 _LEAST_TEMPERATURE = 1e-6
+# Scores are log probabilities over penalties: greater ones make all of them equal.
+_LARGEST_PENALTY = 1e30
 
 
 @contract.rows_alone
@@ -102,8 +104,8 @@ def search(
         `contract.BROKEN` and the score NaN.
 
     Raises:
-        UserError: `groups` does not divide `num_decodes`, `alpha` is negative, `width`,
-            `keep` or `num_candidates` is too small, or arguments contradict each other; or,
+        UserError: `groups` does not divide `num_decodes`, `alpha` is negative, or its
+            penalty leaves float32; `width`, `keep` or `num_candidates` is too small, or arguments contradict each other; or,
             outside of compiled programs, logits are NaN or infinite (see
             `contract.check_decodes`).
     """
@@ -129,8 +131,7 @@ def search(
             f"num_candidates is {num_candidates}, but `propose` decides on the number "
             "of candidates: leave it out"
         )
-    if alpha < 0:
-        raise UserError(f"alpha is {alpha}: a length penalty cannot be negative")
+    _check_alpha(alpha, length)
     if not _LEAST_TEMPERATURE <= temperature < math.inf:
         raise UserError(
             f"temperature is {temperature}: beam search divides logits by it, so it must "
@@ -176,13 +177,28 @@ def search(
     return decodes, scores
 
 
+def _check_alpha(alpha: float, length: int) -> None:
+    most = math.log(_LARGEST_PENALTY) / math.log((6 + length) / 6)
+    if not 0 <= alpha < math.inf:
+        raise UserError(
+            f"alpha is {alpha}: a length penalty cannot be negative, and is finite"
+        )
+    if alpha > most:
+        raise UserError(
+            f"alpha is {alpha}: the length penalty of {length} tokens leaves float32. "
+            f"Give at most {most:.1f}; 0 is no penalty"
+        )
+
+
 def _at(temperature: float, tokens_to_logits: TokensToLogits) -> TokensToLogits:
     if temperature == 1.0:
         return tokens_to_logits
 
     def tempered(state: Any) -> tuple[Array, Any]:
         logits, cache = tokens_to_logits(state)
-        return logits / temperature, cache
+        # What the model forbids stays forbidden at high temperatures, too.
+        forbidden = logits < jnp.max(logits, axis=-1, keepdims=True) + IMPOSSIBLE
+        return jnp.where(forbidden, logits, logits / temperature), cache
 
     return tempered
 

@@ -75,14 +75,14 @@ class Search:
         log_probs = jnp.broadcast_to(self._only_first(self.beams), shape)
         empty = jnp.zeros((*shape, columns), jnp.int32)
         kept = (batch, self.keep)
-        nothing = jnp.full(kept, NEG_INF, jnp.float32)
+        nothing = jnp.full(kept, -jnp.inf, jnp.float32)
         if self.beams == self.rows:  # Sets of rows do not see each other.
             cache = beam_cache.share_history(cache, self.beams)
         return BeamState(
             index=jnp.zeros((), jnp.int32),
             live=Beams(
                 tokens=empty.at[:, :, 0].set(self.forced[:, :1]),
-                scores=log_probs,
+                scores=_only_possible(log_probs, log_probs),
                 log_probs=log_probs,
                 lengths=jnp.zeros(shape, jnp.int32),
                 finished=jnp.zeros(shape, jnp.bool_),
@@ -90,7 +90,7 @@ class Search:
             pool=Pool(
                 tokens=jnp.zeros((*kept, columns), jnp.int32),
                 scores=nothing,
-                results=nothing,
+                results=jnp.full(kept, NEG_INF, jnp.float32),
                 lengths=jnp.zeros(kept, jnp.int32),
             ),
             done=self.start >= self.limit,
@@ -204,7 +204,7 @@ class Search:
             scores=jnp.where(broken[:, None], 0.0, live.scores),
             log_probs=jnp.where(broken[:, None], jnp.nan, live.log_probs),
         )
-        none = jnp.where(broken[:, None], NEG_INF, pool.scores)
+        none = jnp.where(broken[:, None], -jnp.inf, pool.scores)
         return live, pool.replace(scores=none)
 
     def _forced(self, index: Int[Array, ""]) -> Int[Array, "batch 1"]:
@@ -232,12 +232,14 @@ class Search:
         before = take(live, parents)
         tokens = jnp.where(free, proposal.tokens, forced).astype(jnp.int32)
         in_prompt = (self.start + index < self.prompt)[:, None]
+        scores = jnp.where(free, proposal.scores, self._only_first(m))
+        log_probs = jnp.where(free, proposal.log_probs, self._only_first(m))
         candidates = Beams(
             tokens=lax.dynamic_update_slice(
                 before.tokens, tokens[..., None], (0, 0, index + 1)
             ),
-            scores=jnp.where(free, proposal.scores, self._only_first(m)),
-            log_probs=jnp.where(free, proposal.log_probs, self._only_first(m)),
+            scores=_only_possible(scores, log_probs),
+            log_probs=log_probs,
             lengths=before.lengths + ~in_prompt,
             finished=free & (tokens == self.eos_id),
         )
@@ -282,7 +284,7 @@ class Search:
         self, candidates: Beams, picked: Bool[Array, "batch m"]
     ) -> Int[Array, "batch k"]:
         """The unfinished that were picked; the most probable others fill up to k."""
-        possible = ~candidates.finished & (candidates.scores > IMPOSSIBLE)
+        possible = ~candidates.finished & (candidates.scores > -jnp.inf)
         rank = jnp.where(possible, jnp.where(picked, 0, 1), 2)
         best = jnp.argsort(rank, axis=1, stable=True)[:, : self.beams]
         # In order of probability, with what is no candidate at the end.
@@ -296,10 +298,10 @@ class Search:
     ) -> Pool:
         """The pool with those that ended, of which it keeps the best."""
         penalty = self.penalty(candidates.lengths)
-        ended &= candidates.scores > IMPOSSIBLE
+        ended &= candidates.scores > -jnp.inf
         new = Pool(
             tokens=candidates.tokens,
-            scores=jnp.where(ended, candidates.scores / penalty, NEG_INF),
+            scores=jnp.where(ended, candidates.scores / penalty, -jnp.inf),
             results=jnp.where(ended, candidates.log_probs / penalty, NEG_INF),
             lengths=candidates.lengths,
         )
@@ -322,9 +324,9 @@ class Search:
 
     def _settled(self, live: Beams, pool: Pool) -> Bool[Array, " batch"]:
         """Whether a row has what it needs, or further steps cannot change its result."""
-        possible = live.scores > IMPOSSIBLE
+        possible = live.scores > -jnp.inf
         if self.until_full:
-            full = jnp.all(pool.scores > IMPOSSIBLE, axis=1)
+            full = jnp.all(pool.scores > -jnp.inf, axis=1)
             return full | ~jnp.any(possible, axis=1)
         # The most that a live beam can still reach: scores only fall, and the penalty
         # divides by the most at the full length.
@@ -359,7 +361,7 @@ class Search:
     def ended(self, state: BeamState, k: int) -> Candidates:
         """The pool as candidates of which k are chosen, the best first."""
         pool = state.pool
-        real = pool.scores > IMPOSSIBLE
+        real = pool.scores > -jnp.inf
         log_probs = pool.results * self.penalty(pool.lengths)
         beams = Beams(
             tokens=pool.tokens,
@@ -370,6 +372,13 @@ class Search:
         )
         place = jnp.broadcast_to(jnp.arange(self.keep), real.shape)
         return self._shown(beams, place, state.index, k)
+
+
+def _only_possible(
+    scores: Float[Array, "batch n"], log_probs: Float[Array, "batch n"]
+) -> Float[Array, "batch n"]:
+    """The scores, -inf for fillers, whatever penalties made of the others."""
+    return jnp.where(log_probs > IMPOSSIBLE, scores, -jnp.inf)
 
 
 def chosen_mask(select: Select, shown: Candidates) -> Bool[Array, "batch m"]:

@@ -15,7 +15,7 @@ Result = tuple[Int[Array, "batch k length_1"], Float[Array, "batch k"]]
 def of_t5x(process: Search, state: BeamState) -> Result:
     """The pool; the live beams with their log probabilities where none has ended."""
     live, pool = state.live, state.pool
-    ended = jnp.any(pool.scores > IMPOSSIBLE, axis=1, keepdims=True)
+    ended = jnp.any(pool.scores > -jnp.inf, axis=1, keepdims=True)
     tokens = jnp.where(ended[..., None], pool.tokens, live.tokens)
     scores = jnp.where(ended, pool.results, live.log_probs)
     order = jnp.flip(jnp.argsort(-scores, axis=1, stable=True), axis=1)
@@ -26,7 +26,7 @@ def filled(process: Search, state: BeamState, last: Select | None) -> Result:
     """What `last` chooses of the pool, else its best, and live beams in empty slots."""
     groups, k = process.groups, process.rows
     live, pool = state.live, state.pool
-    real = pool.scores > IMPOSSIBLE
+    real = pool.scores > -jnp.inf
     picked = real if last is None else chosen_mask(last, process.ended(state, k))
     rank = jnp.where(real, jnp.where(picked, 0, 1), 2)
     batch = rank.shape[0]
@@ -40,7 +40,7 @@ def filled(process: Search, state: BeamState, last: Select | None) -> Result:
     )
     # Slots that stayed empty are the last ones: they get the best live beams in order.
     of_live = split(live.log_probs / process.penalty(live.lengths))
-    of_live = jnp.where(split(live.scores > IMPOSSIBLE), of_live, NEG_INF)
+    of_live = jnp.where(split(live.scores > -jnp.inf), of_live, NEG_INF)
     # A broken row has scores that are no numbers, and they have to be seen.
     of_live = jnp.where(jnp.isnan(split(live.log_probs)), jnp.nan, of_live)
     slot = jnp.arange(k // groups) - jnp.sum(ended, axis=1, keepdims=True)

@@ -53,8 +53,9 @@ class Proposal(NamedTuple):
     """The candidates of a step: m / groups of each group, the best first.
 
     Attributes:
-        scores: [batch, m] what beams are ranked by: log probabilities, less penalties.
-        log_probs: [batch, m] of the candidates' tokens.
+        scores: [batch, m] what beams are ranked by: log probabilities, less penalties;
+            any number, or -inf for what must not be chosen.
+        log_probs: [batch, m] of the candidates' tokens; below -5e6 for fillers.
         tokens: [batch, m] the new token.
         parents: [batch, m] the beam that it continues.
     """
@@ -139,7 +140,7 @@ class Beams(flax.struct.PyTreeNode):
 
 
 class Pool(flax.struct.PyTreeNode):
-    """Finished hypotheses; a slot with an impossible score is empty.
+    """Finished hypotheses; a slot with the score -inf is empty.
 
     Attributes:
         tokens: [batch, n, length + 1].

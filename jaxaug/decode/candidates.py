@@ -5,7 +5,8 @@ from typing import Protocol
 import flax.struct
 from jaxtyping import Array, Bool, Float, Int
 
-# Below it, a log probability is no sum of real ones: there is no such candidate.
+# Below it, a log probability is no sum of real ones: there is no such candidate. Scores
+# may fall to any number by penalties; that of what is no candidate is -inf.
 IMPOSSIBLE = -5.0e6
 
 

@@ -92,11 +92,14 @@ def choose(
     return jax.vmap(row)(ground, *ground_set.sources(candidates))
 
 
-def _check(lam: float, mu: Four, rbf_sigma: float) -> None:
+def _check(
+    lam: float, mu: Four, rbf_sigma: float, overlap: Weights, distinct: Weights
+) -> None:
     ground_set.check_unit("lam", lam)
-    for place, weight in enumerate(mu):
-        # Submodular, and greedily solved with a guarantee, without negative weights only.
-        ground_set.check_least(f"mu[{place}]", weight, 0)
+    # Submodular, and greedily solved with a guarantee, without negative weights only.
+    ground_set.check_weights("mu", mu)
+    ground_set.check_weights("overlap_weights", overlap)
+    ground_set.check_weights("distinct_weights", distinct)
     ground_set.check_least("rbf_sigma", rbf_sigma, _LEAST_SIGMA)
 
 
@@ -127,10 +130,10 @@ def select(
             `greedy_select`.
 
     Raises:
-        UserError: `lam`, `mu`, `rbf_sigma` or `probability` is out of range, or embeddings
-            are missing.
+        UserError: `lam`, a weight, `rbf_sigma` or `probability` is out of range, or
+            embeddings are missing.
     """
-    _check(lam, mu, rbf_sigma)
+    _check(lam, mu, rbf_sigma, overlap_weights, distinct_weights)
     choice = functools.partial(
         choose,
         embeddings=embeddings,
@@ -181,10 +184,10 @@ def decode(
         As `beam.search`.
 
     Raises:
-        UserError: `lam`, `mu` or `rbf_sigma` is out of range, or embeddings are missing;
-            see `set_search.search` too.
+        UserError: `lam`, a weight or `rbf_sigma` is out of range, or embeddings are
+            missing; see `set_search.search` too.
     """
-    _check(lam, mu, rbf_sigma)
+    _check(lam, mu, rbf_sigma, overlap_weights, distinct_weights)
     return set_search.search(
         inputs,
         cache,

@@ -1,6 +1,7 @@
 """Diverse beam search: groups of beams that keep away from each other."""
 
 import functools
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,8 +11,12 @@ from jaxtyping import Array, Bool, Float, Int
 from jaxaug.core.errors import UserError
 from jaxaug.decode import beam, contract
 from jaxaug.decode.beam_state import Continuations, Proposal, take, unfinished_first
+from jaxaug.decode.candidates import IMPOSSIBLE
 from jaxaug.decode.contract import NEG_INF
 from jaxaug.decode.sample import TokensToLogits
+
+# More than log probabilities differ by: above it, strength only costs their last digits.
+_STRONGEST = 1e4
 
 
 @contract.rows_alone
@@ -44,7 +49,8 @@ def decode(
         inputs: this and all that is not listed here is as in `beam.search`.
         groups: number of groups; `num_decodes` if None, so that each has one beam.
         strength: lambda of the paper, in units of log probability; 0 makes the groups
-            beam searches that know nothing of each other.
+            beam searches that know nothing of each other. From 1e4 on, a repetition is
+            a last resort, and more changes nothing.
         ngram: n of the n-grams; None is Hamming diversity.
         options: further arguments of `beam.search`.
 
@@ -52,11 +58,14 @@ def decode(
         As `beam.search`.
 
     Raises:
-        UserError: `strength` is negative or `ngram` below 1; see `beam.search` too.
+        UserError: `strength` is negative or not finite, or `ngram` below 1; see
+            `beam.search` too.
     """
     groups = num_decodes if groups is None else groups
-    if strength < 0:
-        raise UserError(f"strength is {strength}: it must not be negative")
+    if not 0 <= strength < math.inf:
+        raise UserError(
+            f"strength is {strength}: it must not be negative, and be finite"
+        )
     if ngram is not None and ngram < 1:
         raise UserError(f"ngram is {ngram}: must be at least 1, or None for Hamming")
     return beam.search(
@@ -66,7 +75,7 @@ def decode(
         eos_id,
         num_decodes,
         propose=functools.partial(
-            propose, groups=groups, strength=strength, ngram=ngram
+            propose, groups=groups, strength=min(strength, _STRONGEST), ngram=ngram
         ),
         groups=groups,
         initial_index=initial_index,
@@ -86,9 +95,8 @@ def propose(
     for group in range(groups):
         one = _slice(continuations, group * width, width)
         penalty = strength * _repeats(one, earlier, ngram)
-        if taken:
-            penalty = jnp.where(_same(one, taken), -NEG_INF, penalty)
-        proposals.append(_best(one, penalty, first=group * width))
+        blocked = _same(one, taken) if taken else jnp.zeros_like(penalty, bool)
+        proposals.append(_best(one, penalty, blocked, first=group * width))
         earlier.append(_live_on(one, proposals[-1], group * width))
         taken.append(_takes(one, proposals[-1], group * width))
     return Proposal(
@@ -156,12 +164,18 @@ def _slice(continuations: Continuations, first: int, width: int) -> Continuation
 
 
 def _best(
-    group: Continuations, penalty: Float[Array, "batch width vocab"], first: int
+    group: Continuations,
+    penalty: Float[Array, "batch width vocab"],
+    blocked: Bool[Array, "batch width vocab"],
+    first: int,
 ) -> Proposal:
+    """The best continuations, of which fillers and blocked ones come last."""
+    log_probs = group.log_probs[..., None] + group.next_log_probs
+    log_probs = jnp.where(blocked, NEG_INF, log_probs)
     total = group.scores[..., None] + (group.next_log_probs - penalty)
+    total = jnp.where(log_probs > IMPOSSIBLE, total, -jnp.inf)
     batch, width, vocab = total.shape
     scores, flat = lax.top_k(total.reshape(batch, width * vocab), 2 * width)
-    log_probs = group.log_probs[..., None] + group.next_log_probs
     log_probs = jnp.take_along_axis(log_probs.reshape(batch, -1), flat, axis=1)
     return Proposal(scores, log_probs, flat % vocab, first + flat // vocab)
 

@@ -136,9 +136,10 @@ def select(
         ngram_weights: weights of unigrams, bigrams, ... in S.
 
     Raises:
-        UserError: `probability` or `quality` is out of range.
+        UserError: `probability`, `quality` or a weight is out of range.
     """
     ground_set.check_least("quality", quality, 0)
+    ground_set.check_weights("ngram_weights", ngram_weights)
     choice = functools.partial(choose, quality=quality, ngram_weights=ngram_weights)
     return set_search.when_due(candidates, choice, probability)
 
@@ -170,9 +171,10 @@ def decode(
         As `beam.search`.
 
     Raises:
-        UserError: `quality` is negative; see `set_search.search`.
+        UserError: `quality` or a weight is negative; see `set_search.search`.
     """
     ground_set.check_least("quality", quality, 0)
+    ground_set.check_weights("ngram_weights", ngram_weights)
     return set_search.search(
         inputs,
         cache,

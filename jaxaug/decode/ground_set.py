@@ -6,6 +6,7 @@ extended by a token, and not for each of the 3k candidates.
 """
 
 import math
+from collections.abc import Sequence
 
 import flax.struct
 import jax
@@ -18,8 +19,6 @@ from jaxaug.decode.candidates import Candidates
 # Gains that differ by less count as equal, or rounding and not the index would decide
 # between candidates whose gains are the same on paper.
 _TIE = 1e-5
-# Ranks what is no candidate behind every candidate and before what is chosen already.
-_LAST_RESORT = -1e30
 
 
 class GroundSet(flax.struct.PyTreeNode):
@@ -136,12 +135,18 @@ def best_of(
 ) -> Int[Array, ""]:
     """Lowest index whose gain is largest, within one part in 1e5 of it.
 
-    What is chosen already is out; what is not valid comes last.
+    What is chosen already is out; what is not valid comes last. Gains may be any numbers:
+    infinite ones count as the greatest or least finite ones, NaN as the least.
     """
-    gain = jnp.where(valid, gain, _LAST_RESORT)
-    gain = jnp.where(chosen, -jnp.inf, gain)
-    largest = jnp.max(gain)
-    return jnp.argmax(gain >= largest - _TIE * jnp.abs(largest)).astype(jnp.int32)
+    left = ~chosen
+    valid_left = left & valid
+    free = jnp.where(jnp.any(valid_left), valid_left, left)
+    limits = jnp.finfo(gain.dtype)
+    gain = jnp.nan_to_num(gain, nan=limits.min, posinf=limits.max, neginf=limits.min)
+    gain = jnp.where(valid, gain, 0)
+    largest = jnp.max(jnp.where(free, gain, -jnp.inf))
+    within = gain >= largest - _TIE * jnp.abs(largest)
+    return jnp.argmax(free & within).astype(jnp.int32)
 
 
 def check_size(k: int, count: int) -> None:
@@ -156,6 +161,12 @@ def check_least(name: str, value: float, least: float) -> None:
     """Raises UserError unless an option is a finite number of at least `least`."""
     if not least <= value < math.inf:
         raise UserError(f"{name} = {value}: it must be a number of at least {least:g}.")
+
+
+def check_weights(name: str, weights: Sequence[float]) -> None:
+    """Raises UserError unless all weights are finite and not negative."""
+    for place, weight in enumerate(weights):
+        check_least(f"{name}[{place}]", weight, 0)
 
 
 def check_unit(name: str, value: float) -> None:

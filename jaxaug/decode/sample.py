@@ -161,6 +161,8 @@ class Steps:
         if not self.rescale:
             chosen = jnp.take_along_axis(logits, token[:, None], axis=1)[:, 0]
             log_prob = chosen - jax.nn.logsumexp(logits, axis=-1)
+        # Very low temperatures may take finite logits to infinity.
+        whole &= ~jnp.isnan(log_prob)
         return (
             jnp.where(whole, token, contract.BROKEN),
             jnp.where(whole, log_prob, jnp.nan),

@@ -197,4 +197,5 @@ def perplexities(
 
 
 def _exp(value: float) -> float:
-    return math.exp(value) if value < 700 else math.inf
+    # The exponential of NaN is NaN, that of a large number would be an OverflowError.
+    return math.inf if value >= 700 else math.exp(value)

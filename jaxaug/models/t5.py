@@ -1,6 +1,6 @@
 """T5 as jaxaug trains it: the T5X model, with an initialisation for small worlds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import flax
@@ -71,6 +71,7 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         max_length: int = 0,
         source_prompt: str = "",
         writes_unknown: bool = True,
+        end_together: Callable[[Array], Array] | None = None,
         **kwargs,
     ):
         """As the base class.
@@ -81,11 +82,14 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
                 is no part of what candidates are compared with.
             writes_unknown: whether decoding may choose the unknown word of the output
                 vocabulary, which has no text.
+            end_together: maps the logits of a step to some in which all tokens that end
+                an output are one; None if only the EOS of the vocabulary does.
         """
         super().__init__(*args, **kwargs)
         self._max_length = max_length
         self._source_prompt = source_prompt
         self._writes_unknown = writes_unknown
+        self._end_together = end_together
 
     def _compute_logits_from_slice(self, *args, **kwargs):
         """As the base class; the unknown word is impossible if it is not to be written."""
@@ -93,6 +97,8 @@ class SourceEncoderDecoderModel(models.EncoderDecoderModel):
         unknown = getattr(self.output_vocabulary, "unk_id", None)
         if not self._writes_unknown and unknown is not None:
             logits = logits.at[:, unknown].set(MASKED)
+        if self._end_together is not None:
+            logits = self._end_together(logits)
         return logits, cache
 
     def _sources(

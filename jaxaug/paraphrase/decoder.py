@@ -232,6 +232,7 @@ def decode(
         optimizer_def=None,
         decode_fn=decode_fn,
         writes_unknown=False,
+        end_together=model.end_together,
     )
     width = jnp.zeros((sources.shape[0], max_length), jnp.int32)
     told: dict[str, Any] = {
@@ -274,7 +275,9 @@ def log_probabilities(
         method=module.decode,
     )
     chosen = jnp.take_along_axis(
-        jax.nn.log_softmax(logits.astype(jnp.float32)), outputs[..., None], axis=-1
+        jax.nn.log_softmax(model.end_together(logits.astype(jnp.float32))),
+        outputs[..., None],
+        axis=-1,
     )[..., 0]
     is_eos = outputs == model.output_vocabulary.eos_id
     after_eos = jnp.cumsum(is_eos, axis=1) - is_eos > 0

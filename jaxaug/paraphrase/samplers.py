@@ -275,7 +275,9 @@ def _not_before(
     min_length: int, chain: Sequence[warpers.Warper], *args: Any, **kwargs: Any
 ) -> Any:
     """Samples with EOS held back: which token that is, is known once there is a model."""
-    longer = (warpers.min_length(min_length, kwargs["eos_id"]), *chain)
+    # The fourth argument of every decode function.
+    eos_id = kwargs["eos_id"] if "eos_id" in kwargs else args[3]
+    longer = (warpers.min_length(min_length, eos_id), *chain)
     return sample.sample(*args, **kwargs | {"warpers": longer})
 
 

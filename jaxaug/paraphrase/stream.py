@@ -127,6 +127,7 @@ def _stepper(model: TextModel | LanguageModel, max_length: int) -> Any:
         optimizer_def=None,
         max_length=max_length,
         writes_unknown=False,
+        end_together=model.end_together,
     )
 
 

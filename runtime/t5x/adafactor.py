@@ -6,6 +6,7 @@ kernels [embed, heads, head_dim]) or for a stack of matrices (scanned layers), s
 axis has a role: ROW, COLUMN, BATCH (a stack: statistics stay separate) or NONE.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from t5x import checks
 from t5x.errors import UserError
 from t5x.optim.factor_rules import (
     HEURISTIC_RULE,
@@ -81,6 +83,31 @@ def _rms(x: Array, axes: tuple[int, ...]) -> Array:
     return jnp.sqrt(jnp.mean(jnp.square(x), axis=axes, keepdims=True))
 
 
+_TINY = float(jnp.finfo(jnp.float32).tiny)
+# The least value of each setting. Divisors and bases of powers must be positive:
+# `epsilon1` alone is the second moment of an embedding that has no gradient.
+_LEAST = {
+    "decay_rate": 0.0,
+    "step_offset": -math.inf,
+    "clipping_threshold": _TINY,
+    "weight_decay_rate": 0.0,
+    "weight_decay_rate_lr_exponent": 0.0,
+    "global_norm_clip_threshold": 0.0,
+    "max_parameter_scale": _TINY,
+    "epsilon1": _TINY,
+    "epsilon2": 0.0,
+}
+
+
+def _check(hp: _AdafactorHyperParams) -> None:
+    """Refuses numbers that make parameters NaN, or let none of them move."""
+    for name, least in _LEAST.items():
+        if (value := getattr(hp, name)) is not None:
+            checks.number(f"Adafactor.{name}", value, least)
+    if hp.beta1 is not None:
+        checks.number("Adafactor.beta1", hp.beta1, below=1)
+
+
 class Adafactor(OptimizerDef):
     """Adafactor, with all statistics in float32.
 
@@ -101,7 +128,8 @@ class Adafactor(OptimizerDef):
             an HParamMap of booleans.
         beta1: momentum, None for none. It averages the scaled updates.
         decay_rate: exponent of the decay of the second moment.
-        step_offset: step at which fine-tuning starts, to start the decay afresh.
+        step_offset: step at which fine-tuning starts, to start the decay afresh. Before
+            it nothing is averaged: the decay is 0, as at its first step.
         clipping_threshold: largest root mean square of an update, None for any.
         weight_decay_rate: part of the parameter subtracted at each update.
         min_dim_size_to_factor: smallest axis that is factored by size.
@@ -175,6 +203,7 @@ class Adafactor(OptimizerDef):
                 skip_nan_updates=skip_nan_updates,
             )
         )
+        _check(self.hyper_params)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -338,7 +367,8 @@ def _second_moment(
 ) -> tuple[Array, _AdafactorParamState]:
     """The gradient over the root of its second moment, and the new moments."""
     grad = grad.astype(jnp.float32)
-    count = jnp.asarray(step - hp.step_offset, jnp.float32) + 1.0
+    # Before `step_offset` the base would not be positive, and its power NaN.
+    count = jnp.maximum(jnp.asarray(step - hp.step_offset, jnp.float32) + 1.0, 1.0)
     decay = 1.0 - count**-hp.decay_rate
     squared = jnp.square(grad) + hp.epsilon1
     if not layout.rows:

@@ -123,5 +123,6 @@ def topp_mask(
         return jnp.sum(jnp.where(keys >= key[..., None], probs, 0.0), axis=-1) >= p
 
     threshold = _largest_key(logits.shape[:-1], keeps_enough)
-    kept = keys >= threshold[..., None]
+    # The rounded sum of fewer tokens may reach 1 already.
+    kept = (keys >= threshold[..., None]) | (jnp.asarray(p) >= 1)
     return jnp.where(kept, logits, jnp.full_like(logits, replace_val))

@@ -32,17 +32,17 @@ def whole_number(name: str, value: Any, least: int, hint: str = "") -> int:
 
 
 def number(name: str, value: Any, least: float = 0.0, below: float = math.inf) -> None:
-    """Refuses what is no number from `least` to below `below`.
+    """Refuses what is no number from `least` to below `below`; -inf allows any.
 
     Raises:
-        UserError: another number, NaN, or none.
+        UserError: another number, NaN, an infinite one, or none.
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not is_number or not least <= value < below:
+    if not is_number or not least <= value < below or math.isinf(value):
+        start = "" if least == -math.inf else f" of at least {least:g}"
         end = "" if below == math.inf else f" and below {below:g}"
-        raise UserError(
-            f"{name} = {value!r}: give a number of at least {least:g}{end}."
-        )
+        kind = "number" if start or end else "finite number"
+        raise UserError(f"{name} = {value!r}: give a {kind}{start}{end}.")
 
 
 def dtype(name: str, value: Any) -> None:

@@ -146,7 +146,7 @@ def smoothed_targets(
     def entropy(n: int | Array, others: float | Array) -> Array:
         # 1e-20 makes 0 * log(0) a 0.
         return -(
-            confidence * jnp.log(confidence)
+            confidence * jnp.log(confidence + 1e-20)
             + (n - 1) * others * jnp.log(others + 1e-20)
         )
 
@@ -168,6 +168,9 @@ class SpecialLossNormalizingFactor(enum.Enum):
     NUM_REAL_TARGET_TOKENS: sum of the loss weights.
     NUM_TOTAL_TARGET_TOKENS: number of positions, padding included.
     AVERAGE_PER_SEQUENCE: mean over the sequences of the mean over a sequence's tokens.
+
+    The factor of a batch (or microbatch) without any weight is 1: it has no loss to
+    divide, and contributes 0 instead of 0 / 0.
     """
 
     NUM_REAL_TARGET_TOKENS = 1
@@ -248,7 +251,7 @@ def get_loss_normalizing_factor_and_weights(
     if weights is None:
         weights = jnp.asarray(targets > 0, jnp.float32)
     if factor is SpecialLossNormalizingFactor.NUM_TOTAL_TARGET_TOKENS:
-        return targets.size, weights
+        return max(targets.size, 1), weights
     if factor is SpecialLossNormalizingFactor.AVERAGE_PER_SEQUENCE:
         if "decoder_segment_ids" in batch:
             totals = _sum_over_segment(
@@ -257,4 +260,5 @@ def get_loss_normalizing_factor_and_weights(
         else:
             totals = jnp.sum(weights, axis=-1, keepdims=True)
         weights = jnp.where(totals != 0, weights / jnp.where(totals != 0, totals, 1), 0)
-    return jnp.sum(weights), weights
+    total = jnp.sum(weights)
+    return jnp.where(total != 0, total, 1), weights

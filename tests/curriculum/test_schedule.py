@@ -220,3 +220,15 @@ def test_a_number_for_each_stage(make, steps):
 def test_no_stage_is_empty():
     with pytest.raises(UserError, match="steps_per_level is 0; give at least 1"):
         schedule.cyclic((1, 1, 1, 1, 0, 1))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0])
+def test_numbers_that_are_none_are_refused(bad):
+    with pytest.raises(UserError, match=r"stage 1 has weights .* finite and non-neg"):
+        schedule.staged((2, 4), ((1.0, 0.0), (1.0, bad)))
+    cyclic = schedule.cyclic(10, levels=1)
+    with pytest.raises(UserError, match="examples_per_row is .* one positive number"):
+        schedule.in_examples(cyclic, 4, (1.0, bad))
+    for rows in (0, bad):
+        with pytest.raises(UserError, match="rows_per_step is .* give at least 1"):
+            schedule.in_examples(cyclic, rows, (1.0, 1.0))

@@ -369,6 +369,8 @@ def test_results_do_not_depend_on_the_batch(select):
     ("options", "message"),
     [
         ({"alpha": -0.1}, "alpha is -0.1"),
+        ({"alpha": np.nan}, "alpha is nan: a length penalty cannot be negative"),
+        ({"alpha": 1e3}, "alpha is 1000.0: the length penalty of .* leaves float32"),
         ({"groups": 3}, "3 groups cannot share 4 beams"),
         ({"num_candidates": 7}, "num_candidates is 7, but 4 beams need at least 8"),
         (
@@ -493,3 +495,19 @@ def _one_stage(shown, m):
     vocab = total.shape[-1]
     values, best = jax.lax.top_k(total.reshape(len(total), -1), m)
     return beam_state.Proposal(values, values, best % vocab, best // vocab)
+
+
+def test_a_temperature_does_not_permit_what_the_model_forbids():
+    """Two texts are possible; a third slot stays empty at any temperature."""
+    script = np.full((1, 2, 5), -1e7, np.float32)
+    script[0, 0, 2:4], script[0, 1, EOS] = [2.0, 0.0], 0.0
+    model, cache = scripted_model(script)
+    inputs = jnp.zeros((1, 2), jnp.int32)
+    for temperature in (1.0, 3.0, 1000.0):
+        tokens, scores = beam.search(
+            inputs, cache, model, EOS, 3, temperature=temperature, alpha=0.0
+        )
+        assert tokens[0].tolist() == [[0, 0], [3, EOS], [2, EOS]]
+        expected = jax.nn.log_softmax(jnp.array([0.0, 2.0]) / temperature)
+        np.testing.assert_allclose(scores[0, 1:], expected, rtol=1e-5)
+        assert scores[0, 0] == -1e7

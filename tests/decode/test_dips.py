@@ -323,6 +323,13 @@ def test_bad_options_are_named():
             UserError, match=r"mu\[2\] = (-1.0|nan): it must be a number"
         ):
             dips.select(step, embeddings=EMBEDDINGS, mu=mu)
+    for name in ("overlap_weights", "distinct_weights"):
+        with pytest.raises(
+            UserError, match=rf"{name}\[1\] = -1.0: it must be a number"
+        ):
+            dips.select(step, embeddings=EMBEDDINGS, **{name: (1.0, -1.0)})
+    with pytest.raises(UserError, match=r"ngram_weights\[0\] = nan: it must be a"):
+        dpp.select(step, ngram_weights=(float("nan"),))
     for sigma in (0.0, 1e-30, -1.0):
         with pytest.raises(UserError, match="rbf_sigma = .* at least 1e-06"):
             dips.select(step, embeddings=EMBEDDINGS, rbf_sigma=sigma)

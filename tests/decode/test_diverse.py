@@ -138,6 +138,20 @@ def test_equals_plain_python(k, groups, ngram, prefilled):
     assert changed > 0
 
 
+@pytest.mark.parametrize("strength", [1e4, 1e7, 2e9, 1e38])
+@pytest.mark.parametrize("ngram", [None, 1])
+def test_a_very_large_strength_loses_no_group(strength, ngram):
+    """Six groups share five tokens: some have to repeat, at any price."""
+    length, k = 7, 6
+    for seed in range(3):
+        table = random_table(seed)
+        options = {"num_decodes": k, "groups": k, "strength": strength, "ngram": ngram}
+        tokens, scores = run(table, np.zeros((1, length)), alpha=0.6, **options)
+        expected = reference(table, (), k, k, 1e4, ngram, length, 0.6)
+        assert tokens[0].tolist() == [padded(text, length) for _, text in expected]
+        np.testing.assert_allclose(scores[0], [v for v, _ in expected], atol=1e-4)
+
+
 def test_one_group_is_plain_beam_search():
     inputs, _ = random_prompts(np.random.RandomState(0), 7, 8)
     table = random_table(4)
@@ -197,6 +211,11 @@ def test_results_do_not_depend_on_the_batch():
     ("options", "message"),
     [
         ({"strength": -1.0}, "strength is -1.0: it must not be negative"),
+        (
+            {"strength": np.inf},
+            "strength is inf: it must not be negative, and be finite",
+        ),
+        ({"strength": np.nan}, "strength is nan"),
         ({"ngram": 0}, "ngram is 0: must be at least 1"),
         ({"groups": 3}, "3 groups cannot share 4 beams evenly"),
     ],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from step_kit import arguments, beam_step, pad, words
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import dpp, ngrams
+from jaxaug.decode import dpp, ground_set, ngrams
 
 RIDGE = 1e-3
 WEIGHTS = (1 / 3, 1 / 2, 1.0)
@@ -155,3 +155,21 @@ def test_fillers_come_last():
     assert sorted(found[0, :2].tolist()) == [0, 1]
     with pytest.raises(UserError, match="probability = 2"):
         dpp.select(beam_step([[1]]), probability=2)
+
+
+@pytest.mark.parametrize(
+    ("gain", "valid", "chosen", "expected"),
+    [
+        # What is valid comes first, however little it gains, and what is chosen never.
+        ([-1e35, 1.0, 2.0], [1, 0, 0], [0, 0, 0], 0),
+        ([-1e35, 1.0, 2.0], [1, 0, 0], [1, 0, 0], 1),
+        ([-np.inf, -np.inf], [1, 1], [1, 0], 1),
+        ([np.nan, -5.0], [1, 1], [0, 0], 1),
+        ([np.nan, -5.0], [1, 1], [0, 1], 0),
+        ([3.0, np.inf, np.inf], [1, 1, 1], [0, 1, 0], 2),
+        ([1.0, 2.0, 2.0000001], [1, 1, 1], [0, 0, 0], 1),
+    ],
+)
+def test_the_best_gain_may_be_any_number(gain, valid, chosen, expected):
+    arrays = jnp.array(gain), jnp.array(valid, bool), jnp.array(chosen, bool)
+    assert int(ground_set.best_of(*arrays)) == expected

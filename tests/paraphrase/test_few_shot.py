@@ -1,6 +1,8 @@
 """Paraphrasing with a language model: prompts, cut outputs, log probabilities."""
 
+import dataclasses
 import json
+import shutil
 from types import SimpleNamespace
 
 import jax
@@ -13,6 +15,7 @@ from jaxaug import cli
 from jaxaug.core.buckets import Batch, pad, plan
 from jaxaug.core.errors import UserError
 from jaxaug.models.text import language, prompts, registry
+from jaxaug.models.tokenizers import hf
 from jaxaug.paraphrase import causal, run, samplers
 from jaxaug.paraphrase.decoder import Decoder
 
@@ -99,6 +102,32 @@ def test_greedy_lines_and_log_probabilities_are_those_of_torch(model, tiny_lm):
         np.testing.assert_allclose(output.log_probability, log_probability, rtol=1e-4)
         lengths.append(len(expected))
     assert min(lengths) < LENGTH
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
+def test_every_listed_token_ends_an_output(model, tiny_lm, tmp_path, name):
+    """A letter that the model writes becomes an end, though it is no special token."""
+    theirs = transformers.LlamaForCausalLM.from_pretrained(tiny_lm).eval()
+    words = model.vocabulary
+    ends = [0, 1, words.encode("\n")[0] - 1, words.encode("\r")[0] - 1]
+    texts = {text: [token - 1 for token in model.encode(text)] for text in LINES}
+    written = {t: line_in_torch(theirs, prompt, ends)[0] for t, prompt in texts.items()}
+    text, plain = max(written.items(), key=lambda item: len(set(item[1])))
+    letter = list(dict.fromkeys(plain))[1]
+    for path in tiny_lm.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = tmp_path / name
+    told = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(told | {"eos_token_id": [1, letter]}))
+    loaded = dataclasses.replace(language.load(tmp_path, "x"), prompt=model.prompt)
+    sequences = [loaded.encode(text)]
+    decoder = Decoder(loaded, greedy(), num=1, max_length=LENGTH, seed=0)
+    (batch,) = plan([len(sequences[0])], 1, loaded.shared)
+    ((output,),) = decoder(sequences, batch)
+    expected, log_probability = line_in_torch(theirs, texts[text], [*ends, letter])
+    assert expected == plain[: plain.index(letter)]
+    assert output.text == model.decode([token + 1 for token in expected])
+    np.testing.assert_allclose(output.log_probability, log_probability, rtol=1e-4)
 
 
 def test_log_probabilities_of_many_outputs(model):
@@ -278,8 +307,12 @@ def test_no_eos(tiny_lm, tmp_path):
     for path in tiny_lm.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     config = json.loads((tmp_path / "config.json").read_text())
-    del config["eos_token_id"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    # The first one of a list is what the model writes.
+    for folder, ids in ((tmp_path / "list", [9, 1]), (tmp_path, None)):
+        folder.mkdir(exist_ok=True)
+        (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": ids}))
+    shutil.copy(tmp_path / "tokenizer.json", tmp_path / "list")
+    assert hf.load(tmp_path / "list", 1).eos_id == 10
     with pytest.raises(UserError, match="names no token that ends a text"):
         language.load(tmp_path, "x")
 

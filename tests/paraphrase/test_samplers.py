@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.decode import beam, dips, diverse, dpp, sample, ssr, warpers
+from jaxaug.decode import beam, dips, diverse, dpp, prior, sample, ssr, warpers
 from jaxaug.paraphrase import samplers
 
 NAMES = ["greedy", "sampling", "top_k_top_p", "bottom_k", "beam", "diverse_beam"]
@@ -123,6 +123,36 @@ def test_zero_is_greedy_among_what_is_left():
 def test_bottom_k_gives_no_empty_output_unless_asked_to():
     assert first_tokens("bottom_k", k=1) == {0, 1, 2}
     assert first_tokens("bottom_k", k=1, min_length=0) == {0, 1, 2, 4}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("least", [0, 3])
+def test_the_contract_of_t5x_holds_by_place_and_by_name(name, least):
+    """inputs, cache, tokens_to_logits, eos_id, num_decodes; then EOS is the likeliest."""
+    logits = jnp.log(jnp.array([0.01, 0.1, 0.2, 0.29, 0.4]))
+    leaf = {prior.LEAF: jnp.zeros((1, 2))} if name == "prior" else {}
+    options = {"mu": (1.0, 0.0, 1.0, 1.0)} if name == "dips" else {}
+    sampler = samplers.find(name)
+    if "min_length" in sampler.options:
+        options["min_length"] = least
+    decode_fn = sampler.build(1, sampler.complete(options))
+    inputs = jnp.zeros((1, 5), jnp.int32)
+
+    def model(state):
+        return jnp.tile(logits, (len(state.cur_token), 1)), state.cache
+
+    named = decode_fn(
+        inputs=inputs, cache=leaf, tokens_to_logits=model, eos_id=4, num_decodes=1
+    )
+    for placed in (
+        decode_fn(inputs, leaf, model, 4, num_decodes=1),
+        decode_fn(inputs, leaf, model, 4, 1),
+    ):
+        np.testing.assert_array_equal(placed[0], named[0])
+        np.testing.assert_array_equal(placed[1], named[1])
+    if "min_length" in options:
+        assert 4 not in np.asarray(named[0])[0, 0, :least].tolist()
+    assert named[0].shape == (1, 1, 5) and named[1].shape == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,28 @@ def test_weights_default_to_the_tokens_and_empty_rows_count_nothing():
     assert factor == 1
 
 
+@pytest.mark.parametrize("name", list(losses.SpecialLossNormalizingFactor))
+def test_a_batch_without_target_tokens_contributes_nothing(name):
+    batch = {"decoder_target_tokens": jnp.zeros((2, 3), jnp.int32)}
+
+    def loss(logits, weights):
+        full = batch | ({} if weights is None else {"decoder_loss_weights": weights})
+        factor, weights = losses.get_loss_normalizing_factor_and_weights(name, full)
+        return losses.compute_weighted_cross_entropy(
+            logits,
+            batch["decoder_target_tokens"],
+            weights,
+            label_smoothing=0.1,
+            z_loss=1e-2,
+            loss_normalizing_factor=factor,
+        )[0]
+
+    for weights in (None, jnp.zeros((2, 3))):
+        value, gradient = jax.value_and_grad(loss)(jnp.ones((2, 3, 5)), weights)
+        assert float(value) == 0.0
+        np.testing.assert_array_equal(gradient, np.zeros((2, 3, 5)))
+
+
 def test_average_per_sequence_of_packed_rows():
     batch = {
         "decoder_target_tokens": jnp.array([[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]),

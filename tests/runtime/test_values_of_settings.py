@@ -4,7 +4,7 @@ import types
 
 import jax.numpy as jnp
 import pytest
-from t5x import checks, models
+from t5x import adafactor, checks, decoding, models, trainer
 from t5x.checkpoint.settings import SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.examples.t5 import network
@@ -27,6 +27,15 @@ def model(**settings):
 def sample(**settings):
     inputs, cache = jnp.zeros((1, 4), jnp.int32), {}
     return temperature_sample(inputs, cache, lambda state: (None, None), 1, **settings)
+
+
+def beams(**settings):
+    inputs, cache = jnp.zeros((1, 4), jnp.int32), {}
+    return decoding.beam_search(inputs, cache, lambda state: None, 1, **settings)
+
+
+def stopping(**settings):
+    return trainer.EarlyStoppingAction(("task", "metric"), mode="min", **settings)
 
 
 def data(lengths):
@@ -59,6 +68,52 @@ def data(lengths):
         (sample, {"topk": 2, "topp": 0.5}, "At most one of `topp` or `topk`"),
         (create_learning_rate_scheduler, {"warmup_steps": 0}, "warmup_steps = 0"),
         (create_learning_rate_scheduler, {"base_learning_rate": "a"}, "rate = 'a'"),
+        *(
+            (
+                create_learning_rate_scheduler,
+                {"factors": f"constant * {factor}", setting: value},
+                rf"{setting} = {value}: give a number of at least 1\.",
+            )
+            for factor, setting in (
+                ("rsqrt_decay", "warmup_steps"),
+                ("rsqrt_normalized_decay", "warmup_steps"),
+                ("linear_decay", "warmup_steps"),
+                ("decay_every", "steps_per_decay"),
+                ("cosine_decay", "steps_per_cycle"),
+            )
+            for value in (0, -5)
+        ),
+        *(
+            (
+                create_learning_rate_scheduler,
+                {setting: float(value)},
+                rf"{setting} = {value}: give a finite number\.",
+            )
+            for setting, value in (
+                ("base_learning_rate", "-inf"),
+                ("decay_factor", "nan"),
+                ("step_offset", "inf"),
+                ("min_learning_rate", "nan"),
+            )
+        ),
+        (adafactor.Adafactor, {"epsilon1": 0.0}, "epsilon1 = 0.0: give a number of at"),
+        (adafactor.Adafactor, {"decay_rate": -0.8}, "decay_rate = -0.8: .* at least 0"),
+        (adafactor.Adafactor, {"clipping_threshold": 0.0}, "clipping_threshold = 0.0"),
+        (adafactor.Adafactor, {"beta1": 1.0}, "beta1 = 1.0: .* least 0 and below 1"),
+        (
+            adafactor.Adafactor,
+            {"weight_decay_rate_lr_exponent": -1.0},
+            "weight_decay_rate_lr_exponent = -1.0",
+        ),
+        (beams, {"alpha": float("nan")}, "alpha = nan: give a finite number"),
+        (beams, {"alpha": "0.6"}, "alpha = '0.6': give a finite number"),
+        (
+            beams,
+            {"alpha": 200.0},
+            r"alpha = 200.0: .* of 4 tokens leaves float32. Give .* from -135\.2 to 135\.2",
+        ),
+        (stopping, {"patience": 0}, "patience = 0: give a whole number of at least 1"),
+        (stopping, {"atol": float("nan")}, "atol = nan: give a number of at least 0"),
         (
             create_learning_rate_scheduler,
             {"factors": None},
@@ -91,7 +146,8 @@ def test_the_ends_of_the_ranges_are_taken():
     model(label_smoothing=0.0, z_loss=0.0, loss_normalizing_factor=1e-9)
     model(loss_normalizing_factor="NUM_REAL_TARGET_TOKENS")
     network.T5Config(vocab_size=8, dropout_rate=0)
-    create_learning_rate_scheduler("constant * rsqrt_decay", warmup_steps=0)
+    create_learning_rate_scheduler("constant * cosine_decay", warmup_steps=0)
+    adafactor.Adafactor(decay_rate=0, clipping_threshold=None, weight_decay_rate=0.0)
     SaveCheckpointConfig(keep=0, period=None, checkpoint_steps=(1, 2))
     data({"inputs": 8, "targets": None, "ids": (3, 2)})
     data(None)

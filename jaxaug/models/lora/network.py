@@ -93,7 +93,7 @@ class AdaptedNetwork:
         if settings.dropout and module.has_rng("dropout"):
             # 16 bits a number: on a CPU, drawing 32 costs a tenth of the step.
             bits = jax.random.bits(module.make_rng("dropout"), x.shape, jnp.uint16)
-            kept = bits >= round(settings.dropout * 2**16)
+            kept = bits >= min(round(settings.dropout * 2**16), 2**16 - 1)
             x = jnp.where(kept, x / (1 - settings.dropout), 0).astype(x.dtype)
         product = functools.partial(_product, dtype=x.dtype)
         return product(product(x, a) * settings.scale, b).reshape(outputs.shape)

@@ -79,6 +79,9 @@ class Encoder:
           program: compiled once for each length, a power of two.
           encoded: inputs.
           numbers: further arguments of each row.
+
+        Raises:
+          UserError: a number is NaN or infinite.
         """
         if numbers is None:
             numbers = np.zeros((len(encoded), 1), np.int32)
@@ -97,7 +100,14 @@ class Encoder:
                 program(self._params, tokens, segments, mask, numbers[places])
             )
             rows |= dict(zip(batch.indices, results, strict=False))
-        return np.stack([rows[place] for place in range(len(encoded))])
+        found = np.stack([rows[place] for place in range(len(encoded))])
+        if not np.isfinite(found).all():
+            raise UserError(
+                f"{self.name}: what it computes of a text is NaN or infinite. Its weights "
+                "are damaged or its activations overflow: get the model again, or name "
+                "another."
+            )
+        return found
 
 
 def load(name: PathLike, max_length: int | None = None) -> Encoder:

@@ -1,9 +1,10 @@
 """Language models that paraphrase by a few-shot prompt.
 
 The model continues the prompt; its output ends with the first line break. To the decode
-functions all that ends an output (every token with a line break, every special token)
-is one token, EOS: its probability is the sum of theirs, so that log probabilities are
-those of the output as it is cut, and rows, beams and sets of candidates end there.
+functions all that ends an output (every token with a line break, every special token,
+and every `eos_token_id` of the model) is one token, EOS: its probability is the sum of
+theirs, so that log probabilities are those of the output as it is cut, and rows, beams
+and sets of candidates end there.
 """
 
 import dataclasses
@@ -24,12 +25,11 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
 from jaxaug.decode.refill import Begun, with_index
 from jaxaug.models.named import identities
+from jaxaug.models.text import ends as ends_of
 from jaxaug.models.text import prompts
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder
 
-# As in the decode functions: finite, so that sums stay numbers.
-_REMOVED = -1.0e7
 # Among the parameters, beside those of the network.
 _PREFIX = "prefix"
 _LIST_MARK = re.compile(r"^(?:[-*•]|\(?\d{1,2}[.)])\s+")
@@ -48,6 +48,7 @@ class LanguageModel:
       params: of the module.
       vocabulary: with `id_offset` 1.
       prompt: around each input.
+      listed: ids that the model's files name as ends; see `ends.listed`.
       published: see `jaxaug.models.text.registry.published_identity`.
       trained_prompt: whether the model was trained with that prompt, so that it is
         what it reads unless another is asked for.
@@ -58,6 +59,7 @@ class LanguageModel:
     params: Mapping[str, Any]
     vocabulary: hf.Tokenizer
     prompt: prompts.Prompt
+    listed: tuple[int, ...] = ()
     published: str = ""
     trained_prompt: bool = False
 
@@ -116,7 +118,8 @@ class LanguageModel:
         ends = np.ones(size, np.bool_)
         texts = self.vocabulary.texts()[:size]
         ends[: len(texts)] = ["\n" in text or "\r" in text for text in texts]
-        ends[[token for token in self.vocabulary.specials if token < size]] = True
+        special = {*self.vocabulary.specials, *self.listed}
+        ends[[token for token in special if token < size]] = True
         ends[0] = False  # Free, and already impossible.
         return ends
 
@@ -124,10 +127,9 @@ class LanguageModel:
         self, logits: Float[Array, "*rows vocab"]
     ) -> Float[Array, "*rows vocab"]:
         """Logits with all ends as one: EOS."""
-        ends = self.ends
-        together = jax.nn.logsumexp(jnp.where(ends, logits, -jnp.inf), axis=-1)
-        logits = jnp.where(ends, _REMOVED, logits)
-        return logits.at[..., self.vocabulary.eos_id].set(together)
+        assert self.vocabulary.eos_id is not None
+        ends = np.flatnonzero(self.ends)
+        return ends_of.together(logits, ends, self.vocabulary.eos_id)
 
     @functools.cached_property
     def bare(self) -> "LanguageModel":
@@ -260,4 +262,5 @@ def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageMode
         published.params,
         words,
         prompts.find(prompt),
+        ends_of.listed(folder, config.vocab_size, 1),
     )

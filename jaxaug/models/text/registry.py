@@ -19,6 +19,7 @@ import numpy as np
 import tokenizers
 from etils import epath
 from flax import linen as nn
+from jaxtyping import Array
 from t5x import models
 from t5x.examples.t5 import network
 
@@ -32,7 +33,7 @@ from jaxaug.data import minisgd, seen
 from jaxaug.feed import vocabulary
 from jaxaug.models.lora import peft_folder
 from jaxaug.models.named import catalogue, identities
-from jaxaug.models.text import adapters, checkpoint, language, prompts
+from jaxaug.models.text import adapters, checkpoint, ends, language, prompts
 from jaxaug.models.tokenizers import hf, marian
 from jaxaug.models.weights import hf_folder, pins
 
@@ -60,6 +61,7 @@ class TextModel:
       lowercase: whether the vocabulary knows lower case only.
       prompt: what the model reads for a text.
       first: tokens before every input: a start token, control fields.
+      ends: ids that end an output as EOS does; see `ends.listed`.
       published: see `published_identity`; empty for a model of ours or a T5X run.
     """
 
@@ -71,6 +73,7 @@ class TextModel:
     lowercase: bool
     prompt: Callable[[str], str] = str
     first: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
     published: str = ""
 
     @functools.cached_property
@@ -110,6 +113,10 @@ class TextModel:
     def decode(self, tokens: list[int]) -> str:
         """Text of an output up to its first EOS, in one line."""
         return clean(self.output_vocabulary.decode(tokens), False)
+
+    def end_together(self, logits: Array) -> Array:
+        """Logits [..., vocab] with all that ends an output as one token: EOS."""
+        return ends.together(logits, self.ends, self.output_vocabulary.eos_id)
 
 
 def _alike(one: list[int], other: list[int]) -> int:
@@ -329,23 +336,20 @@ def _published(folder: epath.Path, label: str) -> TextModel:
             "encoder-decoder or a language model."
         )
     model = hf_folder.load(folder)
+    id_offset = getattr(model.config, "id_offset", 0)
+    rows = getattr(model.config, "decoder_vocab_size", None) or model.config.vocab_size
+    found = ends.listed(folder, rows, id_offset)
+    make = functools.partial(TextModel, label, model.module, model.params, ends=found)
     sentencepiece = folder / _SENTENCEPIECE
-    words: Any
     if family.name == "t5" and sentencepiece.exists():
         words = vocabulary.TokenVocabulary(sentencepiece)
-        return TextModel(
-            label, model.module, model.params, words, words, _lowercase(words)
-        )
-    id_offset = getattr(model.config, "id_offset", 0)
+        return make(words, words, _lowercase(words))
     if (folder / marian.SOURCE).exists():
-        source, target = marian.load(folder, id_offset)
-        return TextModel(label, model.module, model.params, source, target, False)
-    words = hf.load(folder, id_offset)
+        return make(*marian.load(folder, id_offset), False)
+    published: Any = hf.load(folder, id_offset)
     # Of these families, only BART reads a token before the text.
-    first = (words.bos_id,) if hf_config["model_type"] == "bart" else ()
-    return TextModel(
-        label, model.module, model.params, words, words, False, first=first
-    )
+    first = (published.bos_id,) if hf_config["model_type"] == "bart" else ()
+    return make(published, published, False, first=first)
 
 
 def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:

@@ -246,8 +246,9 @@ def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
         if (path.parent / name).exists():
             found = _special(backend, path.parent / name)
             special = found | special
-    if (path.parent / "config.json").exists():
-        _add_numbers(special, path.parent / "config.json", backend.get_vocab_size())
+    for name in ("config.json", "generation_config.json"):
+        if (path.parent / name).exists():
+            _add_numbers(special, path.parent / name, backend.get_vocab_size())
     return backend, special
 
 
@@ -263,7 +264,9 @@ def _add_numbers(special: dict[str, int], path: epath.Path, size: int) -> None:
     config = _object(path)
     for role in ("bos", "eos", "pad"):
         number = config.get(f"{role}_token_id")
-        # Several ends are a list; -1 is written for what there is not.
+        # Several ends are a list, the first of which is written; -1 is none.
+        if isinstance(number, list) and number:
+            number = number[0]
         if role in special or type(number) is not int or number == -1:
             continue
         if not 0 <= number < size:

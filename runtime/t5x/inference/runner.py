@@ -15,6 +15,7 @@ from jaxtyping import PRNGKeyArray
 from t5x.distributed import multihost_assert_equal
 from t5x.feed.iterators import is_tf_dataset, shard_batch
 from t5x.inference import lengths, side_by_side
+from t5x.search.broken import check_decodes
 
 Example = Mapping[str, Any]
 
@@ -53,7 +54,8 @@ def get_infer_fn(
         `infer_fn(ds, train_state, rng=None)`. `ds` yields (index, example) and has a
         known length; the indices are 0 ... n-1 in any order. `rng` is split once per
         batch. The result is a list of (index, prediction as Python lists) in index
-        order; with auxiliary values it is (that list, mapping of lists).
+        order; with auxiliary values it is (that list, mapping of lists). It raises
+        UserError where a model that decodes found no token to choose.
     """
     parameters = inspect.signature(infer_step).parameters
     takes_rng = "rng" in parameters
@@ -120,9 +122,19 @@ def get_infer_fn(
                 results.append(enqueue(shape, step))
             results = [result() for result in results]
         logging.info("Inference of %d examples is done.", length)
-        return _in_order(results, length, keep_aux_as_numpy)
+        check = check_decodes if _decodes(infer_step) else None
+        return _in_order(results, length, keep_aux_as_numpy, check)
 
     return infer_fn
+
+
+def _decodes(infer_step: Callable[..., Any]) -> bool:
+    """Whether a step is a prediction of a model with a decode function."""
+    while isinstance(infer_step, functools.partial):
+        infer_step = infer_step.func
+    name = getattr(infer_step, "__name__", "")
+    model = getattr(infer_step, "__self__", None)
+    return name.startswith("predict_batch") and hasattr(model, "decode_fn")
 
 
 def _start_copy_to_host(x: Any) -> Any:
@@ -192,8 +204,13 @@ def _stack(
     }
 
 
-def _in_order(results: list[Any], length: int, keep_aux_as_numpy: bool) -> Any:
-    """Joins batch results, drops padding, and sorts by index."""
+def _in_order(
+    results: list[Any],
+    length: int,
+    keep_aux_as_numpy: bool,
+    check: Callable[[Any], None] | None,
+) -> Any:
+    """Joins batch results, drops padding, sorts by index, and checks the predictions."""
     indices, inferences = jax.tree.map(
         lambda *parts: np.concatenate([np.asarray(p) for p in parts]), *results
     )
@@ -212,6 +229,8 @@ def _in_order(results: list[Any], length: int, keep_aux_as_numpy: bool) -> Any:
         and isinstance(inferences[1], Mapping)
     ):
         inferences, aux = inferences
+    if check is not None:
+        check(inferences)
     leaves, structure = jax.tree.flatten(inferences)
     rows = zip(*(leaf.tolist() for leaf in leaves), strict=True)
     predictions = [

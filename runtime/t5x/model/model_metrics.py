@@ -22,8 +22,17 @@ def compute_weighted_accuracy(
             f"logits of shape {logits.shape} need targets with one axis less, but "
             f"targets have shape {targets.shape}"
         )
-    correct = jnp.argmax(logits, axis=-1) == targets
+    correct = _hits(logits, targets)
     return jnp.sum(correct if weights is None else correct * weights)
+
+
+def _hits(
+    logits: Float[Array, "batch length vocab"], targets: Int[Array, "batch length"]
+) -> Bool[Array, "batch length"]:
+    """Whether the best token of a position is its target; never where that is NaN."""
+    # argmax takes NaN for the greatest number.
+    of_target = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    return (jnp.argmax(logits, axis=-1) == targets) & ~jnp.isnan(of_target)
 
 
 def compute_metrics(
@@ -74,7 +83,7 @@ def compute_base_metrics(
     """
     if correct is None:
         assert logits is not None, "accuracy needs the logits or the hits"
-        correct = jnp.argmax(logits, axis=-1) == targets
+        correct = _hits(logits, targets)
     num_examples = jnp.asarray(targets.shape[0])
     num_tokens = jnp.asarray(targets.size)
     num_devices = jax.device_count()

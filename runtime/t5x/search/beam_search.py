@@ -2,11 +2,16 @@
 
 import dataclasses
 import functools
+import math
+import numbers
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from t5x import checks
+from t5x.errors import UserError
+from t5x.search import broken
 from t5x.search.decode_state import (
     NEG_INF,
     NEG_INF_VALUE,
@@ -27,8 +32,8 @@ from t5x.search.decode_state import (
     unflatten_beam_dim,
 )
 
-# No sum of real log probabilities comes near: below it, a beam is a filler.
-_POSSIBLE = 0.5 * NEG_INF_VALUE
+# Scores are log probabilities over penalties: both stay far from the ends of float32.
+_LARGEST_PENALTY = 1e30
 
 
 def brevity_penalty(alpha: float, length: int | Array) -> Array:
@@ -96,12 +101,18 @@ class _Search:
         """Whether another step is allowed and could change the result."""
         more_room = state.cur_index + jnp.min(self.start) < self.length
         # The most that a live beam can still score: log probabilities only fall, and
-        # the penalty divides by the most at the full length.
-        full_penalty = brevity_penalty(self.alpha, self.length + 1)
-        best_live = state.live_logprobs[:, -1] / full_penalty
+        # the penalty divides by the most at the full length, or at the next token if
+        # alpha is negative.
+        next_length = jnp.minimum(self.start + state.cur_index, self.length) + 1
+        penalty = jnp.maximum(
+            brevity_penalty(self.alpha, self.length + 1),
+            brevity_penalty(self.alpha, next_length),
+        )
+        best_live = state.live_logprobs[:, -1] / penalty
         worst_finished = jnp.min(state.finished_scores, axis=1)
         settled = jnp.all(state.finished_flags, axis=1) & (worst_finished > best_live)
-        go_on = more_room & ~jnp.all(settled | self._hopeless(state))
+        over = settled | self._hopeless(state) | broken.rows(state)
+        go_on = more_room & ~jnp.all(over)
         if self.max_steps > 0:
             go_on &= state.cur_index < self.max_steps
         return go_on
@@ -121,18 +132,20 @@ class _Search:
         is_end = tokens == self.eos_id
 
         # A filler that meets EOS is no hypothesis and must not take a slot.
-        newly_finished = is_end & (values > _POSSIBLE)
+        newly_finished = is_end & (values > broken.POSSIBLE)
         lengths = self.start[:, None] + state.cur_index + 1
         scores = values / brevity_penalty(self.alpha, lengths)
         scores = jnp.where(newly_finished, scores, NEG_INF)
         both_scores = jnp.concatenate([state.finished_scores, scores], axis=1)
+        both_flags = jnp.concatenate([state.finished_flags, newly_finished], axis=1)
         finished_seqs, finished_scores, finished_flags = gather_topk_beams(
             (
                 jnp.concatenate([state.finished_seqs, seqs], axis=1),
                 both_scores,
-                jnp.concatenate([state.finished_flags, newly_finished], axis=1),
+                both_flags,
             ),
-            both_scores,
+            # With a negative alpha, scores may be below those of empty slots.
+            jnp.where(both_flags, both_scores, -jnp.inf),
             seqs.shape[0],
             self.beams,
         )
@@ -147,7 +160,8 @@ class _Search:
             live_seqs=live_seqs,
             finished_seqs=finished_seqs,
             finished_scores=finished_scores,
-            finished_flags=finished_flags,
+            # A broken row returns its live beams.
+            finished_flags=finished_flags & ~jnp.isnan(live_logprobs[:, :1]),
             cache=cache_gather_beams(
                 cache,
                 live_parents,
@@ -206,7 +220,7 @@ class _Search:
         only_first = jnp.full((twice,), NEG_INF_VALUE).at[0].set(0.0)
         values = jnp.where(free, values, only_first)
         tokens = jnp.where(free, tokens, forced).astype(jnp.int32)
-        return values, tokens, parents
+        return broken.mark(values, tokens, parents, logits, free, state)
 
     def _keep_rows(self, old: BeamState, new: BeamState) -> BeamState:
         """Undoes the step in rows that have `length` tokens already, or no hope.
@@ -288,7 +302,8 @@ def beam_search(
         tokens_to_logits: one decoder step on all batch * beams rows.
         eos_id: token that ends a hypothesis.
         num_decodes: number of beams.
-        alpha: strength of the length penalty; 0 is none.
+        alpha: strength of the length penalty; 0 is none, and a negative one favors
+            short hypotheses.
         max_decode_len: limit of the result's length; `inputs.shape[1]` if None.
         max_decode_step: limit of the number of steps if positive.
         min_log_prob: stop a row once none of its live beams has a higher log
@@ -300,13 +315,21 @@ def beam_search(
 
     Returns:
         Tokens without BOS, 0 after EOS, and scores, both sorted ascending by score.
-        Slots that stayed empty hold zeros and a score of -1e7.
+        Slots that stayed empty hold zeros and a score of -1e7, or that of the worst
+        hypothesis if it is lower. A row whose logits are NaN or +inf, or where no beam
+        has a logit above -inf, ends there with the token -1
+        (`t5x.search.broken.BROKEN`) and the score NaN.
+
+    Raises:
+        UserError: `alpha` is no number, or its penalty leaves float32; or, outside of
+            compiled programs, a row is broken.
     """
     del decode_rng
     # Callers hand over zeros without a type.
     inputs = jnp.asarray(inputs, jnp.int32)
     batch = inputs.shape[0]
     length = inputs.shape[1] if max_decode_len is None else max_decode_len
+    _check_alpha(alpha, length)
     prefilled = initial_index is not None
     start = jnp.zeros((batch,), jnp.int32)
     if initial_index is not None:
@@ -340,5 +363,23 @@ def beam_search(
 
     any_finished = jnp.any(state.finished_flags, axis=1, keepdims=True)
     seqs = jnp.where(any_finished[..., None], state.finished_seqs, state.live_seqs)
-    scores = jnp.where(any_finished, state.finished_scores, state.live_logprobs)
-    return _place(inputs, seqs, start, length), scores
+    # The lowest score may be below that of empty slots, which come before it.
+    worst = jnp.min(state.finished_scores, axis=1, keepdims=True)
+    finished_scores = jnp.where(state.finished_flags, state.finished_scores, worst)
+    scores = jnp.where(any_finished, finished_scores, state.live_logprobs)
+    decodes = _place(inputs, seqs, start, length)
+    broken.check_decodes(decodes)
+    return decodes, scores
+
+
+def _check_alpha(alpha: float, length: int) -> None:
+    """Refuses numbers whose penalty is 0 or infinite in float32; arrays pass."""
+    if not isinstance(alpha, (numbers.Real, str)):
+        return
+    checks.number("beam_search.alpha", alpha, -math.inf)
+    most = math.log(_LARGEST_PENALTY) / math.log((6 + max(length, 1)) / 6)
+    if abs(alpha) > most:
+        raise UserError(
+            f"beam_search.alpha = {alpha!r}: the length penalty of {length} tokens leaves "
+            f"float32. Give a number from {-most:.1f} to {most:.1f}; 0 is no penalty."
+        )

@@ -346,7 +346,8 @@ def best_continuations(
     Values, order and ties are those of `lax.top_k` over `log_softmax(logits) +
     log_probs`, which a large vocabulary does not need in full: a step down to log
     probabilities keeps the order within a beam, so the k blocks with the greatest maxima
-    hold the k best. (Where fewer than k are above -inf, what fills up may differ.)
+    hold the k best. (Where fewer than k are above -inf, what fills up may differ.) A beam
+    whose logits are all -inf has no continuation: its totals are -inf.
 
     Args:
         logits: float32, of the next token.
@@ -358,7 +359,10 @@ def best_continuations(
     """
     batch, beams, vocab = logits.shape
     peaks = jnp.max(logits, axis=-1)
+    dead = jnp.isneginf(peaks)
+    peaks = jnp.where(dead, 0.0, peaks)
     sums = jnp.log(jnp.sum(jnp.exp(logits - peaks[..., None]), axis=-1))
+    sums = jnp.where(dead, 0.0, sums)
 
     def totals(x: Array, *row: Array) -> Array:
         peak, log_sum, before = (part[..., None] for part in row)

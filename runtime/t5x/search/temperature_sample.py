@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t5x import binary_search, checks
 from t5x.errors import UserError
+from t5x.search.broken import BROKEN, check_decodes, usable
 from t5x.search.decode_state import (
     WOULD_ROWS_BE_ALONE,
     Cache,
@@ -62,7 +63,14 @@ class _TokenChoice:
     def __call__(
         self, logits: Float[Array, "rows vocab"], rng: Array
     ) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
-        """Tokens and their log probabilities."""
+        """Tokens and their log probabilities; `BROKEN` and NaN if there is none."""
+        token, log_prob = self._choose(logits, rng)
+        whole = usable(logits) & ~jnp.isnan(log_prob)
+        return jnp.where(whole, token, BROKEN), jnp.where(whole, log_prob, jnp.nan)
+
+    def _choose(
+        self, logits: Float[Array, "rows vocab"], rng: Array
+    ) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
         if self.greedy:
             return self._greedy(logits)
         if self.temperature.ndim == 0:
@@ -177,14 +185,14 @@ class _Sampler:
         sequences = jnp.where(column == index[:, None] + 1, next_token, state.sequences)
         # More EOS than the prompt had: one was generated.
         eos_count = jnp.sum(sequences == self.eos_id, axis=1, keepdims=True)
-        full = (index >= self.limit - 1)[:, None]
+        over = (index >= self.limit - 1)[:, None] | (next_token == BROKEN)
         return state.replace(
             step=state.step + 1,
             cur_index=index + 1,
             sequences=sequences,
             cache=match_container(cache, state.cache),
             cur_token=next_token,
-            ended=state.ended | (eos_count > self.prompt_eos_count) | full,
+            ended=state.ended | (eos_count > self.prompt_eos_count) | over,
             rng=rng_next,
             log_prob=state.log_prob + jnp.where(counted, log_prob, 0.0),
         )
@@ -289,11 +297,12 @@ def temperature_sample(
 
     Returns:
         Tokens without BOS and log probabilities of the sampled tokens, both sorted
-        ascending by log probability.
+        ascending by log probability. A row whose logits are NaN or +inf, or all -inf,
+        ends there with the token -1 (`t5x.search.broken.BROKEN`) and the score NaN.
 
     Raises:
         UserError: `topk` and `topp` are both in use, or one of them or the temperature is
-            out of range.
+            out of range; or, outside of compiled programs, a row is broken.
         ValueError: `max_decode_steps` exceeds the length.
     """
     # Of arrays, traced or not, the values are not looked at.
@@ -345,6 +354,7 @@ def temperature_sample(
 
     decodes = unflatten_beam_dim(state.sequences[:, 1:-1], batch, num_decodes)
     log_prob = unflatten_beam_dim(state.log_prob, batch, num_decodes)
+    check_decodes(decodes)
     order = jnp.argsort(log_prob, axis=1)
     return (
         jnp.take_along_axis(decodes, order[..., None], axis=1),

@@ -3,6 +3,7 @@
 import abc
 import enum
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import clu.values
 import numpy as np
 from absl import logging
 
+from t5x import checks
 from t5x.errors import UserError
 
 
@@ -78,7 +80,8 @@ class EarlyStoppingAction(BaseAction):
     values are all no better than the best one before them ("stop after `patience`
     evaluations without improvement").
 
-    An improvement is a change by more than `atol + rtol * |reference|`.
+    An improvement is a change by more than `atol + rtol * |reference|`. A finite value
+    improves on NaN and infinity, which improve on nothing.
 
     Args:
         metric: (task, metric).
@@ -101,10 +104,8 @@ class EarlyStoppingAction(BaseAction):
                 f"EarlyStoppingAction.mode = {mode!r}: give 'min' or 'max'."
             )
         for name, value in (("atol", atol), ("rtol", rtol)):
-            if value < 0:
-                raise UserError(
-                    f"EarlyStoppingAction.{name} = {value}: give 0 or more."
-                )
+            checks.number(f"EarlyStoppingAction.{name}", value)
+        checks.whole_number("EarlyStoppingAction.patience", patience, least=1)
         if compare_to not in ("previous", "best"):
             raise UserError(
                 f"EarlyStoppingAction.compare_to = {compare_to!r}: give 'previous' or "
@@ -128,6 +129,8 @@ class EarlyStoppingAction(BaseAction):
         self._restored = True
 
     def _improves(self, current: float, reference: float) -> bool:
+        if not (math.isfinite(current) and math.isfinite(reference)):
+            return math.isfinite(current) and not math.isfinite(reference)
         delta = self._atol + self._rtol * abs(reference)
         return self._sign * current < self._sign * reference - delta
 

@@ -11,6 +11,11 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from t5x import checks
 from t5x.errors import UserError
 
+# Factors that divide by `warmup_steps`, all of them at step 0.
+_BY_WARMUP = frozenset(
+    {"linear_warmup", "linear_decay", "rsqrt_decay", "rsqrt_normalized_decay"}
+)
+
 
 class LearningRateCallable(Protocol):
     """`f(step) -> learning rate`, both scalars; traced inside the train step."""
@@ -45,7 +50,8 @@ def create_learning_rate_scheduler(
         min_learning_rate: floor of the result.
 
     Raises:
-        UserError: a factor has an unknown name.
+        UserError: a factor has an unknown name, or divides by a number of steps that is
+            not at least 1, or a number is NaN or infinite.
     """
     schedules: dict[str, Callable] = {
         "constant": lambda s: base_learning_rate,
@@ -67,9 +73,17 @@ def create_learning_rate_scheduler(
     if not isinstance(factors, str):
         raise UserError(f"{owner}.factors = {factors!r}: give names, joined by '*'.")
     checks.number(f"{owner}.base_learning_rate", base_learning_rate, -math.inf)
+    checks.number(f"{owner}.decay_factor", decay_factor, -math.inf)
+    checks.number(f"{owner}.step_offset", step_offset, -math.inf)
+    checks.number(f"{owner}.min_learning_rate", min_learning_rate, -math.inf)
     names = [name.strip() for name in factors.split("*")]
-    if "linear_warmup" in names or "linear_decay" in names:
-        checks.number(f"{owner}.warmup_steps", warmup_steps, 1)
+    for setting, value, dividing in (
+        ("warmup_steps", warmup_steps, _BY_WARMUP),
+        ("steps_per_decay", steps_per_decay, {"decay_every"}),
+        ("steps_per_cycle", steps_per_cycle, {"cosine_decay"}),
+    ):
+        least = 1 if dividing.intersection(names) else -math.inf
+        checks.number(f"{owner}.{setting}", value, least)
     for name in names:
         if name not in schedules:
             near = difflib.get_close_matches(name, schedules, n=1)

@@ -59,11 +59,12 @@ class WeightMetricsComputer:
         """Returns metrics named `<metric>` or `<metric>/<parameter>`.
 
         Root mean square of every weight (`weight_rms`), gradient, update and relative
-        update, largest absolute weight (`weight_max`), and the gradient norm.
+        update, largest absolute weight (`weight_max`), and the gradient norm. The
+        relative update of a weight that was 0 counts as 0.
         """
         weights = new_train_state.params
         update = jax.tree.map(jnp.subtract, weights, old_train_state.params)
-        relative = jax.tree.map(jnp.divide, update, old_train_state.params)
+        relative = jax.tree.map(_relative, update, old_train_state.params)
         squares = [jnp.sum(jnp.square(g)) for g in jax.tree.leaves(gradients)]
         metrics = {"weight_gradient_norm": _per_step(jnp.sqrt(sum(squares)))}
         for name, tree, summary in (
@@ -76,6 +77,12 @@ class WeightMetricsComputer:
             for parameter, value in flatten_dict_string_keys(tree).items():
                 metrics[f"{name}/{parameter}"] = _per_step(summary(value))
         return metrics
+
+
+def _relative(
+    update: Float[Array, "*shape"], weight: Float[Array, "*shape"]
+) -> Float[Array, "*shape"]:
+    return jnp.where(weight != 0, update / jnp.where(weight != 0, weight, 1), 0)
 
 
 def _rms(x: Float[Array, "..."]) -> Float[Array, ""]:

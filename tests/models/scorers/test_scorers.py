@@ -379,3 +379,18 @@ def test_minilm(tmp_path, monkeypatch):
     np.testing.assert_allclose(scorer.embed(sentences), expected, atol=1e-4)
     near, far = scorer([(sentences[0], sentences[1]), (sentences[0], sentences[2])])
     assert near > far + 0.2
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_no_number_is_no_score(tmp_path, bad):
+    """Of NaN the greatest label would be the first one."""
+    bert_folder(tmp_path, "BertModel")
+    model = encoder.load(tmp_path)
+
+    def overflowing(params, tokens, segments, mask, numbers):
+        return np.where(np.arange(len(tokens)) == 1, bad, 0.0)
+
+    with pytest.raises(
+        UserError, match="what it computes of a text is NaN or infinite"
+    ):
+        model.run(overflowing, model.encode(TEXTS))

@@ -273,3 +273,11 @@ def test_rematerialisation_changes_no_gradient(kind):
         jax.jit(gradient_of("full"))(params),
         jax.jit(gradient_of("none"))(params),
     )
+
+
+def test_a_logit_that_is_nan_is_no_hit():
+    logits = jnp.array([[[0.0, jnp.nan, 2.0], [0.0, 3.0, 2.0]]])
+    targets = jnp.array([[1, 1]])
+    assert float(models.compute_weighted_accuracy(logits, targets)) == 1
+    metrics = models.compute_base_metrics(logits, targets, None, jnp.float32(0.0))
+    assert float(metrics["accuracy"].compute()) == 0.5

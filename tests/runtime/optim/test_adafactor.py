@@ -49,7 +49,8 @@ def reference(param, grads, rows=(), columns=(), batch=(), **options):
     row_moment = column_moment = moment = momentum = 0.0
     for t, grad in enumerate(grads, start=1 - options.get("step_offset", 0)):
         grad = np.asarray(grad, np.float64)
-        decay = 1 - t ** -options.get("decay_rate", 0.8)
+        # Before the offset every step is as the first one.
+        decay = 1 - max(t, 1) ** -options.get("decay_rate", 0.8)
         squared = grad**2 + 1e-30
         if rows:
             matrix = squared.transpose(order).reshape(height, -1)
@@ -151,6 +152,8 @@ def test_matrix_is_factored_with_the_larger_axis_as_columns(shape):
         ({"max_parameter_scale": 0.25}, {"max_scale": 0.25}),
         ({"decay_rate": 0.5}, {"decay_rate": 0.5}),
         ({"step_offset": -3}, {"step_offset": -3}),
+        ({"step_offset": 2}, {"step_offset": 2}),
+        ({"step_offset": 1000}, {"step_offset": 1000}),
         ({"weight_decay_rate": 0.1}, {"weight_decay": 0.1}),
         ({"weight_decay_rate_lr_exponent": 2.0}, {"weight_decay": RATE**2}),
         (

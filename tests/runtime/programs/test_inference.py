@@ -1,5 +1,6 @@
 """get_infer_fn: order, padding, keys, auxiliary values."""
 
+import functools
 from collections import namedtuple
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from t5x import partitioning
+from t5x.errors import UserError
 from t5x.inference.runner import _padded_batches, get_infer_fn
 from t5x.partitioning import DataLayout
 
@@ -129,3 +131,27 @@ def test_a_tf_dataset_gives_the_same():
     ds = tf.data.Dataset.from_tensor_slices({"x": np.arange(7)}).enumerate()
     found = infer_fn(lambda params, batch: batch["x"] * 2)(ds, STATE)
     assert found == [(i, 2 * i) for i in range(7)]
+
+
+@pytest.mark.parametrize("method", ["predict_batch", "predict_batch_with_aux"])
+def test_predictions_of_a_model_whose_logits_are_nan_are_an_error(method):
+    class Model:
+        decode_fn = None
+
+        def predict_batch(self, params, batch):
+            return jnp.where(batch["x"] == 4, jnp.array([3, -1, 0]), batch["x"])
+
+        def predict_batch_with_aux(self, params, batch):
+            return self.predict_batch(params, batch), {"scores": batch["x"][:, 0] + 0.5}
+
+    step = getattr(Model(), method)
+    with pytest.raises(
+        UserError, match=r"step 1 \(counted from 0\) of row 4: the logits"
+    ):
+        infer_fn(step)(examples(6), STATE)
+    infer_fn(functools.partial(step))(examples(4), STATE)
+    # Another step may return what it likes.
+    assert (
+        infer_fn(lambda params, batch: -batch["x"])(examples(2), STATE)[1][1]
+        == [-1] * 3
+    )

@@ -1,6 +1,7 @@
 """The trainer: gradients, keys, metrics, actions."""
 
 import functools
+import types
 
 import clu.metrics
 import clu.values
@@ -174,6 +175,30 @@ def test_a_special_factor_of_the_parts_or_of_the_batch(
     norm = lambda tree: float(jnp.linalg.norm(tree["kernel"]))
     assert 1.5 < norm(summed) / norm(whole) < 2.5
     assert model._loss_normalizing_factor == factor
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+def test_a_part_without_target_tokens_contributes_nothing(
+    tiny_model, numbers, state, factor
+):
+    model = Normalized(tiny_model, factor)
+    batch = next(numbers())
+    weights = np.ones((4, 6), np.float32)
+    weights[2:] = 0
+    batch |= {"decoder_loss_weights": weights}
+
+    def grads(batch, number):
+        return trainer.accumulate_grads_microbatched(
+            model, state, batch, jax.random.PRNGKey(1), number
+        )[0]
+
+    first = grads({k: v[:2] for k, v in batch.items()}, None)
+    for x, y in zip(
+        jax.tree.leaves(first), jax.tree.leaves(grads(batch, 2)), strict=True
+    ):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6)
+    empty = grads({k: v[2:] for k, v in batch.items()}, None)
+    assert not any(np.any(x) for x in jax.tree.leaves(empty))
 
 
 @pytest.mark.parametrize(
@@ -449,6 +474,16 @@ def test_weight_metrics(make_trainer, numbers):
     assert "weight_gradient_rms/embedding" in values
 
 
+def test_the_relative_update_of_a_weight_that_was_zero_counts_as_zero():
+    before, after = np.array([0.0, 0.0, 2.0, 4.0]), np.array([0.0, 1.0, 3.0, 2.0])
+    states = [
+        types.SimpleNamespace(params={"w": jnp.array(x)}) for x in (before, after)
+    ]
+    found = trainer.WeightMetricsComputer().compute_metrics({"w": after}, *states)
+    relative = found["weight_update_divided_by_weight_rms/w"].compute()
+    np.testing.assert_allclose(relative, np.sqrt(np.mean([0, 0, 0.25, 0.25])))
+
+
 def test_scalars_texts_and_histograms_reach_the_file(tmp_path):
     manager = trainer.MetricsManager("x", str(tmp_path))
     manager.write_scalar("a/b", jnp.float32(1.5), jnp.int32(3))
@@ -517,6 +552,20 @@ def test_early_stopping_against_the_best_value():
     )
     values = [0.3, 0.5, 0.4, 0.45, 0.5, 0.6]
     assert stops(action, values) == [False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_early_stopping_takes_any_finite_value_for_an_improvement_on_none(bad):
+    for mode, values in (("max", [0.3, 0.4, 0.5]), ("min", [0.5, 0.4, 0.3])):
+        action = trainer.EarlyStoppingAction(
+            ("task", "metric"), mode=mode, patience=3, compare_to="best"
+        )
+        assert stops(action, [bad, *values]) == [False] * 4
+        action.set_state([])
+        # What is no number improves on nothing.
+        assert stops(action, [*values, bad, bad, bad])[-3:] == [False, False, True]
+        action = trainer.EarlyStoppingAction(("task", "metric"), mode=mode, patience=2)
+        assert stops(action, [bad, values[0]])[-1] is False
 
 
 def test_early_stopping_counts_calls_of_one_state():

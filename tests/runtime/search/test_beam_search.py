@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from t5x import decoding
+from t5x.errors import UserError
+from t5x.search import broken
 
 VOCAB, EOS, STATES = 5, 1, 211
 
@@ -81,7 +83,8 @@ def reference(table, forced, k, alpha, length):
     """Beam search on Python tuples: [(score, tokens)] ascending."""
     live, finished = [(0.0, ())], []
     for step in range(length):
-        best_live = max(live)[0] / penalty(alpha, length + 1)
+        lengths = (step + 1, length + 1)
+        best_live = max(live)[0] / max(penalty(alpha, n) for n in lengths)
         if len(finished) == k and min(finished)[0] > best_live:
             break
         if forced[step]:
@@ -367,3 +370,128 @@ def test_scores_are_those_of_float32_even_for_bfloat16_logits():
     expected = search(table.astype(jnp.float32), inputs, 2)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_array_equal(found[1], expected[1])
+
+
+def narrow_table(seed):
+    """Logits of a model that leaves two ways: 2 2 2 ... and 3 3 3 ..., each with an end."""
+    table = np.full((4, 4), -1e10, np.float32)
+    table[0, 2:] = table[2, [1, 2]] = table[3, [1, 3]] = 0
+    return table + np.random.RandomState(seed).randn(4, 4).astype(np.float32)
+
+
+def last_token_model(table):
+    return lambda state: (jnp.asarray(table)[state.cur_token[:, 0]], state.cache)
+
+
+def brute_force(table, alpha, length):
+    """(score, tokens) of every possible sequence that ends, ascending."""
+    log_probs = log_softmax(table)
+    found = []
+    for size in range(1, length + 1):
+        for tokens in itertools.product(range(4), repeat=size):
+            if tokens[-1] == EOS and EOS not in tokens[:-1]:
+                total = sum(
+                    log_probs[a, b] for a, b in itertools.pairwise((0, *tokens))
+                )
+                found.append((total / penalty(alpha, size), tokens))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("alpha", [-9.0, -2.0, -0.6, 0.0, 0.6, 2.0])
+def test_two_beams_find_the_best_of_all_sequences(alpha):
+    """The model leaves two live hypotheses, so two beams prune nothing."""
+    length, run = (
+        6,
+        jax.jit(
+            lambda table, inputs: decoding.beam_search(
+                inputs, {}, last_token_model(table), EOS, num_decodes=2, alpha=alpha
+            )
+        ),
+    )
+    for seed in range(25):
+        table = narrow_table(seed)
+        tokens, scores = run(table, jnp.zeros((1, length), jnp.int32))
+        best = brute_force(table, alpha, length)[-2:]
+        wanted = [[*tokens, *[0] * (length - len(tokens))] for _, tokens in best]
+        assert tokens[0].tolist() == wanted
+        np.testing.assert_allclose(scores[0], [s for s, _ in best], rtol=1e-4)
+
+
+def test_a_score_below_that_of_empty_slots_keeps_its_slot():
+    """With alpha -9 and 64 tokens, log probabilities are divided by 3e-10."""
+    script = np.full((64, 4), -1e10, np.float32)
+    script[:-1, 2] = script[:-1, 3] = 0
+    script[-1, EOS] = 0
+
+    def model(state):
+        rows = state.cur_token.shape[0]
+        row = jnp.asarray(script)[state.cur_index]
+        return jnp.broadcast_to(row, (rows, 4)), state.cache
+
+    decodes, scores = beam_search(
+        jnp.zeros((1, 64), jnp.int32), {}, model, EOS, 2, alpha=-9.0
+    )
+    assert (np.asarray(decodes[0, :, -1]) == EOS).all()
+    wanted = -63 * np.log(2) / (69 / 6) ** -9.0
+    assert wanted < -1e11
+    np.testing.assert_allclose(scores[0], [wanted, wanted], rtol=1e-5)
+    # Where only one hypothesis ends, the empty slot comes before it.
+    script[:, 3] = -1e10
+    decodes, scores = beam_search(
+        jnp.zeros((1, 64), jnp.int32), {}, model, EOS, 2, alpha=-9.0
+    )
+    assert decodes[0, 1].tolist() == [2] * 63 + [EOS]
+    assert not np.any(decodes[0, 0]) and scores[0, 0] <= scores[0, 1]
+
+
+def row_scripts(bad):
+    """Three rows that write 2 3 4 EOS, 3 EOS, and 3 3 4 EOS; the last is broken at step 2."""
+    words = [[2, 3, 4, EOS], [3, EOS, 3, EOS], [3, 3, 4, EOS]]
+    script = np.full((3, 4, VOCAB), -20.0, np.float32)
+    for row, tokens in enumerate(words):
+        script[row, np.arange(4), tokens] = 0
+    script[2, :2, EOS] = -1e10
+    script[2, 2] = np.where(np.isnan(bad), script[2, 2], bad)
+    script[2, 2, 3] = bad
+
+    def model(state):
+        rows = state.cur_token.shape[0]
+        index = jnp.broadcast_to(state.cur_index, (rows,))
+        row = jnp.repeat(jnp.arange(3), rows // 3)
+        return jnp.asarray(script)[row, index], state.cache
+
+    return model
+
+
+BAD = pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+NAMED = (
+    r"decoding step 2 \(counted from 0\) of row 2: the logits of the model are NaN or"
+)
+
+
+@BAD
+def test_a_row_without_a_token_to_choose_is_marked(bad):
+    inputs = jnp.zeros((3, 4), jnp.int32)
+    decodes, scores = beam_search(inputs, {}, row_scripts(bad), EOS, 2)
+    assert decodes[:, 1].tolist() == [[2, 3, 4, EOS], [3, EOS, 0, 0], [3, 3, -1, 0]]
+    assert np.isnan(scores).tolist() == [[False] * 2, [False] * 2, [True] * 2]
+    with pytest.raises(UserError, match=NAMED):
+        broken.check_decodes(decodes)
+    with pytest.raises(UserError, match=NAMED):
+        decoding.beam_search(inputs, {}, row_scripts(bad), EOS, num_decodes=2)
+    # What is forced needs no logits.
+    forced = jnp.array([[0, 0, 0, 0], [0, 0, 0, 0], [0, 3, 3, 4]])
+    decodes, scores = beam_search(forced, {}, row_scripts(bad), EOS, 2)
+    assert decodes[2, 1].tolist() == [3, 3, 4, EOS] and not np.isnan(scores).any()
+
+
+def test_minus_infinity_forbids_tokens_and_ends_beams():
+    """The beam of 2 is a dead end, that of 3 goes on."""
+    table = np.full((4, 4), -np.inf, np.float32)
+    table[0, 2:], table[3, EOS] = [1.0, 0.0], 0.0
+    decodes, scores = beam_search(
+        jnp.zeros((1, 3), jnp.int32), {}, last_token_model(table), EOS, 2
+    )
+    assert decodes[0].tolist() == [[0, 0, 0], [3, EOS, 0]]
+    wanted = log_softmax([1.0, 0.0])[1] / penalty(0.6, 2)
+    np.testing.assert_allclose(scores[0], [-1e7, wanted], rtol=1e-5)

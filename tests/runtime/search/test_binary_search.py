@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -99,3 +100,14 @@ def test_keeps_the_type_of_the_logits():
     masked = binary_search.topp_mask(x, 0.5, -1e7)
     assert masked.dtype == jnp.bfloat16
     assert masked[0, 1] == 3.0
+
+
+@pytest.mark.parametrize("p", [1.0, 1, 1.5])
+def test_a_mass_of_one_keeps_the_tail(p):
+    """Float32 sums of the largest probabilities reach 1 long before the last ones."""
+    x = jnp.linspace(0.0, -60.0, 1000)
+    assert float(jnp.cumsum(jax.nn.softmax(x))[400]) >= 1.0
+    np.testing.assert_array_equal(binary_search.topp_mask(x, p, -1e7), x)
+    traced = jax.jit(lambda p: binary_search.topp_mask(x, p, -1e7))
+    np.testing.assert_array_equal(traced(float(p)), x)
+    assert (np.asarray(traced(0.5)) == -1e7).sum() > 900

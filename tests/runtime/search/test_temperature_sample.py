@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 from t5x import decoding
+from t5x.errors import UserError
+from t5x.search import broken
 
 EOS = 1
 
@@ -338,6 +340,57 @@ def test_loop_state_shapes():
         zeros(2, 4), {}, tokens_to_logits, EOS, num_decodes=3, state_callback_fn=check
     )
     assert decodes.shape == (2, 3, 4) and scores.shape == (2, 3)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rescale_log_probs": False},
+        {"topk": 0},
+        {"topk": 2},
+        {"topk": 0, "topp": 0.5},
+        {"topk": 0, "temperature": jnp.array([1.0, 0.5])},
+    ],
+)
+def test_a_row_without_a_token_to_choose_is_marked(bad, options):
+    """0 -> 2 -> 3 in both rows; then the second row has no logits to choose from."""
+    inputs, model = jnp.array([[0, 2, 0, 0, 0], [0, 0, 0, 0, 0]]), chain_model(CHAIN)
+
+    def broken_model(state):
+        logits, cache = model(state)
+        is_bad = (jnp.arange(2) == 1) & (state.cur_index == 2)
+        worst = jnp.full((10,), bad) if bad < 0 else logits.at[:, 5].set(bad)
+        return jnp.where(is_bad[:, None], worst, logits), cache
+
+    decodes, log_prob = sample(inputs, {}, broken_model, EOS, **options)
+    assert decodes[:, 0].tolist() == [[2, 3, 4, EOS, 0], [2, 3, broken.BROKEN, 0, 0]]
+    assert np.isnan(log_prob).tolist() == [[False], [True]]
+    message = (
+        r"decoding step 2 \(counted from 0\) of row 1: the logits of the model are"
+    )
+    with pytest.raises(UserError, match=message):
+        broken.check_decodes(decodes)
+    with pytest.raises(UserError, match=message):
+        decoding.temperature_sample(inputs, {}, broken_model, EOS, **options)
+    # What is forced needs no logits.
+    forced = jnp.array([[0, 2, 0, 0, 0], [0, 2, 3, 4, 0]])
+    decodes, log_prob = sample(forced, {}, broken_model, EOS, **options)
+    assert decodes[1, 0].tolist() == [2, 3, 4, EOS, 0] and not np.isnan(log_prob).any()
+
+
+def test_a_callback_may_forbid_tokens_with_minus_infinity():
+    allowed = jnp.where(jnp.arange(10) == 4, 0.0, -jnp.inf)
+    decodes, log_prob = sample(
+        zeros(1, 2),
+        {},
+        chain_model(CHAIN),
+        EOS,
+        topk=0,
+        logit_callback_fn=lambda logits, state: logits + allowed,
+    )
+    assert decodes.tolist() == [[[4, 4]]] and log_prob.tolist() == [[0.0]]
 
 
 def test_errors():

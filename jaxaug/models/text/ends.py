@@ -1,0 +1,70 @@
+"""Tokens that end an output: a published model may list several.
+
+To the decode functions they are one token, EOS, whose probability is the sum of theirs.
+"""
+
+from collections.abc import Iterable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+from jaxtyping import Array, Float
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import read_json, shown
+from jaxaug.models.weights import hf_folder
+
+# As in the decode functions: finite, so that sums stay numbers.
+_REMOVED = -1.0e7
+
+
+def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ...]:
+    """Ids at which `generate` of transformers ends an output of a published model.
+
+    They are the `eos_token_id`, one or a list, of generation_config.json, or of
+    config.json if there is no such file or it names none. -1 stands for none.
+
+    Args:
+      folder: of the model.
+      vocab_size: number of published ids.
+      id_offset: what our ids exceed the published ones by.
+
+    Returns:
+      Our ids, in the order of the file.
+
+    Raises:
+      UserError: a value is no id of the model.
+    """
+    for path in (folder / hf_folder.GENERATION, folder / hf_folder.CONFIG):
+        config = read_json(path, hf_folder.FIX) if path.exists() else {}
+        value = config.get("eos_token_id") if isinstance(config, dict) else None
+        if value is None:
+            continue
+        ids = value if isinstance(value, list) else [value]
+        for number in ids:
+            if type(number) is not int or not -1 <= number < vocab_size:
+                raise UserError(
+                    f"{path}: eos_token_id is {shown(value)}, but the model has ids from "
+                    f"0 to {vocab_size - 1}. Take the files of one model."
+                )
+        return tuple(number + id_offset for number in ids if number >= 0)
+    return ()
+
+
+def together(
+    logits: Float[Array, "*rows vocab"], ends: Iterable[int], eos_id: int
+) -> Float[Array, "*rows vocab"]:
+    """Logits with all that ends an output as one token.
+
+    Args:
+      logits: of the next token.
+      ends: ids that end an output; EOS does in any case.
+      eos_id: takes the probability of them all; the others become impossible.
+    """
+    every = {*map(int, ends), eos_id}
+    if len(every) == 1:
+        return logits
+    is_end = np.isin(np.arange(logits.shape[-1]), list(every))
+    total = jax.nn.logsumexp(jnp.where(is_end, logits, -jnp.inf), axis=-1)
+    return jnp.where(is_end, _REMOVED, logits).at[..., eos_id].set(total)
