@@ -182,7 +182,8 @@ class Bleurt:
 
     The model reads [CLS] reference [SEP] candidate [SEP], segments 0 and 1; when both
     are too long the longer one loses its end. The score is the output of the model as
-    it is: around 0 to 1 for BLEURT-20, not bounded.
+    it is, and its scale is that of the checkpoint: around -2 to 1 for the originals of
+    2020, around 0 to 1 for BLEURT-20, not bounded.
     """
 
     def __init__(self, encoder: Encoder, store: Store | None = None):
@@ -196,7 +197,7 @@ class Bleurt:
         if len(labels) != 1:
             raise UserError(
                 f"{encoder.name}: has {len(labels)} outputs, BLEURT has one. Take "
-                "bleurt-20 or bleurt-tiny."
+                "bleurt-base-128 or bleurt-20."
             )
 
     def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
