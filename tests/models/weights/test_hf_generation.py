@@ -130,19 +130,20 @@ def test_settings_of_the_search_are_named(tmp_path, monkeypatch):
 # Fields of the classes of transformers which change no output of what we build.
 HARMLESS = (
     # Notes, and what a call returns besides.
-    "_name_or_path architectures chunk_size_feed_forward dtype label2id output_attentions "
-    "output_hidden_states problem_type return_dict transformers_version use_cache "
+    "_name_or_path", "architectures", "chunk_size_feed_forward", "dtype", "label2id",
+    "output_attentions", "output_hidden_states", "problem_type", "return_dict",
+    "transformers_version", "use_cache",
     # Initial values, and what only training knows.
-    "initializer_factor initializer_range init_std classifier_dropout "
-    "classifier_dropout_prob decoder_layerdrop encoder_layerdrop "
+    "initializer_factor", "initializer_range", "init_std", "classifier_dropout",
+    "classifier_dropout_prob", "decoder_layerdrop", "encoder_layerdrop",
     # Ids that the tokenizer's files tell, too; roles of an architecture.
-    "bos_token_id eos_token_id is_decoder is_encoder_decoder "
+    "bos_token_id", "eos_token_id", "is_decoder", "is_encoder_decoder",
     # transformers computes them from feed_forward_proj.
-    "dense_act_fn is_gated_act "
+    "dense_act_fn", "is_gated_act",
     # Of heads that are not read; how float16 is summed up.
-    "legacy output_embedding_size reorder_and_upcast_attn summary_activation "
-    "summary_first_dropout summary_proj_to_labels summary_type summary_use_proj "
-).split()
+    "legacy", "output_embedding_size", "reorder_and_upcast_attn", "summary_activation",
+    "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
+)  # fmt: skip
 # Which only some families have, or which others do not read.
 HARMLESS_IN = {
     # Labels that a model without a classifier has, too.
