@@ -266,10 +266,9 @@ class Gguf:
             and value != _OFF.get(name, 0)
         ]
         if others:
-            listed = ", ".join(others)
             raise UserError(
-                f"{self.path}: has {listed}, which may change what the network computes "
-                "and is not supported. Take the safetensors of the model, or another one."
+                f"{self.path}: has {', '.join(others)}, which may change what the network "
+                "computes and is not supported. Take the safetensors of the model."
             )
 
     def _special(self, name: str) -> int | None:
@@ -330,20 +329,19 @@ class Gguf:
                 added = AddedToken(token, normalized=False, special=special)
                 add = tokenizer.add_special_tokens if special else tokenizer.add_tokens
                 add([added])
-        ends = {
-            name: number
-            for name in ("bos", "eos")
-            if self._get(f"tokenizer.ggml.add_{name}_token", False)
-            and (number := self._special(name)) is not None
-        }
-        if ends:
-            around = {name: tokens[number] for name, number in ends.items()}
-            parts = [around.get("bos"), "$A", around.get("eos")]
+        first, last = self._added("bos"), self._added("eos")
+        if first or last:
             tokenizer.post_processor = processors.TemplateProcessing(
-                single=" ".join(filter(None, parts)),
-                special_tokens=[(tokens[number], number) for number in ends.values()],
+                single=[*(tokens[i] for i in first), "$A", *(tokens[i] for i in last)],
+                special_tokens=[(tokens[number], number) for number in first + last],
             )
         return tokenizer
+
+    def _added(self, role: str) -> list[int]:
+        """The token that the tokenizer adds in a role, if any."""
+        number = self._special(role)
+        adds = self._get(f"tokenizer.ggml.add_{role}_token", False)
+        return [number] if adds and number is not None else []
 
     @property
     def tokenizer_config(self) -> dict[str, Any]:
