@@ -7,7 +7,7 @@ by the eight settings of Table 5, five outputs each, and writes
 `docs/persona_bottom_k.md`: the share of outputs that start with `i`, distinct-1..6 of
 all outputs, and how many outputs fall into each tenth of MiniLM cosine to their trait.
 For the same traits it has the paraphrases that PCC's authors released, without and with
-bottom-k, with their BLEURT in the bins of Table 8; where `bleurt-20` is on this machine
+bottom-k, with their BLEURT in the bins of Table 8; where `bleurt-base-128` is on this machine
 the samplers stand there too. A run that was stopped goes on; what is in WORK is used
 again.
 """
@@ -47,7 +47,7 @@ RELEASED_ROWS = {
     "released, 4 without bottom-k": slice(12, 16),
     "released, 4 of bottom-k": slice(16, 20),
 }
-BLEURT = "bleurt-20"
+BLEURT = "bleurt-base-128"  # The bins belong to its scale.
 BINS = ("0.5 and above", "0 to 0.5", "-0.5 to 0", "-0.5 and below")
 HEAD = ("sampler", "starts with i", *(f"distinct-{n}" for n in ORDERS),
         "MiniLM cosine", "copies", "empty")  # fmt: skip

@@ -89,7 +89,7 @@ def outputs(python, tmp_path_factory):
     script = str(ROOT / "tests" / "dry_runs.py")
     # Variants that need weights or a network: those of EDA stand for them.
     words = " ".join(word for job in JOBS for word in job)
-    named = set(re.findall(r"(?:d3st|t5dst)_(\w+?)_[246]x", words))
+    named = set(re.findall(r"(?:d3st|d3st2a|t5dst)_(\w+?)_[246]x", words))
     missing = sorted(named - {"aug", "eda", "tree", "sgdx"})
     for name in missing:
         (folder / name).symlink_to(ROOT / "jaxaug/data/minisgd/variants/eda")
@@ -177,6 +177,39 @@ def test_the_tables_of_the_paper_train_as_published(outputs):
         assert "BATCH_SIZE = %FINETUNE_BATCH_SIZE" in text
         assert "train_script.train.relative_steps = %MAX_FINETUNING_STEPS" in text
         assert "train_script.train.actions = %FINETUNE_ACTIONS" in text
+
+
+def test_d3st_of_the_paper_has_the_prompts_of_figure_2a():
+    trained = [" ".join(job) for job in ROWS if "runs/paper/" in " ".join(job)]
+    d3st = [words for words in trained if "t5dst" not in words]
+    assert len(d3st) == 12  # 11 rows, and an evaluation.
+    for words in d3st:
+        assert "d3st_" not in words.replace("configs/d3st_aug.gin", "")
+        if "MIXTURE_OR_TASK_NAME" in words:
+            assert 'MIXTURE_OR_TASK_NAME="d3st2a_' in words
+            assert "--gin_file=configs/runs/figure2a.gin" in words
+        else:
+            assert 'EVAL_MIXTURE="d3st2a_eval"' in words
+
+
+def test_the_loop_over_seeds_has_the_prompts_of_figure_2a(tmp_path):
+    for name in ("python", "jaxaug"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    script = ROOT / "benchmarks" / "paper.sh"
+    found = subprocess.run(
+        ["bash", script, "d3st2a", "sgd pegasus_6x", "7"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    plain, _, train, evaluate, report = found.stdout.splitlines()
+    assert "--gin_file=configs/d3st.gin " in plain
+    assert "--gin_file=configs/d3st_aug.gin " in train
+    for words in (plain, train):
+        assert "--gin_file=configs/runs/figure2a.gin" in words
+    assert "MIXTURE_OR_TASK_NAME='d3st2a_pegasus_6x'" in train
+    assert "EVAL_MIXTURE='d3st2a_eval'" in evaluate
+    assert report.endswith("runs/d3st2a_pegasus_6x-base-seed7")
 
 
 def test_each_file_is_resolved_by_its_command_or_by_a_file_that_includes_it():

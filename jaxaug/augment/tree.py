@@ -35,20 +35,40 @@ _SIGNS = {
     "<": operator.lt,
     ">": operator.gt,
 }
+# Of the metrics of jaxaug; BLEURT's are those of all its checkpoints.
+_RANGES: Mapping[str, tuple[float, float]] = {
+    **dict.fromkeys(
+        ("jaccard", "string_similarity", "bleu", "self_bleu", "entailment"), (0, 1)
+    ),
+    "mutual_implication": (0, 1),
+    "similarity": (-1, 1),
+    "bleurt": (-2, 1.1),
+}
 _CONSTRAINT = re.compile(r"\s*([\w.:]+?)\s*(<=|>=|<|>)\s*(\S+)\s*")
 
 
 def _parsed(constraint: str) -> tuple[str, str, float]:
     match = _CONSTRAINT.fullmatch(constraint)
+    bound = math.nan
     if match:
         with contextlib.suppress(ValueError):
             bound = float(match[3])
-            if math.isfinite(bound):
-                return match[1], match[2], bound
+    if match and math.isfinite(bound):
+        _check_bound(constraint, match[1], bound)
+        return match[1], match[2], bound
     raise UserError(
         f"constraint {constraint!r}: write a metric, one of {', '.join(_SIGNS)} and a "
         "number, such as 'jaccard <= 0.75'."
     )
+
+
+def _check_bound(constraint: str, metric: str, bound: float) -> None:
+    least, most = _RANGES.get(metric, (-math.inf, math.inf))
+    if not least <= bound <= most:
+        raise UserError(
+            f"constraint {constraint!r}: {metric} is from {least} to {most}, so all "
+            "candidates would pass, or none. Give a number in between."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +162,11 @@ class Spec:
 
 
 PEGASUS_BART = Spec()
-PEGASUS_B = Spec(constraints=("jaccard <= 0.5", "entailment >= 0.58"))
+PEGASUS_B = Spec(
+    levels=("jaccard", "string_similarity"),
+    decisions=("max", "min"),
+    constraints=("jaccard <= 0.5", "entailment >= 0.58"),
+)
 
 
 @dataclass(frozen=True)

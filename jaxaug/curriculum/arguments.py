@@ -61,14 +61,15 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--beta",
         type=float,
-        help="minimum similarity of paraphrases that are not implied (default: 0.5, for minilm "
-        "0.8; without an implication model 0.2 for minilm, and no minimum for others)",
+        help="minimum similarity of paraphrases that are not implied (default: 0.5 for "
+        "bleurt-base-128, 0.7 for bleurt-20, 0.8 for minilm, 0.5 for other encoders; "
+        "without an implication model 0.2 for minilm, and no minimum for others)",
     )
     parser.add_argument(
         "--similarity",
         default="auto",
-        help="sentence encoder, or BLEURT (default: bleurt-20, as in the paper, "
-        "if it is on this machine, else minilm)",
+        help="sentence encoder, or BLEURT (default: the first that is on this machine of "
+        "bleurt-base-128, on whose scale the paper's scores are, bleurt-20, and minilm)",
     )
     parser.add_argument(
         "--implication",

@@ -27,7 +27,7 @@ from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels, notes, quotas, told
-from jaxaug.curriculum.difficulty import BETA, LEVELS, kept
+from jaxaug.curriculum.difficulty import BETAS, FLOORS, LEVELS, kept
 from jaxaug.curriculum.quotas import Candidate
 from jaxaug.models.named import catalogue, identities
 from jaxaug.models.text import prompts
@@ -39,21 +39,8 @@ Paraphrase = Callable[[int, generation.Setting, Sequence[str]], list[list[str]]]
 """(number of the round, setting, texts) -> outputs of each text."""
 
 AUTO, NONE = "auto", "none"
-BLEURT, IMPLICATION = "bleurt-20", "roberta-mi"
-BETAS: Mapping[str, float] = {"minilm": 0.8}
-"""Beta by similarity, beside a model of implication; of others it is `BETA`.
-
-Of what PCC's authors released for HuffPost, seed 0, and is not implied (BLEURT at least
-0.5), 98 % have a MiniLM cosine of at least 0.8.
-"""
-FLOORS: Mapping[str, float] = {"minilm": 0.2}
-"""Least similarity where no model of implication is at hand; others have none.
-
-Equation 3 with M = 0 and beta = 0.5 would drop the hard paraphrases, and with them what
-they are for: of the same file it would leave 1 % of level 5 by BLEURT, 65 % by MiniLM.
-Less than 0.2 means another subject: 93 % of level 5 are above, 97 % of bottom-k.
-"""
-
+BLEURTS, IMPLICATION = ("bleurt-base-128", "bleurt-20"), "roberta-mi"
+"""BLEURTs from the one on whose scale the paper's scores are, and its implication."""
 _FOLDER = "levels"
 
 
@@ -74,11 +61,11 @@ class Options:
       max_length: tokens of an output at most, EOS included.
       precision: of the model's weights; see `jaxaug.models.text.precision`.
       similarity: encoder of sentences, or BLEURT, that says how similar two texts are;
-        `auto` is BLEURT where it is on this machine.
+        `auto` is the first of `BLEURTS` that is on this machine, else MiniLM.
       implication: model of entailment; `auto` is the paper's where it is on this
         machine, `none` is M = 0 in equation 3.
-      beta: least similarity of what is not implied. None: see `BETAS`; without a
-        model of implication `FLOORS`.
+      beta: least similarity of what is not implied, on the scale of `similarity`. None:
+        see `BETAS`; without a model of implication `FLOORS`.
       levels: C.
       seed: of everything that is random.
     """
@@ -136,19 +123,39 @@ class Options:
 
 
 def resolved(options: Options) -> Options:
-    """The options with `auto` and no beta replaced by what they stand for here."""
+    """The options with `auto` and no beta replaced by what they stand for here.
+
+    Raises:
+      UserError: beta is no value of the similarity, or that is not on this machine.
+    """
     similarity, implication = options.similarity, options.implication
     if similarity == AUTO:
-        similarity = BLEURT if catalogue.find(BLEURT).on_disk else "minilm"
+        here = [name for name in BLEURTS if catalogue.find(name).on_disk]
+        similarity = here[0] if here else "minilm"
     if implication == AUTO:
         implication = IMPLICATION if catalogue.find(IMPLICATION).on_disk else NONE
-    beta = options.beta
+    scale, beta = _scale(similarity), options.beta
     if beta is None:
-        betas, other = (FLOORS, None) if implication == NONE else (BETAS, BETA)
+        betas, other = (FLOORS, None) if implication == NONE else (BETAS, scale.beta)
         beta = betas.get(similarity, other)
+    elif not scale.least <= beta <= scale.most:
+        raise UserError(
+            f"--beta is {beta}, but the similarity {similarity} is {scale.name}, from "
+            f"{scale.least} to {scale.most}. Give a number in between, or none for the "
+            f"default, {BETAS.get(similarity, scale.beta)} with a model of implication."
+        )
     return dataclasses.replace(
         options, similarity=similarity, implication=implication, beta=beta
     )
+
+
+def _scale(similarity: str) -> difficulty.Scale:
+    from jaxaug.models.scorers import encoder
+    from jaxaug.models.weights import hf_folder
+
+    if similarity in difficulty.NAMED:
+        return difficulty.NAMED[similarity]
+    return difficulty.scale_of(hf_folder.read_config(encoder.folder_of(similarity))[2])
 
 
 class Scorers(NamedTuple):
@@ -384,8 +391,8 @@ def load_scorers(options: Options) -> Scorers:
 
     store = Store()
     loaded = encoder.load(options.similarity)
-    one_output = len(getattr(loaded.config, "labels", ())) == 1
-    similarity = (pairs.Bleurt if one_output else pairs.Similarity)(loaded, store)
+    is_cosine = difficulty.scale_of(loaded.config) == difficulty.COSINE
+    similarity = (pairs.Similarity if is_cosine else pairs.Bleurt)(loaded, store)
     if options.implication == NONE:
         return Scorers(similarity)
     judge = pairs.MutualImplication(encoder.load(options.implication), store)

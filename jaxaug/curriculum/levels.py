@@ -52,7 +52,7 @@ class Scored(NamedTuple):
     Attributes:
       text: the paraphrase.
       implied: whether it and its original imply each other; None if that is not known.
-      similarity: BLEURT against the original.
+      similarity: BLEURT against the original, of a checkpoint like bleurt-base-128.
     """
 
     text: str

@@ -29,7 +29,8 @@ State = sgd.State | lean.State
 
 NO_INTENT = "NONE"
 _MARKS = {"USER": " [user]", "SYSTEM": " [system]"}
-_BAR = re.compile(r"(?<!\S)\|(?!\S)")
+BAR = "|"
+"""Stands between several values of one slot, unless a format says otherwise."""
 
 
 class Example(msgspec.Struct, frozen=True, gc=False):
@@ -235,14 +236,15 @@ def clean_value(value: str, lowercase: bool) -> str:
     return clean(value, lowercase)
 
 
-def join_values(values: Iterable[str]) -> str:
+def join_values(values: Iterable[str], bar: str = BAR) -> str:
     """The text of several values of one slot."""
-    return " | ".join(values)
+    return f" {bar} ".join(values)
 
 
-def split_values(text: str) -> list[str]:
-    """Inverse of `join_values` for values without a bar between spaces."""
-    return [value.strip() for value in _BAR.split(text)]
+def split_values(text: str, bar: str = BAR) -> list[str]:
+    """Inverse of `join_values` for values without the bar between spaces."""
+    parts = re.split(rf"(?<!\S){re.escape(bar)}(?!\S)", text)
+    return [value.strip() for value in parts]
 
 
 def restore_option(text: str, options: Sequence[str]) -> str | None:

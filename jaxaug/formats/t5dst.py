@@ -3,7 +3,7 @@
     [user] i want to see a concert [slot] type of event a) music b) sports   ->   a
 
 The answer is the value, the letter of an option, or `none` for a slot that the state
-does not fill. Unlike the paper's variants, neither service nor slot is named: only
+does not fill. Several values are joined by ` || `, as in the authors' program. Unlike the paper's variants, neither service nor slot is named: only
 the description tells what is asked.
 """
 
@@ -12,11 +12,12 @@ import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from jaxaug.core.text import clean
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats.records import (
+    BAR,
     Dialogue,
     Example,
     FrameRandom,
@@ -69,7 +70,7 @@ class T5DSTOptions(OneSlot):
     seed: int = 0
 
     family: ClassVar[str] = "t5dst"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_choices("T5DST", self, {"order": ("schema", "shuffled")})
@@ -96,7 +97,12 @@ class PerSlotFormatter(abc.ABC):
     """Formats the dialogues of one schema, each slot of a frame as an example.
 
     Subclasses say what is asked. Every service is prepared once.
+
+    Attributes:
+      bar: stands between several values of a slot.
     """
+
+    bar: ClassVar[str] = BAR
 
     def __init__(self, schema: Schema, options: PerSlotOptions):
         self._schema = schema
@@ -150,6 +156,7 @@ class PerSlotFormatter(abc.ABC):
                 slot.possible_values if slot.is_categorical else (),
                 lowercase,
                 prompts,
+                self.bar,
             )
             for slot in service.slots
         }
@@ -157,6 +164,8 @@ class PerSlotFormatter(abc.ABC):
 
 class T5DSTFormatter(PerSlotFormatter):
     """Asks by the description of a slot, behind the dialogue."""
+
+    bar: ClassVar[str] = "||"
 
     def prompts(self, service: Service) -> Prompts:
         """See `PerSlotFormatter`."""
@@ -174,15 +183,21 @@ class _Question:
     """What is asked about one slot, with its options in one order."""
 
     def __init__(
-        self, slot: Slot, options: Sequence[str], lowercase: bool, prompts: Prompts
+        self,
+        slot: Slot,
+        options: Sequence[str],
+        lowercase: bool,
+        prompts: Prompts,
+        bar: str,
     ):
         self.slot = slot
-        self._lowercase, self._prompts = lowercase, prompts
+        self._lowercase, self._prompts, self._bar = lowercase, prompts, bar
         self._letters = {value: letter(i) for i, value in enumerate(options)}
         self.before, self.behind = prompts(slot, options)
-        self.key = json.dumps(
-            {"slot": slot.name, "options": options}, separators=(",", ":")
-        )
+        told: dict[str, Any] = {"slot": slot.name, "options": options}
+        if bar != BAR:
+            told["bar"] = bar
+        self.key = json.dumps(told, separators=(",", ":"))
 
     def shuffled(self, rng: FrameRandom) -> "_Question":
         """The same question with its options in an order drawn from `rng`."""
@@ -190,22 +205,23 @@ class _Question:
         if not options:
             return self
         rng.shuffle(options)
-        return _Question(self.slot, options, self._lowercase, self._prompts)
+        return _Question(self.slot, options, self._lowercase, self._prompts, self._bar)
 
     def answer(self, values: Sequence[str]) -> str:
         """The target for the annotated values."""
         if not values:
             return _NONE
-        return join_values(
+        answers = (
             self._letters.get(value) or clean_value(value, self._lowercase)
             for value in values
         )
+        return join_values(answers, self._bar)
 
 
 @functools.lru_cache(maxsize=4096)
-def _read_key(key: str) -> tuple[str, list[str]]:
+def _read_key(key: str) -> tuple[str, list[str], str]:
     data = json.loads(key)
-    return data["slot"], data["options"]
+    return data["slot"], data["options"], data.get("bar", BAR)
 
 
 def slot_of(key: str) -> str:
@@ -218,16 +234,16 @@ def parse(text: str, key: str) -> Parsed:
 
     The result's `slot_values` holds that slot, or nothing if the answer is `none`.
     Inverts the formatter up to letter case and spaces, as long as no value contains
-    ` | ` and no unlisted value of a categorical slot looks like a letter. An empty
+    the formatter's bar between spaces and no unlisted value of a categorical slot looks like a letter. An empty
     answer, an empty value and a letter of no option are left out and counted.
     """
-    name, options = _read_key(key)
+    name, options, bar = _read_key(key)
     text = " ".join(text.split())
     if text.lower() == _NONE:  # An option called "None" is answered by its letter.
         return Parsed({})
     values = []
     malformed = 0
-    for piece in split_values(text):
+    for piece in split_values(text, bar):
         value = read_option(piece, options)
         if value:
             values.append(value)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxaug.core.errors import UserError
 from jaxaug.models import layers
-from jaxaug.models.weights import hf_config
+from jaxaug.models.weights import hf_config, hf_generation
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -134,7 +134,7 @@ class Config:
         hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
         hf_config.refuse(config, {"tie_word_embeddings": True})
         layers.activation(config.get("activation_function", "gelu"))
-        pad = config.get("pad_token_id") or 0
+        pad = hf_config.padding(config)
         shared = config.get("share_encoder_decoder_embeddings", True)
         with hf_config.complete():
             start = config["decoder_start_token_id"]
@@ -162,8 +162,8 @@ class Config:
                 decoder_start_token_id=start,
                 pad_token_id=pad,
                 never_pad=[pad] in (config.get("bad_words_ids") or []),
-                forced_bos_token_id=hf_config.token(config, "forced_bos_token_id"),
-                forced_eos_token_id=hf_config.token(
+                forced_bos_token_id=hf_generation.token(config, "forced_bos_token_id"),
+                forced_eos_token_id=hf_generation.token(
                     {"forced_eos_token_id": _FORCED_EOS[family], **config},
                     "forced_eos_token_id",
                 ),
@@ -181,7 +181,7 @@ def _head(config: Mapping[str, Any], family: str) -> str:
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `from_hf` but for `bad_words_ids`' others."""
+    """The config.json of a model; inverts `from_hf`."""
     head = "classifier" if config.labels else "lm" if config.logits_bias else "none"
     named = {head: name for name, head in _ARCHITECTURES[config.family].items()}
     result = {

@@ -49,6 +49,7 @@ class _Family:
     output: str = "classifier"
     masked_lm: str = ""
     labels: int = 2  # Of a classifier whose config.json does not say.
+    padding: int = 0  # Where config.json does not say.
 
 
 _BERT = _Family("Bert", "bert.", masked_lm="cls.predictions.")
@@ -59,6 +60,7 @@ _ROBERTA = _Family(
     dense="classifier.dense",
     output="classifier.out_proj",
     masked_lm="lm_head.",
+    padding=1,
 )
 FAMILIES: Mapping[str, _Family] = {
     "bert": _BERT,
@@ -160,7 +162,7 @@ class Config:
                 else (),
                 tie_embeddings=head != "masked_lm"
                 or bool(config.get("tie_word_embeddings", True)),
-                pad_token_id=config.get("pad_token_id") or 0,
+                pad_token_id=config.get("pad_token_id", family.padding) or 0,
                 activation=config.get("hidden_act", "gelu"),
                 norm_epsilon=config.get("layer_norm_eps", 1e-12),
                 dropout_rate=float(config.get("hidden_dropout_prob", 0.1)),

@@ -11,7 +11,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.models import causal, layers
-from jaxaug.models.weights import hf_config
+from jaxaug.models.weights import hf_config, hf_generation
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -60,7 +60,7 @@ class Config(causal.Config):
                 supported.
         """
         hf_config.require(config, "gpt2", "GPT2LMHeadModel", _REQUIRED)
-        hf_config.refuse_forced(config, "GPT-2")
+        hf_generation.refuse_forced(config, "GPT-2")
         hf_config.refuse(config, {"add_cross_attention": False})
         layers.activation(config.get("activation_function", "gelu_new"))
         width = config["n_embd"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.models import layers
-from jaxaug.models.weights import hf_config
+from jaxaug.models.weights import hf_config, hf_generation
 
 _REQUIRED = (
     "vocab_size",
@@ -162,7 +162,7 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
             f"one of {', '.join(KINDS)}. Take the family that the weights belong to."
         )
     hf_config.require(config, config["model_type"], kind.architecture, _REQUIRED)
-    hf_config.refuse_forced(config, kind.name)
+    hf_generation.refuse_forced(config, kind.name)
     hf_config.refuse(config, _FIXED)
     hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads})
     told = {**_DEFAULTS, **kind.defaults, **config}

@@ -13,7 +13,7 @@ import flax.struct
 from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.weights import hf_config
+from jaxaug.models.weights import hf_generation
 from jaxaug.models.weights.keymap import Weight, identity, transposed
 
 NETWORK = network.Transformer
@@ -108,7 +108,7 @@ def _check(config: Mapping[str, Any]) -> None:
                 f"config.json: {key} is {config[key]!r}; the T5 of the runtime pads with "
                 "0 and starts with it. Take a model that was trained so."
             )
-    hf_config.refuse_forced(config, "T5")
+    hf_generation.refuse_forced(config, "T5")
     name = config.get("feed_forward_proj", "relu")
     if name not in _ACTIVATIONS:
         raise UserError(

@@ -7,6 +7,7 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.augment import config as configs
+from jaxaug.augment import tree
 from jaxaug.augment.judge import filters
 from jaxaug.augment.schemes import contextual, registry
 from jaxaug.core import cache_folder
@@ -70,12 +71,14 @@ def test_the_papers_trees():
     outputs = sum(setting.num for setting in generation.grid(bart.options["grid"]))
     assert outputs == 500
     assert {*bart.filters, *bart.slot_filters} == set(filters.FILTERS)
+    assert bart.spec == tree.PEGASUS_BART
     b = configs.load(f"{FOLDER}/pegasus_tree.py:b")
     assert b.spec.constraints == ("jaccard <= 0.5", "entailment >= 0.58")
     assert (b.spec.levels, b.spec.decisions) == (
         ("jaccard", "string_similarity"),
         ("max", "min"),
     )
+    assert b.spec == tree.PEGASUS_B
 
 
 def test_text_behind_the_colon():

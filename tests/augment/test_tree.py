@@ -117,6 +117,8 @@ def test_constraints_of_pegasus_b():
         "Starting point of the coach": ("jaccard <= 0.5",),
     }
     assert len(ranking.selected) == 6
+    # After the one of J = 0: the greatest J, then the least S, whatever the entailment.
+    assert ranking.selected[1].text == "City in which buses begin"
     assert tree.broken(item("x", j=0.6, e=0.57), tree.PEGASUS_B) == (
         "jaccard <= 0.5",
         "entailment >= 0.58",
@@ -286,6 +288,9 @@ def test_spec_names_what_it_needs():
         ({"constraints": ("jaccard = 1",)}, "constraint 'jaccard = 1': write a metric"),
         ({"constraints": ("jaccard <= nan",)}, "constraint 'jaccard <= nan'"),
         ({"constraints": ("jaccard <= x",)}, "such as 'jaccard <= 0.75'"),
+        ({"constraints": ("jaccard <= 75",)}, "jaccard is from 0 to 1, so all candid"),
+        ({"constraints": ("bleurt > 1.2",)}, "bleurt is from -2 to 1.1, so all"),
+        ({"constraints": ("similarity > -2",)}, "similarity is from -1 to 1"),
     ],
 )
 def test_bad_specs(fields, message):

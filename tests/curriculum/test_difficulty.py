@@ -1,3 +1,4 @@
+import json
 import math
 
 import numpy as np
@@ -6,13 +7,57 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
-from jaxaug.curriculum import difficulty
+from jaxaug.curriculum import difficulty, generate
+from jaxaug.models.weights import hf_folder
 
 
 def test_twenty_paraphrases_make_five_levels_of_four():
     similarity = np.arange(20) / 20  # the last one is the most similar
     found = difficulty.difficulty(similarity)
     np.testing.assert_array_equal(found, np.repeat([5, 4, 3, 2, 1], 4))
+
+
+@pytest.mark.parametrize(
+    "model_type, architecture, options, scale",
+    [
+        # Both forms in which bleurt-base-128 is published.
+        ("bert", "BertForSequenceClassification", {}, difficulty.BLEURT_1),
+        (
+            "bleurt",
+            "BleurtForSequenceClassification",
+            {"embedding_size": None},
+            difficulty.BLEURT_1,
+        ),
+        (
+            "bleurt",
+            "BleurtForSequenceClassification",
+            {"embedding_size": 6},
+            difficulty.BLEURT_20,
+        ),
+        (
+            "rembert",
+            "RemBertForSequenceClassification",
+            {"input_embedding_size": 6},
+            difficulty.BLEURT_20,
+        ),
+        ("bert", "BertModel", {}, difficulty.COSINE),
+    ],
+)
+def test_the_scale_is_that_of_the_checkpoint(
+    model_type, architecture, options, scale, tmp_path
+):
+    sizes = {
+        "vocab_size": 31, "hidden_size": 12, "num_hidden_layers": 1,
+        "num_attention_heads": 2, "intermediate_size": 6, "num_labels": 1,
+        "max_position_embeddings": 16,
+    }  # fmt: skip
+    told = {"model_type": model_type, "architectures": [architecture], **sizes}
+    (tmp_path / "config.json").write_text(json.dumps(told | options))
+    assert difficulty.scale_of(hf_folder.read_config(tmp_path)[2]) == scale
+    asked = generate.Options(
+        "smollm2", similarity=str(tmp_path), implication="roberta-mi"
+    )
+    assert generate.resolved(asked).beta == scale.beta
 
 
 def test_equals_are_ranked_in_their_order():

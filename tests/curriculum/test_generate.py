@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from jaxaug import cli
+from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
-from jaxaug.curriculum import generate, levels
+from jaxaug.curriculum import difficulty, generate, levels
 from jaxaug.paraphrase import generation, version
 from jaxaug.paraphrase.generation import Setting
 
@@ -172,7 +173,7 @@ def test_without_a_model_of_implication_the_hard_ones_stay():
     """Similarity of at least 0.5 alone would drop what bottom-k is for."""
     options = generate.resolved(generate.Options("smollm2", similarity="minilm"))
     assert (options.implication, options.beta) == ("none", 0.2)
-    options = generate.resolved(generate.Options("smollm2", similarity="other"))
+    options = generate.resolved(generate.Options("smollm2", similarity="bleurt-20"))
     assert options.beta is None
     asked = generate.Options("smollm2", similarity="minilm", implication="mine")
     assert generate.resolved(asked).beta == 0.8
@@ -180,12 +181,74 @@ def test_without_a_model_of_implication_the_hard_ones_stay():
     assert generate.resolved(asked) == asked
 
 
-def test_the_learned_filters_are_the_default_where_they_are(monkeypatch):
-    here = type("Named", (), {"on_disk": True})
-    monkeypatch.setattr(generate.catalogue, "find", lambda name: here)
+@pytest.mark.parametrize(
+    "here, similarity, beta",
+    [
+        (("bleurt-base-128", "bleurt-20", "minilm"), "bleurt-base-128", 0.5),
+        (("bleurt-20", "minilm"), "bleurt-20", 0.7),
+        (("minilm",), "minilm", 0.8),
+    ],
+)
+def test_the_learned_filters_are_the_default_where_they_are(
+    here, similarity, beta, monkeypatch
+):
+    """The first is on the scale of the released scores, each has its own threshold."""
+
+    def find(name):
+        return type("Named", (), {"on_disk": name in (*here, "roberta-mi")})
+
+    monkeypatch.setattr(generate.catalogue, "find", find)
     options = generate.resolved(generate.Options("smollm2"))
-    assert (options.similarity, options.implication) == ("bleurt-20", "roberta-mi")
-    assert options.beta == 0.5
+    assert (options.similarity, options.implication) == (similarity, "roberta-mi")
+    assert options.beta == beta
+
+
+@pytest.mark.parametrize(
+    "similarity, beta, message",
+    [
+        ("bleurt-20", -0.1, r"is BLEURT-20, from 0\.0 to 1\.0\. Give .* default, 0\.7"),
+        (
+            "bleurt-20",
+            1.5,
+            r"--beta is 1\.5, but the similarity bleurt-20 is BLEURT-20",
+        ),
+        (
+            "bleurt-base-128",
+            -3.0,
+            r"is an original BLEURT, from -2\.0 to 1\.1.*t, 0\.5",
+        ),
+        ("bleurt-base-128", 1.2, r"is an original BLEURT, from -2\.0 to 1\.1"),
+        (
+            "minilm",
+            80.0,
+            r"--beta is 80\.0, .* is a cosine, from -1\.0 to 1\.0.*t, 0\.8",
+        ),
+    ],
+)
+def test_a_threshold_outside_of_the_range_is_refused(similarity, beta, message):
+    with pytest.raises(UserError, match=message):
+        generate.resolved(generate.Options("smollm2", similarity=similarity, beta=beta))
+
+
+@pytest.mark.parametrize("similarity, beta", [("bleurt-20", 0.0), ("bleurt-tiny", -2)])
+def test_the_ends_of_a_range_are_in_it(similarity, beta):
+    options = generate.Options("smollm2", similarity=similarity, beta=beta)
+    assert generate.resolved(options).beta == beta
+
+
+def test_released_scores_are_on_the_scale_of_the_first_bleurt(real_data):
+    scores = [
+        one.similarity
+        for path in sorted((real_data / "text/pcc").glob("aug_huff_train_s*.txt"))
+        for items in levels.scored_huffpost(path).values()
+        for one in items
+    ]
+    assert len(scores) == 40_855
+    lowest, highest = min(scores), max(scores)
+    assert (round(lowest, 2), round(highest, 2)) == (-1.70, 0.94)
+    scale = difficulty.BLEURT_1
+    assert scale.least < lowest < difficulty.BLEURT_20.least
+    assert highest < scale.most
 
 
 def test_copies_and_empty_outputs_are_no_paraphrases(made):

@@ -27,12 +27,31 @@ CONFIG, FILE = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _SUFFIXES = {A: "lora_A.weight", B: "lora_B.weight"}
 _FIX = f"Name a folder with {CONFIG} and {FILE} of a LoRA adapter."
-# What else peft knows: options that change the network in other ways.
-_OTHER_WAYS = (
-    "alpha_pattern", "arrow_config", "exclude_modules", "layer_replication",
-    "layers_to_transform", "lora_bias", "modules_to_save", "rank_pattern",
-    "target_parameters", "trainable_token_indices", "use_dora", "use_qalora",
+_TORCH_FILE = "adapter_model.bin"
+# Fields that say nothing about the computation: notes, and the layout of the base's
+# tensors, which peft too takes from the base.
+_NOTES = frozenset(
+    (
+        "auto_mapping", "base_model_name_or_path", "fan_in_fan_out", "inference_mode",
+        "peft_type", "peft_version", "revision", "task_type",
+    )
 )  # fmt: skip
+_READ = frozenset(
+    (
+        "init_lora_weights", "lora_alpha", "lora_dropout", "r", "target_modules",
+        "use_rslora",
+    )
+)  # fmt: skip
+# What peft takes where a file leaves a field out; None for all other fields.
+_DEFAULTS: Mapping[str, Any] = {
+    "bias": "none",
+    "megatron_core": "megatron.core",
+    "qalora_group_size": 16,
+}
+# Initializations that leave the base as it is; the others subtract from it what the
+# adapter begins with.
+_INITIALIZATIONS = ("gaussian", "eva", "orthogonal", "mica")
+_MERGE = "Merge the adapter with peft and convert the merged model."
 _TASKS = {"llama": "CAUSAL_LM", "gpt2": "CAUSAL_LM"}
 
 
@@ -71,15 +90,7 @@ def read_settings(folder: PathLike) -> Settings:
             f"{path}: peft_type is {shown(config.get('peft_type'))}, only 'LORA' is "
             f"read. {_FIX}"
         )
-    others = {name: config[name] for name in _OTHER_WAYS if config.get(name)}
-    if config.get("bias", "none") != "none":
-        others["bias"] = config["bias"]
-    if others:
-        listed = ", ".join(f"{name} = {shown(value)}" for name, value in others.items())
-        raise UserError(
-            f"{path}: has {listed}, which is not supported here: plain LoRA on linear "
-            "maps is. Merge the adapter with peft and convert the merged model."
-        )
+    _check_fields(config, path)
     targets = config.get("target_modules")
     if targets is not None and not isinstance(targets, str):
         targets = tuple(sorted(targets)) if isinstance(targets, list) else ("",)
@@ -89,10 +100,52 @@ def read_settings(folder: PathLike) -> Settings:
             alpha=config.get("lora_alpha", 8),
             targets=targets,
             dropout=config.get("lora_dropout", 0.0),
-            rank_stabilized=bool(config.get("use_rslora", False)),
+            rank_stabilized=config.get("use_rslora", False),
         )
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def _check_fields(config: Mapping[str, Any], path: epath.Path) -> None:
+    """Checks that a file describes plain LoRA, by the fields that are known here.
+
+    Raises:
+      UserError: a field is set whose meaning is not known or not supported.
+    """
+    start = config.get("init_lora_weights", True)
+    if not (start is None or isinstance(start, bool) or start in _INITIALIZATIONS):
+        raise UserError(
+            f"{path}: init_lora_weights is {shown(start)}, which may have changed the "
+            "base before training. Supported are true, false, "
+            f"{', '.join(map(repr, _INITIALIZATIONS))}, which leave it as it is. {_MERGE}"
+        )
+    known = set(_NOTES | _READ)
+    if start == "eva":
+        known.add("eva_config")  # Only how A began.
+    others = {
+        name: value
+        for name, value in config.items()
+        if name not in known and not _is_default(name, value)
+    }
+    if others:
+        listed = ", ".join(f"{name} = {shown(value)}" for name, value in others.items())
+        fix = _MERGE
+        if "alora_invocation_tokens" in others:
+            fix = (
+                "It acts on part of the sequence and cannot be merged: train one without "
+                "alora_invocation_tokens."
+            )
+        raise UserError(
+            f"{path}: has {listed}, which is not supported here: plain LoRA on linear "
+            f"maps is. {fix}"
+        )
+
+
+def _is_default(name: str, value: Any) -> bool:
+    """Whether a field is off. The number 0 is a value, such as the first layer."""
+    if value is None or value is False or value in ("", [], {}):
+        return True
+    return value == _DEFAULTS.get(name) and not isinstance(value, bool)
 
 
 def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
@@ -107,6 +160,12 @@ def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
         layout.
     """
     path = epath.Path(folder) / FILE
+    if not path.exists() and (path.parent / _TORCH_FILE).exists():
+        raise UserError(
+            f"{folder}: its matrices are in {_TORCH_FILE}, but only {FILE} is read. Load "
+            "it with peft and write it again with save_pretrained(folder), which makes "
+            "that file."
+        )
     places = {
         f"{_PREFIX}{place.name}.{suffix}": (*place.path, part)
         for place in layout.places

@@ -46,14 +46,19 @@ class Settings:
                 f"the rank of an adapter is {rank!r}: give a whole number from 1 to "
                 f"{_HIGHEST_RANK}, such as 8."
             )
-        if not isinstance(alpha, int | float) or not 0 < alpha < math.inf:
+        if type(alpha) not in (int, float) or not 0 < alpha < math.inf:
             raise UserError(
                 f"alpha of an adapter is {alpha!r}: give a number above 0, such as "
                 f"{2 * rank}."
             )
-        if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+        if type(dropout) not in (int, float) or not 0 <= dropout < 1:
             raise UserError(
                 f"dropout of an adapter is {dropout!r}: give a share from 0 to below 1."
+            )
+        if not isinstance(self.rank_stabilized, bool):
+            raise UserError(
+                f"rank_stabilized (use_rslora) of an adapter is {self.rank_stabilized!r}: "
+                "give True or False."
             )
         targets = self.targets
         if targets is not None and not isinstance(targets, str):

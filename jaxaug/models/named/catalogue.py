@@ -221,6 +221,10 @@ _ALL = (
         "6c749ce3425cd33b46d187e45b92bbf96ee12ec7", _APACHE, "entailment",
     ),
     Named(
+        "bleurt-base-128", "bert", "lucadiliello/bleurt-base-128", "main", _APACHE,
+        "learned similarity",
+    ),
+    Named(
         "bleurt-20", "bert", "lucadiliello/BLEURT-20", "main", _APACHE,
         "learned similarity",
     ),

@@ -21,7 +21,7 @@ from jaxaug.models.weights import hf_folder, pins
 # (params, tokens, segments, mask, numbers) -> one row for each row.
 Program = Callable[[Any, Any, Any, Any, Any], Array]
 
-_SENTENCE_CONFIG = "sentence_bert_config.json"
+SENTENCE_CONFIG = "sentence_bert_config.json"
 _FIX = "Get the model again."
 
 
@@ -154,8 +154,8 @@ def folder_of(name: PathLike) -> epath.Path:
 
 
 def _longest(folder: epath.Path, config: Any, words: tokenizers.Tokenizer) -> int:
-    if (folder / _SENTENCE_CONFIG).exists():
-        limit = read_json(folder / _SENTENCE_CONFIG, _FIX).get("max_seq_length")
+    if (folder / SENTENCE_CONFIG).exists():
+        limit = read_json(folder / SENTENCE_CONFIG, _FIX).get("max_seq_length")
         if limit:
             return int(limit)
     # RoBERTa counts positions from behind the padding.

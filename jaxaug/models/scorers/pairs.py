@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json
 from jaxaug.models import bert
-from jaxaug.models.scorers.encoder import Encoder
+from jaxaug.models.scorers.encoder import SENTENCE_CONFIG, Encoder
 from jaxaug.models.scorers.store import Store, Texts, remembered
 
 Pairs = Sequence[tuple[str, str]]
@@ -26,6 +26,10 @@ TEMPLATES = (
     "This example implies that {}",
 )
 _POOLING = "1_Pooling/config.json"
+# Of sentence-transformers: the parts of a model, and what it does to texts first.
+_MODULES, _TEXTS = "modules.json", "config_sentence_transformers.json"
+_FIX = "Get the model again."
+_PARTS = ("Transformer", "Pooling", "Normalize")
 
 
 class Similarity:
@@ -42,9 +46,10 @@ class Similarity:
             says, else "mean".
 
         Raises:
-          UserError: another pooling.
+          UserError: another pooling, or a part or change of texts that is not supported.
         """
         self._encoder, self._store = encoder, store
+        _check_sentences(encoder)
         self._pooling = pooling or _pooling(encoder)
         if self._pooling not in ("mean", "cls"):
             raise UserError(f"pooling {self._pooling!r}: use 'mean' or 'cls'.")
@@ -182,7 +187,8 @@ class Bleurt:
 
     The model reads [CLS] reference [SEP] candidate [SEP], segments 0 and 1; when both
     are too long the longer one loses its end. The score is the output of the model as
-    it is: around 0 to 1 for BLEURT-20, not bounded.
+    it is, and its scale is that of the checkpoint: around -2 to 1 for the originals of
+    2020, around 0 to 1 for BLEURT-20, not bounded.
     """
 
     def __init__(self, encoder: Encoder, store: Store | None = None):
@@ -196,7 +202,7 @@ class Bleurt:
         if len(labels) != 1:
             raise UserError(
                 f"{encoder.name}: has {len(labels)} outputs, BLEURT has one. Take "
-                "bleurt-20 or bleurt-tiny."
+                "bleurt-base-128 or bleurt-20."
             )
 
     def __call__(self, pairs: Pairs) -> Float[np.ndarray, " pairs"]:
@@ -217,14 +223,48 @@ def _pooling(encoder: Encoder) -> str:
     path = encoder.folder / _POOLING if encoder.folder else None
     if path is None or not path.exists():
         return "mean"
-    config = read_json(path, "Get the model again.")
-    for mode, name in (("mean_tokens", "mean"), ("cls_token", "cls")):
-        if config.get(f"pooling_mode_{mode}"):
-            return name
+    config = read_json(path, _FIX)
+    known = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+    # Several are concatenated. The last versions have one field.
+    modes = [
+        key for key, on in config.items() if key.startswith("pooling_mode_") and on
+    ]
+    if len(modes) == 1 and modes[0] in known:
+        return known[modes[0]]
+    if not modes and config.get("pooling_mode") in known.values():
+        return config["pooling_mode"]
     raise UserError(
         f"{path}: pools in another way than by the mean or the first token. Name one of "
         "them ('mean', 'cls')."
     )
+
+
+def _check_sentences(encoder: Encoder) -> None:
+    """Checks what sentence-transformers would do besides pooling and normalizing."""
+    if encoder.folder is None:
+        return
+    modules, texts, lower = (
+        read_json(encoder.folder / name, _FIX)
+        if (encoder.folder / name).exists()
+        else None
+        for name in (_MODULES, _TEXTS, SENTENCE_CONFIG)
+    )
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules or ()]
+    if others := [kind for kind in kinds if kind not in _PARTS]:
+        raise UserError(
+            f"{encoder.folder / _MODULES}: has the part {', '.join(others)}, but only "
+            f"{', '.join(_PARTS)} are supported. Take a model without it."
+        )
+    if name := (texts or {}).get("default_prompt_name"):
+        raise UserError(
+            f"{encoder.folder / _TEXTS}: default_prompt_name is {name!r}, but texts are "
+            "read without a prompt. Set it to null, or take a model without one."
+        )
+    if (lower or {}).get("do_lower_case"):
+        raise UserError(
+            f"{encoder.folder / SENTENCE_CONFIG}: do_lower_case is true, but texts are "
+            "read as they are. Take a model whose tokenizer lower-cases by itself."
+        )
 
 
 def _place_of(encoder: Encoder, label: str) -> int:

@@ -30,6 +30,12 @@ _OTHER_FILES = (
     "spiece.model",
     deberta.FILE,
 )
+# Fields of tokenizer_config.json -> attributes of the normalizer of tokenizer.json.
+_BERT_WORDS = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
 _FIX = (
     "Name a tokenizer.json, a folder with one, a .gguf file, or a name of `jaxaug "
     "models list` that is on disk."
@@ -241,6 +247,8 @@ def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
         raise UserError(
             f"{path}: is no tokenizer.json ({error!s:.200}). {_FIX}"
         ) from None
+    if (path.parent / _CONFIG).exists():
+        _apply(backend, _object(path.parent / _CONFIG))
     special: dict[str, int] = {}
     for name in (_CONFIG, "special_tokens_map.json"):
         if (path.parent / name).exists():
@@ -250,6 +258,18 @@ def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
         if (path.parent / name).exists():
             _add_numbers(special, path.parent / name, backend.get_vocab_size())
     return backend, special
+
+
+def _apply(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
+    """Sets what a tokenizer_config.json says of BERT's words, as transformers does.
+
+    There it goes before what tokenizer.json says of the same.
+    """
+    if not isinstance(backend.normalizer, tokenizers.normalizers.BertNormalizer):
+        return
+    for theirs, ours in _BERT_WORDS.items():
+        if config.get(theirs) is not None:
+            setattr(backend.normalizer, ours, config[theirs])
 
 
 def _object(path: epath.Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,18 @@ _SIZES = {
     "num_attention_heads": "attention.head_count",
     "max_position_embeddings": "context_length",
 }
+# Fields that are read, and the last four, which change nothing by themselves.
+_KNOWN = {
+    *_SIZES.values(), "attention.head_count_kv", "attention.key_length",
+    "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scaling.finetuned",
+    "rope.scaling.original_context_length", "tensor_data_layout", "vocab_size",
+}  # fmt: skip
+# Values of other fields under which they are off; 0 for what is not here.
+_OFF: Mapping[str, Any] = {
+    "attention.causal": True, "embedding_scale": 1, "logit_scale": 1,
+    "residual_scale": 1, "rope.scale_linear": 1, "rope.scaling.attn_factor": 1,
+    "rope.scaling.factor": 1,
+}  # fmt: skip
 _LISTS = {"tokenizer.ggml.tokens", "tokenizer.ggml.merges"}
 # Greater sizes are damage, and would take minutes to refuse later.
 _LARGEST = 1 << 24
@@ -228,6 +240,7 @@ class Gguf:
                     f"{self.path}: llama.{key} is {found!r}, but only {value!r} is "
                     "supported. Take another model."
                 )
+        self._check_fields({*_KNOWN, *fixed})
         config |= {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
@@ -242,6 +255,21 @@ class Gguf:
             if (number := self._special(name)) is not None:
                 config[f"{name}_token_id"] = number
         return config
+
+    def _check_fields(self, known: Collection[str]) -> None:
+        """Checks that every other field of the network is off."""
+        others = [
+            f"{key} = {shown(value)}"
+            for key, value in self._metadata.items()
+            if key.startswith("llama.")
+            and (name := key.removeprefix("llama.")) not in known
+            and value != _OFF.get(name, 0)
+        ]
+        if others:
+            raise UserError(
+                f"{self.path}: has {', '.join(others)}, which may change what the network "
+                "computes and is not supported. Take the safetensors of the model."
+            )
 
     def _special(self, name: str) -> int | None:
         key = f"tokenizer.ggml.{_SPECIAL[name]}_token_id"
@@ -301,13 +329,19 @@ class Gguf:
                 added = AddedToken(token, normalized=False, special=special)
                 add = tokenizer.add_special_tokens if special else tokenizer.add_tokens
                 add([added])
-        bos = self._special("bos")
-        if self._get("tokenizer.ggml.add_bos_token", False) and bos is not None:
+        first, last = self._added("bos"), self._added("eos")
+        if first or last:
             tokenizer.post_processor = processors.TemplateProcessing(
-                single=f"{tokens[bos]} $A",
-                special_tokens=[(tokens[bos], bos)],
+                single=[*(tokens[i] for i in first), "$A", *(tokens[i] for i in last)],
+                special_tokens=[(tokens[number], number) for number in first + last],
             )
         return tokenizer
+
+    def _added(self, role: str) -> list[int]:
+        """The token that the tokenizer adds in a role, if any."""
+        number = self._special(role)
+        adds = self._get(f"tokenizer.ggml.add_{role}_token", False)
+        return [number] if adds and number is not None else []
 
     @property
     def tokenizer_config(self) -> dict[str, Any]:

@@ -170,10 +170,6 @@ def check_types(config: Mapping[str, Any]) -> None:
         )
 
 
-# Of generation: the first token of an output, and the last one of an output that is cut.
-FORCED = ("forced_bos_token_id", "forced_eos_token_id")
-
-
 @contextlib.contextmanager
 def complete() -> Iterator[None]:
     """Turns a missing key of a config.json into a `UserError`."""
@@ -342,33 +338,6 @@ def refuse(config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
             )
 
 
-def refuse_forced(config: Mapping[str, Any], family: str) -> None:
-    """Checks that generation forces no token, for a family that cannot do so.
-
-    Raises:
-        UserError: it does.
-    """
-    for name in FORCED:
-        if config.get(name) is not None:
-            raise UserError(
-                f"config.json or generation_config.json: {name} is {config[name]!r}, but "
-                f"a {family} here decodes without forced tokens. Set it to null to "
-                "decode without it."
-            )
-
-
-def token(config: Mapping[str, Any], name: str) -> int | None:
-    """A token that may be missing or null, or stand alone in a list.
-
-    Raises:
-        UserError: it is something else.
-    """
-    value = config.get(name)
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    raise UserError(
-        f"config.json or generation_config.json: {name} is {value!r}, but must be one "
-        "token id or null. Set it to one of them."
-    )
+def padding(config: Mapping[str, Any]) -> int:
+    """The id of the padding; 0 where there is none."""
+    return config.get("pad_token_id") or 0

@@ -11,14 +11,18 @@ from flax import linen as nn
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
-from jaxaug.models.weights import families, safetensors_io, torch_file
-from jaxaug.models.weights.hf_config import FORCED, check_types
+from jaxaug.models.weights import (
+    families,
+    hf_generation,
+    safetensors_io,
+    torch_file,
+)
+from jaxaug.models.weights import hf_config as rules
 from jaxaug.models.weights.keymap import params_from
 
 Tensors = safetensors_io.Tensors | torch_file.Tensors
 
 CONFIG = "config.json"
-GENERATION = "generation_config.json"
 FIX = (
     "Name the folder of a published model: config.json beside model.safetensors or "
     "pytorch_model.bin."
@@ -66,6 +70,8 @@ def load(
     """
     root = epath.Path(folder).expanduser()
     family, hf_config, config = read_config(root)
+    if family.kind != "encoder":
+        hf_generation.warn_of_search(root, hf_config, hf_generation.read(root, FIX))
     if dtype is not None:
         config = dataclasses.replace(config, dtype=dtype)
     module, shapes = family.network_of(config, root / CONFIG)
@@ -94,8 +100,12 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
         raise UserError(f"{path}: holds no JSON object. {FIX}")
     family = families.of_config(hf_config, str(path))
     try:
-        check_types(hf_config)
-        config = family.config(_with_generation(hf_config, path.parent))
+        rules.check_types(hf_config)
+        rules.refuse(hf_config, {"quantization_config": None})
+        told = hf_generation.added(hf_config, hf_generation.read(path.parent, FIX))
+        if family.kind != "encoder":
+            hf_generation.refuse_chosen(told, never_pad=family.name == "bart")
+        config = family.config(told)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from None
     except KeyError as error:
@@ -105,26 +115,6 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
             f"{path}: cannot be used ({type(error).__name__}: {error}). {FIX}"
         ) from error
     return family, hf_config, config
-
-
-def _with_generation(
-    hf_config: Mapping[str, Any], folder: epath.Path
-) -> Mapping[str, Any]:
-    """Configuration with what the folder's generation_config.json says of tokens.
-
-    As in transformers: where there is such a file, config.json says nothing of them.
-    """
-    path = folder / GENERATION
-    if not path.exists():
-        return hf_config
-    generation = read_json(path, FIX)
-    if not isinstance(generation, dict):
-        raise UserError(f"{path}: holds no JSON object. {FIX}")
-    told = {name: generation.get(name) for name in (*FORCED, "bad_words_ids")}
-    start = generation.get("decoder_start_token_id")
-    if start is not None:
-        told["decoder_start_token_id"] = start
-    return {**hf_config, **told}
 
 
 def open_weights(

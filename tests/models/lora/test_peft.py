@@ -1,5 +1,6 @@
 """Adapters against the library peft, on random models of every family."""
 
+import dataclasses
 import functools
 import json
 
@@ -88,7 +89,7 @@ def llama(tmp_path_factory):
     return made("llama", tmp_path_factory.mktemp("base"))
 
 
-def made(name, folder):
+def made(name, folder, **more):
     kind, config, options = CASES[name]
     torch.manual_seed(0)
     base = kind(config).eval()
@@ -97,14 +98,21 @@ def made(name, folder):
     adapted = peft.get_peft_model(
         base,
         peft.LoraConfig(
-            r=3,
-            lora_alpha=7,
-            lora_dropout=0.5,
-            init_lora_weights=False,  # B is not zero
-            task_type="CAUSAL_LM" if decoder_only else "SEQ_2_SEQ_LM",
-            **options,
+            **{
+                "r": 3,
+                "lora_alpha": 7,
+                "lora_dropout": 0.5,
+                "init_lora_weights": False,  # B is not zero
+                "task_type": "CAUSAL_LM" if decoder_only else "SEQ_2_SEQ_LM",
+            }
+            | options
+            | more
         ),
     ).eval()
+    if "init_lora_weights" in more:  # One of the two is zero.
+        for path, weight in adapted.named_parameters():
+            if "lora_" in path:
+                weight.data += 0.1 * torch.randn(weight.shape)
     adapted.save_pretrained(folder / "adapter")
     return name, folder, folder / "adapter", logits_of(adapted, decoder_only)
 
@@ -167,6 +175,115 @@ def test_peft_reads_what_is_written(case, tmp_path):
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.parametrize("init", ["gaussian", "eva", "orthogonal", "mica"])
+def test_an_initialization_that_leaves_the_base_alone_is_read(init, tmp_path):
+    name, folder, adapter_folder, expected = made(
+        "llama", tmp_path, r=4, init_lora_weights=init, target_modules=["q_proj"]
+    )
+    model, found, adapter = loaded(folder, adapter_folder)
+    merged = merge.merge(model.params, adapter, found)
+    logits = ours(name, model.module, merged, model.module.apply)
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+def test_conv1d_is_read_whatever_fan_in_fan_out_says(tmp_path):
+    name, folder, adapter_folder, expected = made("gpt2", tmp_path)
+    edit(adapter_folder, fan_in_fan_out=False)
+    model, found, adapter = loaded(folder, adapter_folder)
+    merged = merge.merge(model.params, adapter, found)
+    logits = ours(name, model.module, merged, model.module.apply)
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+
+
+def edit(folder, **changes):
+    path = folder / peft_folder.CONFIG
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.fixture
+def plain(llama, tmp_path):
+    """Folder of the base, and a copy of the adapter's folder."""
+    _, folder, adapter_folder, _ = llama
+    for name in (peft_folder.CONFIG, peft_folder.FILE):
+        (tmp_path / name).write_bytes((adapter_folder / name).read_bytes())
+    return folder, tmp_path
+
+
+# Values of the fields of `LoraConfig` that are neither notes nor understood.
+SET = {
+    "alora_invocation_tokens": [5, 6], "alpha_pattern": {"q_proj": 3},
+    "arrow_config": {"top_k": 2}, "bias": "all", "corda_config": {"verbose": True},
+    "ensure_weight_tying": True, "eva_config": {"rho": 2.0},
+    "exclude_modules": ["q_proj"], "kasa_config": {"beta": 1e-4},
+    "layer_replication": [[0, 2]], "layers_pattern": "layers", "layers_to_transform": 0,
+    "loftq_config": {"loftq_bits": 4}, "lora_bias": True, "lora_ga_config": {"scale": 1},
+    "megatron_config": {"hidden_size": 8}, "megatron_core": "other",
+    "modules_to_save": ["lm_head"], "monteclora_config": {"n": 4},
+    "qalora_group_size": 8, "rank_pattern": {"q_proj": 2},
+    "runtime_config": {"ephemeral_gpu_offload": True},
+    "target_parameters": ["w"], "trainable_token_indices": [0], "use_bdlora": {"n": 2},
+    "use_dora": True, "use_qalora": True, "velora_config": {"groups": 1},
+    "a_field_of_tomorrow": 0,
+}  # fmt: skip
+NOTES = {
+    "auto_mapping": {"base_model_class": "LlamaModel"},
+    "base_model_name_or_path": "other",
+    "inference_mode": False,
+    "peft_version": "9.0",
+    "revision": "main",
+    "task_type": "FEATURE_EXTRACTION",
+}
+
+
+@pytest.mark.parametrize("name", SET)
+def test_a_field_that_is_not_understood_is_refused_by_name(name, plain):
+    edit(plain[1], **{name: SET[name]})
+    with pytest.raises(UserError, match=rf"has {name} = .*is not supported here"):
+        peft_folder.read_settings(plain[1])
+
+
+def test_every_field_of_peft_is_known_or_refused(plain):
+    known = {*SET, *NOTES, "peft_type", "fan_in_fan_out", "init_lora_weights"}
+    known |= {"lora_alpha", "lora_dropout", "r", "target_modules", "use_rslora"}
+    fields = {field.name for field in dataclasses.fields(peft.LoraConfig)}
+    assert fields <= known
+    # Defaults, as every version of peft writes them.
+    config = peft.LoraConfig(target_modules=["q_proj"]).to_dict()
+    path = plain[1] / peft_folder.CONFIG
+    path.write_text(json.dumps(config, default=list))
+    assert peft_folder.read_settings(plain[1]).rank == 8
+    edit(plain[1], **NOTES)
+    assert peft_folder.read_settings(plain[1]).rank == 8
+
+
+@pytest.mark.parametrize(
+    "init", ["pissa", "pissa_niter_16", "olora", "corda", "loftq", "lora_ga", "new", 0]
+)
+def test_an_initialization_that_changes_the_base_is_refused(init, plain):
+    edit(plain[1], init_lora_weights=init)
+    message = rf"init_lora_weights is {init!r}, which may .*Merge the adapter with peft"
+    with pytest.raises(UserError, match=message):
+        peft_folder.read_settings(plain[1])
+
+
+def test_an_adapter_for_part_of_the_sequence_is_not_to_be_merged(plain):
+    edit(plain[1], alora_invocation_tokens=[5])
+    with pytest.raises(
+        UserError, match="cannot be merged: train one without alora_inv"
+    ):
+        peft_folder.read_settings(plain[1])
+
+
+def test_matrices_in_a_torch_file_are_named(plain):
+    folder, adapter_folder = plain
+    (adapter_folder / peft_folder.FILE).rename(adapter_folder / "adapter_model.bin")
+    message = (
+        r"matrices are in adapter_model\.bin, .*write it again with save_pretrained"
+    )
+    with pytest.raises(UserError, match=message):
+        loaded(folder, adapter_folder)
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
@@ -174,16 +291,13 @@ def test_peft_reads_what_is_written(case, tmp_path):
         ({"r": 0}, "rank of an adapter is 0"),
         ({"target_modules": ["q_proj"]}, "has besides 24 matrices: .*k_proj"),
         ({"target_modules": ["q_prj"]}, "no linear map 'q_prj'; .*'?q_proj"),
-        ({"use_dora": True}, "use_dora = True, which is not supported"),
-        ({"bias": "all"}, "bias = 'all', which is not supported"),
+        ({"use_rslora": "false"}, r"use_rslora\) of an adapter is 'false'"),
+        ({"lora_alpha": True}, "alpha of an adapter is True"),
         ({"peft_type": "IA3"}, "peft_type is 'IA3'"),
     ],
 )
-def test_refused(llama, change, message, tmp_path):
-    _, folder, adapter_folder, _ = llama
-    config = json.loads((adapter_folder / peft_folder.CONFIG).read_text())
-    (tmp_path / peft_folder.CONFIG).write_text(json.dumps({**config, **change}))
-    weights = (adapter_folder / peft_folder.FILE).read_bytes()
-    (tmp_path / peft_folder.FILE).write_bytes(weights)
+def test_refused(plain, change, message):
+    folder, adapter_folder = plain
+    edit(adapter_folder, **change)
     with pytest.raises(UserError, match=message):
-        loaded(folder, tmp_path)
+        loaded(folder, adapter_folder)

@@ -110,6 +110,68 @@ def test_similarity(tmp_path, kept):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "file, content, message",
+    [
+        (
+            "modules.json",
+            [{"type": "sentence_transformers.models.Transformer"},
+             {"type": "sentence_transformers.models.Pooling"},
+             {"type": "sentence_transformers.models.Dense"}],
+            r"modules\.json: has the part Dense, but only Transformer, Pooling, Norm",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"prompts": {"query": "query: "}, "default_prompt_name": "query"},
+            r"default_prompt_name is 'query', but texts are read without a prompt",
+        ),
+        (
+            "sentence_bert_config.json",
+            {"max_seq_length": 16, "do_lower_case": True},
+            r"do_lower_case is true, but texts are read as they are",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
+            r"pools in another way than by the mean or the first token",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True},
+            r"pools in another way than by the mean or the first token",
+        ),
+        (
+            "1_Pooling/config.json",
+            {"pooling_mode": "lasttoken"},
+            r"pools in another way than by the mean or the first token",
+        ),
+    ],
+)  # fmt: skip
+def test_what_sentence_transformers_would_do_is_refused(
+    file, content, message, tmp_path
+):
+    bert_folder(tmp_path, "BertModel")
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(json.dumps(content))
+    with pytest.raises(UserError, match=message):
+        pairs.Similarity(encoder.load(tmp_path))
+
+
+def test_parts_of_sentence_transformers_that_are_read(tmp_path):
+    bert_folder(tmp_path, "BertModel")
+    kinds = ("Transformer", "Pooling", "Normalize")
+    modules = [{"type": f"sentence_transformers.models.{kind}"} for kind in kinds]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    texts = {"prompts": {"query": ""}, "default_prompt_name": None}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(texts))
+    (tmp_path / "1_Pooling").mkdir()
+    for pooling in ({"pooling_mode_cls_token": True}, {"pooling_mode": "cls"}):
+        (tmp_path / "1_Pooling/config.json").write_text(json.dumps(pooling))
+        found = pairs.Similarity(encoder.load(tmp_path)).embed(TEXTS)
+        expected = pairs.Similarity(encoder.load(tmp_path), pooling="cls").embed(TEXTS)
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_kept_scores_are_not_computed_again(tmp_path, kept, monkeypatch):
     bert_folder(tmp_path / "m", "BertModel")
     scorer = pairs.Similarity(encoder.load(tmp_path / "m"), kept)

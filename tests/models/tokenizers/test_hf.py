@@ -124,6 +124,36 @@ def test_bert_files(tmp_path):
     assert theirs("hotel", "date")["input_ids"] == [2, 5, 7, 3, 8, 3]
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"do_lower_case": False},
+        {"do_lower_case": True},
+        {"strip_accents": False},
+        {"tokenize_chinese_chars": False},
+    ],
+)
+def test_words_of_bert_are_those_of_transformers(told, tmp_path):
+    """Where tokenizer_config.json and tokenizer.json differ, the first one counts."""
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Caf\u00e9", "caf\u00e9"]
+    words += ["Cafe", "cafe", "\u4e00", "\u4e8c", "\u4e00\u4e8c"]
+    vocabulary = {word: number for number, word in enumerate(words)}
+    pieces = tokenizers.models.WordPiece(vocab=vocabulary, unk_token="[UNK]")
+    backend = tokenizers.Tokenizer(pieces)
+    backend.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    backend.save(str(tmp_path / "tokenizer.json"))
+    roles = {"unk_token": "[UNK]", "pad_token": "[PAD]", "mask_token": "[MASK]"}
+    roles |= {"sep_token": "[SEP]", "cls_token": "[CLS]"}
+    config = {"tokenizer_class": "BertTokenizer", **roles, **told}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("Caf\u00e9 caf\u00e9", "\u4e00\u4e8c"):
+        expected = theirs(text, add_special_tokens=False)["input_ids"]
+        assert hf.load(tmp_path).encode(text) == expected
+
+
 def test_errors(tmp_path, monkeypatch):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(UserError, match="holds no tokenizer. Name a tokenizer.json"):

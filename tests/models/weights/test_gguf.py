@@ -202,6 +202,23 @@ def test_pieces_of_the_tokenizers(tmp_path: Path):
     assert plain.decode(plain.encode(text).ids) == text
 
 
+def test_fields_that_are_off(tmp_path: Path):
+    def change(writer):
+        writer.add_rope_scaling_factor(1.0)
+        writer.add_causal_attention(True)
+        writer.add_sliding_window(0)
+        writer.add_string("llama.tensor_data_layout", "Meta AI original pth")
+
+    write(tmp_path / "m.gguf", change=change)
+    assert ours.Gguf(tmp_path / "m.gguf").hf_config["head_dim"] == 16
+
+
+def test_the_end_that_a_tokenizer_adds(tmp_path: Path):
+    write(tmp_path / "m.gguf", add_bos=True, change=lambda w: w.add_add_eos_token(True))
+    tokens = ours.Gguf(tmp_path / "m.gguf").tokenizer.encode("t the").tokens
+    assert tokens == ["<|im_start|>", "t", "Ġthe", "<|im_end|>"]
+
+
 def test_a_file_that_is_cut_off(tmp_path: Path):
     path = tmp_path / "m.gguf"
     write(path)
@@ -235,6 +252,27 @@ def test_a_file_that_is_cut_off(tmp_path: Path):
         (
             {"change": lambda w: w.add_expert_count(8)},
             "llama.expert_count is 8, but only 0",
+        ),
+        (
+            # Without a type it is a linear one.
+            {"change": lambda w: w.add_rope_scaling_factor(4.0)},
+            "has llama.rope.scaling.factor = 4.0, which may change what the network",
+        ),
+        (
+            {"change": lambda w: w.add_float32("llama.rope.scale_linear", 2.0)},
+            "has llama.rope.scale_linear = 2.0, which",
+        ),
+        (
+            {"change": lambda w: w.add_sliding_window(8)},
+            "has llama.attention.sliding_window = 8, which",
+        ),
+        (
+            {"change": lambda w: w.add_causal_attention(False)},
+            "has llama.attention.causal = False, which .* Take the safetensors",
+        ),
+        (
+            {"change": lambda w: w.add_logit_scale(0.5)},
+            "has llama.logit_scale = 0.5, which",
         ),
     ],
 )

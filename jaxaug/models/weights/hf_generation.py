@@ -1,0 +1,167 @@
+"""Settings of generation that are published with a model.
+
+They stand in generation_config.json or, in older folders, in config.json. Those that say
+which tokens must or may not be written are followed or refused. Those that say how
+outputs are searched are named in a warning: options of the user say that here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json, shown
+from jaxaug.models.weights import hf_config
+
+FILE = "generation_config.json"
+_EITHER = f"config.json or {FILE}"
+_START = "decoder_start_token_id"
+# Of generation: the first token of an output, and the last one of an output that is cut.
+FORCED = ("forced_bos_token_id", "forced_eos_token_id")
+# Of generation: which other tokens must, may not or should rather be chosen.
+CHOSEN = (
+    "bad_words_ids", "begin_suppress_tokens", "constraints", "force_words_ids",
+    "forced_decoder_ids", "sequence_bias", "suppress_tokens",
+)  # fmt: skip
+# Of generation: how outputs are searched, with what transformers does by default.
+_SEARCH: Mapping[str, Any] = {
+    "diversity_penalty": 0, "do_sample": False, "dola_layers": None,
+    "early_stopping": False, "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1, "epsilon_cutoff": 0, "eta_cutoff": 0,
+    "exponential_decay_length_penalty": None, "guidance_scale": 1, "length_penalty": 1,
+    "min_length": 0, "min_new_tokens": 0, "min_p": 0, "no_repeat_ngram_size": 0,
+    "num_beam_groups": 1, "num_beams": 1, "penalty_alpha": 0, "repetition_penalty": 1,
+    "stop_strings": None, "temperature": 1, "top_k": 50, "top_p": 1, "typical_p": 1,
+}  # fmt: skip
+
+
+def read(folder: epath.Path, fix: str) -> dict[str, Any] | None:
+    """The generation_config.json of a folder; None if there is none.
+
+    Args:
+        folder: of a published model.
+        fix: ends error messages.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return None
+    generation = read_json(path, fix)
+    if not isinstance(generation, dict):
+        raise UserError(f"{path}: holds no JSON object. {fix}")
+    return generation
+
+
+def added(
+    config: Mapping[str, Any], generation: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """A config.json with what a generation_config.json says of tokens.
+
+    As in transformers: where there is such a file, config.json says nothing of them.
+    But transformers trains from the start token of config.json and generates from that
+    of the other file; here one network does both.
+
+    Raises:
+        UserError: the start tokens differ.
+    """
+    if generation is None:
+        return config
+    told = {name: generation.get(name) for name in (*FORCED, *CHOSEN)}
+    start, other = generation.get(_START), config.get(_START)
+    if start is not None and other is not None and start != other:
+        raise UserError(
+            f"config.json: {_START} is {shown(other)}, but {FILE} has {shown(start)}. "
+            "The decoder starts with one token: write the one that the weights were "
+            "trained with into both files."
+        )
+    if start is not None:
+        told[_START] = start
+    return {**config, **told}
+
+
+def refuse_chosen(config: Mapping[str, Any], never_pad: bool) -> None:
+    """Checks that generation neither bars nor favours tokens.
+
+    Args:
+        config: contents of a config.json with those of generation_config.json.
+        never_pad: whether the padding may be barred.
+
+    Raises:
+        UserError: it does.
+    """
+    for name in CHOSEN:
+        value = config.get(name)
+        pad = [[hf_config.padding(config)]]
+        if not value or (never_pad and name == "bad_words_ids" and value == pad):
+            continue
+        raise UserError(
+            f"{_EITHER}: {name} is {shown(value)}, which "
+            "changes what the model may write and is not supported. Set it to null to "
+            "decode without it."
+        )
+
+
+def search_settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of generation that say how outputs are searched.
+
+    Args:
+        config: contents of a generation_config.json, or of an old config.json.
+
+    Returns:
+        Those that differ from what transformers does without them.
+    """
+    return {
+        name: config[name]
+        for name, usual in _SEARCH.items()
+        if config.get(name) is not None and config[name] != usual
+    }
+
+
+def warn_of_search(
+    folder: PathLike, config: Mapping[str, Any], generation: Mapping[str, Any] | None
+) -> None:
+    """Logs which published settings of the search are not used."""
+    found = search_settings(config if generation is None else generation)
+    if found:
+        logging.warning(
+            "%s: %s sets %s. These are not used: the options of the command or gin file "
+            "say how outputs are searched.",
+            folder,
+            "config.json" if generation is None else FILE,
+            ", ".join(f"{name} = {shown(value)}" for name, value in found.items()),
+        )
+
+
+def refuse_forced(config: Mapping[str, Any], family: str) -> None:
+    """Checks that generation forces no token, for a family that cannot do so.
+
+    Raises:
+        UserError: it does.
+    """
+    for name in FORCED:
+        if config.get(name) is not None:
+            raise UserError(
+                f"{_EITHER}: {name} is {config[name]!r}, but a {family} here decodes "
+                "without forced tokens. Set it to null to decode without it."
+            )
+
+
+def token(config: Mapping[str, Any], name: str) -> int | None:
+    """A token that may be missing or null, or stand alone in a list.
+
+    Raises:
+        UserError: it is something else.
+    """
+    value = config.get(name)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    raise UserError(
+        f"{_EITHER}: {name} is {value!r}, but must be one token id or null. Set it to "
+        "one of them."
+    )
