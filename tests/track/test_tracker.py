@@ -237,7 +237,7 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         ),
         (
             '{"turns": [{"speaker": "USER", "utterance": "\\ud83c"}]}',
-            "dialogue #0: a string holds .*half of a surrogate pair",
+            "a string holds .*half of a surrogate pair",
         ),
         (
             2
