@@ -9,6 +9,7 @@ ends by itself within three minutes.
 
 import argparse
 import collections
+import contextlib
 import http.client
 import json
 import re
@@ -99,13 +100,17 @@ def service(name: str, slots: int = 1, unknown: int = 0) -> dict:
         "service_name": name,
         "description": "",
         "slots": [{"name": f"slot_name_{n}", **slot} for n in range(slots)],
-        "intents": [{"name": "i", **intent, "optional_slots": names, "result_slots": []}],
+        "intents": [
+            {"name": "i", **intent, "optional_slots": names, "result_slots": []}
+        ],
     }
 
 
 def turns(count: int, said: str) -> list[dict]:
     """Turns of the user; the first one says something long."""
-    return [{"speaker": "USER", "utterance": said if not n else ""} for n in range(count)]
+    return [
+        {"speaker": "USER", "utterance": said if not n else ""} for n in range(count)
+    ]
 
 
 def encoded(**request: object) -> bytes:
@@ -172,14 +177,19 @@ def tiny_chunks(server: Server, count: int) -> None:
     opened = [server.connect() for _ in range(count)]
     for one in opened:
         one.settimeout(0.2)
-        send(one, head + b"content-type: application/json\r\n\r\n" + b"1\r\na\r\n" * 40_000)
+        send(
+            one,
+            head + b"content-type: application/json\r\n\r\n" + b"1\r\na\r\n" * 40_000,
+        )
     close(opened)
 
 
 def clients_that_leave(server: Server, count: int) -> None:
     """Clients that ask about all services of a long dialogue and leave at once."""
     body = encoded(dialogue=TALK * 20)
-    head = f"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}"
+    head = (
+        f"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}"
+    )
     opened = [server.connect() for _ in range(count)]
     for one in opened:
         send(one, head.encode() + b"\r\ncontent-type: application/json\r\n\r\n" + body)
@@ -201,10 +211,8 @@ def many_clients(server: Server, count: int) -> None:
 
 def send(one: socket.socket, data: bytes) -> None:
     """Sends what the server takes."""
-    try:
+    with contextlib.suppress(OSError):
         one.sendall(data)
-    except OSError:
-        pass
 
 
 def close(opened: list[socket.socket]) -> None:

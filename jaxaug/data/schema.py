@@ -125,9 +125,7 @@ class _Problems(list[Problem]):
             raise _EnoughProblemsError
 
 
-def check_schema(
-    data: Any, most: int | None = None
-) -> tuple[Schema, list[Problem]]:
+def check_schema(data: Any, most: int | None = None) -> tuple[Schema, list[Problem]]:
     """Checks what was parsed from a `schema.json`, by the rules of `read_schema`.
 
     Args:

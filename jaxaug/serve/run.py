@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         from jaxaug.serve import app, connections
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
+        if error.name not in ("h11", "starlette", "uvicorn"):
             raise
         raise missing_extra(
             f"cannot serve: {error.name} is not installed", "serve"
@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"ready: serving on http://{address}:{port}/ (Ctrl-C ends it)", flush=True)
     with listener:
         uvicorn.Server(config).run(sockets=[listener])
+    gc.unfreeze()
     return 0
 
 

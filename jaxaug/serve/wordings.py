@@ -110,7 +110,8 @@ class Wordings:
         schema, problems = check_schema(services, _PROBLEMS)
         if problems:
             told = "; ".join(
-                f"{one.place}: {one.text}" if one.place else one.text for one in problems
+                f"{one.place}: {one.text}" if one.place else one.text
+                for one in problems
             )
             raise UserError(f"schema: {told}. Correct the request.")
         for service in schema.services:

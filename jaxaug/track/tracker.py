@@ -246,7 +246,7 @@ class Tracker:
         """Tokens of a text, cut from the left, so that the last turns are kept."""
         words, length = self._model.input_vocabulary, self._lengths["inputs"]
         characters = _PER_TOKEN * length
-        while 0 < (start := text.rfind(" ", 0, max(0, len(text) - characters))):
+        while (start := text.rfind(" ", 0, max(0, len(text) - characters))) > 0:
             tokens = words.encode(text[start:])
             # Only the first tokens can differ from those of the whole text.
             if len(tokens) >= 2 * length:

@@ -184,7 +184,9 @@ def _services(names: Sequence[str], schema: Schema, where: str) -> list[str]:
     found = []
     for name in names:
         if name not in schema:
-            variants = [name + digit for digit in "0123456789" if name + digit in schema]
+            variants = [
+                name + digit for digit in "0123456789" if name + digit in schema
+            ]
             if len(variants) != 1:
                 known = [service.name for service in schema.services]
                 raise UserError(

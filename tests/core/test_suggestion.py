@@ -21,7 +21,9 @@ def test_many_names_give_the_suggestions_of_difflib():
 
 
 def test_long_and_many_names_take_no_time():
-    known = [f"{'ab' * 2000}{n}" for n in range(50)] + [f"slot_{n}" for n in range(3000)]
+    known = [f"{'ab' * 2000}{n}" for n in range(50)] + [
+        f"slot_{n}" for n in range(3000)
+    ]
     start = time.monotonic()
     assert suggestion("ab" * 2000, known).startswith("known: abab")
     for n in range(20):

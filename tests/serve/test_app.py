@@ -241,7 +241,9 @@ def test_more_requests_than_may_wait(sgd_tree):
 
     web, _ = client(sgd_tree, Limits(waiting=1), work)
     with web:
-        first = threading.Thread(target=ask, args=(web,), kwargs={"dialogue": "USER: a"})
+        first = threading.Thread(
+            target=ask, args=(web,), kwargs={"dialogue": "USER: a"}
+        )
         first.start()
         assert begun.wait(30)
         answer = ask(web, dialogue="USER: b")

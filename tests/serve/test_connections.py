@@ -205,6 +205,8 @@ def test_many_requests_of_many_clients_all_succeed(start):
 
 def test_the_settings_of_uvicorn():
     config = connections.config(lambda *_: None, Limits())
-    assert config.limit_concurrency is None  # It would count connections that only wait.
+    assert (
+        config.limit_concurrency is None
+    )  # It would count connections that only wait.
     assert config.timeout_graceful_shutdown == 5
     assert config.ws == "none" and not config.proxy_headers
