@@ -35,9 +35,9 @@ install:
 	$(call install,-e ./runtime -e '.[all$(EXTRA:%=,%)]')
 	touch $(VENV)/run.stamp
 
-$(VENV)/run.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
+$(VENV)/run.stamp: Makefile pyproject.toml runtime/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(call install,-e ./runtime -e '.[report]')
+	$(call install,-e ./runtime -e '.[all]')
 	touch $@
 
 $(VENV)/dev.stamp: pyproject.toml runtime/pyproject.toml constraints.txt

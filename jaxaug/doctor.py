@@ -95,7 +95,7 @@ def check_packages() -> Iterator[Finding]:
             "missing",
             "jaxaug",
             "is not installed as a distribution",
-            f"Run `{installed.install_command()}` in the repository.",
+            f"Run {installed.install_advice()}.",
         )
         return
     for name in ["jaxaug", *needed.pop("", []), "jaxlib"]:
@@ -103,7 +103,7 @@ def check_packages() -> Iterator[Finding]:
         if version:
             yield Finding("ok", name, version)
         else:
-            fix = f"Run `{installed.install_command()}` in the repository."
+            fix = f"Run {installed.install_advice()}."
             yield Finding("missing", name, "is not installed", fix)
     for extra, names in sorted(needed.items()):
         absent = [name for name in names if not installed.version(name)]
@@ -115,7 +115,7 @@ def check_packages() -> Iterator[Finding]:
                 "note",
                 f"extra {extra}",
                 f"lacks {', '.join(absent)}",
-                f"Optional: `{installed.install_command(extra)}` in the repository.",
+                f"Optional: {installed.install_advice(extra)}.",
             )
         else:
             yield Finding("ok", f"extra {extra}", ", ".join(present))
@@ -134,8 +134,8 @@ def check_devices() -> Iterator[Finding]:
             "missing",
             "devices",
             f"JAX cannot start its backend: {str(error).splitlines()[0]}",
-            "Install what fits the machine (`make install EXTRA=tpu`, or `EXTRA=cuda`), "
-            "or set JAX_PLATFORMS=cpu.",
+            f"Install what fits the machine (`{installed.install_command('tpu')}` or "
+            f"`{installed.install_command('cuda')}`), or set JAX_PLATFORMS=cpu.",
         )
         return
     kinds = sorted({device.device_kind for device in devices})
@@ -146,7 +146,8 @@ def check_devices() -> Iterator[Finding]:
             "note",
             "devices",
             "no accelerator found: enough for MiniSGD, slow for real sizes",
-            "`make install EXTRA=tpu` or `EXTRA=cuda` on such a machine.",
+            f"`{installed.install_command('tpu')}` or "
+            f"`{installed.install_command('cuda')}` on such a machine.",
         )
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import platform
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,19 +49,36 @@ class ShowVersions(argparse.Action):
         parser.exit()
 
 
-def install_command(extra: str = "") -> str:
-    """What to run in the repository to have that extra in this environment.
+_ROOT = Path(__file__).resolve().parents[2]
 
-    jaxaug is on no index, so pip cannot find it by its name.
+
+def _is_checkout() -> bool:
+    """Tells whether the package runs from a checkout; else it comes from a wheel."""
+    return (_ROOT / "Makefile").is_file()
+
+
+def install_command(extra: str = "") -> str:
+    """Returns the command that installs an extra into this environment.
+
+    jaxaug is on no index: a checkout has to be installed from its folder. Where jaxaug was
+    installed from a wheel, pip finds it by name and gets what the extra lacks.
     """
+    if not _is_checkout():
+        name = f"jaxaug[{extra}]" if extra else "jaxaug"
+        return f"pip install {shlex.quote(name)}"
     words = ["make", "install"]
     if extra in BY_CHOICE:
         words.append(f"EXTRA={extra}")
-    root = Path(__file__).resolve().parents[2]
     inside = sys.prefix != sys.base_prefix
-    if inside and Path(sys.prefix).resolve() != root / ".venv":
+    if inside and Path(sys.prefix).resolve() != _ROOT / ".venv":
         words.append(f"VENV={sys.prefix}")
     return " ".join(words)
+
+
+def install_advice(extra: str = "") -> str:
+    """Returns `install_command` in backquotes, and the folder in which to run it."""
+    place = " in the repository" if _is_checkout() else ""
+    return f"`{install_command(extra)}`{place}"
 
 
 def missing_extra(problem: str, extra: str) -> UserError:
@@ -70,7 +88,7 @@ def missing_extra(problem: str, extra: str) -> UserError:
       problem: what cannot be done and which package is missing, without a full stop.
       extra: of pyproject.toml.
     """
+    place = " of jaxaug" if _is_checkout() else ""
     return UserError(
-        f"{problem}. It comes with the extra {extra!r}: run `{install_command(extra)}` "
-        "in the repository of jaxaug."
+        f"{problem}. It comes with the extra {extra!r}: run {install_advice(extra)}{place}."
     )

@@ -103,21 +103,51 @@ def read_schema(path: PathLike) -> Schema:
         file, service, slot or intent, field, what was expected and what to do.
     """
     data = read_json(path, FETCH_AGAIN)
-    schema, problems = check_schema(data)
+    schema, problems = check_schema(data, 1)
     refuse(problems, path)
     return schema
 
 
-def check_schema(data: Any) -> tuple[Schema, list[Problem]]:
-    """What was parsed from a `schema.json`, and everything that is wrong in it.
+class _EnoughProblemsError(Exception):
+    """As many problems are found as were asked for."""
 
-    The rules are those of `read_schema`. Where there are problems, the schema has what
-    could be read.
+
+class _Problems(list[Problem]):
+    """Problems; the one that makes them `most` raises `_EnoughProblemsError`."""
+
+    def __init__(self, most: int | None):
+        super().__init__()
+        self._most = most
+
+    def append(self, problem: Problem) -> None:
+        super().append(problem)
+        if len(self) == self._most:
+            raise _EnoughProblemsError
+
+
+def check_schema(data: Any, most: int | None = None) -> tuple[Schema, list[Problem]]:
+    """Checks what was parsed from a `schema.json`, by the rules of `read_schema`.
+
+    Args:
+      data: the JSON value.
+      most: the number of problems at which the check stops; None finds all.
+
+    Returns:
+      The schema with what could be read (without services where the check stopped), and
+      the problems.
     """
+    found = _Problems(most)
+    try:
+        return _read_services(data, found), found
+    except _EnoughProblemsError:
+        return Schema(()), found
+
+
+def _read_services(data: Any, found: list[Problem]) -> Schema:
     if not isinstance(data, list) or not data:
         text = f"expected a non-empty list of services, got {shown(data)}"
-        return Schema(()), [Problem(WRONG_TYPE, (), "", text)]
-    found: list[Problem] = []
+        found.append(Problem(WRONG_TYPE, (), "", text))
+        return Schema(())
     objects = [
         _Object(found, (index,), item, f"service #{index}")
         for index, item in enumerate(data)
@@ -125,7 +155,7 @@ def check_schema(data: Any) -> tuple[Schema, list[Problem]]:
     services = tuple(_read_service(item) for item in objects)
     names = [(item.name, (*item.keys, "service_name")) for item in objects]
     _distinct(found, names, "", "service")
-    return Schema(services), found
+    return Schema(services)
 
 
 def service_object(service: Service) -> dict[str, Any]:

@@ -7,19 +7,23 @@ the server started.
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import parse_json
+from jaxaug.data.schema import Service
+from jaxaug.data.sgd import Dialogue
 from jaxaug.serve.limits import Limits
 from jaxaug.serve.wordings import Wordings, only
 from jaxaug.track.tracker import Tracker, as_json_line
@@ -30,7 +34,9 @@ _PAGE = (
     ("/page.css", "page.css", "text/css"),
 )
 _KEYS = ("dialogue", "services", "schema")
-_TOGETHER = 32  # inputs between two looks at the clock
+_TOGETHER = 32  # inputs that are decoded as a group
+_ON_TIME = 0.99  # of the time limit; the rest is for sending the refusal
+_PIECE = 65_536  # bytes of an answer that are handed over at once
 _HEADERS = {
     "content-security-policy": (
         "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -78,6 +84,7 @@ def build(
         Route("/api/predict", desk.predict, methods=["POST"]),
     ]
     handlers: dict[Any, Callable[..., Any]] = {
+        ClientDisconnect: _left,
         HTTPException: _refused,
         UserError: _wrong,
         Exception: _defect,
@@ -86,44 +93,112 @@ def build(
 
 
 class _Desk:
-    """Where predictions are made: one at a time, in the order of their requests."""
+    """Answers requests for predictions in the order of their arrival.
+
+    One thread reads requests and another one computes, so that the event loop is free
+    and a wrong request does not wait for a computation.
+    """
 
     def __init__(self, tracker: Tracker, wordings: Wordings, limits: Limits):
         self.limits = limits
         self._tracker = tracker
         self._wordings = wordings
+        self._reader = ThreadPoolExecutor(1, "read")
         self._worker = ThreadPoolExecutor(1, "predict")
+        self._waiting = 0
 
     async def predict(self, request: Request) -> Response:
         """`POST /api/predict`."""
-        end = time.monotonic() + self.limits.seconds
-        asked = _parsed(await self._within(self._body(request), end, "received"))
+        limits = self.limits
+        end = time.monotonic() + _ON_TIME * limits.seconds
+        receive = min(limits.body_seconds, limits.seconds)
+        try:
+            body = await asyncio.wait_for(self._body(request), receive)
+        except TimeoutError:
+            raise HTTPException(
+                503, f"The request was not received within {receive:g} seconds."
+            ) from None
+        async with self._place():
+            work = _while_connected(request, self._answer(body, _Wanted(end)))
+            try:
+                line = await asyncio.wait_for(work, end - time.monotonic())
+            except TimeoutError:
+                raise HTTPException(
+                    503,
+                    f"The request was not answered within {limits.seconds:g} seconds. "
+                    "One is computed at a time: try again, with fewer services or turns.",
+                ) from None
+        return Response(f"{line}\n", media_type="application/json")
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """A place among the requests that wait."""
+        if self._waiting >= self.limits.waiting:
+            raise HTTPException(
+                503, f"{self._waiting} requests wait already. Try again later."
+            )
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+
+    async def _answer(self, body: bytes, wanted: "_Wanted") -> str:
+        loop = asyncio.get_running_loop()
+        try:
+            # Work that has not begun when this is canceled never begins.
+            asked = await loop.run_in_executor(self._reader, self._read, body, wanted)
+            return await loop.run_in_executor(
+                self._worker, self._predict, *asked, wanted
+            )
+        finally:
+            wanted.is_over = True
+
+    def _read(self, body: bytes, wanted: "_Wanted") -> tuple[Tracker, Dialogue]:
+        asked = _parsed(body)
         schema = self._wordings.choose(asked.get("schema"), asked.get("services"))
         if "dialogue" not in asked:
             raise UserError(
                 "dialogue: is missing. Give lines that begin with USER: or SYSTEM:, or an "
                 "object in the layout of SGD."
             )
-        waiting = self._worker.submit(
-            self._answer, self._tracker.about(schema), asked["dialogue"], end
-        )
-        # A computation that has not begun is taken back when its time is over.
-        line = await self._within(asyncio.wrap_future(waiting), end, "answered")
-        return Response(f"{line}\n", media_type="application/json")
+        tracker = self._tracker.about(schema, wanted.check)
+        dialogue = tracker.read(asked["dialogue"])
+        self._check_size(tracker, dialogue)
+        return tracker, dialogue
 
-    def _answer(self, tracker: Tracker, asked: Any, end: float) -> str:
-        dialogue = tracker.read(asked)
-        if len(dialogue.turns) > self.limits.turns:
+    def _check_size(self, tracker: Tracker, dialogue: Dialogue) -> None:
+        limits = self.limits
+        if len(dialogue.turns) > limits.turns:
             raise UserError(
-                f"dialogue: has {len(dialogue.turns)} turns; at most {self.limits.turns} "
+                f"dialogue: has {len(dialogue.turns)} turns; at most {limits.turns} "
                 "are taken. Leave out the first ones."
             )
+        slots, texts = {}, {}
+        for service in tracker.schema.services:
+            slots[service.name] = len(service.slots) if tracker.per_slot else 1
+            texts[service.name] = _characters(service)
+        inputs = characters = said = 0
+        for turn in dialogue.turns:
+            said += len(turn.utterance)
+            for frame in turn.frames:
+                inputs += slots[frame.service]
+                characters += said * slots[frame.service] + texts[frame.service]
+        for found, most, what in (
+            (inputs, limits.inputs, "inputs"),
+            (characters, limits.characters, "characters of inputs"),
+        ):
+            if found > most:
+                raise UserError(
+                    f"dialogue: its turns and services make {found} {what}; at most {most} "
+                    "are taken. Name fewer services, or leave out turns or text."
+                )
 
+    def _predict(self, tracker: Tracker, dialogue: Dialogue, wanted: "_Wanted") -> str:
         def write(inputs: Sequence[list[int]]) -> list[list[int]]:
             outputs: list[list[int]] = []
             while len(outputs) < len(inputs):
-                if time.monotonic() > end:
-                    raise TimeoutError
+                wanted.check()
                 start = len(outputs)
                 outputs += tracker.write_tokens(inputs[start : start + _TOGETHER])
             return outputs
@@ -134,24 +209,58 @@ class _Desk:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":  # Pages of other sites cannot send it unasked.
             raise HTTPException(415, "Send JSON, with Content-Type: application/json.")
-        body = b""
+        body = bytearray()
         async for chunk in request.stream():
             body += chunk
             if len(body) > self.limits.body:
                 raise HTTPException(
                     413, f"The request is larger than {self.limits.body} bytes."
                 )
-        return body
+        return bytes(body)
 
-    async def _within(self, work: Awaitable[Any], end: float, what: str) -> Any:
-        try:
-            return await asyncio.wait_for(work, end - time.monotonic())
-        except TimeoutError:
-            raise HTTPException(
-                503,
-                f"The request was not {what} within {self.limits.seconds:g} seconds. One "
-                "is computed at a time: try again, with fewer services or turns.",
-            ) from None
+
+class _Wanted:
+    """Whether somebody still waits for an answer; threads ask while they work."""
+
+    def __init__(self, end: float):
+        self._end = end
+        self.is_over = False
+
+    def check(self) -> None:
+        """Raises `TimeoutError` if nobody waits."""
+        if self.is_over or time.monotonic() > self._end:
+            raise TimeoutError
+
+
+async def _while_connected(request: Request, work: Coroutine[Any, Any, str]) -> str:
+    """Awaits work on a received request; cancels it when the client disconnects.
+
+    Raises:
+      ClientDisconnect: nobody is left to answer to.
+    """
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(disconnected())
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        working.cancel()
+        leaving.cancel()
+
+
+def _characters(service: Service) -> int:
+    """Of all texts of a service, about as many as its part of an input has."""
+    texts = [service.description, *(intent.description for intent in service.intents)]
+    for slot in service.slots:
+        texts += [slot.description, *slot.possible_values]
+    return sum(map(len, texts))
 
 
 class _Guarded:
@@ -184,23 +293,35 @@ class _Guarded:
 
 
 def _parsed(body: bytes) -> Any:
+    problem, fix = "the request is no JSON in UTF-8", "Send one JSON object."
     try:
-        asked = json.loads(body)
-        # Half of a surrogate pair is JSON but no text.
-        json.dumps(asked, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        problem = "is nested too deeply" if isinstance(error, RecursionError) else error
-        raise UserError(f"the request is no JSON in UTF-8: {problem}.") from None
-    return only(asked, _KEYS, "the request")
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise UserError(f"{problem}: {error}. {fix}") from None
+    return only(parse_json(text, problem, fix), _KEYS, "the request")
 
 
 def _content(path: str, content: bytes, kind: str) -> Route:
     """An address that always answers the same."""
 
     async def answer(_: Request) -> Response:
-        return Response(content, media_type=kind)
+        return _Pieces(content, media_type=kind)
 
     return Route(path, answer)
+
+
+class _Pieces(Response):
+    """An answer in pieces: a client that does not read holds one of them in memory."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the answer; the server waits between pieces until they are read."""
+        start = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **start})
+        body = memoryview(self.body)
+        for at in range(0, max(1, len(body)), _PIECE):
+            piece, rest = bytes(body[at : at + _PIECE]), len(body) > at + _PIECE
+            await send({"type": "http.response.body", "body": piece, "more_body": rest})
+            await asyncio.sleep(0)  # Sending does not yield to others by itself.
 
 
 def _json(value: Any) -> bytes:
@@ -218,6 +339,10 @@ async def _wrong(_: Request, error: Exception) -> Response:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+
+async def _left(_: Request, error: Exception) -> Response:
+    return Response(status_code=499)  # Nobody reads it.
 
 
 async def _defect(_: Request, error: Exception) -> Response:

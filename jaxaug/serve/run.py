@@ -1,6 +1,7 @@
 """`jaxaug serve`: starts the server and says where it is."""
 
 import argparse
+import gc
 import ipaddress
 import socket
 import sys
@@ -15,7 +16,6 @@ from jaxaug.serve.limits import Limits
 from jaxaug.track.tracker import Tracker
 
 _LOCAL = "localhost"
-_CONNECTIONS = 64
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -23,9 +23,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn
 
-        from jaxaug.serve import app
+        from jaxaug.serve import app, connections
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
+        if error.name not in ("h11", "starlette", "uvicorn"):
             raise
         raise missing_extra(
             f"cannot serve: {error.name} is not installed", "serve"
@@ -46,17 +46,15 @@ def run(arguments: argparse.Namespace) -> int:
         )
     listener = _listen(arguments.host, arguments.port)
     tracker = _compiled(tracker, known)
-    config = uvicorn.Config(
-        app.build(tracker, known, limits, hosts),
-        log_config=None,  # Its own would close the handlers of other libraries.
-        log_level="warning",
-        server_header=False,
-        limit_concurrency=_CONNECTIONS,
-    )
+    config = connections.config(app.build(tracker, known, limits, hosts), limits)
+    # The garbage collector stops all threads while it looks through the libraries.
+    gc.collect()
+    gc.freeze()
     port = listener.getsockname()[1]
     print(f"ready: serving on http://{address}:{port}/ (Ctrl-C ends it)", flush=True)
     with listener:
         uvicorn.Server(config).run(sockets=[listener])
+    gc.unfreeze()
     return 0
 
 

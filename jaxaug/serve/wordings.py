@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, shown
-from jaxaug.core.suggestion import suggestion
+from jaxaug.core.suggestion import check_keys, suggestion
 from jaxaug.data import folders
 from jaxaug.data.problem import refuse
 from jaxaug.data.rename import mismatches
@@ -27,6 +27,8 @@ _FIX = (
     "Give the name of a wording, an object with `wording` and `edits`, or a list of "
     "services in the layout of schema.json."
 )
+
+_PROBLEMS = 10  # of a schema that a request brings
 
 Found = dict[str, Service]
 """Original name of a service -> the service as a wording has it."""
@@ -105,10 +107,13 @@ class Wordings:
         return found
 
     def _brought(self, services: list[Any]) -> Found:
-        schema, problems = check_schema(services)
+        schema, problems = check_schema(services, _PROBLEMS)
         if problems:
-            place = f"{problems[0].place}: " if problems[0].place else ""
-            raise UserError(f"schema: {place}{problems[0].text}. Correct the request.")
+            told = "; ".join(
+                f"{one.place}: {one.text}" if one.place else one.text
+                for one in problems
+            )
+            raise UserError(f"schema: {told}. Correct the request.")
         for service in schema.services:
             items: list[Service | Slot | Intent] = [service, *service.slots]
             for item in (*items, *service.intents):
@@ -196,11 +201,8 @@ def only(value: Any, keys: Sequence[str] | None, where: str) -> Mapping[str, Any
     """
     if not isinstance(value, Mapping):
         raise UserError(f"{where}: expected a JSON object, got {shown(value)}.")
-    for key in value:
-        if keys is not None and key not in keys:
-            raise UserError(
-                f"{where}: unknown key {shown(key)}; {suggestion(key, keys)}"
-            )
+    if keys is not None:
+        check_keys(value, keys, where)
     return value
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+import msgspec
 import numpy as np
 from etils import epath
 from jaxtyping import Array, Int
@@ -27,11 +28,16 @@ from jaxaug.track.answers import Prediction, frame_state
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
+_PER_TOKEN = 16  # characters of a text that are read for each token that is kept
 _CONFIG = "config.gin"
 _SETS = ("EVAL_MIXTURE", "MIXTURE_OR_TASK_NAME")
 _FIX = (
     "Name the folder of a training run of a tracker, such as that of configs/d3st.gin."
 )
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class Tracker:
@@ -42,7 +48,10 @@ class Tracker:
     Attributes:
       schema: the services that it knows; may be replaced at any time.
       identity: stands for weights, vocabulary and format; names no path.
+      per_slot: whether each slot of a service is an input, not each service.
     """
+
+    per_slot: bool = False
 
     def __init__(
         self,
@@ -65,8 +74,11 @@ class Tracker:
         self._model = model
         self._params = jax.device_put(model.params)
         self._options = recipes.FORMATS[family]
+        self.per_slot = self._options.per_slot
         self._lengths = lengths
         self._rows = batch_size or rows_of_device()
+        self._narrowest = 0  # columns that a batch has at least
+        self._between: Callable[[], None] = _do_nothing
         # What a batch may have; a program is compiled for each.
         self._sizes = [2**n for n in range((self._rows - 1).bit_length())] + [
             self._rows
@@ -105,10 +117,19 @@ class Tracker:
         model = continuing.load(folder)
         return cls(model, family, lengths, schema, batch_size)
 
-    def about(self, schema: Schema) -> "Tracker":
-        """This tracker with other services or other wordings; it itself stays as it is."""
+    def about(
+        self, schema: Schema, between: Callable[[], None] = _do_nothing
+    ) -> "Tracker":
+        """This tracker with other services or other wordings; it itself stays as it is.
+
+        Args:
+          schema: of the services.
+          between: called before each input is written and each batch is decoded; raises
+            an error to stop.
+        """
         other = copy.copy(self)
         other.schema = schema
+        other._between = between
         return other
 
     def with_params(self, params: Any) -> "Tracker":
@@ -126,14 +147,17 @@ class Tracker:
     def compiled(self, schemas: Iterable[Schema]) -> "Tracker":
         """This tracker after its programs are compiled: nobody waits for them.
 
-        All its batches have the same number of rows, so that there are few programs.
+        All its batches have the same number of rows, and none is narrower than those of
+        the schemas, so that these programs are all that it needs.
 
         Args:
           schemas: of the services; each wording has prompts of its own lengths.
         """
         other = copy.copy(self)
         other._sizes = [self._rows]
-        for width in self._widths(schemas):
+        widths = self._widths(schemas)
+        other._narrowest = widths[0]
+        for width in widths:
             other.write_tokens([[self._model.input_vocabulary.eos_id] * width])
         return other
 
@@ -186,8 +210,15 @@ class Tracker:
           write: what makes output tokens of input tokens; None is `write_tokens`.
         """
         formatter = self._options.formatter(self.schema)
-        examples = [list(formatter.dialogue(dialogue)) for dialogue in dialogues]
-        tokens = [self._encode(e.inputs) for found in examples for e in found]
+        tokens: list[list[int]] = []
+        examples: list[list[Example]] = []
+        for dialogue in dialogues:
+            examples.append([])
+            for example in formatter.dialogue(dialogue):
+                self._between()
+                tokens.append(self._encode(example.inputs))
+                # The text may be thousands of times longer than what is kept of it.
+                examples[-1].append(msgspec.structs.replace(example, inputs=""))
         outputs = iter((write or self.write_tokens)(tokens))
         return [
             self._prediction(dialogue, found, [next(outputs) for _ in found])
@@ -203,9 +234,10 @@ class Tracker:
         outputs: list[list[int]] = [[] for _ in inputs]
         few = len(inputs) <= self._rows
         for batch in plan([len(tokens) for tokens in inputs], self._rows):
+            self._between()
             rows = batch.rows if few else self._rows
             rows = next(size for size in self._sizes if size >= rows)
-            width = min(batch.length, self._lengths["inputs"])
+            width = min(max(batch.length, self._narrowest), self._lengths["inputs"])
             tokens = pad([inputs[index] for index in batch.indices], rows, width)
             found = np.asarray(self._decode(tokens)).tolist()
             for index, row in zip(batch.indices, found, strict=False):
@@ -224,9 +256,16 @@ class Tracker:
         )[:, 0]  # fmt: skip
 
     def _encode(self, text: str) -> list[int]:
-        words = self._model.input_vocabulary
-        # Cut from the left, so that the last turns are kept, as in training.
-        return [*words.encode(text)[1 - self._lengths["inputs"] :], words.eos_id]
+        """Tokens of a text, cut from the left, so that the last turns are kept."""
+        words, length = self._model.input_vocabulary, self._lengths["inputs"]
+        characters = _PER_TOKEN * length
+        while (start := text.rfind(" ", 0, max(0, len(text) - characters))) > 0:
+            tokens = words.encode(text[start:])
+            # Only the first tokens can differ from those of the whole text.
+            if len(tokens) >= 2 * length:
+                return [*tokens[1 - length :], words.eos_id]
+            characters *= 4
+        return [*words.encode(text)[1 - length :], words.eos_id]
 
     def _prediction(
         self,

@@ -7,25 +7,32 @@
 An empty line ends a dialogue of plain text.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import check_pairs, shown
-from jaxaug.core.suggestion import suggestion
+from jaxaug.core.files import check_pairs, parse_json, shown
+from jaxaug.core.suggestion import check_keys, suggestion
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 from jaxaug.formats.records import NO_INTENT
 
-_LINE = re.compile(r"\s*(USER|SYSTEM)\s*:\s*(.*?)\s*", re.IGNORECASE)
+# Without a lazy group: it would try every blank of a long run of them.
+_LINE = re.compile(r"\s*(USER|SYSTEM)\s*:(.*)", re.IGNORECASE)
 _FIX = (
     "Give dialogues in the layout of SGD, a list of objects with `turns` (speaker and "
     "utterance), one such object a line, or lines that begin with USER: or SYSTEM:."
 )
 UNKNOWN = State(NO_INTENT, (), {})
 """Of a frame that is to be predicted."""
+# The fields of SGD, with `turn_id` of MultiWOZ 2.2 and `spans` of `jaxaug predict`.
+_DIALOGUE_KEYS = ("dialogue_id", "services", "turns")
+_TURN_KEYS = ("speaker", "utterance", "frames", "turn_id")
+_FRAME_KEYS = (
+    *("service", "slots", "state", "actions", "service_call", "service_results"),
+    "spans",
+)
 
 
 def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
@@ -41,8 +48,8 @@ def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
         with the digit of a variant behind takes its place.
 
     Raises:
-      UserError: it is none of the three, a field is missing or of another type, an id
-        occurs twice, or a service is not in the schema.
+      UserError: it is none of the three, a field is missing, unknown, or of another
+        type, an id or a name in an object occurs twice, or a service is not in the schema.
     """
     known: dict[str, Dialogue] = {}
     for number, (item, place) in enumerate(_objects(text, where)):
@@ -63,6 +70,8 @@ def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
     check_pairs(item, where, _FIX)
     if isinstance(item, Sequence) and not isinstance(item, str):
         item = {"turns": item}
+    if isinstance(item, Mapping):
+        check_keys(item, _DIALOGUE_KEYS, where)
     turns = item.get("turns") if isinstance(item, Mapping) else None
     if not isinstance(turns, Sequence) or isinstance(turns, str) or not turns:
         raise UserError(
@@ -70,11 +79,13 @@ def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
         )
     listed = _names(item.get("services", ()), f"{where}: services")
     services = _services(listed, schema, where) or [s.name for s in schema.services]
+    # Turns share them: a dialogue may have thousands of turns, a schema of services.
+    frames = _frames(services)
     return Dialogue(
         str(item.get("dialogue_id", name)),
         tuple(services),
         tuple(
-            _turn(turn, f"{where}: turn {index}", schema, services)
+            _turn(turn, f"{where}: turn {index}", schema, frames)
             for index, turn in enumerate(turns)
         ),
     )
@@ -93,7 +104,7 @@ def of_text(text: str, where: str) -> Iterator[tuple[dict[str, Any], str]]:
                 )
             if not turns:
                 start = number
-            turns.append({"speaker": match[1].upper(), "utterance": match[2]})
+            turns.append({"speaker": match[1].upper(), "utterance": match[2].strip()})
         elif turns:
             yield {"turns": turns}, f"{where}: line {start}"
             turns = []
@@ -108,43 +119,57 @@ def _objects(text: str, where: str) -> Iterable[tuple[Any, str]]:
     if not text.lstrip().startswith(("[", "{")):
         return of_text(text, where)
     try:
-        data = json.loads(text)
-    except ValueError as whole:
+        data = parse_json(text, f"{where}: is no JSON", _FIX)
+    except UserError as whole:
         return _lines(text, where, whole)
     items = data if isinstance(data, list) else [data]
     return [(item, f"{where}: dialogue #{n}") for n, item in enumerate(items)]
 
 
-def _lines(text: str, where: str, whole: ValueError) -> Iterator[tuple[Any, str]]:
+def _lines(text: str, where: str, whole: UserError) -> Iterator[tuple[Any, str]]:
     for number, line in enumerate(_split_lines(text), 1):
         if line.strip():
             try:
-                yield json.loads(line), f"{where}: line {number}"
-            except ValueError as error:
+                item = parse_json(line, f"{where}: is no JSON: line {number}", _FIX)
+            except UserError as error:
                 # A file of one object fails as a whole, JSON lines in one line.
-                problem = whole if number == 1 else f"line {number}: {error}"
-                raise UserError(f"{where}: is no JSON: {problem}. {_FIX}") from error
+                raise (whole if number == 1 else error) from None
+            yield item, f"{where}: line {number}"
 
 
-def _turn(item: Any, where: str, schema: Schema, services: Sequence[str]) -> Turn:
+def _turn(item: Any, where: str, schema: Schema, frames: tuple[Frame, ...]) -> Turn:
+    if isinstance(item, Mapping):
+        check_keys(item, _TURN_KEYS, where)
     speaker = str(item.get("speaker", "")).upper() if isinstance(item, Mapping) else ""
     if speaker not in ("USER", "SYSTEM") or not isinstance(item.get("utterance"), str):
         raise UserError(
             f"{where}: expected speaker (USER or SYSTEM) and utterance, got "
             f"{shown(item)}. {_FIX}"
         )
-    asked: Sequence[str] = ()
-    if speaker == "USER":
-        frames = item.get("frames") or []
-        if not isinstance(frames, list):
-            raise UserError(
-                f"{where}: frames: expected a list, got {shown(frames)}. {_FIX}"
-            )
-        listed = [f.get("service") if isinstance(f, Mapping) else f for f in frames]
-        names = _names(listed, f"{where}: frames")
-        asked = _services(names, schema, where) or services
-    frames_ = tuple(Frame(name, UNKNOWN, {"service": name}) for name in asked)
-    return Turn(speaker, item["utterance"], frames_)  # type: ignore[arg-type]
+    if speaker == "SYSTEM":
+        frames = ()
+    elif names := _listed(item.get("frames") or [], where):
+        frames = _frames(_services(names, schema, where))
+    return Turn(speaker, item["utterance"], frames)  # type: ignore[arg-type]
+
+
+def _listed(frames: Any, where: str) -> list[str]:
+    """The services that a turn of the user names: in objects, or as strings."""
+    if not isinstance(frames, list):
+        raise UserError(
+            f"{where}: frames: expected a list, got {shown(frames)}. {_FIX}"
+        )
+    for frame in frames:
+        if isinstance(frame, Mapping):
+            check_keys(frame, _FRAME_KEYS, f"{where}: frames")
+    listed = [f.get("service") if isinstance(f, Mapping) else f for f in frames]
+    return _names(listed, f"{where}: frames")
+
+
+def _frames(services: Iterable[str]) -> tuple[Frame, ...]:
+    """Frames to be predicted, one a service."""
+    names = dict.fromkeys(services)
+    return tuple(Frame(name, UNKNOWN, {"service": name}) for name in names)
 
 
 def _names(value: Any, where: str) -> list[str]:
@@ -156,12 +181,14 @@ def _names(value: Any, where: str) -> list[str]:
 
 
 def _services(names: Sequence[str], schema: Schema, where: str) -> list[str]:
-    known = [service.name for service in schema.services]
     found = []
     for name in names:
         if name not in schema:
-            variants = [k for k in known if re.fullmatch(rf"{re.escape(name)}\d", k)]
+            variants = [
+                name + digit for digit in "0123456789" if name + digit in schema
+            ]
             if len(variants) != 1:
+                known = [service.name for service in schema.services]
                 raise UserError(
                     f"{where}: the schema has no service {shown(name)}; "
                     f"{suggestion(name, known)} Name the schema with --schema."

@@ -68,6 +68,24 @@ def test_the_error_names_extra_and_command(monkeypatch):
     )
 
 
+def test_a_wheel_is_completed_by_pip(monkeypatch, tmp_path):
+    monkeypatch.setattr(installed, "_ROOT", tmp_path)
+    assert installed.install_command() == "pip install jaxaug"
+    assert installed.install_advice("cuda") == "`pip install 'jaxaug[cuda]'`"
+    error = installed.missing_extra("cannot serve: uvicorn is not installed", "serve")
+    assert str(error) == (
+        "cannot serve: uvicorn is not installed. It comes with the extra 'serve': run "
+        "`pip install 'jaxaug[serve]'`."
+    )
+
+
+def test_the_demo_installs_what_the_commands_of_the_readme_need():
+    """Among them `serve` (uvicorn), `paraphrase` (sacrebleu) and `augment` (spaCy)."""
+    recipe = (ROOT / "Makefile").read_text().partition("\n$(VENV)/run.stamp:")[2]
+    assert "-e ./runtime -e '.[all]'" in recipe.partition("\n\n")[0]
+    assert "demo: $(VENV)/run.stamp\n" in (ROOT / "Makefile").read_text()
+
+
 def test_make_install_brings_every_extra_but_the_named_ones():
     about = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = about["optional-dependencies"]

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import re
 import threading
 import time
 from pathlib import Path
@@ -135,8 +136,26 @@ def test_mistakes_are_told(sgd_tree, request_, text):
     [
         (b"{", "the request is no JSON in UTF-8: "),
         (b"\xff\xfe\xfa", "the request is no JSON in UTF-8: "),
-        (b"[" * 100_000, "is nested too deeply"),
-        (b'{"dialogue": "USER: \\ud800"}', "surrogates not allowed"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"dialogue": "USER: \\ud800"}', "half of a surrogate pair"),
+        (b"", "the request is no JSON in UTF-8: "),
+        (b'{"dialogue": ' + b"9" * 5000 + b"}", "more than 4300 digits"),
+        (
+            b'{"dialogue": "USER: a", "dialogue": "USER: b"}',
+            "an object has the name 'dialogue' 2 times (again at line 1, column 25)",
+        ),
+        (
+            b'{"schema": {"edits": {"A": {}, "A": {}}}, "dialogue": "USER: a"}',
+            "an object has the name 'A' 2 times",
+        ),
+        (
+            b'{"dialogue": "USER: a", "servces": ["Trains_1"]}',
+            "unknown key 'servces'; did you mean 'services'?",
+        ),
+        (
+            b'{"dialogue": {"turns": [], "servces": ["Trains_1"]}}',
+            "dialogue: unknown key 'servces'; did you mean 'services'?",
+        ),
         (b"[]", "the request: expected a JSON object, got []"),
     ],
 )
@@ -170,6 +189,69 @@ def test_large_bodies_and_other_types_are_refused(sgd_tree):
     for path in ("/../pyproject.toml", "/%2e%2e/pyproject.toml", "/page/index.html"):
         answer = web.get(path)
         assert (answer.status_code, answer.json()) == (404, {"error": "Not Found"})
+
+
+@pytest.mark.parametrize("depth", [50, 150, 300, 500, 900, 990, 1000, 2000])
+def test_no_depth_is_a_defect(sgd_tree, depth):
+    web, _ = client(sgd_tree)
+    for deep in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+        for before, behind in (
+            (b'{"dialogue": ', b"}"),
+            (b'{"dialogue": "USER: a", "schema": ', b"}"),
+            (b'{"dialogue": "USER: a", "services": ', b"}"),
+            (b'{"dialogue": {"dialogue_id": ', b', "turns": 1}}'),
+        ):
+            headers = {"content-type": "application/json"}
+            body = before + deep + behind
+            answer = web.post("/api/predict", content=body, headers=headers)
+            assert answer.status_code == 400, answer.text
+
+
+@pytest.mark.parametrize(
+    ("limits", "what"),
+    [
+        (Limits(inputs=7), "8 inputs; at most 7 are taken. Name fewer services, or"),
+        # Four turns of 3 more characters each, twice, and what the services say.
+        (Limits(characters=60), r"\d+ characters of inputs; at most 60 are taken"),
+    ],
+)
+def test_what_would_be_too_much_text_is_refused(sgd_tree, limits, what):
+    web, fake = client(sgd_tree, limits)
+    answer = ask(web, dialogue="USER: abc\n" * 4)
+    assert answer.status_code == 400 and not fake.batches
+    assert re.search(f"dialogue: its turns and services make {what}", answer.text)
+    assert ask(web, dialogue="USER: a", services=["Trains_1"]).status_code == (
+        200 if limits.inputs == 7 else 400
+    )
+
+
+def test_formats_that_ask_for_slots_have_more_inputs(sgd_tree):
+    web, fake = client(sgd_tree, Limits(inputs=2))
+    assert ask(web, dialogue="USER: a").status_code == 200
+    fake.per_slot = True
+    assert "make 5 inputs; at most 2" in ask(web, dialogue="USER: a").text
+
+
+def test_more_requests_than_may_wait(sgd_tree):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work():
+        begun.set()
+        go_on.wait(30)
+
+    web, _ = client(sgd_tree, Limits(waiting=1), work)
+    with web:
+        first = threading.Thread(
+            target=ask, args=(web,), kwargs={"dialogue": "USER: a"}
+        )
+        first.start()
+        assert begun.wait(30)
+        answer = ask(web, dialogue="USER: b")
+        assert answer.status_code == 503
+        assert answer.json() == {"error": "1 requests wait already. Try again later."}
+        go_on.set()
+        first.join()
+        assert ask(web, dialogue="USER: b").status_code == 200
 
 
 def test_one_computation_at_a_time(sgd_tree):
@@ -255,6 +337,13 @@ def test_the_documentation_has_the_limits():
         (f"{limits.body:,}", " bytes", 413),
         (limits.turns, "", 400),
         (f"{limits.description:,}", "", 400),
+        (f"{limits.inputs:,}", "", 400),
+        (f"{limits.characters:,}", "", 400),
+        (limits.waiting, "", 503),
+        (f"{limits.body_seconds:g}", " s", 503),
         (f"{limits.seconds:g}", " s", 503),
+        (f"{limits.header_seconds:g}", " s", "the connection is closed"),
+        (f"{limits.reading_seconds:g}", " s", "the connection is closed"),
+        (limits.connections, "", "the idlest connection is closed"),
     ):
         assert f"| {number}{unit} | {status} |" in page

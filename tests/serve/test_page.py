@@ -1,5 +1,7 @@
 """The page in headless Chromium: a dialogue, two wordings, an edited description."""
 
+import json
+
 import pytest
 
 from jaxaug.data import sgd
@@ -74,8 +76,11 @@ def test_which_slots_a_wording_changes(page, address):
     said = "oslo | <i>oslo</i> (turn 1: “Oslo”)"
     # The names of v2 are others, the slots are not.
     intents = "FindTrain_v2", "FindTrain"
+    # A value that is missed under both is seen by its absence.
     assert rows(page, 1) == [
         ("city", "", said, said),
+        ("class", "", "no value", "no value"),
+        ("price", "", "no value", "no value"),
         ("intent", "", *intents),
         ("asked for", "", "class_v2", "class"),
     ]
@@ -105,6 +110,89 @@ def test_which_slots_a_wording_changes(page, address):
     assert {url.rpartition("/")[0].removesuffix("/api") for url in asked} == {address}
     # What the browser itself says about the last answer.
     assert len(trouble) == 1 and "400 (Bad Request)" in trouble[0]
+
+
+NAMES = ("constructor", "__proto__", "toString", "a/b c", "hasOwnProperty")
+
+
+class ByDescription(Tracker):
+    """Gives each slot its description, unless that is empty."""
+
+    def __init__(self, schema):
+        self.schema = schema
+
+    def predict_all(self, dialogues, write=None):
+        (dialogue,) = dialogues
+        return [Prediction(dialogue, tuple(self._frames(dialogue)))]
+
+    def _frames(self, dialogue: sgd.Dialogue):
+        for index, turn in enumerate(dialogue.turns):
+            for frame in turn.frames:
+                slots = self.schema.service(frame.service).slots
+                found = {s.name: (s.description,) for s in slots if s.description}
+                state = Parsed(found, "toString", ("__proto__",))
+                yield frame_state(dialogue, index, frame.service, state)
+
+
+def test_names_that_objects_have_and_slashes(page, tmp_path):
+    """Services, slots and intents may be called like members of JavaScript's objects."""
+    slots = [
+        {
+            "name": name,
+            "description": "" if name == "toString" else f"the {name}",
+            "is_categorical": False,
+            "possible_values": [],
+        }
+        for name in NAMES
+    ]
+    intent = {
+        "name": "toString",
+        "description": "",
+        "is_transactional": False,
+        "required_slots": [],
+        "optional_slots": {},
+        "result_slots": [],
+    }
+    names = "Trains/1 x", "__proto__", "constructor"
+    services = [
+        {"service_name": n, "description": "", "slots": slots, "intents": [intent]}
+        for n in names
+    ]
+    path = tmp_path / "schema.json"
+    path.write_text(json.dumps(services))
+    known = wordings.read(path, None, 1000)
+    trouble = []
+    page.on("pageerror", lambda error: trouble.append(str(error)))
+    with served(app.build(ByDescription(known.original), known)) as address:
+        page.goto(address)
+        page.get_by_label("Dialogue, a line for each turn").fill("USER: the a/b c")
+        page.get_by_text("Edit its descriptions").nth(1).click()
+        for service in range(len(names)):
+            # The first service has both changed, the others one.
+            changed = ("a/b c", "__proto__") if service == 0 else ("constructor",)
+            for name in changed:
+                page.get_by_label(f"slot {name}").nth(service).fill(f"my {name}")
+        page.get_by_role("button", name="Show the states").click()
+        sync_api.expect(page.get_by_role("status")).to_have_text(
+            "In the end, 4 slots differ between original and original, edited: "
+            "__proto__, a/b c, constructor, constructor."
+        )
+        assert page.locator("caption").all_text_contents() == [*names]
+        found = rows(page, 1)
+    said = "the a/b c (turn 1: “the a/b c”)"
+    assert found[:7] == [
+        ("constructor", "", "the constructor", "the constructor"),
+        ("__proto__", "differs", "the __proto__", "my __proto__"),
+        ("toString", "", "no value", "no value"),
+        ("a/b c", "differs", said, "my a/b c"),
+        ("hasOwnProperty", "", "the hasOwnProperty", "the hasOwnProperty"),
+        ("intent", "", "toString", "toString"),
+        ("asked for", "", "__proto__", "__proto__"),
+    ]
+    assert [row[0] for row in found if row[1] == "differs"] == [
+        *("__proto__", "a/b c", "constructor", "constructor")
+    ]
+    assert not trouble
 
 
 def test_every_field_has_a_name_and_colours_follow_the_system(page, address):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import pytest
 
@@ -121,6 +122,23 @@ def test_what_is_no_wording(sgd_tree, schema, services, message):
     known = wordings.read(None, sgd_tree, 40)
     with pytest.raises(UserError, match=message):
         known.choose(schema, services)
+
+
+def test_the_first_ten_problems_of_a_schema_are_told(sgd_tree):
+    """The others are not looked for: each costs a search for similar names."""
+    known = wordings.read(None, sgd_tree, 40)
+    services = [service_object(service) for service in known.original.services]
+    slot = services[0]["slots"][0]
+    services[0]["slots"] += [{**slot, "name": f"slot_{n}"} for n in range(1000)]
+    unknown = [f"a_name_{n}" for n in range(1000)]
+    services[0]["intents"][0]["result_slots"] = unknown
+    start = time.monotonic()
+    with pytest.raises(UserError) as refused:
+        known.choose(services, None)
+    assert time.monotonic() - start < 5
+    text = str(refused.value)
+    assert text.count("expected slots of the service") == 10
+    assert "got 'a_name_9'. Correct the request." in text
 
 
 def test_a_long_description_in_a_whole_schema(sgd_tree):

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 
 import uvicorn
 
+from jaxaug.serve import connections
+from jaxaug.serve.limits import Limits
+
 
 @contextlib.contextmanager
-def served(app) -> Iterator[str]:
+def served(app, limits=None) -> Iterator[str]:
     """The address of a server of this process, which ends with the block."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None))
+    config = connections.config(app, limits or Limits())
+    config.port = 0
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     deadline = time.monotonic() + 30

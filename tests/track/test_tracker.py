@@ -1,9 +1,11 @@
 """A tracker outside of its run: what it reads, that it answers as T5X does, what it writes."""
 
+import dataclasses
 import functools
 import io
 import json
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from jaxaug import cli
 from jaxaug.core.buckets import pad
 from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
-from jaxaug.data.schema import read_schema
+from jaxaug.data.schema import Schema, read_schema
 from jaxaug.formats import d3st
 from jaxaug.metrics import evaluate_folder
 from jaxaug.track import run, turns
@@ -72,6 +74,50 @@ def test_nothing_is_compiled_after_all_is(trained, monkeypatch):
     asked.clear()
     own.predict("USER: a\nUSER: b\n")
     assert asked == {(2, 32), (2, 40)}
+    # A prompt that is shorter than those of all wordings.
+    asked.clear()
+    bare = dataclasses.replace(own.schema.services[0], slots=(), intents=())
+    ready.about(Schema((bare,))).predict("USER: a")
+    assert asked == {(4, 32)}
+
+
+def test_of_a_long_text_only_the_end_is_tokenized(trained, monkeypatch):
+    tracker = Tracker.load(trained[0])
+    words, seen = tracker._model.input_vocabulary, []
+    length = tracker._lengths["inputs"]
+    encode = words.encode
+    texts = [
+        "a train, to oslo. " * 5000,
+        "a" + " " * 90_000 + "b",  # the whole text has few tokens
+        "x" * 20_000,  # has no blank at which it could be cut
+        "a train to oslo",
+    ]
+    expected = [[*encode(text)[1 - length :], words.eos_id] for text in texts]
+
+    def noted(text):
+        seen.append(len(text))
+        return encode(text)
+
+    monkeypatch.setattr(words, "encode", noted)
+    assert [tracker._encode(text) for text in texts] == expected
+    assert seen[0] < 1000 and seen[-1] == len(texts[-1])
+
+
+def test_work_stops_when_asked_between_inputs_and_batches(trained):
+    tracker = Tracker.load(trained[0], batch_size=2)
+    left = iter(range(5))
+
+    def between():
+        if next(left, None) is None:
+            raise TimeoutError
+
+    stopped = tracker.about(tracker.schema, between)
+    with pytest.raises(TimeoutError):
+        stopped.predict("USER: a\n" * 9)
+    asked = []
+    one = {"services": ["Trains_1"], "turns": [{"speaker": "USER", "utterance": "a"}]}
+    tracker.about(tracker.schema, lambda: asked.append(1)).predict(one)
+    assert len(asked) == 2  # an input and a batch
 
 
 def answering(tracker, *texts):
@@ -225,6 +271,32 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
             '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{',
             "talk: is no JSON: line 2",
         ),
+        (
+            '{"turns": [{"speaker": "USER", "utterance": "a", "utterance": "b"}]}',
+            "talk: is no JSON: .*an object has the name 'utterance' 2 times",
+        ),
+        (
+            '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{"turns": [], "turns": 1}',
+            "talk: is no JSON: line 2: .*an object has the name 'turns' 2 times",
+        ),
+        ('{"turns": ' + "[" * 100_000, "talk: is no JSON: .*nested too deeply"),
+        ('{"turns": ' + "9" * 5000 + "}", "talk: is no JSON: .*more than 4300 digits"),
+        (
+            '{"turn": [], "services": []}',
+            "dialogue #0: unknown key 'turn'; did you mean 'turns'. Correct or remove",
+        ),
+        (
+            '{"servces": ["Trains_1"], "turns": [{"speaker": "USER", "utterance": "a"}]}',
+            "dialogue #0: unknown key 'servces'; did you mean 'services'",
+        ),
+        (
+            '{"turns": [{"speaker": "USER", "utterence": "a"}]}',
+            "turn 0: unknown key 'utterence'; did you mean 'utterance'",
+        ),
+        (
+            '{"turns": [{"speaker": "USER", "utterance": "a", "frames": [{"servce": 1}]}]}',
+            "turn 0: frames: unknown key 'servce'; did you mean 'service'",
+        ),
         ('{"turns": []}', "talk: dialogue #0: expected a dialogue with turns, got"),
         ('[{"turns": [{"speaker": "BOT"}]}]', r"turn 0: expected speaker \(USER or"),
         (
@@ -237,7 +309,7 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         ),
         (
             '{"turns": [{"speaker": "USER", "utterance": "\\ud83c"}]}',
-            "dialogue #0: a string holds .*half of a surrogate pair",
+            "a string holds .*half of a surrogate pair",
         ),
         (
             2
@@ -250,6 +322,35 @@ def test_what_is_no_dialogue(sgd_tree, text, message):
     schema = read_schema(sgd_tree / "test/schema.json")
     with pytest.raises(UserError, match=message):
         turns.read_dialogues(text, "talk", schema)
+
+
+def test_fields_of_other_files_are_known(sgd_tree):
+    """Those of annotated dialogues of SGD and MultiWOZ, and of `jaxaug predict`."""
+    schema = read_schema(sgd_tree / "test/schema.json")
+    frame = dict.fromkeys(
+        ("slots", "state", "actions", "service_call", "service_results", "spans")
+    )
+    turn = {"turn_id": "0", "speaker": "USER", "utterance": "a"}
+    turn["frames"] = [{**frame, "service": "Trains_1"}]
+    item = {"dialogue_id": "1", "services": ["Trains_1"], "turns": [turn]}
+    (found,) = turns.read_dialogues(json.dumps(item), "talk", schema)
+    assert [f.service for f in found.turns[0].frames] == ["Trains_1"]
+
+
+def test_a_service_that_is_listed_again_counts_once(sgd_tree):
+    schema = read_schema(sgd_tree / "test/schema.json")
+    turn = {"speaker": "USER", "utterance": "a", "frames": ["Trains_1"] * 3}
+    found = turns.of_object([turn], "talk", schema, "1")
+    assert [f.service for f in found.turns[0].frames] == ["Trains_1"]
+
+
+def test_runs_of_blanks_take_no_time(sgd_tree):
+    schema = read_schema(sgd_tree / "test/schema.json")
+    start = time.monotonic()
+    said = f"a{' ' * 200_000}b"
+    (found,) = turns.read_dialogues(f"USER:  {said} ", "talk", schema)
+    assert found.turns[0].utterance == said
+    assert time.monotonic() - start < 5
 
 
 def test_lines_end_at_line_feeds_alone(sgd_tree):

@@ -4,10 +4,12 @@
 const byId = (id) => document.getElementById(id);
 const SIDES = ["a", "b"];
 const NO_OTHER = "";
-let wordings = [];
+// Names of users are keys of Maps only: objects have keys of their own, as "constructor".
+let wordings = []; // their `services` are Maps from the original name
 let limits = {};
-// side -> "service/kind/name" of the wording -> text that the user wrote
+// side -> original name of a service -> kind -> name in the wording -> text of the user
 const edits = { a: new Map(), b: new Map() };
+let fields = 0;
 
 // Texts of users and models reach the page as text nodes only.
 function make(tag, attributes = {}, ...children) {
@@ -30,8 +32,8 @@ function chosenServices() {
 // The services that are asked about, by original name, that a wording has.
 function servicesOf(wording) {
   const chosen = chosenServices();
-  return Object.keys(wordings[0].services).filter(
-    (name) => (!chosen.length || chosen.includes(name)) && name in wording.services
+  return [...wordings[0].services.keys()].filter(
+    (name) => (!chosen.length || chosen.includes(name)) && wording.services.has(name)
   );
 }
 
@@ -44,8 +46,26 @@ function described(service) {
   ];
 }
 
+const editOf = (side, original, kind, name) => edits[side].get(original)?.get(kind)?.get(name);
+
 function textOf(side, original, kind, item) {
-  return edits[side].get(`${original}/${kind}/${item.name}`) ?? item.description;
+  return editOf(side, original, kind, item.name) ?? item.description;
+}
+
+// The Map at a key, made if need be.
+function mapAt(map, key) {
+  if (!map.has(key)) map.set(key, new Map());
+  return map.get(key);
+}
+
+// Keeps the text of a description; null is the original text again.
+function edit(side, original, kind, name, text) {
+  const kinds = mapAt(edits[side], original);
+  const texts = mapAt(kinds, kind);
+  if (text !== null) texts.set(name, text);
+  else texts.delete(name);
+  if (!texts.size) kinds.delete(kind);
+  if (!kinds.size) edits[side].delete(original);
 }
 
 function showEditors(side) {
@@ -56,18 +76,17 @@ function showEditors(side) {
   // Hundreds of fields are made when they are looked at.
   if (!wording || !byId(`edits-${side}`).open) return;
   for (const original of servicesOf(wording)) {
-    const service = wording.services[original];
+    const service = wording.services.get(original);
     place.append(make("h2", {}, service.service_name));
     for (const [kind, name, text] of described(service)) {
-      const key = `${original}/${kind}/${name}`;
-      const id = `edit-${side}-${key}`;
+      const id = `edit-${++fields}`;
+      const edited = () => editOf(side, original, kind, name);
       const input = make("input", {
-        type: "text", id, value: edits[side].get(key) ?? text, maxLength: limits.description,
+        type: "text", id, value: edited() ?? text, maxLength: limits.description,
       });
-      const mark = () => input.classList.toggle("edited", edits[side].has(key));
+      const mark = () => input.classList.toggle("edited", edited() !== undefined);
       input.addEventListener("input", () => {
-        if (input.value === text) edits[side].delete(key);
-        else edits[side].set(key, input.value);
+        edit(side, original, kind, name, input.value === text ? null : input.value);
         mark();
       });
       mark();
@@ -77,16 +96,18 @@ function showEditors(side) {
   }
 }
 
+// The edits as JSON; `Object.fromEntries` makes "__proto__" a key as any other.
 function schemaOf(side, wording) {
-  const changed = {};
-  for (const [key, text] of edits[side]) {
-    const [service, kind, ...rest] = key.split("/");
-    if (!servicesOf(wording).includes(service)) continue;
-    const texts = (changed[service] ??= {});
-    if (kind) (texts[kind] ??= {})[rest.join("/")] = text;
-    else texts.description = text;
-  }
-  return { wording: wording.name, edits: changed };
+  const asked = servicesOf(wording);
+  const changed = [...edits[side]].filter(([original]) => asked.includes(original));
+  const texts = ([kind, named]) => kind ? [kind, Object.fromEntries(named)]
+    : ["description", [...named.values()][0]];
+  return {
+    wording: wording.name,
+    edits: Object.fromEntries(
+      changed.map(([original, kinds]) => [original, Object.fromEntries([...kinds].map(texts))])
+    ),
+  };
 }
 
 async function predict(side, dialogue) {
@@ -109,16 +130,18 @@ function titleOf(side, wording) {
 
 // A frame of an answer as rows by position: what it is, value, where it was said.
 function rowsOf(answer, turn, original) {
-  const service = answer.wording.services[original];
+  const service = answer.wording.services.get(original);
   const frame = answer.turns[turn].frames.find((f) => f.service === service?.service_name);
   if (!frame) return null;
-  const { slot_values: values, active_intent: active, requested_slots: asked } = frame.state;
+  const { active_intent: active, requested_slots: asked } = frame.state;
+  const values = new Map(Object.entries(frame.state.slot_values));
+  const spans = new Map(Object.entries(frame.spans));
   const intent = service.intents.findIndex((item) => item.name === active);
   const places = asked.map((name) => service.slots.findIndex((slot) => slot.name === name));
   return {
     slots: service.slots.map((slot) => ({
-      text: (values[slot.name] ?? []).join(" | "),
-      said: frame.spans[slot.name],
+      text: (values.get(slot.name) ?? []).join(" | "),
+      said: spans.get(slot.name),
       description: textOf(answer.side, original, "slots", slot),
     })),
     intent: {
@@ -142,7 +165,6 @@ function cell(row) {
 const same = (one, other) => (one.same ?? one.text) === (other.same ?? other.text);
 
 function line(name, cells, isSlot) {
-  if (cells.every((one) => !one?.text)) return null;
   const differs = cells.length > 1 && cells.every(Boolean) && !same(cells[0], cells[1]);
   const head = make("th", { scope: "row" }, name);
   if (differs) head.append(make("span", { class: "badge" }, "≠ differs"));
@@ -150,24 +172,23 @@ function line(name, cells, isSlot) {
   return { row, differs: differs && isSlot };
 }
 
+// All slots have a row: a value that was missed under both wordings is seen by its absence.
 function table(answers, turn, original) {
   const found = answers.map((answer) => rowsOf(answer, turn, original));
-  const service = wordings[0].services[original];
+  const service = wordings[0].services.get(original);
   const lines = service.slots.map((slot, place) =>
     line(slot.name, found.map((rows) => rows?.slots[place]), true)
   );
   lines.push(line("intent", found.map((rows) => rows?.intent), false));
   lines.push(line("asked for", found.map((rows) => rows?.requested), false));
-  const shown = lines.filter(Boolean);
-  const different = service.slots.filter((_, place) => lines[place]?.differs);
-  if (!shown.length) return { node: make("p", { class: "help" }, `${original}: nothing is known yet.`), different };
+  const different = service.slots.filter((_, place) => lines[place].differs);
   const heads = ["slot", ...answers.map((answer) => answer.title)];
   const node = make("table", {},
     make("caption", {}, original),
     make("thead", {}, make("tr", {}, ...heads.map((text) => make("th", { scope: "col" }, text)))),
-    make("tbody", {}, ...shown.map((one) => one.row))
+    make("tbody", {}, ...lines.map((one) => one.row))
   );
-  return { node, different };
+  return { node, different: different.map((slot) => slot.name) };
 }
 
 // An utterance, with what was said for a value of its turn marked.
@@ -190,24 +211,23 @@ function show(answers) {
   place.replaceChildren();
   const { turns } = answers[0];
   let before = [];
-  let slots = new Set();
+  let names = [];
   turns.forEach((turn, index) => {
     before.push(index);
     if (turn.speaker !== "USER") return;
     const spans = answers.flatMap((a) => a.turns[index].frames.flatMap((f) => Object.values(f.spans)));
     const tables = wordings[0] ? answers[0].services.concat(
       answers.length > 1 ? answers[1].services.filter((s) => !answers[0].services.includes(s)) : []
-    ).map((original) => [original, table(answers, index, original)]) : [];
-    slots = new Set(tables.flatMap(([original, t]) => t.different.map((slot) => `${original} ${slot.name}`)));
+    ).map((original) => table(answers, index, original)) : [];
+    names = tables.flatMap((one) => one.different);
     place.append(make("article", {},
       make("h2", {}, `After turn ${index + 1}`),
       ...before.map((at) => quoted(turns[at], spans.filter((span) => span.turn === at))),
-      ...tables.map(([, t]) => t.node)
+      ...tables.map((one) => one.node)
     ));
     before = [];
   });
   if (answers.length < 2) return "Done.";
-  const names = [...slots].map((key) => key.split(" ").slice(1).join(" "));
   const titles = `${answers[0].title} and ${answers[1].title}`;
   if (!names.length) return `In the end, no slot differs between ${titles}.`;
   return `In the end, ${names.length} ${names.length > 1 ? "slots differ" : "slot differs"} between ${titles}: ${names.join(", ")}.`;
@@ -238,7 +258,8 @@ async function ask() {
 
 async function start() {
   ({ wordings, limits } = await (await fetch("api/schemas")).json());
-  for (const name of Object.keys(wordings[0].services)) {
+  for (const one of wordings) one.services = new Map(Object.entries(one.services));
+  for (const name of wordings[0].services.keys()) {
     const box = make("input", { type: "checkbox", value: name });
     box.addEventListener("change", () => SIDES.forEach(showEditors));
     byId("services").append(make("label", {}, box, ` ${name}`));
