@@ -141,6 +141,10 @@ def train(
         record = run_record.RunRecord(model_dir)
         distributed.sync_global_devices("run_record")
         sinks = setup.make_sinks(metric_sinks, model_dir, stack)
+        found = resume.find_checkpoint(checkpoint_cfg, model_dir)
+        resumed = resume.is_in(found.path, model_dir)
+        if not resumed:
+            record.begin_anew()
 
         # ---- Randomness ----
         init_rng, trainer_rng = setup.make_rngs(random_seed, use_hardware_rng, record)
@@ -148,7 +152,6 @@ def train(
         # ---- Data ----
         verify(train_dataset_cfg)
         layout = partitioner.get_data_layout(train_dataset_cfg.batch_size)
-        found = resume.find_checkpoint(checkpoint_cfg, model_dir)
         train_iter = setup.open_train_data(
             train_dataset_cfg,
             layout,
@@ -209,16 +212,20 @@ def train(
         )
 
         # ---- Schedule ----
-        resumed = resume.is_in(source, model_dir)
-        first_step = resume.first_step_of(record, step, resumed)
-        if relative_steps:
-            total_steps = first_step + relative_steps
-        if total_steps < step:
-            raise UserError(
-                f"Unexpected total_steps ({total_steps}) < checkpoint step ({step}) of "
-                f"{source}: give more steps (TRAIN_STEPS counts from 0, "
-                "TRAIN_STEPS_RELATIVE from the checkpoint), or use another MODEL_DIR."
+        first_step = resume.first_step_of(
+            record, step, resumed, checkpoint_cfg.restore
+        )
+        total_steps = resume.last_step(
+            first_step, step, total_steps, relative_steps, source
+        )
+        is_finished = resumed and record.is_finished(step, total_steps)
+        if is_finished and not run_eval_before_training:
+            announce(
+                f"step {step:,}  this run is finished; nothing is left to do. Give more "
+                f"steps to train further. Results are in {model_dir}"
             )
+            return step, train_state
+        record.reopen()
         evaluates = bool(train_eval_dataset_cfg or infer_eval_dataset_cfg)
         schedule = make_schedule(
             first_step,
@@ -303,7 +310,7 @@ def train(
             saved_step=step if resumed else None,
             model_dir=model_dir,
         ).run(step, guard)
-        record.complete()
+        record.complete(step, total_steps)
     distributed.sync_global_devices("complete")
     announce(f"step {step:,}  finished; results are in {model_dir}")
     return step, trainer.train_state

@@ -134,6 +134,15 @@ def test_early_stopping_saves_and_leaves(run, tmp_path, capfd):
     assert "step 4  inference eval of task: score 0.5" in err
 
 
+def test_a_run_that_stopped_early_goes_on_with_more_steps_alone(run, capfd):
+    settings = {"period": 4, "values": VALUES}
+    assert run(steps=12, **settings, **stopping())[0] == 10
+    assert run(steps=12, **settings, **stopping()) == (10, [])
+    assert run(steps=11, **settings, **stopping()) == (10, [])
+    assert "step 10  this run is finished; nothing is left" in capfd.readouterr().err
+    assert run(steps=14, **settings, **stopping()) == (14, [12, 14])
+
+
 @pytest.mark.parametrize("stop_at", [4, 6, 8, 10])
 def test_early_stopping_stops_at_the_same_step_after_an_interruption(run, stop_at):
     settings = {"steps": 12, "period": 4, "values": VALUES}
@@ -613,7 +622,7 @@ def test_a_stop_noted_after_the_last_complete_checkpoint_is_decided_anew(
         "steps": 8,
     }
     values = {2: 2.0, 4: 1.0}
-    monkeypatch.setattr(run_record.RunRecord, "complete", lambda self: None)
+    monkeypatch.setattr(run_record.RunRecord, "complete", lambda self, *_: None)
     assert run(values=values, **settings) == (4, [2, 4])
     shutil.rmtree(tmp_path / "run" / "checkpoint_4")
     # Another value at step 4: it need not stop there.
