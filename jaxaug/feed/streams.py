@@ -123,6 +123,22 @@ class StreamBatches:
             self._fill(batch, number, self._rows.popleft())
         return batch
 
+    def examples_per_row(self, rows: int) -> float:
+        """Mean number of examples in the next rows, which are then used up.
+
+        The first rows to close are fuller than later ones. They are not counted.
+
+        Args:
+          rows: number of rows to count.
+        """
+        first = 10 * self._num_open if self._num_open > 1 else 0
+        counts: list[int] = []
+        while len(counts) < first + rows:
+            while not self._rows:
+                self._draw()
+            counts.append(len(self._rows.popleft()))
+        return float(np.mean(counts[first:]))
+
     def _draw(self) -> None:
         if not self._pack:
             self._rows.append([list(next(self._stream))])

@@ -212,9 +212,7 @@ def train(
         )
 
         # ---- Schedule ----
-        first_step = resume.first_step_of(
-            record, step, resumed, checkpoint_cfg.restore
-        )
+        first_step = resume.first_step_of(record, step, resumed, checkpoint_cfg.restore)
         total_steps = resume.last_step(
             first_step, step, total_steps, relative_steps, source
         )

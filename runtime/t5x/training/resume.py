@@ -66,7 +66,9 @@ def _step_by_name(cfg: RestoreCheckpointConfig | None) -> int | None:
     return folders.step_of(paths[0]) if paths else None
 
 
-def last_step(first_step: int, step: int, total: int, relative: int, source: Any) -> int:
+def last_step(
+    first_step: int, step: int, total: int, relative: int, source: Any
+) -> int:
     """Step at which the run ends.
 
     Args:

@@ -53,7 +53,18 @@ def test_equal_values_are_not_written_again(tmp_path):
 @pytest.mark.parametrize("name", [FILE_NAME, FINISHED_NAME])
 @pytest.mark.parametrize(
     "content",
-    ['{"finished": 7}', '{"finished": {"step": 7}}', "", "{", "[]", "[1]", "7", "null", '"seed"', pytest.param("[" * 10**5, id="deep")],
+    [
+        '{"finished": 7}',
+        '{"finished": {"step": 7}}',
+        "",
+        "{",
+        "[]",
+        "[1]",
+        "7",
+        "null",
+        '"seed"',
+        pytest.param("[" * 10**5, id="deep"),
+    ],
 )
 def test_a_damaged_note_is_refused(tmp_path, content, name):
     (tmp_path / name).write_text(content)
