@@ -206,7 +206,7 @@ def counted(cfg: Any, num_shards: int, examples_per_row: Callable[[Any], float])
             round(
                 examples_per_row(_renamed(cfg, seqio.Mixture(f"level_{n}", rates))), 2
             )
-            for n, rates in enumerate((list(level.items()) for level in levels))
+            for n, rates in enumerate(list(level.items()) for level in levels)
         )
         shown = ", ".join(f"{number:.2f}" for number in per_row)
         logging.info("curriculum: a row holds %s examples of the levels.", shown)

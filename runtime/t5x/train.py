@@ -11,7 +11,6 @@ from typing import Any
 from t5x import checks, distributed, peers
 from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig
-from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import vocabularies
 from t5x.feed.data_config import DatasetConfig

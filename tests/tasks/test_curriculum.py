@@ -144,17 +144,22 @@ def test_every_schedule_fits_every_scale(planned, stack):
         ("unpacked", "curriculum: 12 stages, 1,800 steps\n"),
         (
             "few",
-            "error: curriculum: 12 stages do not fit into the 11 steps of the run. Every "
-            "stage needs at least one step. Train for more steps, or use a schedule with "
-            "fewer stages.\n",
+            (
+                "error: curriculum: 12 stages do not fit into the 11 steps of the run. "
+                "Every stage needs at least one step. Train for more steps, or use a "
+                "schedule with fewer stages.\n"
+            ),
         ),
         ("half", "curriculum: 12 stages, 900 steps\n"),
         ("half", "the last stage goes on until step 1,800, the end of the run\n"),
         (
             "double",
-            "error: curriculum: the schedule has 3,600 steps, but the run only 1,800. Its "
-            "last stages would be missing. Train for at least 3,600 steps; or, in a new "
-            "MODEL_DIR, stretch the schedule to the run with --gin.CURRICULUM_STEPS=None.\n",
+            (
+                "error: curriculum: the schedule has 3,600 steps, but the run only 1,800. "
+                "Its last stages would be missing. Train for at least 3,600 steps; or, in "
+                "a new MODEL_DIR, stretch the schedule to the run with "
+                "--gin.CURRICULUM_STEPS=None.\n"
+            ),
         ),
         ("uncounted", "error: curriculum: rows are packed (DatasetConfig.pack = True), "),
         ("longer", "curriculum: 12 stages, 1,800 steps\n"),

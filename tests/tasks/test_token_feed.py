@@ -143,6 +143,7 @@ def test_stages_change_at_their_step(tasks, monkeypatch, shards, open_rows):
 def test_examples_in_rows_of_other_readers_are_counted(tasks, kind):
     from t5x import utils
     from t5x.feed import packed_converters
+
     from tasks import curriculum, token_feed
 
     converter = {

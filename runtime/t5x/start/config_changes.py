@@ -1,6 +1,7 @@
 """What a run that goes on does with other settings than before, by its `config.gin`."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -167,6 +168,12 @@ def report(model_dir: str, step: int) -> None:
     except (SyntaxError, UnicodeDecodeError) as error:
         announce(f"warning: {path} is damaged ({error}): settings are not compared.")
         return
+    digest = path.parent / gin_config.DIGEST_FILE
+    if digest.exists() and _is_changed(path, digest):
+        announce(
+            f"warning: {path} was changed after training wrote it. The run goes on with the "
+            "settings of this command, not with those of the file."
+        )
     serious = [change for change in found if not change.harmless]
     if serious:
         _announce(
@@ -180,6 +187,16 @@ def report(model_dir: str, step: int) -> None:
             f"step {step:,}  new lengths, periods or reports, old -> new:",
             [change for change in found if change.harmless],
         )
+
+
+def _is_changed(path: epath.Path, digest: epath.Path) -> bool:
+    """Whether a configuration is not the one that was written."""
+    try:
+        noted = json.loads(digest.read_text())
+    except (ValueError, RecursionError):
+        return True
+    written = noted.get("digest") if isinstance(noted, dict) else None
+    return written != gin_config.config_digest(path.read_bytes())
 
 
 def _announce(title: str, listed: list[Change]) -> None:

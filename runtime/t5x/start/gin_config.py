@@ -1,6 +1,8 @@
 """gin for the programs: flags, errors that a person can read, small configurables."""
 
 import atexit
+import hashlib
+import json
 import logging as std_logging
 import os
 import sys
@@ -18,6 +20,8 @@ from t5x.logs.progress import announce
 from t5x.start import gin_files as gin_files_lib
 from t5x.start import gin_hints
 from t5x.training.trainer import PreemptionError
+
+DIGEST_FILE = "config_digest.json"
 
 
 @gin.configurable(module="t5x.gin_utils")
@@ -114,9 +118,16 @@ def rewrite_gin_args(args: Sequence[str]) -> list[str]:
     return rewritten
 
 
+def config_digest(config: bytes) -> str:
+    """Digest of a `config.gin`."""
+    return hashlib.blake2b(config, digest_size=16).hexdigest()
+
+
 @gin.register(module="t5x.gin_utils")
 def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None:
     """Writes the configuration to `<model_dir>/config.gin` and to TensorBoard.
+
+    Its digest goes to `<model_dir>/config_digest.json`, so that later changes are seen.
 
     Args:
         summary_writer: a metric writer, or None.
@@ -126,8 +137,10 @@ def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None
     config = get_gin_config_str()
     folder = epath.Path(model_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    with paths.replacing(folder / "config.gin") as temporary:
-        temporary.write_text(config)
+    digest = json.dumps({"digest": config_digest(config.encode())}) + "\n"
+    for name, text in (("config.gin", config), (DIGEST_FILE, digest)):
+        with paths.replacing(folder / name) as temporary:
+            temporary.write_text(text)
     if summary_writer is not None:
         summary_writer.write_texts(step, {"config": gin.markdown(config)})
         summary_writer.flush()

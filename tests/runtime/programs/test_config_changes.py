@@ -107,6 +107,25 @@ def test_a_macro_is_as_harmless_as_what_refers_to_it():
     assert differences(text.format(2), text.format(1)) == [("N", "1", "2", False)]
 
 
+@pytest.mark.parametrize("note", [None, '{"digest": "other"}', "[", "[]"])
+def test_a_file_that_was_edited_is_a_warning(tmp_path, monkeypatch, capfd, note):
+    monkeypatch.setattr(
+        config_changes.gin_config, "get_gin_config_str", lambda: "A = 1\n"
+    )
+    config_changes.gin_config.summarize_gin_config(str(tmp_path), None, 0)
+    config_changes.report(str(tmp_path), 5)
+    assert capfd.readouterr().err == ""
+    if note is None:
+        (tmp_path / "config.gin").write_text("A = 1  # edited\n")
+    else:
+        (tmp_path / "config_digest.json").write_text(note)
+    config_changes.report(str(tmp_path), 5)
+    assert capfd.readouterr().err == (
+        f"warning: {tmp_path}/config.gin was changed after training wrote it. The run goes "
+        "on with the settings of this command, not with those of the file.\n"
+    )
+
+
 def test_a_damaged_file_is_a_warning(tmp_path, monkeypatch, capfd):
     (tmp_path / "config.gin").write_text("A = = 3")
     monkeypatch.setattr(
