@@ -14,7 +14,6 @@ import numpy as np
 import seqio
 from absl import logging
 from etils import epath
-from t5x import checkpoints
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import write_text
@@ -94,7 +93,10 @@ def _begun_with(model_dir: str | None) -> int | None:
     if not model_dir:
         return None
     noted = epath.Path(model_dir) / _PLOT
-    if not noted.exists() or checkpoints.latest_step(model_dir) is None:
+    saved = noted.exists() and any(
+        re.fullmatch(r"checkpoint_\d+", path.name) for path in noted.parent.iterdir()
+    )
+    if not saved:
         return None
     found = re.match(r"curriculum: \d+ stages?, ([\d,]+) steps", noted.read_text())
     return int(found.group(1).replace(",", "")) if found else None

@@ -13,6 +13,7 @@ import numpy as np
 from etils import epath
 from jaxtyping import Int
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
 from jaxaug.feed.batches import ArraySpec, TokenCache
@@ -31,7 +32,10 @@ def lines_of(records: RecordCache, shard: tuple[int, int] = (0, 1)) -> list[rang
       records: the cache.
       shard: (index, number) of this host.
     """
-    counts = [epath.Path(path).read_bytes().count(b"\n") for path in records.paths]
+    counts = []
+    for path in records.paths:
+        with cache_folder.reading(path):
+            counts.append(epath.Path(path).read_bytes().count(b"\n"))
     ends = np.cumsum([0, *counts]).tolist()
     files = [range(ends[n], ends[n + 1]) for n in range(len(counts))]
     return files[shard[0] :: shard[1]]

@@ -206,6 +206,13 @@ def user_message(error: BaseException) -> str | None:
         return message
     if getattr(error, "user_error", False) or isinstance(error, OSError):
         return gin_hints.message_of(error)
+    # TensorFlow is not imported here; its error for a file that is gone has this name.
+    if type(error).__name__ == "NotFoundError" and hasattr(error, "error_code"):
+        what = gin_hints.message_of(error).splitlines()[0]
+        return (
+            f"a file that was read is gone: {what} If it is in a cache folder, run the same "
+            "command again: caches are made again. Restore other data first."
+        )
     return None
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import subprocess
+import types
 
 import gin
 import numpy as np
@@ -348,6 +349,13 @@ def test_what_counts_as_a_mistake_of_the_user():
         gin_utils.user_message(UserError("no\n  In call to configurable 'x'")) == "no"
     )
     assert "gone" in gin_utils.user_message(FileNotFoundError(2, "gone", "f"))
+    gone = types.new_class(
+        "NotFoundError", (Exception,), {}, lambda n: n.update(error_code=5)
+    )
+    assert gin_utils.user_message(gone("c/a.tsv; No such file\n\t [[op]]")) == (
+        "a file that was read is gone: c/a.tsv; No such file If it is in a cache folder, run "
+        "the same command again: caches are made again. Restore other data first."
+    )
     assert gin_utils.user_message(ValueError("a defect")) is None
     assert gin_utils.user_message(KeyError("a defect")) is None
     assert gin_hints.nearest("zzzz", ["split"]) == "."
