@@ -2,7 +2,9 @@
 
 import functools
 import importlib.util
+import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +18,7 @@ from t5x.inference.held import held
 from t5x.inference.runner import get_infer_fn
 from t5x.logs.metrics_writer import to_host, write_values
 from t5x.logs.tensorboard_writer import TensorBoardWriter
+from t5x.paths import replacing
 
 
 class EvaluatorConstructor(Protocol):
@@ -89,6 +92,7 @@ class InferenceEvaluator:
             **logs,
         )
         _replace_tensorboard_loggers(self._evaluator)
+        _write_steps_once(self._evaluator)
         if cfg.use_memory_cache:
             _hold_examples(self._evaluator)
         # Built at the first evaluation, for the axes of its train state.
@@ -159,6 +163,44 @@ def _replace_tensorboard_loggers(evaluator: Any) -> None:
         else logger
         for logger in loggers
     )
+
+
+def _write_steps_once(evaluator: Any) -> None:
+    """Lets `seqio.JSONLogger` replace the metrics of a step that it has written before.
+
+    It appends them, so that a step that is trained or evaluated again would have two
+    lines.
+    """
+    loggers = getattr(evaluator, "_loggers", None)
+    if loggers and (seqio := sys.modules.get("seqio")):
+        evaluator._loggers = tuple(
+            functools.partial(_replace_step, logger)
+            if isinstance(logger, seqio.JSONLogger)
+            else logger
+            for logger in loggers
+        )
+
+
+def _replace_step(
+    logger: Any, task_name: str, step: int | None, *args: Any, **kwargs: Any
+) -> None:
+    path = epath.Path(logger.output_dir) / f"{task_name}-metrics.jsonl"
+    number = -1 if step is None else step
+    if path.exists():
+        lines = path.read_text().splitlines(keepends=True)
+        kept = [line for line in lines if _step_of(line) != number]
+        if kept != lines:
+            with replacing(path) as temporary:
+                temporary.write_text("".join(kept))
+    logger(task_name, step, *args, **kwargs)
+
+
+def _step_of(line: str) -> Any:
+    """Step of a line of metrics; None for a damaged one, which is left as it is."""
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def _converter(model: Any) -> Any:
