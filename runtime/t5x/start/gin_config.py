@@ -70,7 +70,7 @@ def parse_gin_flags(
     texts: dict[str, str] = {}
     try:
         for binding in gin_bindings:
-            gin_files_lib.check_numbers(f"--gin.{binding:.80}", binding)
+            gin_files_lib.check_binding(binding)
         with gin_files_lib.checked() as texts:
             gin.parse_config_files_and_bindings(
                 list(gin_files or []),

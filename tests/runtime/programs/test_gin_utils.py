@@ -112,6 +112,40 @@ def test_mistakes_in_a_binding(tmp_path):
         parse(tmp_path, text, "utils.DatasetConfig.module = @utils.DatasetConfg()")
 
 
+QUOTES = (
+    "the value is no number, text, list, @function or %MACRO. Strings need quotes of their "
+    "own: --gin."
+)
+NAME = "Write --gin.NAME=VALUE, where NAME is a macro or FUNCTION.PARAMETER."
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--gin.MODEL_DIR=runs/x", rf"{QUOTES}MODEL_DIR=\"runs/x\"."),
+        ("--gin.STEPS=10 20", rf"{QUOTES}STEPS=\"text\"."),
+        ("--gin.STEPS==4", rf"{QUOTES}STEPS=\"text\"."),
+        ("--gin.STEPS=1e-3x", rf"{QUOTES}STEPS=\"1e-3x\"."),
+        ("--gin.a/b.c=@", rf"{QUOTES}a/b.c=\"text\"."),
+        ("--gin.STEPS=%", rf"{QUOTES}STEPS=\"text\"."),
+        ('--gin.STEPS="abc', rf"{QUOTES}STEPS=\"text\"."),
+        ("--gin.STEPS=", "the value is missing. Write --gin.STEPS=VALUE."),
+        ("--gin.A B=3", f"'A B' is no name of a setting. {NAME}"),
+        ("--gin.=3", f"'' is no name of a setting. {NAME}"),
+        (
+            "--gin.A=[1,",
+            "a bracket or string is not closed in a binding: EOF in multi-line statement.",
+        ),
+    ],
+)
+def test_a_binding_that_gin_cannot_parse_is_named(flag, message):
+    (binding,) = gin_utils.rewrite_gin_args([flag])
+    bindings = ["GOOD = 1", binding.removeprefix("--gin_bindings="), "ALSO_GOOD = 2"]
+    with pytest.raises(UserError) as caught:
+        gin_utils.parse_gin_flags(["."], [], bindings)
+    assert str(caught.value) == f"gin configuration: {flag}: {message}"
+
+
 def test_brackets_and_indentation_name_their_file(tmp_path):
     inner, outer = tmp_path / "inner.gin", tmp_path / "outer.gin"
     outer.write_text(f"Y = 1\ninclude '{inner}'\n")
