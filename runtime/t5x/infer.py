@@ -35,7 +35,7 @@ from t5x.inference.position import Position, no_position
 from t5x.inference.tasks import create_task_from_tfexample_file
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
-from t5x.logs.progress import announce
+from t5x.logs.progress import Work, announce
 from t5x.paths import with_absolute_path
 from t5x.start import gin_config, program
 
@@ -164,6 +164,9 @@ def infer(
         "predict_with_aux": model.predict_batch_with_aux,
         "score": model.score_batch,
     }
+    tasks = list(seqio.get_subtasks(source))
+    counts = [reader.count(task) for task in tasks]
+    work = Work("inference", None if None in counts else sum(map(int, counts)))
     infer_fn = runner.get_infer_fn(
         infer_step=steps[mode],
         batch_size=batch_size,
@@ -171,8 +174,10 @@ def infer(
         partitioner=partitioner,
         keep_aux_as_numpy=keep_aux_as_numpy,
         trim_padding=trim_padding,
+        on_done=work.add,
     )
-    for task in seqio.get_subtasks(source):
+    for number, task in enumerate(tasks):
+        before = None if None in counts[:number] else sum(map(int, counts[:number]))
         job = _TaskJob(
             task=task,
             origin=origins[task.name],
@@ -187,6 +192,7 @@ def infer(
             if merge_chunked_results
             else None,
             save_position=checkpoint_ds_iter,
+            skip_to=lambda done, before=before: work.skip_to((before or 0) + done),
         )
         job.run(reader)
     announce(f"finished; results are in {output_dir}")
@@ -253,6 +259,14 @@ class _Reader:
             seed=self.cfg.seed,
         )
 
+    def count(self, task: Any) -> int | None:
+        """Examples of a task in this job's shard; None if that is unknown."""
+        try:
+            number = task.num_input_examples(self.cfg.split)
+        except (ValueError, NotImplementedError, AttributeError):
+            number = None
+        return None if number is None else -(-number // self.shard_info.num_shards)
+
     def model_spec(self, provider: Any) -> Any:
         """Shapes of one example's model features."""
         return self.converter(
@@ -281,6 +295,7 @@ class _TaskJob:
     write: Callable[[str, Inferences, Any], None]
     merge: Callable[..., None] | None
     save_position: bool
+    skip_to: Callable[[int], None]
 
     @property
     def name(self) -> str:
@@ -306,6 +321,7 @@ class _TaskJob:
         with futures.ThreadPoolExecutor(1) as writer:
             pending: list[futures.Future] = []
             for chunk, path, examples, model_ds, keep_position in self._todo(reader):
+                self.skip_to(chunk * reader.rows)
                 rng = jax.random.fold_in(jax.random.PRNGKey(0), chunk)
                 result = split_outputs(self.infer_fn(model_ds, rng=rng))
                 count += len(result[0])

@@ -295,7 +295,9 @@ def train(
         trainer.preempted = guard.before_step
         if evaluator is not None:
             trainer.preempted = evaluator.before_step(guard.before_step)
-        trainer.progress = Progress(step, total_steps)
+        trainer.progress = Progress(
+            step, total_steps, evaluations=schedule.evaluations_after
+        )
         stack.callback(trainer.progress.close)
         step = loop.TrainLoop(
             trainer=trainer,

@@ -20,6 +20,13 @@ from t5x.logs.metrics_writer import to_host, write_values
 from t5x.logs.tensorboard_writer import TensorBoardWriter
 from t5x.paths import replacing
 
+# Metrics of a task by what they need: one pass over the examples each.
+_METRIC_FNS = (
+    "predict_metric_fns",
+    "predict_with_aux_metric_fns",
+    "score_metric_fns",
+)
+
 
 class EvaluatorConstructor(Protocol):
     """`inference_evaluator_cls`: called by keyword, e.g. `seqio.Evaluator`.
@@ -41,7 +48,11 @@ class EvaluatorConstructor(Protocol):
 
 
 class InferenceEvaluator:
-    """Evaluates a train state on a SeqIO Task or Mixture."""
+    """Evaluates a train state on a SeqIO Task or Mixture.
+
+    Attributes:
+        on_done: called with the number of examples whenever some are predicted.
+    """
 
     def __init__(
         self,
@@ -78,6 +89,7 @@ class InferenceEvaluator:
             logs = {"log_dir": folder}
         cfg = infer_eval_dataset_cfg
         self._cfg = cfg
+        self.on_done: Callable[[int], None] = lambda count: None
         self._trim_padding = trim_padding
         self._model = model
         self._partitioner = partitioner
@@ -108,6 +120,19 @@ class InferenceEvaluator:
         """Tasks that have the split and metrics."""
         return self._evaluator.eval_tasks
 
+    @property
+    def num_examples(self) -> int | None:
+        """Examples that one evaluation predicts or scores; None if that is unknown."""
+        try:
+            return sum(
+                len(self._evaluator.cached_model_datasets[task.name])
+                * sum(bool(getattr(task, name, ())) for name in _METRIC_FNS)
+                for task in self.eval_tasks
+            )
+        # A user-defined evaluator, or a dataset of unknown length.
+        except (AttributeError, KeyError, TypeError):
+            return None
+
     def close(self) -> None:
         """Waits for metrics that are still being computed."""
         self._evaluator.close()
@@ -128,6 +153,7 @@ class InferenceEvaluator:
                     train_state_axes=train_state_axes,
                     partitioner=self._partitioner,
                     trim_padding=self._trim_padding,
+                    on_done=lambda count: self.on_done(count),
                 )
                 for name, step in (
                     ("predict_fn", self._model.predict_batch),

@@ -430,6 +430,15 @@ def test_rounds_stats_and_single_steps():
     assert [x for x in range(1, 11) if s.saves_at(x)] == [2, 7, 10]
 
 
+@pytest.mark.parametrize("total", [107, 109, 110])
+def test_evaluations_that_are_left(total):
+    schedule = make_schedule(100, total, eval_period=3)
+    for step in range(100, total + 2):
+        later = [s for s in range(step + 1, total + 1) if schedule.evaluates_at(s)]
+        assert schedule.evaluations_after(step) == len(later)
+    assert make_schedule(100, total).evaluations_after(100) == 0
+
+
 def test_periods_count_from_the_first_step():
     s = make_schedule(5, 17, eval_period=4, checkpoint_period=4)
     assert stops(s) == [9, 13, 17]
