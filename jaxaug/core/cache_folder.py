@@ -10,7 +10,8 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, is_remote, reach
 
-_MINISGD = "minisgd-"  # Begins the name that `jaxaug.data.minisgd.materialise` gives.
+# Begin the paths of inputs that programs make there: MiniSGD, vocabularies of data.
+_INPUTS = ("minisgd-", f"vocabularies{os.sep}")
 
 _MADE_AGAIN = (
     "It was in the cache folder when the program started, and was removed or changed since "
@@ -45,13 +46,14 @@ def local_cache_dir() -> epath.Path:
 
 
 def fix_for(path: PathLike, fix: str) -> str:
-    """A sentence that tells how to mend a missing or wrong file of a data folder.
+    """A sentence that tells how to mend a missing or wrong input file.
 
     Args:
-      path: of the data folder, or of a file in it.
-      fix: the sentence for data that is not the MiniSGD in the cache folder.
+      path: of the file or its folder.
+      fix: the sentence for inputs that programs do not make in the cache folder.
     """
-    ours = os.path.join(os.path.abspath(cache_dir()), _MINISGD)
+    folder = os.path.abspath(cache_dir())
+    ours = tuple(os.path.join(folder, name) for name in _INPUTS)
     return _MADE_AGAIN if os.path.abspath(path).startswith(ours) else fix
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, minisgd, sgd
-from jaxaug.feed import arrays, cache, parallel, streams
+from jaxaug.feed import arrays, cache, parallel, streams, vocabulary
 from jaxaug.formats import d3st
 
 AGAIN = (
@@ -41,6 +41,15 @@ def test_missing_files_of_minisgd_are_made_again(data):
 def test_other_data_in_the_cache_folder_is_fetched(data):
     with pytest.raises(UserError, match="Get it with `jaxaug data fetch sgd --out "):
         folders.schema_path(data.parent / "sgd", "train")
+
+
+def test_vocabularies_of_data_are_made_again(data):
+    path = vocabulary.train_words(data)
+    path.unlink()
+    with pytest.raises(UserError, match=re.escape(f"expected a model. {AGAIN}") + "$"):
+        vocabulary.load(path)
+    with pytest.raises(UserError, match="Name one with .JAXAUG_VOCABULARY"):
+        vocabulary.load(data.parent / "mine.model")
 
 
 def test_missing_caches_are_made_again(data, tmp_path):
