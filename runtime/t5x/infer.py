@@ -166,7 +166,8 @@ def infer(
     }
     tasks = list(seqio.get_subtasks(source))
     counts = [reader.count(task) for task in tasks]
-    work = Work("inference", None if None in counts else sum(map(int, counts)))
+    known = [count or 0 for count in counts]
+    work = Work("inference", None if None in counts else sum(known))
     infer_fn = runner.get_infer_fn(
         infer_step=steps[mode],
         batch_size=batch_size,
@@ -177,7 +178,7 @@ def infer(
         on_done=work.add,
     )
     for number, task in enumerate(tasks):
-        before = None if None in counts[:number] else sum(map(int, counts[:number]))
+        before = sum(known[:number])
         job = _TaskJob(
             task=task,
             origin=origins[task.name],
@@ -192,10 +193,15 @@ def infer(
             if merge_chunked_results
             else None,
             save_position=checkpoint_ds_iter,
-            skip_to=lambda done, before=before: work.skip_to((before or 0) + done),
+            skip_to=functools.partial(_skip, work, before),
         )
         job.run(reader)
     announce(f"finished; results are in {output_dir}")
+
+
+def _skip(work: Work, before: int, done: int) -> None:
+    """Notes that examples of earlier tasks, and some of this one, are done."""
+    work.skip_to(before + done)
 
 
 def _checkpoint(cfg: RestoreCheckpointConfig) -> tuple[RestoreCheckpointConfig, str]:

@@ -127,10 +127,11 @@ def config_digest(config: bytes) -> str:
 def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None:
     """Writes the configuration to `<model_dir>/config.gin` and to TensorBoard.
 
-    Its digest goes to `<model_dir>/config_digest.json`, so that later changes are seen.
+    For training, its digest goes to `<model_dir>/config_digest.json`, so that later changes
+    are seen.
 
     Args:
-        summary_writer: a metric writer, or None.
+        summary_writer: a metric writer; None for folders of results.
     """
     if jax.process_index() != 0:
         return
@@ -138,7 +139,10 @@ def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None
     folder = epath.Path(model_dir)
     folder.mkdir(parents=True, exist_ok=True)
     digest = json.dumps({"digest": config_digest(config.encode())}) + "\n"
-    for name, text in (("config.gin", config), (DIGEST_FILE, digest)):
+    texts = {"config.gin": config}
+    if summary_writer is not None:
+        texts[DIGEST_FILE] = digest
+    for name, text in texts.items():
         with paths.replacing(folder / name) as temporary:
             temporary.write_text(text)
     if summary_writer is not None:

@@ -12,6 +12,7 @@ import pytest
 import seqio
 from t5x import gin_utils, models
 from t5x.examples.t5 import network
+from t5x.logs import metrics_writer
 from t5x.start import gin_config
 
 from jaxaug import cli
@@ -58,7 +59,7 @@ def test_a_configuration_that_was_changed_is_refused(tmp_path, monkeypatch, caps
     monkeypatch.setattr(gin_utils, "get_gin_config_str", lambda: "A = 1\n")
     monkeypatch.delenv("JAXAUG_ACCEPT_CHANGED_CONFIG", raising=False)
     monkeypatch.setattr(gin_config, "get_gin_config_str", lambda: "A = 1\n")
-    gin_utils.summarize_gin_config(str(tmp_path), None, 0)
+    gin_utils.summarize_gin_config(str(tmp_path), metrics_writer.NullWriter(), 0)
     assert run_config.build(path, "A") == 1
     written = json.loads(note.read_text())["digest"]
 

@@ -1,6 +1,7 @@
 """Differences of two gin configurations, by name."""
 
 import pytest
+from t5x.logs import metrics_writer
 from t5x.start import config_changes
 
 OLD = """
@@ -112,7 +113,9 @@ def test_a_file_that_was_edited_is_a_warning(tmp_path, monkeypatch, capfd, note)
     monkeypatch.setattr(
         config_changes.gin_config, "get_gin_config_str", lambda: "A = 1\n"
     )
-    config_changes.gin_config.summarize_gin_config(str(tmp_path), None, 0)
+    config_changes.gin_config.summarize_gin_config(
+        str(tmp_path), metrics_writer.NullWriter(), 0
+    )
     config_changes.report(str(tmp_path), 5)
     assert capfd.readouterr().err == ""
     if note is None:
