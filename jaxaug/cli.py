@@ -87,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     silently, with status 141.
     """
     parsed = build_parser().parse_args(argv)
+    if getattr(parsed, "accept_changed_config", False):
+        os.environ["JAXAUG_ACCEPT_CHANGED_CONFIG"] = "1"  # Workers inherit it.
     module, function = parsed.target.split(":")
     try:
         status = getattr(importlib.import_module(module), function)(parsed) or 0

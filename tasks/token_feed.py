@@ -22,6 +22,8 @@ from jaxaug.feed import replay, streams, tokens
 from jaxaug.feed.batches import known_to_clu
 from jaxaug.feed.source import RecordSource
 from tasks import dst
+from tasks.curriculum import COUNTED, counted
+from tasks.curriculum import get_dataset as seqio_batches
 from tasks.hf_vocabulary import HFVocabulary
 
 
@@ -74,6 +76,8 @@ def get_dataset(
             "rows, 1 for SeqIO's packing."
         )
     reason = why_not(cfg, num_shards, feature_converter_cls, num_epochs)
+    if reason is None:
+        cfg = counted(cfg, num_shards, lambda level: _count(level, open_rows))
     if reason is not None:
         fewer = cfg.pack and open_rows > 1
         logging.warning(
@@ -84,13 +88,14 @@ def get_dataset(
             if fewer
             else "",
         )
-        return otherwise(
+        return seqio_batches(
             cfg,
             shard_id,
             num_shards,
             feature_converter_cls,
             num_epochs,
             continue_from_last_checkpoint,
+            otherwise=otherwise,
         )
     if cfg.batch_size % num_shards:
         raise UserError(
@@ -117,6 +122,24 @@ def get_dataset(
         open_rows,
     )
     return known_to_clu(made)
+
+
+get_dataset.counts_examples = True  # type: ignore[attr-defined]
+
+
+def _count(cfg: Any, open_rows: int) -> float:
+    """Examples in a row of packed batches."""
+    members = _tasks(cfg)
+    rows = streams.StreamBatches(
+        _stream(cfg, members, (0, 1)),
+        [_built(task, cfg) for task in members],
+        cfg.task_feature_lengths,
+        cfg.batch_size,
+        cfg.pack,
+        {},
+        open_rows,
+    )
+    return rows.examples_per_row(COUNTED)
 
 
 def why_not(
@@ -173,10 +196,13 @@ def _tasks(cfg: Any) -> list[Any]:
     return [task for task in tasks if cfg.split in task.splits]
 
 
-def _tokens(task: Any, cfg: Any) -> Any:
+def _built(task: Any, cfg: Any) -> Any:
     words = task.output_features["inputs"].vocabulary
-    records = task.source.cache(cfg.split)
-    built = tokens.build(records, words.file)
+    return tokens.build(task.source.cache(cfg.split), words.file)
+
+
+def _tokens(task: Any, cfg: Any) -> Any:
+    built = _built(task, cfg)
     name = f"{task.name} {cfg.split}"
     tokens.report_truncations(name, built, cfg.task_feature_lengths)
     return built

@@ -72,6 +72,7 @@ def add_text(group: argparse._SubParsersAction) -> None:
         help="option of a scheme, such as replace=0.5; SCHEME.NAME=VALUE if several have it",
     )
     parser.add_argument("--model", help="model of paraphrase or contextual")
+    arguments.trained_run(parser)
     parser.add_argument("--sampler", help="sampler of paraphrase, such as top_k_top_p")
 
 
@@ -131,6 +132,7 @@ def add_judge(group: argparse._SubParsersAction) -> None:
         "--model",
         help="language model for the round trip, such as smollm2 (default: none)",
     )
+    arguments.trained_run(parser)
     parser.add_argument(
         "--adapter", metavar="DIR", help="paraphrasing adapter of the model"
     )
@@ -146,6 +148,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "command resumes after a stop",
     )
     arguments.data_dir(parser)
+    arguments.trained_run(parser)
     parser.add_argument(
         "--config",
         help="a file of configs/augment. It is a Python program and is executed, so use "

@@ -21,6 +21,7 @@ from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import filters, measures, siblings, small_models
 from jaxaug.augment.language import nlp
 from jaxaug.augment.result import Judged, Result
+from jaxaug.augment.schemes import registry
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.parts import Part
@@ -51,6 +52,18 @@ class Source(NamedTuple):
         return cls(one.text, one.protected, one.kind == "slot")
 
 
+def stages(
+    config: Config, descriptions: Sequence[Description]
+) -> list[tuple[str, int]]:
+    """(name, number of items) of the stages of one round of `run`."""
+    sources = set(map(Source.of, descriptions))
+    texts = {source.text for source in sources}
+    found = [("candidates", len(texts))] * len(registry.jobs(config))
+    found.append(("judged", len(sources)))
+    found += [("apart", len(descriptions))] if config.apart_by else []
+    return found + ([("meaning", len(sources))] if config.judge else [])
+
+
 def run(
     config: Config,
     descriptions: Sequence[Description],
@@ -75,6 +88,8 @@ def run(
     judged: dict[str, tuple[Judged, ...]] = {}
     waiting = list(descriptions)
     for number in range(config.rounds):
+        if number:  # The first round is planned for all splits together.
+            shards.plan(stages(config, waiting))
         # Texts that services share are paraphrased once.
         texts = list(dict.fromkeys(one.text for one in waiting))
         drawn = dataclasses.replace(

@@ -169,6 +169,9 @@ def augment(
     of_each = decided.of(itertools.chain(*items.values()))
     results: list[Result] = []
     files: list[epath.Path] = []
+    if not config.is_given:
+        for split in schemas:
+            shards.plan(pipeline.stages(config, items[split]))
     for split, schema in schemas.items():
         if config.is_given:
             found = given.texts(config, data_dir, schema, split)

@@ -23,6 +23,15 @@ def data_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def trained_run(parser: argparse.ArgumentParser) -> None:
+    """Adds `--accept_changed_config` to a verb that may load a training run."""
+    parser.add_argument(
+        "--accept_changed_config",
+        action="store_true",
+        help="use the config.gin of a run even if it was changed after training wrote it",
+    )
+
+
 def split(parser: argparse.ArgumentParser) -> None:
     """Adds `--split`."""
     parser.add_argument("--split", choices=_SPLITS, required=True)

@@ -8,9 +8,7 @@ from tqdm import tqdm
 
 SECONDS = 30.0
 """Between two lines of a log; work that is done before gets none."""
-_LINE = (
-    "{desc}: {n_fmt}/{total_fmt}, {elapsed} gone, {remaining} left, {rate_noinv_fmt}"
-)
+_LINE = "{desc}: {n_fmt}/{total_fmt}, {elapsed} gone, {remaining} left, {rate_noinv_fmt}{postfix}"
 _WITHOUT_TOTAL = "{desc}: {n_fmt}{unit}, {elapsed} gone, {rate_noinv_fmt}"
 
 

@@ -8,7 +8,8 @@ by side do no harm to each other.
 
 import json
 import os
-from collections.abc import Callable, Container, Sequence
+import time
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -63,6 +64,36 @@ class Shards:
         self.size = size
         self.computed = self.read = 0
         self.names: set[str] = set()
+        self._planned: list[tuple[str, int]] = []
+        self._seconds: dict[str, tuple[float, int]] = {}
+
+    def plan(self, stages: Iterable[tuple[str, int]]) -> None:
+        """Announces stages that will run, for the time left of the whole command.
+
+        Args:
+          stages: (name, number of items) of each.
+        """
+        self._planned += [(name, -(-items // self.size)) for name, items in stages]
+
+    def _left(self, name: str, shards: int) -> float | None:
+        """Estimates the seconds of all planned work.
+
+        A stage that has computed nothing yet counts with the mean of the others.
+
+        Args:
+          name: of the current stage.
+          shards: that are left of it.
+
+        Returns:
+          None if nothing was computed yet.
+        """
+        if not self._seconds:
+            return None
+        timed = self._seconds.values()
+        mean = sum(total for total, _ in timed) / sum(number for _, number in timed)
+        rates = {key: total / number for key, (total, number) in self._seconds.items()}
+        rest = [(name, shards), *self._planned]
+        return sum(rates.get(key, mean) * number for key, number in rest)
 
     def run(
         self,
@@ -84,14 +115,21 @@ class Shards:
         results: list[Json] = []
         blocks = [items[i : i + self.size] for i in range(0, len(items), self.size)]
         label = stage.label or stage.name
-        for number, block in enumerate(progress(blocks, desc=label, unit="shard")):
+        planned = [name for name, _ in self._planned]
+        if stage.name in planned:
+            del self._planned[planned.index(stage.name)]
+        bar = progress(blocks, desc=label, unit="shard")
+        for number, block in enumerate(bar):
             if chosen is not None and number not in chosen:
                 results += [None] * len(block)
                 continue
             path = self.folder / stage.name / f"{digest_of([stage.key, block])}.json"
             found = _read(path, len(block))
             if found is None:
+                started = time.monotonic()
                 found = _computed(stage, block)
+                self._time(stage.name, time.monotonic() - started)
+                self._show_left(bar, stage.name, len(blocks) - number - 1)
                 if len(found) != len(block):
                     raise RuntimeError(
                         f"{label}: {len(found)} results for {len(block)} items"
@@ -106,6 +144,17 @@ class Shards:
             self.names.add(f"{stage.name}/{path.name}")
             results += found
         return results
+
+    def _time(self, name: str, seconds: float) -> None:
+        """Notes how long a shard of a stage took."""
+        total, count = self._seconds.get(name, (0.0, 0))
+        self._seconds[name] = total + seconds, count + 1
+
+    def _show_left(self, bar: Any, name: str, shards: int) -> None:
+        """Adds the time left for the whole command to the line of a stage."""
+        left = self._left(name, shards) if self._planned else None
+        text = "" if left is None else f"whole command {bar.format_interval(left)} left"
+        bar.set_postfix_str(text, refresh=False)
 
 
 def _computed(stage: Stage, block: Sequence[Json]) -> list[Json]:

@@ -23,6 +23,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--model", required=True, help="paraphrasing model, as for `jaxaug paraphrase`"
     )
+    arguments.trained_run(parser)
     parser.add_argument("--prompt", help="as for `jaxaug paraphrase`")
     parser.add_argument(
         "--precision",

@@ -336,6 +336,10 @@ def _outputs(
 ) -> list[dict[str, list[str]]]:
     """Of each text, sampler -> the outputs that are wanted of it in a round."""
     found: list[dict[str, list[str]]] = [{} for _ in texts]
+    shards.plan(
+        ("candidates", sum(s.sampler in own for own in wanted))
+        for s in options.settings
+    )
     for setting in options.settings:
         sampler = setting.sampler
         for num in sorted({own[sampler] for own in wanted if sampler in own}):

@@ -4,11 +4,9 @@ One of the two modules of jaxaug that may import SeqIO and TensorFlow.
 """
 
 import copy
-import dataclasses
 import difflib
 import inspect
 import itertools
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,7 +23,9 @@ Names = str | Sequence[str]
 
 # Of each mixture registered here, by name: the rates and levels of its tasks, and how
 # its schedule counts the examples of a shard.
-_Content = tuple[tuple[tuple[str, float, int], ...], "_InSteps | _InShares"]
+_Content = tuple[
+    tuple[tuple[str, float, int], ...], schedules.InSteps | schedules.InShares
+]
 _registered_here: dict[str, _Content] = {}
 
 
@@ -133,9 +133,11 @@ def level_mixture(
         of, such as `["d3st_sgd", "d3st_aug_v1", ...]`.
       schedule: in steps of training.
       batch_size: rows of the global batch.
-      examples_per_row: for each level, how many examples packing puts into a row;
-        empty without packing. Stages then change at exactly their step; with packing
-        at the step that these figures lead to.
+      examples_per_row: for each level, how many examples packing puts into a row. A
+        reader that knows better replaces these numbers (`ScheduledMixture.read_by`).
+        Empty means that rows are not packed, or that the reader counts. Without
+        packing, stages change at exactly their step; with packing, at the step that
+        these numbers lead to.
       num_hosts: in how many shards the data is read; None is as many as whoever reads
         the mixture asks for.
       name: of the mixture; `<name>_2` and so on if this process has one of that name
@@ -154,35 +156,15 @@ def level_mixture(
             f"curriculum: {len(levels)} levels of tasks, the schedule weighs "
             f"{schedule.levels + 1} ({', '.join(schedule.names)}); give as many"
         )
-    counted = _InSteps(
+    counted = schedules.InSteps(
         schedule,
         batch_size,
-        tuple(examples_per_row) or (1.0,) * len(levels),
+        tuple(examples_per_row),
         num_hosts,
     )
     counted.in_examples(num_hosts or 1)  # Wrong figures are told here.
     members = [_tasks_of(names) for names in levels]
     return _mixture(name, members, counted)
-
-
-@dataclasses.dataclass(frozen=True)
-class _InSteps:
-    """A schedule in steps of training, and what a step takes from a shard."""
-
-    schedule: schedules.Schedule
-    batch_size: int
-    examples_per_row: tuple[float, ...]
-    num_hosts: int | None
-
-    def in_examples(self, shards: int) -> schedules.Schedule:
-        """The schedule in examples of one shard of so many."""
-        if self.batch_size % shards:
-            raise UserError(
-                f"curriculum: batch_size {self.batch_size} does not divide by {shards} "
-                "hosts"
-            )
-        rows = self.batch_size // shards
-        return schedules.in_examples(self.schedule, rows, self.examples_per_row)
 
 
 def prompt_curriculum(
@@ -226,8 +208,9 @@ def prompt_curriculum(
     ]
     if beside:
         levels.append(_tasks_of(beside))
-    counted = _InShares(
-        total_steps * batch_size,
+    counted = schedules.InShares(
+        total_steps,
+        batch_size,
         tuple(stage_ends),
         tuple(tuple(weights) for weights in stage_weights),
         tuple(examples_per_row),
@@ -237,47 +220,51 @@ def prompt_curriculum(
     return _mixture(f"{mixture}_prompt_curriculum", levels, counted)
 
 
-@dataclasses.dataclass(frozen=True)
-class _InShares:
-    """Stages that end at shares of all rows of a run."""
-
-    rows: int
-    stage_ends: tuple[float, ...]
-    stage_weights: tuple[tuple[float, ...], ...]
-    examples_per_row: tuple[float, ...]
-    num_hosts: int | None
-
-    def in_examples(self, shards: int) -> schedules.Schedule:
-        """The schedule in examples of one shard of so many."""
-        rows = round(self.rows / shards)
-        ends = [*(round(end * rows) for end in self.stage_ends), rows]
-        counted = schedules.in_examples(
-            schedules.staged(ends, self.stage_weights), 1, self.examples_per_row
-        )
-        # In thousandths of the run: the recorded runs can be repeated to the bit.
-        total = counted.ends[-1]
-        ends = [
-            math.ceil(math.ceil(1000 * end / total) * total / 1000)
-            for end in counted.ends[:-1]
-        ]
-        return schedules.staged([*ends, total], counted.weights)
-
-
-class _ScheduledMixture(seqio.Mixture):
+class ScheduledMixture(seqio.Mixture):
     """A mixture whose rates move with the examples of the shard that is read.
 
     SeqIO tells a `sample_fn` nothing of shards, hence a class.
+
+    Attributes:
+      examples_per_row: for each level, how many of its examples fill a row; empty if
+        the mixture was made without these numbers.
     """
 
     def __init__(
         self,
         name: str,
         members: Sequence[tuple[str, float]],
-        counted: _InSteps | _InShares,
+        counted: schedules.InSteps | schedules.InShares,
         levels: Sequence[int],
     ):
         self._counted, self._levels = counted, levels
         super().__init__(name, members, sample_fn=self._sample_of(1))
+
+    @property
+    def examples_per_row(self) -> tuple[float, ...]:
+        return self._counted.examples_per_row
+
+    def tasks_of_levels(self) -> list[dict[str, float]]:
+        """For each level, its tasks with their rates."""
+        found: list[dict[str, float]] = [{} for _ in set(self._levels)]
+        for task, level in zip(self.tasks, self._levels, strict=True):
+            found[level][task.name] = float(self.get_rate(task))
+        return found
+
+    def read_by(
+        self, shards: int, batch_size: int, examples_per_row: Sequence[float]
+    ) -> "ScheduledMixture":
+        """The same mixture with stages counted for one reader.
+
+        Args:
+          shards: number of shards that the data is read in.
+          batch_size: rows of the global batch.
+          examples_per_row: for each level, how many of its examples fill a row.
+        """
+        made = copy.copy(self)
+        made._counted = self._counted.read_by(batch_size, tuple(examples_per_row))
+        made._sample_fn = made._sample_of(shards)
+        return made
 
     def _sample_of(self, shards: int) -> seqio.dataset_providers.SampleFn:
         shards = self._counted.num_hosts or shards
@@ -289,11 +276,13 @@ class _ScheduledMixture(seqio.Mixture):
         info = call.arguments.get("shard_info")
         shard = copy.copy(self)
         shard._sample_fn = self._sample_of(info.num_shards if info else 1)
-        return super(_ScheduledMixture, shard).get_dataset(*args, **kwargs)
+        return super(ScheduledMixture, shard).get_dataset(*args, **kwargs)
 
 
 def _mixture(
-    name: str, levels: Sequence[dict[str, float]], counted: _InSteps | _InShares
+    name: str,
+    levels: Sequence[dict[str, float]],
+    counted: schedules.InSteps | schedules.InShares,
 ) -> str:
     """Registers the mixture, unless that is done, and returns its name.
 
@@ -315,7 +304,7 @@ def _mixture(
         order = [members[task][1] for task in sorted(members)]
         task_rates = [(task, rate) for task, (rate, _) in members.items()]
         seqio.MixtureRegistry.add_provider(
-            free, _ScheduledMixture(free, task_rates, counted, order)
+            free, ScheduledMixture(free, task_rates, counted, order)
         )
         _registered_here[free] = content
     return free

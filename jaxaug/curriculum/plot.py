@@ -1,5 +1,7 @@
 """A schedule as a plot of level against step, in text and as PNG."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from jaxaug.core.figures import new_figure, write_figure
@@ -10,11 +12,11 @@ WIDTH = 60
 _SHADES = " .-+#"
 
 
-def text(schedule: Schedule, width: int = WIDTH) -> str:
+def text(schedule: Schedule, width: int = WIDTH, notes: Sequence[str] = ()) -> str:
     """A row for each level, the hardest on top; a column is a run of steps.
 
     Columns show the shares in the middle of their steps. There are more of them than
-    `width` where there are more stages.
+    `width` where there are more stages. The notes are lines below.
     """
     width = max(width, len(schedule.ends))
     middles = (np.arange(width) + 0.5) * schedule.steps / width
@@ -32,6 +34,7 @@ def text(schedule: Schedule, width: int = WIDTH) -> str:
             *rows,
             f"{indent}0{last:>{width - 1}}  steps",
             f"{indent}share of a level: . below 25%, - below 50%, + below 75%, # above",
+            *(f"{indent}{note}" for note in notes),
         ]
     )
 

@@ -281,6 +281,26 @@ def after_short_prompts(
     return staged(ends, rows, ("short2", "short5", *curriculum.names))
 
 
+def stretched(schedule: Schedule, steps: int) -> Schedule:
+    """The same stages in another number of steps, in the same proportions.
+
+    Args:
+      schedule: of any length.
+      steps: length of the result.
+
+    Raises:
+      UserError: a stage would have no step.
+    """
+    ends = [round(end * steps / schedule.steps) for end in schedule.ends]
+    if min(np.diff([0, *ends])) < 1:
+        raise UserError(
+            f"curriculum: {len(ends)} stages do not fit into the {steps:,} steps of the "
+            "run. Every stage needs at least one step. Train for more steps, or use a "
+            "schedule with fewer stages."
+        )
+    return dataclasses.replace(schedule, ends=tuple(ends))
+
+
 def in_examples(
     schedule: Schedule, rows_per_step: int, examples_per_row: Sequence[float]
 ) -> Schedule:
@@ -311,3 +331,63 @@ def in_examples(
     ends = np.cumsum(steps * rows_per_step * per_row)
     rounded = tuple(int(end) for end in np.rint(ends))
     return dataclasses.replace(schedule, ends=rounded)
+
+
+@dataclass(frozen=True)
+class InSteps:
+    """A schedule in steps of training, and what a step takes from a shard."""
+
+    schedule: Schedule
+    batch_size: int
+    examples_per_row: tuple[float, ...]
+    num_hosts: int | None
+
+    def read_by(self, batch_size: int, per_row: tuple[float, ...]) -> "InSteps":
+        """The same schedule with the numbers of one reader."""
+        return dataclasses.replace(
+            self, batch_size=batch_size, examples_per_row=per_row
+        )
+
+    def in_examples(self, shards: int) -> Schedule:
+        """The schedule in examples of one shard of so many."""
+        if self.batch_size % shards:
+            raise UserError(
+                f"curriculum: batch_size {self.batch_size} does not divide by {shards} "
+                "hosts"
+            )
+        rows = self.batch_size // shards
+        per_row = self.examples_per_row or (1.0,) * (self.schedule.levels + 1)
+        return in_examples(self.schedule, rows, per_row)
+
+
+@dataclass(frozen=True)
+class InShares:
+    """Stages that end at shares of all steps of a run."""
+
+    steps: int
+    batch_size: int
+    stage_ends: tuple[float, ...]
+    stage_weights: tuple[tuple[float, ...], ...]
+    examples_per_row: tuple[float, ...]
+    num_hosts: int | None
+
+    def read_by(self, batch_size: int, per_row: tuple[float, ...]) -> "InShares":
+        """The same schedule with the numbers of one reader."""
+        return dataclasses.replace(
+            self, batch_size=batch_size, examples_per_row=per_row
+        )
+
+    def in_examples(self, shards: int) -> Schedule:
+        """The schedule in examples of one shard of so many."""
+        rows = round(self.steps * self.batch_size / shards)
+        ends = [*(round(end * rows) for end in self.stage_ends), rows]
+        counted = in_examples(
+            staged(ends, self.stage_weights), 1, self.examples_per_row
+        )
+        # In thousandths of the run: the recorded runs can be repeated to the bit.
+        total = counted.ends[-1]
+        ends = [
+            math.ceil(math.ceil(1000 * end / total) * total / 1000)
+            for end in counted.ends[:-1]
+        ]
+        return staged([*ends, total], counted.weights)

@@ -11,7 +11,7 @@ import re
 
 from etils import epath
 
-from jaxaug.core.cache_folder import cache_dir
+from jaxaug.core.cache_folder import cache_dir, fix_for
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, is_remote, reached, unreachable
 
@@ -74,9 +74,10 @@ def fetch_fix(data_dir: PathLike) -> str:
     """The sentence that tells how a missing part of a data folder is got."""
     # The download goes to a local folder.
     out = "data/sgd" if is_remote(data_dir) else os.fspath(data_dir)
-    return (
+    return fix_for(
+        data_dir,
         f"Get it with `jaxaug data fetch sgd --out {out}`, or name another folder "
-        f"with --data_dir or ${DATA_DIR_VARIABLE} (neither: the embedded MiniSGD)."
+        f"with --data_dir or ${DATA_DIR_VARIABLE} (neither: the embedded MiniSGD).",
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from jaxaug.core.cache_folder import fix_for
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json, shown
 from jaxaug.core.json_places import Keys
@@ -102,7 +103,7 @@ def read_schema(path: PathLike) -> Schema:
         that its service lacks; a categorical slot has no values. The message gives
         file, service, slot or intent, field, what was expected and what to do.
     """
-    data = read_json(path, FETCH_AGAIN)
+    data = read_json(path, fix_for(path, FETCH_AGAIN))
     schema, problems = check_schema(data, 1)
     refuse(problems, path)
     return schema

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from etils import epath
 
+from jaxaug.core.cache_folder import fix_for
 from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json
 from jaxaug.data import folders
 from jaxaug.data.check import check_dialogues, repeated_id
@@ -167,7 +168,7 @@ def read_dialogue_file(
 
 def read_dialogue_json(path: PathLike, schema: Schema) -> list[dict[str, Any]]:
     """The checked JSON objects of one dialogue file; see `read_dialogue_file`."""
-    data = read_json(path, FETCH_AGAIN)
+    data = read_json(path, fix_for(path, FETCH_AGAIN))
     check_dialogues(data, schema, str(path))
     return data
 

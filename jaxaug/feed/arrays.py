@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from etils import epath
 
-from jaxaug.core import manifest
+from jaxaug.core import cache_folder, manifest
 from jaxaug.core.files import is_remote
 from jaxaug.feed.batches import TokenCache
 
@@ -50,7 +50,8 @@ def save(path: epath.Path, values: np.ndarray) -> None:
 
 def open_array(path: epath.Path) -> np.ndarray:
     """An array of a file: mapped into memory, or read where the file is remote."""
-    if is_remote(path):
-        with path.open("rb") as file:
-            return np.load(file)
-    return np.load(path, mmap_mode="r")
+    with cache_folder.reading(path):
+        if is_remote(path):
+            with path.open("rb") as file:
+                return np.load(file)
+        return np.load(path, mmap_mode="r")

@@ -70,7 +70,9 @@ class RecordCache:
         """The examples of all shards, without TensorFlow."""
         for path in self.paths:
             # Not splitlines: it would also split at exotic separators.
-            for line in epath.Path(path).read_bytes().decode().split("\n")[:-1]:
+            with cache_folder.reading(path):
+                data = epath.Path(path).read_bytes()
+            for line in data.decode().split("\n")[:-1]:
                 inputs, targets, dialogue_id, turn, frame, service, key = line.split(
                     "\t"
                 )

@@ -13,6 +13,7 @@ import numpy as np
 from etils import epath
 from jaxtyping import Int
 
+from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
 from jaxaug.feed.batches import ArraySpec, TokenCache
@@ -31,7 +32,10 @@ def lines_of(records: RecordCache, shard: tuple[int, int] = (0, 1)) -> list[rang
       records: the cache.
       shard: (index, number) of this host.
     """
-    counts = [epath.Path(path).read_bytes().count(b"\n") for path in records.paths]
+    counts = []
+    for path in records.paths:
+        with cache_folder.reading(path):
+            counts.append(epath.Path(path).read_bytes().count(b"\n"))
     ends = np.cumsum([0, *counts]).tolist()
     files = [range(ends[n], ends[n + 1]) for n in range(len(counts))]
     return files[shard[0] :: shard[1]]
@@ -122,6 +126,22 @@ class StreamBatches:
         for number in range(self._batch_size):
             self._fill(batch, number, self._rows.popleft())
         return batch
+
+    def examples_per_row(self, rows: int) -> float:
+        """Mean number of examples in the next rows, which are then used up.
+
+        The first rows to close are fuller than later ones. They are not counted.
+
+        Args:
+          rows: number of rows to count.
+        """
+        first = 10 * self._num_open if self._num_open > 1 else 0
+        counts: list[int] = []
+        while len(counts) < first + rows:
+            while not self._rows:
+                self._draw()
+            counts.append(len(self._rows.popleft()))
+        return float(np.mean(counts[first:]))
 
     def _draw(self) -> None:
         if not self._pack:

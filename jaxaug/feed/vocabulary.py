@@ -169,7 +169,10 @@ def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
         other special ids than T5 (padding 0, end of sequence 1).
     """
     processor = sentencepiece.SentencePieceProcessor()
-    fix = f"Name one with ${VOCABULARY_VARIABLE}, such as the one of the pretrained T5."
+    fix = cache_folder.fix_for(
+        path,
+        f"Name one with ${VOCABULARY_VARIABLE}, such as the one of the pretrained T5.",
+    )
     try:
         with reached(path, fix):
             data = epath.Path(path).read_bytes()

@@ -44,6 +44,7 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
         help="published folder, T5X run or checkpoint, .gguf file, name of `jaxaug "
         "models list`, or hf:OWNER/NAME on the Hugging Face hub",
     )
+    arguments.trained_run(parser)
     parser.add_argument(
         "--to",
         dest="destination",

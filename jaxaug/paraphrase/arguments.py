@@ -19,6 +19,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="random-tiny, minisgd, a name from `jaxaug models list`, or the folder of "
         "a T5X run or a published model",
     )
+    arguments.trained_run(parser)
     parser.add_argument(
         "--adapter",
         help="LoRA adapter for the model: a folder in peft format, or a run with "

@@ -2,6 +2,8 @@
 
 import argparse
 
+from jaxaug.core import arguments
+
 
 def add(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb to those of the command line."""
@@ -13,6 +15,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
     )
+    arguments.trained_run(parser)
     parser.add_argument(
         "--schema",
         help="schema.json with the services (default: those of the data folder)",

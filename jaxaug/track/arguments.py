@@ -17,6 +17,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--run", required=True, help="folder of a training run, or a checkpoint in it"
     )
+    arguments.trained_run(parser)
     parser.add_argument(
         "--schema",
         help="schema.json with the services (default: those of the data folder)",

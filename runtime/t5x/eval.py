@@ -25,7 +25,7 @@ from t5x.inference.evaluator import (
 )
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
-from t5x.logs.progress import announce
+from t5x.logs.progress import Work, announce
 from t5x.paths import with_absolute_path
 from t5x.start import gin_config, program
 from t5x.training.loop import report
@@ -126,6 +126,9 @@ def evaluate(
         None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
     )
     restore_cfg, paths = _checkpoints_to_evaluate(restore_cfg, done_file)
+    each = evaluator.num_examples
+    work = Work("evaluation", None if each is None else each * len(paths))
+    evaluator.on_done = work.add
     for path in paths:
         train_state, _ = state_init.create_checkpoint_manager_and_restore(
             initializer, partitioner, restore_cfg, path, init_rng, use_orbax=use_orbax

@@ -35,7 +35,7 @@ from t5x.inference.position import Position, no_position
 from t5x.inference.tasks import create_task_from_tfexample_file
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
-from t5x.logs.progress import announce
+from t5x.logs.progress import Work, announce
 from t5x.paths import with_absolute_path
 from t5x.start import gin_config, program
 
@@ -164,6 +164,10 @@ def infer(
         "predict_with_aux": model.predict_batch_with_aux,
         "score": model.score_batch,
     }
+    tasks = list(seqio.get_subtasks(source))
+    counts = [reader.count(task) for task in tasks]
+    known = [count or 0 for count in counts]
+    work = Work("inference", None if None in counts else sum(known))
     infer_fn = runner.get_infer_fn(
         infer_step=steps[mode],
         batch_size=batch_size,
@@ -171,8 +175,10 @@ def infer(
         partitioner=partitioner,
         keep_aux_as_numpy=keep_aux_as_numpy,
         trim_padding=trim_padding,
+        on_done=work.add,
     )
-    for task in seqio.get_subtasks(source):
+    for number, task in enumerate(tasks):
+        before = sum(known[:number])
         job = _TaskJob(
             task=task,
             origin=origins[task.name],
@@ -187,9 +193,15 @@ def infer(
             if merge_chunked_results
             else None,
             save_position=checkpoint_ds_iter,
+            skip_to=functools.partial(_skip, work, before),
         )
         job.run(reader)
     announce(f"finished; results are in {output_dir}")
+
+
+def _skip(work: Work, before: int, done: int) -> None:
+    """Notes that examples of earlier tasks, and some of this one, are done."""
+    work.skip_to(before + done)
 
 
 def _checkpoint(cfg: RestoreCheckpointConfig) -> tuple[RestoreCheckpointConfig, str]:
@@ -253,6 +265,14 @@ class _Reader:
             seed=self.cfg.seed,
         )
 
+    def count(self, task: Any) -> int | None:
+        """Examples of a task in this job's shard; None if that is unknown."""
+        try:
+            number = task.num_input_examples(self.cfg.split)
+        except (ValueError, NotImplementedError, AttributeError):
+            number = None
+        return None if number is None else -(-number // self.shard_info.num_shards)
+
     def model_spec(self, provider: Any) -> Any:
         """Shapes of one example's model features."""
         return self.converter(
@@ -281,6 +301,7 @@ class _TaskJob:
     write: Callable[[str, Inferences, Any], None]
     merge: Callable[..., None] | None
     save_position: bool
+    skip_to: Callable[[int], None]
 
     @property
     def name(self) -> str:
@@ -306,6 +327,7 @@ class _TaskJob:
         with futures.ThreadPoolExecutor(1) as writer:
             pending: list[futures.Future] = []
             for chunk, path, examples, model_ds, keep_position in self._todo(reader):
+                self.skip_to(chunk * reader.rows)
                 rng = jax.random.fold_in(jax.random.PRNGKey(0), chunk)
                 result = split_outputs(self.infer_fn(model_ds, rng=rng))
                 count += len(result[0])

@@ -11,7 +11,6 @@ from typing import Any
 from t5x import checks, distributed, peers
 from t5x.checkpoint import state_init
 from t5x.checkpoint.settings import CheckpointConfig
-from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import vocabularies
 from t5x.feed.data_config import DatasetConfig
@@ -141,6 +140,10 @@ def train(
         record = run_record.RunRecord(model_dir)
         distributed.sync_global_devices("run_record")
         sinks = setup.make_sinks(metric_sinks, model_dir, stack)
+        found = resume.find_checkpoint(checkpoint_cfg, model_dir)
+        resumed = resume.is_in(found.path, model_dir)
+        if not resumed:
+            record.begin_anew()
 
         # ---- Randomness ----
         init_rng, trainer_rng = setup.make_rngs(random_seed, use_hardware_rng, record)
@@ -148,7 +151,6 @@ def train(
         # ---- Data ----
         verify(train_dataset_cfg)
         layout = partitioner.get_data_layout(train_dataset_cfg.batch_size)
-        found = resume.find_checkpoint(checkpoint_cfg, model_dir)
         train_iter = setup.open_train_data(
             train_dataset_cfg,
             layout,
@@ -209,16 +211,18 @@ def train(
         )
 
         # ---- Schedule ----
-        resumed = resume.is_in(source, model_dir)
-        first_step = resume.first_step_of(record, step, resumed)
-        if relative_steps:
-            total_steps = first_step + relative_steps
-        if total_steps < step:
-            raise UserError(
-                f"Unexpected total_steps ({total_steps}) < checkpoint step ({step}) of "
-                f"{source}: give more steps (TRAIN_STEPS counts from 0, "
-                "TRAIN_STEPS_RELATIVE from the checkpoint), or use another MODEL_DIR."
+        first_step = resume.first_step_of(record, step, resumed, checkpoint_cfg.restore)
+        total_steps = resume.last_step(
+            first_step, step, total_steps, relative_steps, source
+        )
+        is_finished = resumed and record.is_finished(step, total_steps)
+        if is_finished and not run_eval_before_training:
+            announce(
+                f"step {step:,}  this run is finished; nothing is left to do. Give more "
+                f"steps to train further. Results are in {model_dir}"
             )
+            return step, train_state
+        record.reopen()
         evaluates = bool(train_eval_dataset_cfg or infer_eval_dataset_cfg)
         schedule = make_schedule(
             first_step,
@@ -291,7 +295,9 @@ def train(
         trainer.preempted = guard.before_step
         if evaluator is not None:
             trainer.preempted = evaluator.before_step(guard.before_step)
-        trainer.progress = Progress(step, total_steps)
+        trainer.progress = Progress(
+            step, total_steps, evaluations=schedule.evaluations_after
+        )
         stack.callback(trainer.progress.close)
         step = loop.TrainLoop(
             trainer=trainer,
@@ -303,7 +309,7 @@ def train(
             saved_step=step if resumed else None,
             model_dir=model_dir,
         ).run(step, guard)
-        record.complete()
+        record.complete(step, total_steps)
     distributed.sync_global_devices("complete")
     announce(f"step {step:,}  finished; results are in {model_dir}")
     return step, trainer.train_state

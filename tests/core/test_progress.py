@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from jaxaug.core import progress
+from jaxaug.core import progress, shards
 from jaxaug.core.shards import Shards, Stage
 
 
@@ -54,6 +54,23 @@ def test_a_bar_on_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", terminal)
     list(progress.progress(range(3), desc="work", unit="file"))
     assert "work: 100%" in terminal.getvalue() and "\r" in terminal.getvalue()
+
+
+def test_shards_tell_the_time_left_for_all_stages(log, tmp_path, monkeypatch):
+    clock = iter(range(1000))
+    monkeypatch.setattr(shards.time, "monotonic", lambda: 30 * next(clock))
+    work = Shards(tmp_path, 2)
+    work.plan([("first", 4), ("second", 6)])
+    work.run(Stage("first", 1, list, "one"), [1, 2, 3, 4])
+    # Half a minute a shard: one of this stage and three of the next, then three alone.
+    left = r"whole command (\d\d:\d\d) left\n"
+    assert re.findall(left, log()) == ["02:00", "01:30"]
+    work.run(Stage("second", 1, list, "two"), [1, 2, 3, 4, 5, 6])
+    assert "whole command" not in log()
+    # What is read takes no time, and says nothing.
+    work.plan([("first", 4), ("second", 6)])
+    work.run(Stage("first", 1, list, "one"), [1, 2, 3, 4])
+    assert "whole command" not in log()
 
 
 def test_shards_are_counted_in_a_log(log, tmp_path):

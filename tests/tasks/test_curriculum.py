@@ -1,5 +1,6 @@
 """The plot at the start of a run, and the gin files of curricula."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -56,6 +57,120 @@ def dry_run(python):
         return done.stdout
 
     return run
+
+
+SCALES = sorted(path.stem for path in (ROOT / "configs" / "scale").glob("*.gin"))
+STAGES = {
+    "cyclic": 12, "gradual": 6, "inverse": 6, "inverse_cyclic": 12, "random": 1,
+    "two_stage": 2,
+}  # fmt: skip
+STACKS = [
+    *((f"scale/{scale}", "curriculum/cyclic") for scale in SCALES),
+    *(
+        (f"scale/{scale}", f"curriculum/{name}")
+        for scale in ("small_hf", "smollm2_sgd")
+        for name in (*sorted(STAGES.keys() - {"cyclic"}), "whole_prompts")
+    ),
+]
+
+
+def job(*parts):
+    """The dry run of gin files (names) and bindings on configs/d3st_cyclic.gin."""
+    flags = [
+        f"--gin.{part}" if "=" in part else f"--gin_file=configs/{part}.gin"
+        for part in parts
+    ]
+    return ["t5x.train", "--gin_file=configs/d3st_cyclic.gin", *flags]
+
+
+def begun(folder, steps):
+    """The folder of a run with a checkpoint, whose schedule had `steps` steps."""
+    (folder / "checkpoint_5" / "state").mkdir(parents=True)
+    (folder / "checkpoint_5" / "state" / "_METADATA").write_text("{}")
+    (folder / "curriculum.txt").write_text(f"curriculum: 12 stages, {steps} steps\n")
+    return f'MODEL_DIR="{folder}"'
+
+
+@pytest.fixture(scope="module")
+def planned(python, tmp_path_factory):
+    """What dry runs print, by the names of their files and bindings."""
+    folder = tmp_path_factory.mktemp("plans")
+    runs = {
+        **{stack: job(*stack) for stack in STACKS},
+        "more": job("TRAIN_STEPS=3000"),
+        "direct": job("train.total_steps=2400"),
+        "relative": job("train.relative_steps=240"),
+        "few": job("TRAIN_STEPS=11"),
+        "half": job("CURRICULUM_STEPS=900"),
+        "double": job("CURRICULUM_STEPS=3600"),
+        "unpacked": job("train/utils.DatasetConfig.pack=False"),
+        "uncounted": job("train.get_dataset_fn=@utils.get_dataset"),
+        "longer": job("TRAIN_STEPS=3600", begun(folder / "longer", "1,800")),
+        "shorter": job("TRAIN_STEPS=900", begun(folder / "shorter", "1,800")),
+        "persona": [
+            "t5x.train",
+            "--gin_file=configs/personachat_dialogpt.gin",
+            "--gin_file=configs/runs/personachat_flatten.gin",
+            "--gin.RESTORE=None",
+        ],
+    }  # fmt: skip
+    (folder / "jobs.json").write_text(json.dumps(list(runs.values())))
+    script = str(ROOT / "tests" / "dry_runs.py")
+    words = [python, script, str(folder / "jobs.json"), str(folder)]
+    subprocess.run(words, cwd=ROOT, check=True, timeout=600)
+    return {name: (folder / f"{n}.txt").read_text() for n, name in enumerate(runs)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", STACKS, ids=" ".join)
+def test_every_schedule_fits_every_scale(planned, stack):
+    scale, name = (part.split("/")[1] for part in stack)
+    steps = 6000 if "smollm2" in scale else 100_000
+    if name == "whole_prompts":
+        steps = min(steps, 12_000)
+    out = planned[stack]
+    number = STAGES.get(name, 12)
+    assert f"curriculum: {number} stages, {steps:,} steps\n" in out
+    assert ("(train.actions) may stop it earlier" in out) == ("smollm2" not in scale)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("more", "curriculum: 12 stages, 3,000 steps\n"),
+        ("direct", "curriculum: 12 stages, 2,400 steps\n"),
+        ("relative", "curriculum: 12 stages, 240 steps\n"),
+        ("unpacked", "curriculum: 12 stages, 1,800 steps\n"),
+        (
+            "few",
+            (
+                "error: curriculum: 12 stages do not fit into the 11 steps of the run. "
+                "Every stage needs at least one step. Train for more steps, or use a "
+                "schedule with fewer stages.\n"
+            ),
+        ),
+        ("half", "curriculum: 12 stages, 900 steps\n"),
+        ("half", "the last stage goes on until step 1,800, the end of the run\n"),
+        (
+            "double",
+            (
+                "error: curriculum: the schedule has 3,600 steps, but the run only 1,800. "
+                "Its last stages would be missing. Train for at least 3,600 steps; or, in "
+                "a new MODEL_DIR, stretch the schedule to the run with "
+                "--gin.CURRICULUM_STEPS=None.\n"
+            ),
+        ),
+        ("uncounted", "error: curriculum: rows are packed (DatasetConfig.pack = True), "),
+        ("longer", "curriculum: 12 stages, 1,800 steps\n"),
+        ("longer", "the last stage goes on until step 3,600, the end of the run\n"),
+        ("shorter", "the schedule has 1,800 steps, but the run only 900."),
+        ("persona", "curriculum: 2 stages, 430,000 steps\n"),
+        ("persona", "the last stage goes on until step 860,000, the end of the run\n"),
+    ],
+)  # fmt: skip
+def test_a_schedule_has_the_steps_of_the_run(planned, name, expected):
+    assert expected in planned[name]
 
 
 @pytest.mark.slow

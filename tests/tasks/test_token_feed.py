@@ -89,6 +89,97 @@ def test_the_token_feed_is_seqio_to_the_bit(tasks, tmp_path, kind, pack):
     )
 
 
+def level_mixture(steps):
+    """A mixture whose level is the original schema, then v1, then v2."""
+    from jaxaug.curriculum import mixture, schedule
+
+    stages = schedule.gradual(steps, levels=2, original_fraction=0.0)
+    levels = ["d3st_sgd", "d3st_aug_v1", "d3st_aug_v2"]
+    # The batch size is wrong: the reader has its own.
+    return mixture.level_mixture(levels, stages, batch_size=400)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+@pytest.mark.parametrize("open_rows", [0, 1, 16])  # 0: not packed
+def test_stages_change_at_their_step(tasks, monkeypatch, shards, open_rows):
+    from tasks import token_feed
+
+    drawn = []
+    fill = token_feed.streams.StreamBatches._fill
+
+    def note(self, batch, number, row):
+        drawn.append({cache for cache, _ in row})
+        fill(self, batch, number, row)
+
+    monkeypatch.setattr(token_feed.streams.StreamBatches, "_fill", note)
+    cfg = config(level_mixture(60), batch_size=16, pack=open_rows > 0)
+    batches = token_feed.get_dataset(
+        cfg, shards - 1, shards, seqio.EncDecFeatureConverter, otherwise=None,
+        open_rows=max(open_rows, 1),
+    )  # fmt: skip
+    rows = 16 // shards
+    for _ in range(180):
+        next(batches)
+    # Tasks in the order of their names: d3st_aug_v1, d3st_aug_v2, d3st_sgd.
+    first = {
+        level: next(n for n, caches in enumerate(drawn) if caches & {cache}) // rows
+        for level, cache in ((0, 2), (1, 0), (2, 1))
+    }
+    if open_rows:
+        # Rows that are open take examples of the next stage early or late.
+        assert first[0] == 0
+        assert 54 <= first[1] <= 64 and 112 <= first[2] <= 125
+    else:
+        assert first == {0: 0, 1: 60, 2: 120}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "seqio",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("windows", "prefix_lm")),
+    ],
+)
+def test_examples_in_rows_of_other_readers_are_counted(tasks, kind):
+    from t5x import utils
+    from t5x.feed import packed_converters
+
+    from tasks import curriculum, token_feed
+
+    converter = {
+        "seqio": seqio.EncDecFeatureConverter,
+        "windows": packed_converters.enc_dec,
+        "prefix_lm": packed_converters.prefix_lm,
+    }[kind]
+    plan = {}
+
+    def reader(cfg, *arguments):
+        plan[str(getattr(cfg.mixture_or_task_name, "name", ""))] = cfg
+        return utils.get_dataset(cfg, *arguments)
+
+    cfg = utils.DatasetConfig(
+        level_mixture(300), LENGTHS, "train", 8, shuffle=True, seed=3, pack=True
+    )
+    batches = curriculum.get_dataset(cfg, 0, 1, converter, otherwise=reader)
+    assert isinstance(cfg.mixture_or_task_name, str)
+    found = plan[cfg.mixture_or_task_name].mixture_or_task_name
+    rates = found.examples_per_row
+    ends = found._sample_fn.scheduled.ends
+    assert ends == tuple(np.rint(np.cumsum(300 * 8 * np.array(rates))).astype(int))
+    # What the first stage reads are rows of level 0.
+    rows = [
+        count
+        for batch in batches.take(300).as_numpy_iterator()
+        for count in batch["decoder_segment_ids"].max(axis=1)
+    ]
+    assert np.mean(rows) == pytest.approx(rates[0], rel=0.03)
+    if kind == "seqio":
+        level = config("d3st_sgd", 8, True)
+        assert token_feed._count(level, 1) == pytest.approx(rates[0], rel=0.03)
+    else:
+        assert rates[0] > 1.2
+
+
 def test_open_rows_hold_the_same_examples_in_fewer_rows(tasks, tmp_path):
     """Nothing is lost on the way, and a run that goes on has the batches of one that ran."""
     from tasks import token_feed

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import importlib
 import os
+import sys
 import tokenize
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -21,10 +22,13 @@ from etils import epath
 from gin import config_parser
 
 from jaxaug.core import bundled
+from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text, shortened
+from jaxaug.core.files import PathLike, read_json, read_text, shortened
 
 TRUSTED_VARIABLE = "JAXAUG_TRUSTED_MODULES"
+ACCEPT_VARIABLE = "JAXAUG_ACCEPT_CHANGED_CONFIG"
+_CONFIG, _DIGEST = "config.gin", "config_digest.json"
 _CAUSAL = ("Config", "DecoderWrapper")
 _T5 = ("T5Config", "Transformer")
 _SEQIO = ("ByteVocabulary", "PassThroughVocabulary", "SentencePieceVocabulary")
@@ -102,12 +106,11 @@ def build(
       replaced: functions to call in place of those of `KNOWN`, by module and name.
 
     Raises:
-      UserError: the file is missing or no gin file, it lacks the name, or what the name
-        needs is not known here or cannot be built.
+      UserError: the file is missing or no gin file, or was changed after training wrote
+        it; it lacks the name; or what the name needs is not known here or cannot be
+        built.
     """
-    file = epath.Path(path)
-    reader = _Reader(file)
-    reader.parse(file)
+    reader = _read(path)
     if name not in reader.macros:
         raise UserError(f"{path}: it defines no {name}.")
     reader.without, reader.arguments = without, arguments or {}
@@ -129,13 +132,43 @@ def bound(path: PathLike, function: str, name: str) -> Any:
     Raises:
       UserError: see `build`.
     """
-    file = epath.Path(path)
-    reader = _Reader(file)
-    reader.parse(file)
+    reader = _read(path)
     for (scope, target), arguments in reader._bindings.items():
         if not scope and target.rpartition(".")[2] == function and name in arguments:
             return reader.value(arguments[name], ())
     return None
+
+
+def _read(path: PathLike) -> "_Reader":
+    """The statements of a configuration, which is what training wrote."""
+    file = epath.Path(path)
+    reader = _Reader(file)
+    reader.parse(file)
+    _check_unchanged(file)
+    return reader
+
+
+def _check_unchanged(path: epath.Path) -> None:
+    """Compares the `config.gin` of a run with the digest that training noted."""
+    note = path.parent / _DIGEST
+    if path.name != _CONFIG or not note.exists():
+        return
+    noted = read_json(note, f"It belongs to {path}: restore both from a copy.")
+    written = noted.get("digest") if isinstance(noted, dict) else None
+    if (found := file_digest(path)) == written:
+        return
+    if not os.environ.get(ACCEPT_VARIABLE):
+        raise UserError(
+            f"{path}: was changed after training wrote it. It has digest {found}, but "
+            f"{note} has {written}. Restore it from a copy of the run. If the change is "
+            f"intended, give --accept_changed_config, or set ${ACCEPT_VARIABLE}=1."
+        )
+    _warn(f"{path}: was changed after training wrote it, and is used as it is now")
+
+
+@functools.cache
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 class _Delegate(config_parser.ParserDelegate):

@@ -2,7 +2,9 @@
 
 import functools
 import importlib.util
+import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +18,14 @@ from t5x.inference.held import held
 from t5x.inference.runner import get_infer_fn
 from t5x.logs.metrics_writer import to_host, write_values
 from t5x.logs.tensorboard_writer import TensorBoardWriter
+from t5x.paths import replacing
+
+# Metrics of a task by what they need: one pass over the examples each.
+_METRIC_FNS = (
+    "predict_metric_fns",
+    "predict_with_aux_metric_fns",
+    "score_metric_fns",
+)
 
 
 class EvaluatorConstructor(Protocol):
@@ -38,7 +48,11 @@ class EvaluatorConstructor(Protocol):
 
 
 class InferenceEvaluator:
-    """Evaluates a train state on a SeqIO Task or Mixture."""
+    """Evaluates a train state on a SeqIO Task or Mixture.
+
+    Attributes:
+        on_done: called with the number of examples whenever some are predicted.
+    """
 
     def __init__(
         self,
@@ -75,6 +89,7 @@ class InferenceEvaluator:
             logs = {"log_dir": folder}
         cfg = infer_eval_dataset_cfg
         self._cfg = cfg
+        self.on_done: Callable[[int], None] = lambda count: None
         self._trim_padding = trim_padding
         self._model = model
         self._partitioner = partitioner
@@ -89,6 +104,7 @@ class InferenceEvaluator:
             **logs,
         )
         _replace_tensorboard_loggers(self._evaluator)
+        _write_steps_once(self._evaluator)
         if cfg.use_memory_cache:
             _hold_examples(self._evaluator)
         # Built at the first evaluation, for the axes of its train state.
@@ -103,6 +119,19 @@ class InferenceEvaluator:
     def eval_tasks(self) -> Sequence[Any]:
         """Tasks that have the split and metrics."""
         return self._evaluator.eval_tasks
+
+    @property
+    def num_examples(self) -> int | None:
+        """Examples that one evaluation predicts or scores; None if that is unknown."""
+        try:
+            return sum(
+                len(self._evaluator.cached_model_datasets[task.name])
+                * sum(bool(getattr(task, name, ())) for name in _METRIC_FNS)
+                for task in self.eval_tasks
+            )
+        # A user-defined evaluator, or a dataset of unknown length.
+        except (AttributeError, KeyError, TypeError):
+            return None
 
     def close(self) -> None:
         """Waits for metrics that are still being computed."""
@@ -124,6 +153,7 @@ class InferenceEvaluator:
                     train_state_axes=train_state_axes,
                     partitioner=self._partitioner,
                     trim_padding=self._trim_padding,
+                    on_done=lambda count: self.on_done(count),
                 )
                 for name, step in (
                     ("predict_fn", self._model.predict_batch),
@@ -159,6 +189,44 @@ def _replace_tensorboard_loggers(evaluator: Any) -> None:
         else logger
         for logger in loggers
     )
+
+
+def _write_steps_once(evaluator: Any) -> None:
+    """Lets `seqio.JSONLogger` replace the metrics of a step that it has written before.
+
+    It appends them, so that a step that is trained or evaluated again would have two
+    lines.
+    """
+    loggers = getattr(evaluator, "_loggers", None)
+    if loggers and (seqio := sys.modules.get("seqio")):
+        evaluator._loggers = tuple(
+            functools.partial(_replace_step, logger)
+            if isinstance(logger, seqio.JSONLogger)
+            else logger
+            for logger in loggers
+        )
+
+
+def _replace_step(
+    logger: Any, task_name: str, step: int | None, *args: Any, **kwargs: Any
+) -> None:
+    path = epath.Path(logger.output_dir) / f"{task_name}-metrics.jsonl"
+    number = -1 if step is None else step
+    if path.exists():
+        lines = path.read_text().splitlines(keepends=True)
+        kept = [line for line in lines if _step_of(line) != number]
+        if kept != lines:
+            with replacing(path) as temporary:
+                temporary.write_text("".join(kept))
+    logger(task_name, step, *args, **kwargs)
+
+
+def _step_of(line: str) -> Any:
+    """Step of a line of metrics; None for a damaged one, which is left as it is."""
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
 
 
 def _converter(model: Any) -> Any:

@@ -35,6 +35,7 @@ def get_infer_fn(
     partitioner: Any,
     keep_aux_as_numpy: bool = False,
     trim_padding: bool = True,
+    on_done: Callable[[int], None] = lambda count: None,
 ) -> InferFnCallable:
     """Returns the function that SeqIO evaluators call to predict or score.
 
@@ -49,6 +50,7 @@ def get_infer_fn(
         trim_padding: whether batches come without padding that changes nothing, where
             the step is a method of a model that says so (see `lengths.rule_of`). Results
             are the same but for rounding.
+        on_done: called with the number of examples whenever some are done.
 
     Returns:
         `infer_fn(ds, train_state, rng=None)`. `ds` yields (index, example) and has a
@@ -119,8 +121,9 @@ def get_infer_fn(
                     step_rng, rng = jax.random.split(rng)
                 step = functools.partial(run, train_state, batch, indices, step_rng)
                 shape = tuple((name, x.shape) for name, x in batch.items())
-                results.append(enqueue(shape, step))
-            results = [result() for result in results]
+                real = int(np.sum(indices >= 0)) * layout.num_shards
+                results.append((enqueue(shape, step), real))
+            results = [_finished(result(), on_done, real) for result, real in results]
         logging.info("Inference of %d examples is done.", length)
         check = check_decodes if _decodes(infer_step) else None
         return _in_order(results, length, keep_aux_as_numpy, check)
@@ -135,6 +138,13 @@ def _decodes(infer_step: Callable[..., Any]) -> bool:
     name = getattr(infer_step, "__name__", "")
     model = getattr(infer_step, "__self__", None)
     return name.startswith("predict_batch") and hasattr(model, "decode_fn")
+
+
+def _finished(result: Any, on_done: Callable[[int], None], count: int) -> Any:
+    """Waits for the result of a batch and tells how many examples it has."""
+    jax.block_until_ready(result)
+    on_done(count)
+    return result
 
 
 def _start_copy_to_host(x: Any) -> Any:

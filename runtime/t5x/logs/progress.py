@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 import jax
@@ -28,11 +28,27 @@ class Progress:
     """The progress line of the first process: step, loss, steps/s and time to go.
 
     On a terminal the line is rewritten every second, elsewhere a new line is written
-    every ten seconds.
+    every ten seconds. The time to go includes evaluations as soon as one was timed;
+    before that, the line says how many there are.
+
+    Args:
+        first_step: step at which training starts now.
+        total_steps: step at which the run ends.
+        stream: where lines go; default: stderr.
+        evaluations: the steps above a step, up to the end, that an evaluation follows.
     """
 
-    def __init__(self, first_step: int, total_steps: int, stream: TextIO | None = None):
+    def __init__(
+        self,
+        first_step: int,
+        total_steps: int,
+        stream: TextIO | None = None,
+        evaluations: Callable[[int], int] = lambda step: 0,
+    ):
         self._total = total_steps
+        self._evaluations = evaluations
+        self._evaluation_seconds: list[float] = []
+        self._rate = 0.0  # steps a second, in the last line
         self._stream = stream or sys.stderr
         self._tty = self._stream.isatty()
         self._period = 1.0 if self._tty else 10.0
@@ -53,7 +69,10 @@ class Progress:
         share a line: else there would be none.
         """
         if self._paused is not None and self._paused[0] == step:
-            self._printed += time.perf_counter() - self._paused[1]
+            seconds = time.perf_counter() - self._paused[1]
+            self._printed += seconds
+            if self._evaluations(step - 1) > self._evaluations(step):
+                self._evaluation_seconds.append(seconds)
         else:
             self._mark(step)
         self._paused = None
@@ -78,14 +97,33 @@ class Progress:
         parts = [f"step {step:,}/{self._total:,} ({100 * step // self._total}%)"]
         parts += self._readings(metrics or {})
         now = time.perf_counter()
-        rate = (step - self._printed_step) / (now - self._printed)
+        self._rate = rate = (step - self._printed_step) / (now - self._printed)
         parts.append(f"{rate:.1f} steps/s" if rate >= 1 else f"{rate:.3f} steps/s")
         if rate > 0:
-            parts.append(f"ETA {format_seconds((self._total - step) / rate)}")
+            parts.append(f"ETA {format_seconds(self.left(step) or 0)}")
+            more = self._evaluations(step)
+            if more and not self._evaluation_seconds:
+                parts.append(f"+ {more} evaluation{'s' if more > 1 else ''}")
         line = "  ".join(parts)
         self._stream.write(f"\r\x1b[K{line}" if self._tty else f"{line}\n")
         self._stream.flush()
         self._mark(step)
+
+    def left(self, step: int, evaluation: float = 0.0) -> float | None:
+        """Estimates the seconds from a step to the end of the run.
+
+        Args:
+            step: the last step that is done, evaluation included.
+            evaluation: seconds of an evaluation, if none was timed yet.
+
+        Returns:
+            None before the first line.
+        """
+        if not self._rate:
+            return None
+        timed = self._evaluation_seconds
+        each = sum(timed) / len(timed) if timed else evaluation
+        return (self._total - step) / self._rate + each * self._evaluations(step)
 
     def _readings(self, metrics: Mapping[str, Any]) -> list[str]:
         loss = next((name for name in _LOSSES if name in metrics), None)
@@ -109,6 +147,64 @@ class Progress:
         if self._enabled and self._tty:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
+
+
+class Work:
+    """The progress line of a command that works through examples.
+
+    The period of the lines is that of `Progress`.
+
+    Args:
+        what: is done with the examples.
+        total: number of examples of the whole command; None if it is unknown.
+        after: seconds of all that follows, given the seconds of this work; None if that
+            is unknown.
+        stream: where lines go; default: stderr.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        total: int | None,
+        after: Callable[[float], float | None] = lambda seconds: 0.0,
+        stream: TextIO | None = None,
+    ):
+        self._what, self._total, self._after = what, total, after
+        self._stream = stream or sys.stderr
+        self._tty = self._stream.isatty()
+        self._period = 1.0 if self._tty else 10.0
+        self._started = self._printed = time.perf_counter()
+        self._done = self._skipped = 0
+
+    def skip_to(self, done: int) -> None:
+        """Notes that examples were done before, by another run."""
+        self._skipped += max(done - self._done, 0)
+        self._done = max(done, self._done)
+
+    def add(self, count: int) -> None:
+        """Notes that `count` more examples are done; writes a line now and then."""
+        self._done += count
+        now = time.perf_counter()
+        if now - self._printed < self._period or jax.process_index() != 0:
+            return
+        self._printed = now
+        line = f"{self._what}: {'  '.join(self._parts(now - self._started))}"
+        self._stream.write(f"\r\x1b[K{line}" if self._tty else f"{line}\n")
+        self._stream.flush()
+
+    def _parts(self, seconds: float) -> list[str]:
+        rate = (self._done - self._skipped) / seconds
+        speed = f"{rate:.1f} examples/s"
+        if self._total is None or self._done > self._total:
+            return [f"{self._done:,} examples", speed]
+        share = 100 * self._done // self._total
+        parts = [f"{self._done:,}/{self._total:,} examples ({share}%)", speed]
+        if rate > 0:
+            left = (self._total - self._done) / rate
+            after = self._after((self._total - self._skipped) / rate)
+            if after is not None:
+                parts.append(f"ETA {format_seconds(left + after)}")
+        return parts
 
 
 def format_seconds(seconds: float) -> str:

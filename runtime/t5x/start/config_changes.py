@@ -1,6 +1,7 @@
 """What a run that goes on does with other settings than before, by its `config.gin`."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +11,7 @@ from etils import epath
 from gin import config_parser
 
 from t5x.logs.progress import announce
-from t5x.start import gin_config
+from t5x.start import gin_config, gin_files
 
 _CONFIG = "config.gin"
 _NOT_SET = "not set"
@@ -29,30 +30,6 @@ _HARMLESS = re.compile(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Macro:
-    name: str
-
-
-class _Reference(str):
-    """`@name` or `@name()`, shown as it is written."""
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-class _Delegate(config_parser.ParserDelegate):
-    """Keeps references as they are: nothing is imported, nothing is run."""
-
-    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool):
-        """`@name` or `@name()`."""
-        return _Reference(f"@{scoped_configurable_name}{'()' if evaluate else ''}")
-
-    def macro(self, scoped_macro_name: str) -> _Macro:
-        """`%NAME`."""
-        return _Macro(scoped_macro_name)
-
-
 def parse(text: str) -> dict[str, Any]:
     """Name of each binding -> value, references and macros unresolved.
 
@@ -60,7 +37,7 @@ def parse(text: str) -> dict[str, Any]:
         SyntaxError: this is no gin configuration.
     """
     bindings = {}
-    for statement in config_parser.ConfigParser(text, _Delegate()):
+    for statement in config_parser.ConfigParser(text, gin_files.Delegate()):
         if isinstance(statement, config_parser.BindingStatement):
             scope = f"{statement.scope}/" if statement.scope else ""
             argument = f".{statement.arg_name}" if statement.arg_name else ""
@@ -69,7 +46,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _macros(value: Any) -> Iterator[str]:
-    if isinstance(value, _Macro):
+    if isinstance(value, gin_files.Macro):
         yield value.name
     elif isinstance(value, dict):
         for pair in value.items():
@@ -81,9 +58,9 @@ def _macros(value: Any) -> Iterator[str]:
 
 def _resolved(value: Any, bindings: dict[str, Any], depth: int = 20) -> Any:
     """The value with macros replaced; `%NAME` stays where NAME is not bound."""
-    if isinstance(value, _Macro):
+    if isinstance(value, gin_files.Macro):
         if value.name not in bindings or not depth:
-            return _Reference(f"%{value.name}")
+            return gin_files.Reference(f"%{value.name}")
         return _resolved(bindings[value.name], bindings, depth - 1)
     if isinstance(value, dict):
         items = value.items()
@@ -167,6 +144,12 @@ def report(model_dir: str, step: int) -> None:
     except (SyntaxError, UnicodeDecodeError) as error:
         announce(f"warning: {path} is damaged ({error}): settings are not compared.")
         return
+    digest = path.parent / gin_config.DIGEST_FILE
+    if digest.exists() and _is_changed(path, digest):
+        announce(
+            f"warning: {path} was changed after training wrote it. The run goes on with the "
+            "settings of this command, not with those of the file."
+        )
     serious = [change for change in found if not change.harmless]
     if serious:
         _announce(
@@ -180,6 +163,16 @@ def report(model_dir: str, step: int) -> None:
             f"step {step:,}  new lengths, periods or reports, old -> new:",
             [change for change in found if change.harmless],
         )
+
+
+def _is_changed(path: epath.Path, digest: epath.Path) -> bool:
+    """Whether a configuration is not the one that was written."""
+    try:
+        noted = json.loads(digest.read_text())
+    except (ValueError, RecursionError):
+        return True
+    written = noted.get("digest") if isinstance(noted, dict) else None
+    return written != gin_config.config_digest(path.read_bytes())
 
 
 def _announce(title: str, listed: list[Change]) -> None:

@@ -1,6 +1,8 @@
 """gin for the programs: flags, errors that a person can read, small configurables."""
 
 import atexit
+import hashlib
+import json
 import logging as std_logging
 import os
 import sys
@@ -18,6 +20,8 @@ from t5x.logs.progress import announce
 from t5x.start import gin_files as gin_files_lib
 from t5x.start import gin_hints
 from t5x.training.trainer import PreemptionError
+
+DIGEST_FILE = "config_digest.json"
 
 
 @gin.configurable(module="t5x.gin_utils")
@@ -66,7 +70,7 @@ def parse_gin_flags(
     texts: dict[str, str] = {}
     try:
         for binding in gin_bindings:
-            gin_files_lib.check_numbers(f"--gin.{binding:.80}", binding)
+            gin_files_lib.check_binding(binding)
         with gin_files_lib.checked() as texts:
             gin.parse_config_files_and_bindings(
                 list(gin_files or []),
@@ -114,20 +118,33 @@ def rewrite_gin_args(args: Sequence[str]) -> list[str]:
     return rewritten
 
 
+def config_digest(config: bytes) -> str:
+    """Digest of a `config.gin`."""
+    return hashlib.blake2b(config, digest_size=16).hexdigest()
+
+
 @gin.register(module="t5x.gin_utils")
 def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None:
     """Writes the configuration to `<model_dir>/config.gin` and to TensorBoard.
 
+    For training, its digest goes to `<model_dir>/config_digest.json`, so that later changes
+    are seen.
+
     Args:
-        summary_writer: a metric writer, or None.
+        summary_writer: a metric writer; None for folders of results.
     """
     if jax.process_index() != 0:
         return
     config = get_gin_config_str()
     folder = epath.Path(model_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    with paths.replacing(folder / "config.gin") as temporary:
-        temporary.write_text(config)
+    digest = json.dumps({"digest": config_digest(config.encode())}) + "\n"
+    texts = {"config.gin": config}
+    if summary_writer is not None:
+        texts[DIGEST_FILE] = digest
+    for name, text in texts.items():
+        with paths.replacing(folder / name) as temporary:
+            temporary.write_text(text)
     if summary_writer is not None:
         summary_writer.write_texts(step, {"config": gin.markdown(config)})
         summary_writer.flush()
@@ -193,6 +210,13 @@ def user_message(error: BaseException) -> str | None:
         return message
     if getattr(error, "user_error", False) or isinstance(error, OSError):
         return gin_hints.message_of(error)
+    # TensorFlow is not imported here; its error for a file that is gone has this name.
+    if type(error).__name__ == "NotFoundError" and hasattr(error, "error_code"):
+        what = gin_hints.message_of(error).splitlines()[0]
+        return (
+            f"a file that was read is gone: {what} If it is in a cache folder, run the same "
+            "command again: caches are made again. Restore other data first."
+        )
     return None
 
 

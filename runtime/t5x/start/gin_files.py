@@ -3,6 +3,7 @@
 import cmath
 import codecs
 import contextlib
+import dataclasses
 import difflib
 import io
 import os
@@ -12,9 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TextIO
 
 import gin
+from gin import config_parser
 
 from t5x.errors import UserError
 
+_LONGEST = 200  # characters of a flag in a message
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -46,6 +49,66 @@ def _decoded(path: str, data: bytes) -> str:
             "UTF-8."
         )
     return text
+
+
+@dataclasses.dataclass(frozen=True)
+class Macro:
+    """`%name`, unresolved."""
+
+    name: str
+
+
+class Reference(str):
+    """`@name` or `@name()`, shown as it is written."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Delegate(config_parser.ParserDelegate):
+    """Keeps references as they are: nothing is imported, nothing is run."""
+
+    def configurable_reference(self, scoped_configurable_name: str, evaluate: bool):
+        """`@name` or `@name()`."""
+        return Reference(f"@{scoped_configurable_name}{'()' if evaluate else ''}")
+
+    def macro(self, scoped_macro_name: str) -> Macro:
+        """`%NAME`."""
+        return Macro(scoped_macro_name)
+
+
+def check_binding(binding: str) -> None:
+    """Raises `UserError` for a binding of the command line that gin cannot parse.
+
+    gin itself would not say which of them it is.
+    """
+    name, equals, value = (part.strip() for part in binding.partition("="))
+    flag = f"--gin.{name}{equals}{value}"
+    flag = flag if len(flag) <= _LONGEST else f"{flag[:_LONGEST]}..."
+    check_numbers(f"--gin.{binding:.80}", binding)
+    try:
+        list(config_parser.ConfigParser(binding, Delegate()))
+    except tokenize.TokenError as error:
+        raise UserError(
+            f"{flag}: a bracket or string is not closed in a binding: {error.args[0]}."
+        ) from error
+    except (SyntaxError, ValueError, TypeError, RecursionError) as error:
+        raise UserError(f"{flag}: {_why_no_binding(name, equals, value)}") from error
+
+
+def _why_no_binding(name: str, equals: str, value: str) -> str:
+    if not equals or not re.fullmatch(r"[\w./]+", name):
+        return (
+            f"{name!r} is no name of a setting. Write --gin.NAME=VALUE, where NAME is a "
+            "macro or FUNCTION.PARAMETER."
+        )
+    if not value:
+        return f"the value is missing. Write --gin.{name}=VALUE."
+    text = value if re.fullmatch(r"[\w./:~-]{1,80}", value) else "text"
+    return (
+        "the value is no number, text, list, @function or %MACRO. Strings need quotes of "
+        f'their own: --gin.{name}=\\"{text}\\".'
+    )
 
 
 def check_numbers(where: str, text: str) -> None:

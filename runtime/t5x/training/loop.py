@@ -1,6 +1,7 @@
 """The loop of a training run: rounds of training, checkpoints, evaluations, actions."""
 
 import dataclasses
+import functools
 import gc
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from t5x.feed.datasets import get_zeros_batch_like_dataset
 from t5x.feed.iterators import batches_of
 from t5x.inference.background import BackgroundEvaluator
 from t5x.logs.metrics_writer import to_host
-from t5x.logs.progress import announce
+from t5x.logs.progress import Work, announce
 from t5x.logs.sinks import MetricSink, scalars_of
 from t5x.training.actions import ActionMapType, ActionMode
 from t5x.training.nonfinite import nonfinite_parameters
@@ -119,6 +120,7 @@ class Evaluation:
     def _decoded(self, step: int) -> None:
         tick = time.time()
         self.wait()
+        self._show_progress(step)
         future = self.evaluator.evaluate(
             self.trainer.train_state, self.train_state_axes
         )
@@ -131,6 +133,15 @@ class Evaluation:
         self.trainer.train_metrics_manager.write_scalar(
             "timing/evaluate_seconds", time.time() - tick, step
         )
+
+    def _show_progress(self, step: int) -> None:
+        """Lets the evaluator show the time left for the whole run."""
+        progress = getattr(self.trainer, "progress", None)
+        if progress is None or not hasattr(self.evaluator, "on_done"):
+            return
+        after = functools.partial(progress.left, step)
+        work = Work(f"step {step:,} evaluation", self.evaluator.num_examples, after)
+        self.evaluator.on_done = work.add
 
     def wait(self) -> None:
         """Waits for metrics that are being computed, and raises their errors."""

@@ -29,13 +29,67 @@ def is_in(path: str | None, folder: str) -> bool:
     ) == os.path.normpath(folder)
 
 
-def first_step_of(record: run_record.RunRecord, step: int, resumed: bool) -> int:
-    """Step at which the run began; notes the beginning of a new run."""
-    first_step = record.get("first_step") if resumed else None
-    if first_step is None or first_step > step:
-        first_step = step
-        record.update(first_step=step, evaluated_step=None, actions={}, stop=False)
-    return first_step
+def first_step_of(
+    record: run_record.RunRecord,
+    step: int,
+    resumed: bool,
+    restore_cfg: RestoreCheckpointConfig | None,
+) -> int:
+    """Step at which the run began; notes the beginning of a new run.
+
+    A run that has lost its note began with the checkpoint that `restore_cfg` names.
+
+    Args:
+        record: note of the run.
+        step: step of the state that training starts from now.
+        resumed: whether that state is a checkpoint of the run itself.
+        restore_cfg: initial checkpoint of the configuration, or None.
+    """
+    noted = record.get("first_step") if resumed else None
+    if noted is not None and noted <= step:
+        return noted
+    initial = _step_by_name(restore_cfg) if resumed else None
+    if initial is not None and initial < step:
+        record.update(first_step=initial, evaluated_step=step)
+        return initial
+    record.update(first_step=step, evaluated_step=None, actions={}, stop=False)
+    return step
+
+
+def _step_by_name(cfg: RestoreCheckpointConfig | None) -> int | None:
+    """Step in the name of the checkpoint that a configuration finds, if it has one."""
+    if cfg is None or not cfg.path:
+        return None
+    _, paths = state_init.get_first_valid_restore_config_and_paths(
+        [with_absolute_path(cfg)]
+    )
+    return folders.step_of(paths[0]) if paths else None
+
+
+def last_step(
+    first_step: int, step: int, total: int, relative: int, source: Any
+) -> int:
+    """Step at which the run ends.
+
+    Args:
+        first_step: step at which the run began.
+        step: step at which training starts now.
+        total: last step, counted from 0.
+        relative: steps from the beginning of the run on, instead of `total`; or 0.
+        source: the checkpoint of `step`, for messages.
+
+    Raises:
+        UserError: the run is beyond its end.
+    """
+    if relative:
+        total = first_step + relative
+    if total < step:
+        raise UserError(
+            f"Unexpected total_steps ({total}) < checkpoint step ({step}) of "
+            f"{source}: give more steps (TRAIN_STEPS counts from 0, "
+            "TRAIN_STEPS_RELATIVE from the initial checkpoint), or use another MODEL_DIR."
+        )
+    return total
 
 
 def _resuming_fns(

@@ -1,7 +1,8 @@
-"""A small note in model_dir while a run is not complete, so that it can go on exactly.
+"""The note of a run in model_dir, from which it resumes exactly and by which it is finished.
 
 It keeps what checkpoints do not hold: the seeds that were drawn, the step at which the
-run began (periods count from there), the last evaluation, and the state of actions.
+run began (periods and relative steps count from there), the last evaluation, and the
+state of actions.
 """
 
 import json
@@ -15,6 +16,7 @@ from t5x import paths
 from t5x.errors import UserError
 
 FILE_NAME = "unfinished_run.json"
+FINISHED_NAME = "finished_run.json"
 
 
 class RunRecord:
@@ -26,19 +28,14 @@ class RunRecord:
 
     def __init__(self, model_dir: str):
         self._path = epath.Path(model_dir) / FILE_NAME
+        self._finished_path = epath.Path(model_dir) / FINISHED_NAME
         self._lock = threading.Lock()
         self.found = self._path.exists()
         self._values: dict[str, Any] = {}
-        if self.found:
-            try:
-                self._values = json.loads(self._path.read_text())
-                if not isinstance(self._values, dict):
-                    raise TypeError("it holds no JSON object")
-            except (ValueError, TypeError, RecursionError) as error:
-                raise UserError(
-                    f"{self._path} is damaged ({error}); delete it to go on from the "
-                    "newest checkpoint."
-                ) from error
+        for path in (self._path, self._finished_path):
+            if path.exists():
+                self._values = _read(path)
+                break
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value noted under a name."""
@@ -47,13 +44,58 @@ class RunRecord:
     def update(self, **values: Any) -> None:
         """Notes values, atomically."""
         with self._lock:
+            if {**self._values, **values} == self._values:
+                return
             self._values.update(values)
-            if jax.process_index() == 0:
-                with paths.replacing(self._path) as temporary:
-                    temporary.write_text(json.dumps(self._values))
+            self._write(self._path)
 
-    def complete(self) -> None:
-        """The run is complete: removes the note."""
+    def complete(self, step: int, total_steps: int) -> None:
+        """Notes that the run is finished.
+
+        Args:
+            step: last step; below `total_steps` if an action stopped the run.
+            total_steps: step at which the run was to end.
+        """
         with self._lock:
+            self._values["finished"] = {"step": step, "total_steps": total_steps}
+            self._write(self._finished_path)
             if jax.process_index() == 0:
                 self._path.unlink(missing_ok=True)
+
+    def is_finished(self, step: int, total_steps: int) -> bool:
+        """Whether the run ended at `step` and is not asked for more steps than then."""
+        end = self.get("finished")
+        return bool(end) and step == end["step"] and total_steps <= end["total_steps"]
+
+    def reopen(self) -> None:
+        """Forgets the end of a finished run, which is to go on."""
+        if self.get("finished"):
+            self.update(finished=None, stop=False)
+            if jax.process_index() == 0:
+                self._finished_path.unlink(missing_ok=True)
+
+    def begin_anew(self) -> None:
+        """Forgets a finished run whose checkpoints are gone."""
+        with self._lock:
+            if self._values.get("finished"):
+                self._values = {}
+
+    def _write(self, path: epath.Path) -> None:
+        if jax.process_index() == 0:
+            with paths.replacing(path) as temporary:
+                temporary.write_text(json.dumps(self._values))
+
+
+def _read(path: epath.Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text())
+        if not isinstance(values, dict):
+            raise TypeError("it holds no JSON object")
+        end = values.get("finished")
+        if end is not None and not {"step", "total_steps"} <= end.keys():
+            raise TypeError("it does not say where the run ended")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"{path} is damaged ({error}); delete it to go on from the newest checkpoint."
+        ) from error
+    return values

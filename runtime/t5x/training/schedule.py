@@ -55,6 +55,14 @@ class Schedule:
         """Whether an evaluation follows this step; the last step has one."""
         return self._due(self.eval_period, step)
 
+    def evaluations_after(self, step: int) -> int:
+        """Number of evaluations that follow steps above `step`."""
+        period = self.eval_period
+        if not period or step >= self.total_steps:
+            return 0
+        done = max(step - self.first_step, 0) // period
+        return -(-(self.total_steps - self.first_step) // period) - done
+
     def collects_at(self, step: int) -> bool:
         """Whether the garbage collector runs after this step."""
         return self._due(self.gc_period, step)

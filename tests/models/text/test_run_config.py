@@ -2,13 +2,21 @@
 
 import functools
 import importlib
+import json
+import os
+import re
+import types
 
 import gin
 import pytest
 import seqio
-from t5x import models
+from t5x import gin_utils, models
 from t5x.examples.t5 import network
+from t5x.logs import metrics_writer
+from t5x.start import gin_config
 
+from jaxaug import cli
+from jaxaug.core import digests
 from jaxaug.core.errors import UserError
 from jaxaug.models.text import run_config
 from jaxaug.models.weights import families
@@ -44,6 +52,60 @@ def build(folder, text, name="MODEL", **options):
     path = folder / "config.gin"
     path.write_text(text)
     return run_config.build(path, name, **options)
+
+
+def test_a_configuration_that_was_changed_is_refused(tmp_path, monkeypatch, capsys):
+    path, note = tmp_path / "config.gin", tmp_path / "config_digest.json"
+    monkeypatch.setattr(gin_utils, "get_gin_config_str", lambda: "A = 1\n")
+    monkeypatch.delenv("JAXAUG_ACCEPT_CHANGED_CONFIG", raising=False)
+    monkeypatch.setattr(gin_config, "get_gin_config_str", lambda: "A = 1\n")
+    gin_utils.summarize_gin_config(str(tmp_path), metrics_writer.NullWriter(), 0)
+    assert run_config.build(path, "A") == 1
+    written = json.loads(note.read_text())["digest"]
+
+    changed = digests.file_digest(_with(tmp_path / "other", "A = 2\n"))
+    expected = (
+        f"{path}: was changed after training wrote it. It has digest {changed}, but {note} "
+        f"has {written}. Restore it from a copy of the run. If the change is intended, give "
+        "--accept_changed_config, or set $JAXAUG_ACCEPT_CHANGED_CONFIG=1."
+    )
+    with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
+        build(tmp_path, "A = 2\n", "A")
+    monkeypatch.setenv("JAXAUG_ACCEPT_CHANGED_CONFIG", "1")
+    assert build(tmp_path, "A = 2\n", "A") == 2
+    warning = (
+        f"warning: {path}: was changed after training wrote it, and is used as it is"
+    )
+    assert capsys.readouterr().err == f"{warning} now\n"
+
+
+def _with(path, text):
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ["predict", "--run", "R"],
+        ["serve", "R"],
+        ["convert", "--from", "R", "--to", "O"],
+        ["paraphrase", "--model", "R", "--sampler", "greedy", "--in", "I", "--out", "O"],
+        ["levels", "--model", "R", "--in", "I", "--out", "O"],
+    ],
+)  # fmt: skip
+def test_verbs_that_load_a_run_accept_a_changed_configuration(verb, monkeypatch):
+    monkeypatch.delenv("JAXAUG_ACCEPT_CHANGED_CONFIG", raising=False)
+    noted = []
+    target = types.SimpleNamespace(
+        run=lambda parsed: noted.append(os.environ.get("JAXAUG_ACCEPT_CHANGED_CONFIG"))
+    )
+    monkeypatch.setattr(cli.importlib, "import_module", lambda name: target)
+    assert cli.main(verb) == 0
+    # Keeps what the verb sets from other tests.
+    monkeypatch.setenv("JAXAUG_ACCEPT_CHANGED_CONFIG", "")
+    assert cli.main([*verb, "--accept_changed_config"]) == 0
+    assert noted == [None, "1"]
 
 
 def test_builds_what_gin_builds(tmp_path):

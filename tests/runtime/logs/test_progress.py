@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import pytest
 from clu import metrics as clu_metrics
 from t5x.logs import progress
+from t5x.training import schedule
 
 
 class Clock:
@@ -87,3 +88,72 @@ def test_another_step_than_the_one_before_starts_anew(monkeypatch):
 )
 def test_format_seconds(seconds, text):
     assert progress.format_seconds(seconds) == text
+
+
+def test_the_time_left_includes_evaluations(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    plan = schedule.make_schedule(0, 100, eval_period=40)
+    line = progress.Progress(0, 100, stream, plan.evaluations_after)
+    assert line.left(0) is None
+    clock.now = 20.0
+    line.update(20, {})
+    clock.now = 40.0
+    line.pause(40)
+    assert line.left(40, 90.0) == 60 + 2 * 90
+    clock.now = 100.0  # after an evaluation of a minute
+    line.resume(40)
+    clock.now = 110.0
+    line.update(50, {})
+    clock.now = 140.0
+    line.pause(80)
+    clock.now = 170.0  # half a minute
+    line.resume(80)
+    clock.now = 180.0
+    line.update(90, {})
+    assert stream.getvalue().splitlines() == [
+        "step 20/100 (20%)  1.0 steps/s  ETA 1m20s  + 3 evaluations",
+        "step 50/100 (50%)  1.0 steps/s  ETA 2m50s",
+        "step 90/100 (90%)  1.0 steps/s  ETA 55s",
+    ]
+
+
+def test_work_shows_the_time_left_for_the_whole_command(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    work = progress.Work("inference", 1000, stream=stream)
+    work.skip_to(200)
+    clock.now = 5.0
+    work.add(50)  # too early: nothing is printed
+    clock.now = 10.0
+    work.add(50)
+    work.skip_to(100)  # is done already
+    clock.now = 40.0
+    work.add(300)
+    assert stream.getvalue().splitlines() == [
+        "inference: 300/1,000 examples (30%)  10.0 examples/s  ETA 1m10s",
+        "inference: 600/1,000 examples (60%)  10.0 examples/s  ETA 40s",
+    ]
+
+
+def test_work_that_more_work_follows(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    after = {100.0: 20.0}
+    work = progress.Work("evaluation", 100, lambda s: after.get(s), stream)
+    clock.now = 10.0
+    work.add(10)
+    clock.now = 40.0
+    work.add(10)
+    assert stream.getvalue().splitlines() == [
+        "evaluation: 10/100 examples (10%)  1.0 examples/s  ETA 1m50s",
+        "evaluation: 20/100 examples (20%)  0.5 examples/s",
+    ]
+
+
+def test_work_of_unknown_length(monkeypatch):
+    clock, stream = Clock(monkeypatch), io.StringIO()
+    for total in (None, 15):  # A total that is exceeded is not one.
+        clock.now = 0.0
+        work = progress.Work("inference", total, stream=stream)
+        clock.now = 10.0
+        work.add(20)
+    line = "inference: 20 examples  2.0 examples/s"
+    assert stream.getvalue().splitlines() == [line, line]

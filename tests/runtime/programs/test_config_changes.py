@@ -1,6 +1,7 @@
 """Differences of two gin configurations, by name."""
 
 import pytest
+from t5x.logs import metrics_writer
 from t5x.start import config_changes
 
 OLD = """
@@ -105,6 +106,27 @@ def test_a_macro_is_as_harmless_as_what_refers_to_it():
     assert differences(text.format(2), text.format(1)) == [("N", "1", "2", True)]
     text += "schedule.decay_steps = [(%M, 0)]\n"
     assert differences(text.format(2), text.format(1)) == [("N", "1", "2", False)]
+
+
+@pytest.mark.parametrize("note", [None, '{"digest": "other"}', "[", "[]"])
+def test_a_file_that_was_edited_is_a_warning(tmp_path, monkeypatch, capfd, note):
+    monkeypatch.setattr(
+        config_changes.gin_config, "get_gin_config_str", lambda: "A = 1\n"
+    )
+    config_changes.gin_config.summarize_gin_config(
+        str(tmp_path), metrics_writer.NullWriter(), 0
+    )
+    config_changes.report(str(tmp_path), 5)
+    assert capfd.readouterr().err == ""
+    if note is None:
+        (tmp_path / "config.gin").write_text("A = 1  # edited\n")
+    else:
+        (tmp_path / "config_digest.json").write_text(note)
+    config_changes.report(str(tmp_path), 5)
+    assert capfd.readouterr().err == (
+        f"warning: {tmp_path}/config.gin was changed after training wrote it. The run goes "
+        "on with the settings of this command, not with those of the file.\n"
+    )
 
 
 def test_a_damaged_file_is_a_warning(tmp_path, monkeypatch, capfd):

@@ -1,5 +1,7 @@
 """The data of an evaluator: what it keeps, and how they are traced."""
 
+import functools
+
 import pytest
 import seqio
 import tensorflow as tf
@@ -53,6 +55,31 @@ def test_an_evaluation_holds_what_it_keeps_in_memory(task, in_memory):
     first, second = (list(datasets[task]) for _ in range(2))
     assert [e["targets"].numpy().tolist() for e in first] == [[103], [104, 105]]
     assert (first[1]["targets"] is second[1]["targets"]) == in_memory
+
+
+def test_a_step_that_is_evaluated_again_has_one_line(task, tmp_path):
+    cfg = DatasetConfig(task, {"inputs": 4, "targets": 4}, "test", 2, False, 0)
+    cls = functools.partial(seqio.Evaluator, logger_cls=[seqio.JSONLogger])
+    found = InferenceEvaluator(cfg, cls, Model, None, log_dir=str(tmp_path))
+    (logger,) = found._evaluator.loggers
+    path = tmp_path / "inference_eval" / f"{task}-metrics.jsonl"
+
+    def log(step, value):
+        metrics = {"score": seqio.metrics.Scalar(value)}
+        logger(task, step, metrics, None, None, None)
+
+    log(4, 0.25)
+    log(8, 0.5)
+    path.write_text(path.read_text() + "damaged\n[1]\n")
+    log(8, 0.75)
+    log(12, 1.0)
+    assert path.read_text().splitlines() == [
+        '{"step": 4, "score": 0.25}',
+        "damaged",
+        "[1]",
+        '{"step": 8, "score": 0.75}',
+        '{"step": 12, "score": 1.0}',
+    ]
 
 
 class Deciding(seqio.EncDecFeatureConverter):

@@ -2,6 +2,7 @@
 
 import functools
 import subprocess
+import types
 
 import gin
 import numpy as np
@@ -109,6 +110,40 @@ def test_mistakes_in_a_binding(tmp_path):
         parse(tmp_path, text, "utils.DatasetConfg.split = 'y'")
     with pytest.raises(UserError, match="did you mean 't5x.utils.DatasetConfig'"):
         parse(tmp_path, text, "utils.DatasetConfig.module = @utils.DatasetConfg()")
+
+
+QUOTES = (
+    "the value is no number, text, list, @function or %MACRO. Strings need quotes of their "
+    "own: --gin."
+)
+NAME = "Write --gin.NAME=VALUE, where NAME is a macro or FUNCTION.PARAMETER."
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--gin.MODEL_DIR=runs/x", rf"{QUOTES}MODEL_DIR=\"runs/x\"."),
+        ("--gin.STEPS=10 20", rf"{QUOTES}STEPS=\"text\"."),
+        ("--gin.STEPS==4", rf"{QUOTES}STEPS=\"text\"."),
+        ("--gin.STEPS=1e-3x", rf"{QUOTES}STEPS=\"1e-3x\"."),
+        ("--gin.a/b.c=@", rf"{QUOTES}a/b.c=\"text\"."),
+        ("--gin.STEPS=%", rf"{QUOTES}STEPS=\"text\"."),
+        ('--gin.STEPS="abc', rf"{QUOTES}STEPS=\"text\"."),
+        ("--gin.STEPS=", "the value is missing. Write --gin.STEPS=VALUE."),
+        ("--gin.A B=3", f"'A B' is no name of a setting. {NAME}"),
+        ("--gin.=3", f"'' is no name of a setting. {NAME}"),
+        (
+            "--gin.A=[1,",
+            "a bracket or string is not closed in a binding: EOF in multi-line statement.",
+        ),
+    ],
+)
+def test_a_binding_that_gin_cannot_parse_is_named(flag, message):
+    (binding,) = gin_utils.rewrite_gin_args([flag])
+    bindings = ["GOOD = 1", binding.removeprefix("--gin_bindings="), "ALSO_GOOD = 2"]
+    with pytest.raises(UserError) as caught:
+        gin_utils.parse_gin_flags(["."], [], bindings)
+    assert str(caught.value) == f"gin configuration: {flag}: {message}"
 
 
 def test_brackets_and_indentation_name_their_file(tmp_path):
@@ -348,6 +383,13 @@ def test_what_counts_as_a_mistake_of_the_user():
         gin_utils.user_message(UserError("no\n  In call to configurable 'x'")) == "no"
     )
     assert "gone" in gin_utils.user_message(FileNotFoundError(2, "gone", "f"))
+    gone = types.new_class(
+        "NotFoundError", (Exception,), {}, lambda n: n.update(error_code=5)
+    )
+    assert gin_utils.user_message(gone("c/a.tsv; No such file\n\t [[op]]")) == (
+        "a file that was read is gone: c/a.tsv; No such file If it is in a cache folder, run "
+        "the same command again: caches are made again. Restore other data first."
+    )
     assert gin_utils.user_message(ValueError("a defect")) is None
     assert gin_utils.user_message(KeyError("a defect")) is None
     assert gin_hints.nearest("zzzz", ["split"]) == "."

@@ -134,6 +134,15 @@ def test_early_stopping_saves_and_leaves(run, tmp_path, capfd):
     assert "step 4  inference eval of task: score 0.5" in err
 
 
+def test_a_run_that_stopped_early_goes_on_with_more_steps_alone(run, capfd):
+    settings = {"period": 4, "values": VALUES}
+    assert run(steps=12, **settings, **stopping())[0] == 10
+    assert run(steps=12, **settings, **stopping()) == (10, [])
+    assert run(steps=11, **settings, **stopping()) == (10, [])
+    assert "step 10  this run is finished; nothing is left" in capfd.readouterr().err
+    assert run(steps=14, **settings, **stopping()) == (14, [12, 14])
+
+
 @pytest.mark.parametrize("stop_at", [4, 6, 8, 10])
 def test_early_stopping_stops_at_the_same_step_after_an_interruption(run, stop_at):
     settings = {"steps": 12, "period": 4, "values": VALUES}
@@ -421,6 +430,15 @@ def test_rounds_stats_and_single_steps():
     assert [x for x in range(1, 11) if s.saves_at(x)] == [2, 7, 10]
 
 
+@pytest.mark.parametrize("total", [107, 109, 110])
+def test_evaluations_that_are_left(total):
+    schedule = make_schedule(100, total, eval_period=3)
+    for step in range(100, total + 2):
+        later = [s for s in range(step + 1, total + 1) if schedule.evaluates_at(s)]
+        assert schedule.evaluations_after(step) == len(later)
+    assert make_schedule(100, total).evaluations_after(100) == 0
+
+
 def test_periods_count_from_the_first_step():
     s = make_schedule(5, 17, eval_period=4, checkpoint_period=4)
     assert stops(s) == [9, 13, 17]
@@ -613,7 +631,7 @@ def test_a_stop_noted_after_the_last_complete_checkpoint_is_decided_anew(
         "steps": 8,
     }
     values = {2: 2.0, 4: 1.0}
-    monkeypatch.setattr(run_record.RunRecord, "complete", lambda self: None)
+    monkeypatch.setattr(run_record.RunRecord, "complete", lambda self, *_: None)
     assert run(values=values, **settings) == (4, [2, 4])
     shutil.rmtree(tmp_path / "run" / "checkpoint_4")
     # Another value at step 4: it need not stop there.

@@ -87,6 +87,8 @@ def test_training_leaves_what_it_should(pretrained, folder):
         "checkpoint_200",
         "checkpoint_400",
         "config.gin",
+        "config_digest.json",
+        "finished_run.json",
         "inference_eval",
         "model-info.txt",
         "train",

@@ -117,28 +117,79 @@ def test_no_checkpoints_at_all(tmp_path, run_train):
     assert (tmp_path / "inference_eval").is_dir()
 
 
-def test_relative_steps_survive_an_interruption(tmp_path, run_train):
+@pytest.fixture
+def finetune(tmp_path, run_train):
+    """Runs a fine-tuning from step 4 of another run."""
     run_train(tmp_path / "pretrained", steps=4)
-    finetune = utils.CheckpointConfig(
+    config = utils.CheckpointConfig(
         save=utils.SaveCheckpointConfig(period=4),
         restore=utils.RestoreCheckpointConfig(
             path=str(tmp_path / "pretrained" / "checkpoint_4"), mode="specific"
         ),
     )
 
+    def run(name, steps, **settings):
+        return run_train(
+            tmp_path / name, relative_steps=steps, checkpoint_cfg=config, **settings
+        )
+
+    return run
+
+
+def terminate_at(batch):
+    """Sends SIGTERM when a batch is read."""
+
     def stop(number):
-        if number == 3:
+        if number == batch:
             os.kill(os.getpid(), signal.SIGTERM)
 
+    return stop
+
+
+def test_relative_steps_survive_an_interruption(finetune):
     with pytest.raises(PreemptionError):
-        run_train(
-            tmp_path / "tuned", relative_steps=6, checkpoint_cfg=finetune, on_batch=stop
-        )
-    step, _ = run_train(tmp_path / "tuned", relative_steps=6, checkpoint_cfg=finetune)
+        finetune("tuned", 6, on_batch=terminate_at(3))
+    step, _ = finetune("tuned", 6)
     assert step == 10
-    # A run that is complete and started again trains that many more steps.
-    step, _ = run_train(tmp_path / "tuned", relative_steps=6, checkpoint_cfg=finetune)
-    assert step == 16
+
+
+def test_a_finished_run_that_is_repeated_does_nothing(
+    tmp_path, finetune, same_params, capfd
+):
+    _, first = finetune("tuned", 6)
+    content = {path: path.stat() for path in (tmp_path / "tuned").rglob("*")}
+    capfd.readouterr()
+    step, again = finetune("tuned", 6)
+    assert step == 10
+    same_params(first, again)
+    assert (
+        "step 10  this run is finished; nothing is left to do. Give more steps to train "
+        f"further. Results are in {tmp_path}/tuned\n"
+    ) in capfd.readouterr().err
+    files = {path for path in (tmp_path / "tuned").rglob("*") if path.is_file()}
+    changed = {p.name for p in files if content.get(p) != p.stat()}
+    assert changed <= {"model-info.txt"}
+
+
+def test_more_relative_steps_count_from_the_first_beginning(finetune, same_params):
+    _, straight = finetune("straight", 8)
+    assert finetune("tuned", 6)[0] == 10
+    step, longer = finetune("tuned", 8)
+    assert step == 12
+    same_params(straight, longer)
+    with pytest.raises(PreemptionError):
+        finetune("tuned", 20, on_batch=terminate_at(14))
+    assert finetune("tuned", 20)[0] == 24
+
+
+def test_a_finished_run_without_its_note_began_with_the_initial_checkpoint(
+    tmp_path, finetune
+):
+    finetune("tuned", 6)
+    (tmp_path / "tuned" / "finished_run.json").unlink()
+    assert finetune("tuned", 6)[0] == 10
+    (tmp_path / "tuned" / "finished_run.json").unlink()
+    assert finetune("tuned", 7)[0] == 11
 
 
 @pytest.fixture
@@ -155,12 +206,8 @@ def test_a_seed_that_is_drawn_is_kept_over_a_restart(
     monkeypatch.setattr(datasets, "fresh_seed", seeds.__next__)
     _, straight = run_train(tmp_path / "straight", random_seed=None)
 
-    def stop(number):
-        if number == 5:
-            os.kill(os.getpid(), signal.SIGTERM)
-
     with pytest.raises(PreemptionError):
-        run_train(tmp_path / "stopped", random_seed=None, on_batch=stop)
+        run_train(tmp_path / "stopped", random_seed=None, on_batch=terminate_at(5))
     _, resumed = run_train(tmp_path / "stopped", random_seed=None)
     same_params(straight, resumed)
     assert next(seeds) == 12
