@@ -97,6 +97,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _SIGPIPE
         print(f"jaxaug: error: {_told(error)}", file=sys.stderr)
         return 1
+    except MemoryError as error:
+        print(
+            f"jaxaug: error: the memory is full ({str(error) or type(error).__name__}). Use "
+            "smaller inputs, or a machine with more memory.",
+            file=sys.stderr,
+        )
+        return 1
     except KeyboardInterrupt:
         print("jaxaug: interrupted", file=sys.stderr)
         return 130

@@ -1,7 +1,6 @@
 """Values that users write, checked against the annotations of what takes them."""
 
 import collections.abc
-import json
 import math
 import numbers
 import os
@@ -10,6 +9,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 
@@ -74,7 +74,7 @@ def parsed(text: str, kind: Any) -> Any:
         if kind in (int, float):
             return kind(text)
         if origin is collections.abc.Mapping:
-            return json.loads(text)
+            return json_reader.decoded(text)
     except (KeyError, ValueError):
         return text
     if origin in (tuple, collections.abc.Sequence):

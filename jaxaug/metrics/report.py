@@ -123,7 +123,7 @@ def _figure(value: Any, column: str, name: str) -> float:
     if value < 0 or value > limit + _ROUNDING:
         raise _wrong(
             name,
-            f"{column} is {value}, expected a fraction from 0 to {limit:.4g} (per cent "
+            f"{column} is {shown(value)}, expected a fraction from 0 to {limit:.4g} (per cent "
             "are divided by 100)",
         )
     return float(value)

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from absl import logging
 from etils import epath
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shown
 from jaxaug.core.paths import absolute
@@ -93,8 +95,17 @@ def _scores(folder: epath.Path) -> dict[str, dict[str, Curve]]:
             step = line.pop("step", None)
             for metric, value in line.items():
                 if type(step) is int and type(value) in (int, float):
-                    curves.setdefault(metric, {})[step] = float(value)
+                    curves.setdefault(metric, {})[step] = _float(value, path)
     return found
+
+
+def _float(value: float, path: epath.Path) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise UserError(
+            f"{path}: the score {shown(value)} is too great for a number. {_FIX}"
+        ) from None
 
 
 def _samples(folder: epath.Path) -> dict[str, list[Sample]]:
@@ -116,7 +127,8 @@ def _spread(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _sample(line: Mapping[str, Any]) -> Sample:
     """As SeqIO's JSON logger writes an example; texts where there are any."""
-    asked = line.get("input", {})
+    asked = line.get("input")
+    asked = asked if isinstance(asked, Mapping) else {}
     return Sample(
         _text(asked.get("inputs_pretokenized", "")),
         _text(asked.get("targets_pretokenized", line.get("target", ""))),
@@ -129,11 +141,18 @@ def _text(value: Any) -> str:
 
 
 def _objects(path: epath.Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file; one that is cut, as by a stop, is left out."""
-    for line in read_text(path, _FIX).splitlines():
+    """Yields the objects of a file with one a line.
+
+    Lines that are cut, as by a stop, are left out with a warning.
+    """
+    # Not splitlines, which also splits at characters that belong to a text.
+    for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
+        if not line.strip():
+            continue
         try:
-            found = json.loads(line)
-        except ValueError:
+            found = json_reader.decoded(line)
+        except json_reader.JsonError as error:
+            logging.warning("%s: line %d is left out: %s", path, number, error)
             continue
         if isinstance(found, dict):
             yield found

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.serve.limits import Limits
 from jaxaug.serve.wordings import Wordings, only
@@ -185,12 +186,9 @@ class _Guarded:
 
 def _parsed(body: bytes) -> Any:
     try:
-        asked = json.loads(body)
-        # Half of a surrogate pair is JSON but no text.
-        json.dumps(asked, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        problem = "is nested too deeply" if isinstance(error, RecursionError) else error
-        raise UserError(f"the request is no JSON in UTF-8: {problem}.") from None
+        asked = json_reader.decoded(body)
+    except json_reader.JsonError as error:
+        raise UserError(f"the request is no JSON in UTF-8: {error}.") from None
     return only(asked, _KEYS, "the request")
 
 

@@ -7,11 +7,11 @@
 An empty line ends a dialogue of plain text.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_pairs, shown
 from jaxaug.core.suggestion import suggestion
@@ -108,8 +108,8 @@ def _objects(text: str, where: str) -> Iterable[tuple[Any, str]]:
     if not text.lstrip().startswith(("[", "{")):
         return of_text(text, where)
     try:
-        data = json.loads(text)
-    except ValueError as whole:
+        data = json_reader.decoded(text, halves=True)
+    except json_reader.JsonError as whole:
         return _lines(text, where, whole)
     items = data if isinstance(data, list) else [data]
     return [(item, f"{where}: dialogue #{n}") for n, item in enumerate(items)]
@@ -119,8 +119,8 @@ def _lines(text: str, where: str, whole: ValueError) -> Iterator[tuple[Any, str]
     for number, line in enumerate(_split_lines(text), 1):
         if line.strip():
             try:
-                yield json.loads(line), f"{where}: line {number}"
-            except ValueError as error:
+                yield json_reader.decoded(line, halves=True), f"{where}: line {number}"
+            except json_reader.JsonError as error:
                 # A file of one object fails as a whole, JSON lines in one line.
                 problem = whole if number == 1 else f"line {number}: {error}"
                 raise UserError(f"{where}: is no JSON: {problem}. {_FIX}") from error

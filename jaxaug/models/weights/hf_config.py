@@ -176,9 +176,14 @@ FORCED = ("forced_bos_token_id", "forced_eos_token_id")
 
 @contextlib.contextmanager
 def complete() -> Iterator[None]:
-    """Turns a missing key of a config.json into a `UserError`."""
+    """Turns a missing key or a too great number of a config.json into a `UserError`."""
     try:
         yield
+    except OverflowError as error:
+        raise UserError(
+            f"config.json: a number is too great ({error}). Use the config.json that was "
+            "published with the weights."
+        ) from error
     except KeyError as error:
         raise UserError(_lacks(error.args[0])) from error
 

@@ -12,7 +12,7 @@ import safetensors.numpy
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, shown
+from jaxaug.core.files import PathLike, check_ordinary, read_json, shown
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -50,6 +50,7 @@ class Tensors(Mapping[str, np.ndarray]):
                 raise UserError(f"{file}: lacks the tensor {name}. {FIX}")
 
     def _open(self, path: PathLike) -> Any:
+        check_ordinary(path, FIX)
         try:
             file = safetensors.safe_open(os.fspath(path), framework="np")
         except FileNotFoundError:

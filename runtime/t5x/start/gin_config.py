@@ -193,6 +193,11 @@ def user_message(error: BaseException) -> str | None:
         return message
     if getattr(error, "user_error", False) or isinstance(error, OSError):
         return gin_hints.message_of(error)
+    if isinstance(error, MemoryError):
+        return (
+            f"the memory is full ({str(error) or type(error).__name__}). Use shorter lengths "
+            "or a smaller batch, or a machine with more memory."
+        )
     return None
 
 
