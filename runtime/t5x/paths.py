@@ -2,6 +2,8 @@
 
 import contextlib
 import copy
+import errno
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +25,47 @@ def with_absolute_path(restore_cfg: Any) -> Any:
     else:
         cfg.path = [absolute(path) for path in cfg.path]
     return cfg
+
+
+def check_ordinary(path: str | os.PathLike) -> None:
+    """Checks that a reader of a local file will not wait for a pipe or a device.
+
+    Raises:
+      OSError: the path names neither a file nor a folder.
+    """
+    text = os.fspath(path)
+    ordinary = os.path.isfile(text) or os.path.isdir(text)
+    if "://" not in text and os.path.exists(text) and not ordinary:
+        raise OSError(
+            errno.EINVAL, "is a pipe or a device, expected an ordinary file", text
+        )
+
+
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """Returns the content of a file; raises as `check_ordinary`."""
+    check_ordinary(path)
+    return epath.Path(path).read_bytes()
+
+
+def read_json(path: str | os.PathLike) -> Any:
+    """Returns the value of a JSON file.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: the file is no JSON in UTF-8, its values are nested too deeply, or an
+        object has a name twice.
+    """
+    try:
+        return json.loads(read_bytes(path).decode(), object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a name twice")
+    return found
 
 
 @contextlib.contextmanager

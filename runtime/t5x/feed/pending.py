@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from etils import epath
 
-from t5x import digests
+from t5x import digests, paths
 from t5x.errors import UserError
 
 Batch = Mapping[str, Any]
@@ -68,12 +68,12 @@ def read(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
     noted: Mapping[str, Any] = {}
     if note_path.exists():
         try:
-            noted = json.loads(note_path.read_text())
+            noted = paths.read_json(note_path)
             expected = int(noted["batches"]), (int(noted["bytes"]), noted["crc32"])
         except (
             ArithmeticError,
             LookupError,
-            RecursionError,
+            OSError,
             TypeError,
             ValueError,
         ) as error:
@@ -82,7 +82,7 @@ def read(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
         if noted and expected[0]:
             raise _bad(path, "is missing", noted)
         return []
-    data = path.read_bytes()
+    data = paths.read_bytes(path)
     if noted and digests.of_bytes(data) != expected[1]:
         what = f"has changed since it was saved ({len(data):,} bytes)"
         raise _bad(path, what, noted)

@@ -12,6 +12,7 @@ from typing import Any
 
 from etils import epath
 
+from t5x import paths
 from t5x.errors import UserError
 
 _FILE = "origin.json"
@@ -72,7 +73,7 @@ class Origin:
         for name, value in self.facts.items():
             if known.get(name, value) != value:
                 raise UserError(
-                    f"{place}: results of {name} {known[name]!r}, this job has {value!r}. "
+                    f"{place}: results of {name} {known[name]!r:.80}, this job has {value!r:.80}. "
                     "Name another output_dir, or remove the old results."
                 )
 
@@ -87,11 +88,18 @@ class Origin:
 
 
 def _read(path: epath.Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(path.read_text()) if path.exists() else {}
-    except ValueError:  # empty ones of older versions, and T5X's
+    if not path.exists():
         return {}
-    return found if isinstance(found, dict) else {}
+    # Older versions and T5X write other texts, or none.
+    if not paths.read_bytes(path).lstrip().startswith(b"{"):
+        return {}
+    try:
+        return paths.read_json(path)
+    except ValueError as error:
+        raise UserError(
+            f"{path}: is damaged ({error}), so the origin of these results is unknown. "
+            "Name another output_dir, or remove the old results."
+        ) from None
 
 
 def facts_of(checkpoint: str, dataset_cfg: Any) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from typing import TextIO
 
 import gin
 
+from t5x import paths
 from t5x.errors import UserError
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -109,8 +110,7 @@ def checked() -> Iterator[dict[str, str]]:
             raise UserError(
                 f"{path} includes itself ({names}): take out one of these includes."
             )
-        with open(path, "rb") as file:
-            text = _decoded(path, file.read())
+        text = _decoded(path, paths.read_bytes(path))
         check_numbers(path, text)
         texts[path] = text
         being_read.append(real)

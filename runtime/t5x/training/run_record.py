@@ -31,10 +31,10 @@ class RunRecord:
         self._values: dict[str, Any] = {}
         if self.found:
             try:
-                self._values = json.loads(self._path.read_text())
+                self._values = paths.read_json(self._path)
                 if not isinstance(self._values, dict):
                     raise TypeError("it holds no JSON object")
-            except (ValueError, TypeError, RecursionError) as error:
+            except (ValueError, TypeError, OSError) as error:
                 raise UserError(
                     f"{self._path} is damaged ({error}); delete it to go on from the "
                     "newest checkpoint."
