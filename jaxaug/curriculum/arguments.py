@@ -56,7 +56,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         ("seed", 0, "seed of all random draws"),
         ("shard_size", 16, "texts per shard, the most that an interruption can lose"),
     ):
-        kind = type(default)
+        most = arguments.MAX_SEED if name == "seed" else arguments.MANY
+        kind = arguments.whole(most) if type(default) is int else float
         parser.add_argument(f"--{name}", type=kind, default=default, help=text)
     parser.add_argument(
         "--beta",
