@@ -65,7 +65,7 @@ def add_text(group: argparse._SubParsersAction) -> None:
         default=1,
         help="outputs for each text (default: 1)",
     )
-    parser.add_argument("--seed", type=arguments.whole(arguments.MAX_SEED), default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--option",
         action="extend",
@@ -103,7 +103,7 @@ def add_dialogues(group: argparse._SubParsersAction) -> None:
         default=0.1,
         help="probability of a change at each word (default: 0.1)",
     )
-    parser.add_argument("--seed", type=arguments.whole(arguments.MAX_SEED), default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", required=True, help="data folder to write")
 
 

@@ -36,7 +36,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         default=1,
         help="outputs for each input",
     )
-    parser.add_argument("--seed", type=arguments.whole(arguments.MAX_SEED), default=0)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--batch_size", type=arguments.whole(arguments.MANY), default=32
     )
