@@ -8,6 +8,7 @@ arguments and returns the exit status.
 import argparse
 import errno
 import importlib
+import io
 import os
 import select
 import sys
@@ -88,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parsed = build_parser().parse_args(argv)
     module, function = parsed.target.split(":")
+    _print_any_name()
     try:
         status = getattr(importlib.import_module(module), function)(parsed) or 0
         sys.stdout.flush()
@@ -107,6 +109,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("jaxaug: interrupted", file=sys.stderr)
         return 130
+
+
+def _print_any_name() -> None:
+    """Lets standard output escape bytes of file names that are not UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _told(error: Exception) -> str:

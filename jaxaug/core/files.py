@@ -336,10 +336,12 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
 def write_text(path: PathLike, text: str) -> None:
     """Writes a UTF-8 file under a temporary name, then renames it into place.
 
+    Bytes of file names that are not UTF-8 (lone surrogates) become escapes.
+
     Raises:
       UserError: the storage of a remote path cannot be reached.
     """
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: PathLike, data: bytes) -> None:

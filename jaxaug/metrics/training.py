@@ -14,6 +14,7 @@ from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shown
 from jaxaug.core.paths import absolute
+from jaxaug.core.text import printable
 from jaxaug.metrics.events import Curve, read_scalars
 
 _CONFIG = "config.gin"
@@ -70,7 +71,7 @@ def read(run: PathLike) -> Training | None:
     tasks = sorted(held_out.iterdir(), key=str) if held_out.is_dir() else []
     choices = folder / _CHOICES
     return Training(
-        absolute(folder).name,
+        printable(absolute(folder).name),
         read_scalars(folder / "train"),
         {path.name: read_scalars(path) for path in tasks if path.is_dir()},
         _scores(folder / "inference_eval"),
