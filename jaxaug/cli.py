@@ -6,6 +6,7 @@ arguments and returns the exit status.
 """
 
 import argparse
+import contextlib
 import errno
 import importlib
 import io
@@ -35,6 +36,8 @@ _RIGHTS = "Change its permissions, or name another path."
 _FIXES = {
     errno.ENOSPC: _SPACE,
     errno.EDQUOT: _SPACE,
+    errno.EFBIG: "Name a place that takes larger files, or raise the limit (`ulimit -f`).",
+    errno.EIO: "Check the disk, or name another path.",
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,
     errno.EROFS: _RIGHTS,
@@ -97,6 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UserError, OSError) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return _SIGPIPE
+        if isinstance(error, OSError) and error.errno in _FIXES and not error.filename:
+            # All that writes files names them (see `publishing.naming`).
+            error.filename = "standard output"
+            _drop_output()
         print(f"jaxaug: error: {_told(error)}", file=sys.stderr)
         return 1
     except MemoryError as error:
@@ -137,9 +144,14 @@ def _nobody_reads() -> bool:
     poll.register(output, 0)
     if not any(event & select.POLLERR for _, event in poll.poll(0)):
         return False
-    # What is still buffered would be tried again at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    _drop_output()
     return True
+
+
+def _drop_output() -> None:
+    # What is still buffered would be tried again at exit.
+    with contextlib.suppress(OSError):  # It is no file.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

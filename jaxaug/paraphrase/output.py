@@ -28,7 +28,7 @@ from jaxaug.core.files import (
     is_remote,
     shown,
 )
-from jaxaug.core.publishing import replacing
+from jaxaug.core.publishing import naming, replacing
 
 # Of every record, as `_lines` writes them.
 _BEGINNING = b'{"line": '
@@ -105,7 +105,8 @@ class OutputFile:
 
     def __exit__(self, *exception: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with naming(self.partial):
+                self._file.close()
 
     def __contains__(self, index: object) -> bool:
         """Whether all records of the input at that place are there."""
@@ -180,12 +181,14 @@ class OutputFile:
     def _append(self, index: int, lines: bytes) -> None:
         assert self._file is not None
         self._places[index] = (self._file.seek(0, os.SEEK_END), len(lines))
-        self._file.write(lines)
+        with naming(self.partial):
+            self._file.write(lines)
 
     def _flush(self) -> None:
         assert self._file is not None
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self.partial):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def _copy_from(
         self, path: epath.Path, places: Mapping[int, tuple[int, int]]

@@ -10,6 +10,9 @@ from typing import Any
 
 from etils import epath
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk that takes no more; the system names no file with them."""
+
 
 def absolute(path: str | os.PathLike) -> str:
     """An absolute local path without `~`, or a URL as it is. (orbax wants no relative ones.)"""
@@ -73,8 +76,24 @@ def replacing(path: str | os.PathLike) -> Iterator[epath.Path]:
     """A temporary file for the block to write; it replaces `path` if the block ends well."""
     target = epath.Path(path)
     temporary = target.with_name(f"{target.name}.tmp")
-    yield temporary
+    try:
+        with naming(target):
+            yield temporary
+    except OSError:
+        temporary.unlink(missing_ok=True)  # It takes space that is wanted.
+        raise
     temporary.replace(target)
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike) -> Iterator[None]:
+    """Adds the name of what the block writes to errors such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def user_cache() -> str:

@@ -42,9 +42,8 @@ def write(filename: str | os.PathLike, batches: Sequence[Batch]) -> None:
     note = {"batches": len(batches), "bytes": size, "crc32": checksum}
     path, note_path = _paths(filename)
     for target, content in ((path, data), (note_path, json.dumps(note).encode())):
-        temporary = epath.Path(f"{os.fspath(target)}.tmp")
-        temporary.write_bytes(content)
-        temporary.replace(target)
+        with paths.replacing(target) as temporary:
+            temporary.write_bytes(content)
 
 
 def local_rows(value: Any) -> np.ndarray:

@@ -80,26 +80,23 @@ class Origin:
     def note(self) -> None:
         """Says beside the chunks what they are from."""
         text = json.dumps({**self.facts, "rows": self.rows})
-        epath.Path(self.tmp_dir, _FILE).write_text(text)
+        with paths.naming(os.path.join(self.tmp_dir, _FILE)):
+            epath.Path(self.tmp_dir, _FILE).write_text(text)
 
     def complete(self) -> None:
         """Marks the task as complete."""
-        epath.Path(self.marker).write_text(json.dumps(self.facts))
+        with paths.naming(self.marker):
+            epath.Path(self.marker).write_text(json.dumps(self.facts))
 
 
 def _read(path: epath.Path) -> Mapping[str, Any]:
     if not path.exists():
         return {}
-    # Older versions and T5X write other texts, or none.
-    if not paths.read_bytes(path).lstrip().startswith(b"{"):
-        return {}
     try:
-        return paths.read_json(path)
-    except ValueError as error:
-        raise UserError(
-            f"{path}: is damaged ({error}), so the origin of these results is unknown. "
-            "Name another output_dir, or remove the old results."
-        ) from None
+        found = paths.read_json(path)
+    except ValueError:  # empty ones of older versions, and T5X's
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def facts_of(checkpoint: str, dataset_cfg: Any) -> Mapping[str, Any]:

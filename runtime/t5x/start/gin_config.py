@@ -191,6 +191,11 @@ def user_message(error: BaseException) -> str | None:
     """The message for an error that is no defect of the program, else None."""
     if (message := gin_hints.explain_call(error)) is not None:
         return message
+    if isinstance(error, OSError) and error.errno in paths.FULL and error.filename:
+        return (
+            f"{error.filename}: {error.strerror}. Free some space, then run the same "
+            "command again."
+        )
     if getattr(error, "user_error", False) or isinstance(error, OSError):
         return gin_hints.message_of(error)
     if isinstance(error, MemoryError):
