@@ -229,7 +229,16 @@ def _spoil(path: Path, rng: Random) -> str:
     return "removed"
 
 
-def _damage(trial: Trial, longest: float) -> Fault:
+def _damaged(spoil: Callable[[Path, Random], str]) -> Kind:
+    def fault(trial: Trial, longest: float) -> Fault:
+        return _damage(trial, longest, spoil)
+
+    return fault
+
+
+def _damage(
+    trial: Trial, longest: float, spoil: Callable[[Path, Random], str]
+) -> Fault:
     if trial.rng.random() < 0.5:
         trial.kill(signal.SIGKILL, longest)
         state = "after a kill"
@@ -243,8 +252,18 @@ def _damage(trial: Trial, longest: float) -> Fault:
         return Fault("", [])
     sizes = [path.stat().st_size for path in files]
     (path,) = trial.rng.choices(files, trial.rng.choice([sizes, None]))
-    what = _spoil(path, trial.rng)
+    what = spoil(path, trial.rng)
     return Fault(f"{path.relative_to(trial.place)}: {what} {state}", [], True)
+
+
+def _become_odd(path: Path, rng: Random) -> str:
+    if path.suffix == ".json" and rng.random() < 0.8:
+        deep = rng.random() < 0.5
+        path.write_text("[" * 100_000 if deep else '{"a": ' + "9" * 5000 + "}")
+        return "nested deeply" if deep else "an integer of 5,000 digits"
+    path.unlink()
+    os.mkfifo(path)
+    return "a pipe"
 
 
 def _output(trial: Trial, longest: float) -> Fault:
@@ -316,7 +335,8 @@ def _two(trial: Trial, longest: float) -> Fault:
 KINDS: dict[str, Kind] = {
     "kill": _killed(signal.SIGKILL),
     "term": _killed(signal.SIGTERM),
-    "damage": _damage,
+    "damage": _damaged(_spoil),
+    "odd": _damaged(_become_odd),
     "output": _output,
     "full": _full,
     "readonly": _readonly,

@@ -20,9 +20,11 @@ The faults:
     full      no file may grow beyond a random size (RLIMIT_FSIZE), as on a full disk
     readonly  the folders of output, cache or both cannot be written. Permissions do not
               bind root, so the program runs without its capability to override them
+    odd       as damage, but the file is a pipe that nobody writes to, or, of JSON, is
+              nested 100,000 deep or holds an integer of 5,000 digits
     two       the same command twice at once, the second one a random time later
 
-Survived means: the run after the fault gives the same result, or (damage and output)
+Survived means: the run after the fault gives the same result, or (damage, odd, output)
 it refuses the damaged file in a message, and gives the same result once the file or
 folder that the message names is removed. Lost means: another result, or the run after
 the fault fails, or of two at once neither ends well. A traceback, in the disturbed run

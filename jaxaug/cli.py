@@ -6,8 +6,10 @@ arguments and returns the exit status.
 """
 
 import argparse
+import contextlib
 import errno
 import importlib
+import io
 import os
 import select
 import sys
@@ -34,6 +36,8 @@ _RIGHTS = "Change its permissions, or name another path."
 _FIXES = {
     errno.ENOSPC: _SPACE,
     errno.EDQUOT: _SPACE,
+    errno.EFBIG: "Name a place that takes larger files, or raise the limit (`ulimit -f`).",
+    errno.EIO: "Check the disk, or name another path.",
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,
     errno.EROFS: _RIGHTS,
@@ -90,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if getattr(parsed, "accept_changed_config", False):
         os.environ["JAXAUG_ACCEPT_CHANGED_CONFIG"] = "1"  # Workers inherit it.
     module, function = parsed.target.split(":")
+    _print_any_name()
     try:
         status = getattr(importlib.import_module(module), function)(parsed) or 0
         sys.stdout.flush()
@@ -97,11 +102,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UserError, OSError) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             return _SIGPIPE
+        if isinstance(error, OSError) and error.errno in _FIXES and not error.filename:
+            # All that writes files names them (see `publishing.naming`).
+            error.filename = "standard output"
+            _drop_output()
         print(f"jaxaug: error: {_told(error)}", file=sys.stderr)
+        return 1
+    except MemoryError as error:
+        print(
+            f"jaxaug: error: the memory is full ({str(error) or type(error).__name__}). Use "
+            "smaller inputs, or a machine with more memory.",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         print("jaxaug: interrupted", file=sys.stderr)
         return 130
+
+
+def _print_any_name() -> None:
+    """Lets standard output escape bytes of file names that are not UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _told(error: Exception) -> str:
@@ -124,9 +146,14 @@ def _nobody_reads() -> bool:
     poll.register(output, 0)
     if not any(event & select.POLLERR for _, event in poll.poll(0)):
         return False
-    # What is still buffered would be tried again at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    _drop_output()
     return True
+
+
+def _drop_output() -> None:
+    # What is still buffered would be tried again at exit.
+    with contextlib.suppress(OSError):  # It is no file.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

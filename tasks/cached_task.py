@@ -5,7 +5,6 @@ what the preprocessors before `seqio.CacheDatasetPlaceholder` make. SeqIO finds 
 the folders of `--seqio_additional_cache_dirs` or `seqio.add_global_cache_dirs`.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from etils import epath
 from jaxaug.core import manifest
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import read_json
 
 COMPLETED = "COMPLETED"
 """Name of the file that SeqIO looks for: a cache without it is not there."""
@@ -99,7 +99,7 @@ class CachedTask(seqio.Task):
 def facts(folder: epath.Path) -> dict[str, Any]:
     """What `jaxaug data cache` wrote about a cache; empty for one made by Beam."""
     try:
-        found = json.loads((folder / manifest.NAME).read_text())
-    except (OSError, ValueError, RecursionError):
+        found = read_json(folder / manifest.NAME, "")
+    except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -60,7 +60,10 @@ def add_text(group: argparse._SubParsersAction) -> None:
         "--num is above 1",
     )
     parser.add_argument(
-        "--num", type=int, default=1, help="outputs for each text (default: 1)"
+        "--num",
+        type=arguments.whole(arguments.MANY),
+        default=1,
+        help="outputs for each text (default: 1)",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(

@@ -1,8 +1,39 @@
 """Arguments that several verbs of the command line share; importing this is cheap."""
 
 import argparse
+from collections.abc import Callable
+
+MAX_SEED = 2**32 - 1
+"""JAX keeps 32 bits of a seed: a greater one would stand for a smaller one."""
+
+MANY = 1_000_000
+"""The most outputs, rows, steps, or tokens that one command accepts."""
 
 _SPLITS = ("train", "dev", "test")
+
+
+def whole(most: int) -> Callable[[str], int]:
+    """Returns the `type` of an argument that is a whole number of at most `most`.
+
+    Larger numbers overflow arrays or fill the memory long after the command started.
+    The smallest number is checked by the verb.
+    """
+
+    def parse(text: str) -> int:
+        shown = text if len(text) <= 40 else f"{text[:37]}..."
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(
+                f"{shown!r} is not a whole number: give one of at most {most:,}"
+            ) from None
+        if number > most or number < -most:
+            raise argparse.ArgumentTypeError(
+                f"{shown} is out of range: give a whole number of at most {most:,}"
+            )
+        return number
+
+    return parse
 
 
 def verb(

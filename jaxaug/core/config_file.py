@@ -10,7 +10,7 @@ from etils import epath
 
 from jaxaug.core import bundled
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import shown
+from jaxaug.core.files import read_bytes, shown
 
 _T = TypeVar("_T")
 
@@ -104,7 +104,9 @@ def _module(file: epath.Path) -> types.ModuleType:
     module = types.ModuleType("jaxaug_config")
     module.__file__ = str(file)
     try:
-        code = compile(file.read_bytes(), str(file), "exec")
+        code = compile(
+            read_bytes(file, "Name a Python file with --config."), str(file), "exec"
+        )
         exec(code, module.__dict__)  # noqa: S102 (a config is a program)
     except (SyntaxError, ImportError) as error:
         raise UserError(f"--config {file}: cannot be read: {error}.") from error

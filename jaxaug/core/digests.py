@@ -11,6 +11,8 @@ from typing import Any
 
 from etils import epath
 
+from jaxaug.core.files import check_ordinary
+
 
 def digest_of(value: Any) -> str:
     """Hash of a JSON value, independent of the order of keys."""
@@ -30,8 +32,11 @@ def file_digest(path: epath.PathLike) -> str:
 @functools.cache
 def _digest(path: str, size: int, modified: int) -> str:
     del size, modified  # Only part of the key.
-    data = epath.Path(path).read_bytes()
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    check_ordinary(path, "Name a file.")
+    with epath.Path(path).open("rb") as file:
+        return hashlib.file_digest(
+            file, lambda: hashlib.blake2b(digest_size=16)
+        ).hexdigest()
 
 
 def code_digest(*modules: ModuleType | str) -> str:

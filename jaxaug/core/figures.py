@@ -42,14 +42,27 @@ def new_figure(path: PathLike, width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def label(name: str) -> str:
+    """A name for a legend, which leaves out labels that begin with an underscore."""
+    return f" {name}" if name.startswith("_") else name
+
+
 def picture(figure: Any, form: str) -> bytes:
-    """A figure as a file of that form; equal figures give equal bytes."""
+    """A figure as a file of that form; equal figures give equal bytes.
+
+    All texts are drawn as they are: a `$` in the name of a run begins no formula.
+    """
     import matplotlib
+    from matplotlib.text import Text
 
     buffer = io.BytesIO()
     # No date and no random ids.
     metadata = {"Date": None} if form == "svg" else None
-    with matplotlib.rc_context({"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}):
+    for text in figure.findobj(Text):
+        text.set_parse_math(False)
+    settings = {"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}
+    # Of texts that are made while drawing, such as numbers at an axis.
+    with matplotlib.rc_context({**settings, "text.parse_math": False}):
         figure.savefig(buffer, format=form, dpi=120, metadata=metadata)
     return buffer.getvalue()
 

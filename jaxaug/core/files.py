@@ -3,17 +3,17 @@
 import codecs
 import contextlib
 import errno
-import json
+import functools
 import os
 import re
+import stat
 import sys
-from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 from etils import epath
 
-from jaxaug.core import json_places
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.publishing import final_target, is_special, replacing, temporary_name
 
@@ -24,7 +24,15 @@ FETCH_AGAIN = (
 )
 """What to do about a wrong file of a data folder."""
 
+MAX_BYTES = 2 << 30
+"""The largest file that is read as a whole."""
 
+_KINDS = {
+    stat.S_IFIFO: "a pipe (FIFO)",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 # UTF-32 first: its mark in little-endian order begins with that of UTF-16.
 _OTHER_MARKS = {
@@ -127,6 +135,79 @@ def _of_storage(scheme: str, error: Exception) -> str:
     )
 
 
+def check_ordinary(path: PathLike, fix: str, limit: int | None = None) -> None:
+    """Checks what stands under a path before a reader opens it, which might wait forever.
+
+    A missing file, a folder, and a remote path pass: their readers report them.
+
+    Args:
+      path: of a file to be read.
+      fix: ends the error message.
+      limit: the largest size in bytes; None accepts any.
+
+    Raises:
+      UserError: a pipe, a socket or a device has that name, or the file is larger.
+    """
+    if is_remote(path):
+        return
+    try:
+        found = os.stat(os.path.expanduser(os.fspath(path)))
+    except (OSError, ValueError):
+        return
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+        raise UserError(
+            f"{path}: is {kind}, expected an ordinary file. Write what it gives to a file "
+            f"and name that. {fix}"
+        )
+    if limit is not None and stat.S_ISREG(found.st_mode) and found.st_size > limit:
+        raise UserError(
+            f"{path}: has {found.st_size / 1e9:.1f} GB, more than the {limit / 1e9:.1f} GB "
+            f"that are read at once. Divide the file. {fix}"
+        )
+
+
+@contextlib.contextmanager
+def fitting(path: PathLike, fix: str) -> Iterator[None]:
+    """Turns a `MemoryError` of the block into a `UserError` that names the file."""
+    try:
+        yield
+    except MemoryError:
+        raise UserError(
+            f"{path}: does not fit into memory. Divide the file, or use a machine with "
+            f"more memory. {fix}"
+        ) from None
+
+
+def read_bytes(path: PathLike, fix: str, limit: int = MAX_BYTES) -> bytes:
+    """Returns the content of a file, local or gs://.
+
+    Args:
+      path: the file.
+      fix: a sentence that tells the user how to mend it; ends every error message.
+      limit: the largest size of a local file in bytes.
+
+    Raises:
+      UserError: the file is missing, out of reach, too large, or no ordinary file.
+    """
+    try:
+        with reached(path, fix), fitting(path, fix):
+            check_ordinary(path, fix, limit)
+            return epath.Path(path).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{path}: no such file. {fix}") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder, expected a file. {fix}") from None
+
+
+def byte_lines(file: BinaryIO, longest: int = 1 << 26) -> Iterator[bytes]:
+    """Yields the lines of an open file; one longer than `longest` bytes in pieces.
+
+    A file without line ends, such as one of zeros, would fill the memory otherwise.
+    """
+    return iter(functools.partial(file.readline, longest), b"")
+
+
 def read_text(path: PathLike, fix: str, otherwise: str | None = None) -> str:
     """The text of a UTF-8 file, without the mark (BOM) that may begin it.
 
@@ -136,16 +217,14 @@ def read_text(path: PathLike, fix: str, otherwise: str | None = None) -> str:
       otherwise: encoding of a file that is not UTF-8, such as `latin-1`; None refuses it.
 
     Raises:
-      UserError: the file is missing or out of reach, or holds bytes that are not UTF-8
+      UserError: the file is refused by `read_bytes`, or holds bytes that are not UTF-8
         or zero, as those of UTF-16 are.
     """
-    try:
-        with reached(path, fix):
-            data = epath.Path(path).read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path}: no such file. {fix}") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: is a folder, expected a file. {fix}") from None
+    with fitting(path, fix):
+        return _decoded(read_bytes(path, fix), path, fix, otherwise)
+
+
+def _decoded(data: bytes, path: PathLike, fix: str, otherwise: str | None) -> str:
     for mark, name in _OTHER_MARKS.items():
         if data.startswith(mark):
             raise UserError(
@@ -200,48 +279,13 @@ def read_json(path: PathLike, fix: str) -> Any:
     return parse_json(read_text(path, fix), path, fix)
 
 
-def parse_json(text: str, path: PathLike, fix: str) -> Any:
+def parse_json(text: str | bytes, path: PathLike, fix: str) -> Any:
     """The value of a JSON text; raises as `read_json`, which has read it from `path`."""
     try:
-        value = json.loads(text, object_pairs_hook=_distinct_names)
-    except json.JSONDecodeError as error:
-        end = len(text.rstrip())
-        if not end:
-            raise UserError(f"{path}: the file is empty. {fix}") from None
-        # The parser reports an unterminated string where the string begins.
-        cut_off = error.pos >= end or error.msg.startswith("Unterminated string")
-        problem = "truncated JSON" if cut_off else "invalid JSON"
-        raise UserError(
-            f"{path}: {problem}: {error.msg} at line {error.lineno}, column "
-            f"{error.colno}. {fix}"
-        ) from None
-    except RecursionError:
-        raise UserError(f"{path}: invalid JSON: nested too deeply. {fix}") from None
-    except _RepeatedNameError as error:
-        place = json_places.repeated_name(text)
-        where = " (again at line {}, column {})".format(*place) if place else ""
-        raise UserError(f"{path}: invalid JSON: {error}{where}. {fix}") from None
-    except ValueError:  # The one that is left: of a number in the text.
-        raise UserError(
-            f"{path}: invalid JSON: an integer has more than "
-            f"{sys.get_int_max_str_digits()} digits. {fix}"
-        ) from None
-    if "\\ud" in text or "\\uD" in text:
-        check_pairs(value, f"{path}: invalid JSON", fix)
-    return value
-
-
-class _RepeatedNameError(ValueError):
-    """An object has a name twice."""
-
-
-def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = Counter(name for name, _ in pairs)
-        name, count = names.most_common(1)[0]
-        raise _RepeatedNameError(f"an object has the name {shown(name)} {count} times")
-    return found
+        with fitting(path, fix):
+            return json_reader.decoded(text, "the file")
+    except json_reader.JsonError as error:
+        raise UserError(f"{path}: {error}. {fix}") from None
 
 
 def check_pairs(value: Any, where: str, fix: str) -> None:
@@ -255,12 +299,9 @@ def check_pairs(value: Any, where: str, fix: str) -> None:
       fix: ends it.
     """
     try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = f"\\u{ord(error.object[error.start]):04x}"
-        raise UserError(
-            f"{where}: a string holds {half}, half of a surrogate pair. {fix}"
-        ) from None
+        json_reader.check_pairs(value)
+    except json_reader.JsonError as error:
+        raise UserError(f"{where}: {error}. {fix}") from None
 
 
 def check_writable(path: PathLike, argument: str = "--out") -> None:
@@ -295,10 +336,12 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
 def write_text(path: PathLike, text: str) -> None:
     """Writes a UTF-8 file under a temporary name, then renames it into place.
 
+    Bytes of file names that are not UTF-8 (lone surrogates) become escapes.
+
     Raises:
       UserError: the storage of a remote path cannot be reached.
     """
-    write_bytes(path, text.encode())
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: PathLike, data: bytes) -> None:

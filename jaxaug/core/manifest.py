@@ -14,6 +14,9 @@ from typing import Any
 from absl import logging
 from etils import epath
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import check_ordinary, read_json
+
 NAME = "meta.json"
 _CHUNK = 1 << 20  # bytes
 _THREADS = 8  # Reading waits and the checksum frees the interpreter.
@@ -58,10 +61,10 @@ def verified(folder: epath.Path) -> dict[str, Any]:
       DamagedError: the list or a file in it is missing, or is not what was written.
     """
     try:
-        content = json.loads((folder / NAME).read_text())
+        content = read_json(folder / NAME, "")
         expected = content.pop("crc32")
         files = [(str(name), (size, crc32)) for name, size, crc32 in content["files"]]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         if not folder.exists():
             raise FileNotFoundError(str(folder)) from None
         raise DamagedError(f"its {NAME} is missing or no list of files") from None
@@ -118,6 +121,7 @@ def _checksum(path: epath.Path) -> tuple[int, int]:
 
 def _checksum_or_none(path: epath.Path) -> tuple[int, int] | None:
     try:
+        check_ordinary(path, "")
         return _checksum(path)
-    except OSError:
+    except (OSError, UserError):
         return None

@@ -5,6 +5,7 @@ gets the target's name when it is complete. Several processes may do so at once.
 """
 
 import contextlib
+import errno
 import os
 import re
 import uuid
@@ -14,6 +15,23 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
+
+_OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+
+
+@contextlib.contextmanager
+def naming(path: epath.PathLike) -> Iterator[None]:
+    """Adds the name of what the block writes to errors such as that of a full disk.
+
+    The system names no file when a write to an open one fails. The command line turns
+    the error into a message with the file and what to do.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OF_WRITING and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def temporary_name(target: epath.Path) -> epath.Path:
@@ -58,7 +76,8 @@ def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_name(target)
     try:
-        yield temporary
+        with naming(target):
+            yield temporary
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -79,7 +98,8 @@ def new_folder(folder: epath.PathLike) -> Iterator[epath.Path]:
     temporary = temporary_name(target)
     temporary.mkdir()
     try:
-        yield temporary
+        with naming(target):
+            yield temporary
         temporary.rename(target)
     except BaseException:
         temporary.rmtree(missing_ok=True)

@@ -18,7 +18,7 @@ from etils import epath
 from jaxaug.core import cache_folder
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.core.progress import progress
 
 Json = Any
@@ -184,12 +184,12 @@ def _write(path: epath.Path, results: list[Json]) -> None:
 def _read(path: epath.Path, count: int) -> list[Json] | None:
     """The results in a shard; None if there is none, or it is not what was written."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        if not path.exists():
+            return None
+        content = read_json(path, "")
         results = content["results"]
         whole = content["digest"] == digest_of(results) and len(results) == count
-    except FileNotFoundError:
-        return None
-    except (ValueError, RecursionError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         whole = False
     if not whole:
         logging.warning("%s is damaged and is computed again", path)

@@ -1,4 +1,8 @@
-"""White space and letter case of texts."""
+"""White space, letter case, and display of texts."""
+
+import re
+
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def clean(text: str, lowercase: bool) -> str:
@@ -7,3 +11,18 @@ def clean(text: str, lowercase: bool) -> str:
     if not text.isprintable() or "  " in text or text[:1] == " " or text[-1:] == " ":
         text = " ".join(text.split())
     return text.lower() if lowercase else text
+
+
+def printable(name: str) -> str:
+    """A file name for people: bytes that are not UTF-8 and control characters as escapes.
+
+    Python keeps such bytes as lone surrogates, which neither a terminal nor a file in
+    UTF-8 can take.
+    """
+    return _UNFIT.sub(lambda match: _escaped(ord(match[0])), name)
+
+
+def _escaped(code: int) -> str:
+    # Python hides byte 0xff in U+DCFF.
+    code -= 0xDC00 if 0xDC80 <= code <= 0xDCFF else 0
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

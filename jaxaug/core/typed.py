@@ -1,7 +1,6 @@
 """Values that users write, checked against the annotations of what takes them."""
 
 import collections.abc
-import json
 import math
 import numbers
 import os
@@ -10,11 +9,10 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jaxaug.core import json_reader
+from jaxaug.core.arguments import MAX_SEED
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
-
-MAX_SEED = 2**32 - 1
-"""JAX keeps 32 bits of a seed: a greater one would stand for a smaller one."""
 
 _NAMES = {
     bool: "True or False",
@@ -30,7 +28,8 @@ def check(
 ) -> None:
     """Checks fields of a dataclass, or arguments of a function, by name.
 
-    Lists may stand for tuples, whole numbers for numbers; a number must be finite.
+    Lists may stand for tuples, whole numbers for numbers; a number must be finite, and
+    where a whole number is wanted it must fit into 64 bits, as in arrays and files.
     Names that have no annotation are left alone.
 
     Args:
@@ -44,8 +43,10 @@ def check(
     hints = typing.get_type_hints(kind)
     for name, value in values.items():
         if name in hints and not _fits(value, hints[name]):
+            long = isinstance(value, numbers.Integral) and not _is_short(value)
             raise UserError(
-                f"{where}: {name}={shown(value)}: expected {_named(hints[name])}."
+                f"{where}: {name}={shown(value)}: expected {_named(hints[name])}"
+                f"{' of at most 64 bits' if long else ''}."
             )
 
 
@@ -74,7 +75,7 @@ def parsed(text: str, kind: Any) -> Any:
         if kind in (int, float):
             return kind(text)
         if origin is collections.abc.Mapping:
-            return json.loads(text)
+            return json_reader.decoded(text)
     except (KeyError, ValueError):
         return text
     if origin in (tuple, collections.abc.Sequence):
@@ -90,6 +91,10 @@ def check_seed(seed: Any, name: str) -> None:
         )
 
 
+def _is_short(value: Any) -> bool:
+    return -(2**63) <= value < 2**63
+
+
 def _fits(value: Any, hint: Any) -> bool:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
@@ -103,6 +108,8 @@ def _fits(value: Any, hint: Any) -> bool:
         # Booleans are numbers to Python; a whole number may be too great for a float.
         if isinstance(value, bool) or not isinstance(value, kind):
             return False
+        if hint is int:
+            return _is_short(value)
         return isinstance(value, numbers.Integral) or math.isfinite(value)
     if origin in (tuple, collections.abc.Sequence):
         if not isinstance(value, list | tuple):

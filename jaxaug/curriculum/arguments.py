@@ -1,6 +1,7 @@
 """The arguments of `jaxaug levels`; importing this is cheap."""
 
 import argparse
+from typing import Any
 
 from jaxaug.core import arguments
 
@@ -57,7 +58,9 @@ def add(verbs: argparse._SubParsersAction) -> None:
         ("seed", 0, "seed of all random draws"),
         ("shard_size", 16, "texts per shard, the most that an interruption can lose"),
     ):
-        kind = type(default)
+        kind: Any = type(default)
+        if kind is int and name != "seed":  # Seeds are checked like those of configs.
+            kind = arguments.whole(arguments.MANY)
         parser.add_argument(f"--{name}", type=kind, default=default, help=text)
     parser.add_argument(
         "--beta",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_pairs, read_text, shown, write_text
 from jaxaug.curriculum.difficulty import LEVELS, difficulty
@@ -119,8 +120,8 @@ def read(path: PathLike) -> list[Levelled]:
 
 def _parsed(where: str, line: str) -> Levelled:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = json_reader.decoded(line, halves=True)
+    except ValueError:
         record = None
     record = record if isinstance(record, dict) else {}
     text, levels = record.get("text"), record.get("levels")
@@ -212,11 +213,11 @@ def scored_persona(path: PathLike) -> dict[str, list[Scored]]:
     found: dict[str, list[Scored]] = {}
     for number, line in _lines(path, _RELEASED_FIX):
         try:
-            record = json.loads(line)
+            record = json_reader.decoded(line)
             trait = str(record["trait"])
             truncated = bool(record.get("truncated"))
             items = [] if truncated else _scored_texts(record["paraphrases"])
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             raise UserError(
                 f"{path}: line {number}: expected an object with a trait and its "
                 f"paraphrases, each with a text and a score. {_RELEASED_FIX}"

@@ -8,7 +8,6 @@ cache folder.
 """
 
 import hashlib
-import json
 import os
 import random
 import zlib
@@ -18,9 +17,9 @@ import numpy as np
 from absl import logging
 from etils import epath
 
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, json_reader
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, reach, reached
+from jaxaug.core.files import MAX_BYTES, PathLike, check_ordinary, reach, reached
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.difficulty import LEVELS
 from jaxaug.data import personachat
@@ -54,14 +53,15 @@ def count(path: PathLike) -> int:
 
 
 def _first_record(path: PathLike) -> dict:
+    check_ordinary(path, _fix(), MAX_BYTES)
     try:
         with reached(path, _fix()), epath.Path(path).open("rb") as file:
             line = file.readline()
     except OSError:
         raise UserError(f"{path}: no such file. {_fix()}") from None
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = json_reader.decoded(line)
+    except ValueError:
         record = None
     if not isinstance(record, dict) or (
         "trait" not in record

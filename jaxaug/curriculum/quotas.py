@@ -4,6 +4,7 @@ Lu and Lam (2023), appendix A: of the 20 paraphrases of a text that are kept aft
 filter 4 come from bottom-k, 2 for COVID-Q, the others from top-k with top-p.
 """
 
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,10 +48,10 @@ def parse(texts: Iterable[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for text in texts:
         name, _, number = text.partition("=")
-        if name in found or not (number.isascii() and number.isdigit()):
+        if name in found or not re.fullmatch("[0-9]{1,6}", number):
             raise UserError(
                 f"--quota {text!r}: write each sampler once, with how many of its "
-                f"paraphrases are kept: {_EXAMPLE}."
+                f"paraphrases are kept, at most 999999: {_EXAMPLE}."
             )
         found[name] = int(number)
     check(found)

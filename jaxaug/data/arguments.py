@@ -37,7 +37,11 @@ def add_show(group: argparse._SubParsersAction) -> None:
         "--service", metavar="NAME", help="only dialogues that use this service"
     )
     parser.add_argument(
-        "--num", type=int, default=3, metavar="N", help="how many (default: 3)"
+        "--num",
+        type=arguments.whole(arguments.MANY),
+        default=3,
+        metavar="N",
+        help="how many (default: 3)",
     )
     parser.add_argument(
         "--no-color",
@@ -66,7 +70,10 @@ def add_sample(group: argparse._SubParsersAction) -> None:
         help="sample.json of an earlier sample, to make the same one again",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the selection (default: 0)"
+        "--seed",
+        type=arguments.whole(arguments.MAX_SEED),
+        default=0,
+        help="seed of the selection (default: 0)",
     )
 
 
@@ -150,7 +157,10 @@ def add(verbs: argparse._SubParsersAction) -> None:
         ("seed", 0, "a different seed gives different data"),
     ):
         invent.add_argument(
-            f"--{name}", type=int, default=count, help=f"{text} (default: {count})"
+            f"--{name}",
+            type=arguments.whole(2**31 - 1),
+            default=count,
+            help=f"{text} (default: {count})",
         )
     invent.add_argument(
         "--reword",

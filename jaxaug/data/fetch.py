@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote
 from jaxaug.core.progress import progress
+from jaxaug.core.publishing import naming
 from jaxaug.data import multiwoz
 
 _CHUNK = 1 << 20
@@ -182,6 +183,7 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
             length = response.headers.get("Content-Length")
             total = start + int(length) if length else None
             with (
+                naming(part),
                 open(part, "ab" if start else "wb") as file,
                 progress(
                     desc=archive.name,

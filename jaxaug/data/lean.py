@@ -16,9 +16,9 @@ from typing import Literal
 
 import msgspec
 import numpy as np
-from etils import epath
 
-from jaxaug.core.files import PathLike
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import FETCH_AGAIN, PathLike, read_bytes
 from jaxaug.data import sgd
 from jaxaug.data.check import ServiceRules, rules_of
 from jaxaug.data.rename import Renaming, ServiceNames
@@ -110,14 +110,20 @@ def read(
                 _rename(dialogue, rename)
             yield dialogue
             count += 1
-    except (OSError, UnicodeDecodeError, msgspec.DecodeError, _Rejected):
+    except (
+        UserError,
+        UnicodeDecodeError,
+        RecursionError,
+        msgspec.DecodeError,
+        _Rejected,
+    ):
         yield from sgd.read_dialogue_file(path, schema, rename)[count:]
 
 
 def _read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
     rules = rules_of(schema)
     ids = {""}
-    for data in _LIST.decode(epath.Path(path).read_bytes()):
+    for data in _LIST.decode(read_bytes(path, FETCH_AGAIN)):
         dialogue = _DIALOGUE.decode(data)
         # JSON that has a name twice, or null, has more strings than what was made of it.
         _require(_quotes(data) == 2 * _check(dialogue, rules))

@@ -13,7 +13,14 @@ from etils import epath
 from jaxaug.core import publishing
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, reach, read_json, write_bytes, write_text
+from jaxaug.core.files import (
+    PathLike,
+    reach,
+    read_bytes,
+    read_json,
+    write_bytes,
+    write_text,
+)
 from jaxaug.data import folders, sgd
 
 LIST = "sample.json"
@@ -130,7 +137,7 @@ def write(
         for path in _schemas(given):
             copy = folder.joinpath(*path.relative_to(given).parts)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(copy, path.read_bytes())
+            write_bytes(copy, read_bytes(path, _FIX))
         for split in folders.SPLITS:
             if (given / split / "schema.json").exists():
                 counts[split] = _write_split(given, folder, split, chosen.get(split))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from etils import epath
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text, write_bytes
 from jaxaug.data import folders
@@ -65,8 +66,8 @@ def read(adapter: PathLike) -> frozenset[str]:
     if not path.exists():
         return frozenset()
     try:
-        found = json.loads(read_text(path, "Get the adapter again."))
-    except json.JSONDecodeError:
+        found = json_reader.decoded(read_text(path, "Get the adapter again."))
+    except json_reader.JsonError:
         found = None
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         raise UserError(f"{path}: is no list of texts. Get the adapter again.")

@@ -6,7 +6,7 @@ import json
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_text, write_text
+from jaxaug.core.files import PathLike, read_bytes, read_text, write_text
 from jaxaug.core.progress import progress
 from jaxaug.data import folders, sgd
 from jaxaug.data.rename import rename_dialogue
@@ -76,7 +76,7 @@ def _put(path: epath.Path, text: str) -> None:
     """Writes a file, unless it is there; raises `UserError` where it says otherwise."""
     if not path.exists():
         write_text(path, text)
-    elif path.read_bytes() != text.encode():
+    elif read_bytes(path, "Choose another --out.") != text.encode():
         raise UserError(
             f"{path}: is there and holds something else than what is to be written. "
             "Choose another --out, or remove it."

@@ -18,7 +18,7 @@ from etils import epath
 
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, write_bytes, write_text
+from jaxaug.core.files import PathLike, read_bytes, read_json, write_bytes, write_text
 from jaxaug.core.paths import absolute
 from jaxaug.feed import run_choices
 
@@ -89,7 +89,7 @@ def keep(folder: PathLike, path: PathLike) -> epath.Path:
     root = epath.Path(folder)
     notes = {"digest": file_digest(path), "source": os.fspath(path)}
     write_text(root / NOTES, json.dumps(notes, indent=1) + "\n")
-    write_bytes(root / NAME, epath.Path(path).read_bytes())
+    write_bytes(root / NAME, read_bytes(path, "Name another vocabulary."))
     return root / NAME
 
 

@@ -31,7 +31,7 @@ from jaxaug.core import cache_folder
 from jaxaug.core.cached import published_file
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, reach, reached
+from jaxaug.core.files import MAX_BYTES, PathLike, check_ordinary, reach, reached
 from jaxaug.core.text import clean
 from jaxaug.data import folders, sgd
 from jaxaug.data.schema import Schema, read_schema
@@ -174,6 +174,7 @@ def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
         f"Name one with ${VOCABULARY_VARIABLE}, such as the one of the pretrained T5.",
     )
     try:
+        check_ordinary(path, fix, MAX_BYTES)
         with reached(path, fix):
             data = epath.Path(path).read_bytes()
         processor.LoadFromSerializedProto(data)

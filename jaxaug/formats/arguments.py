@@ -48,7 +48,19 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verb.add_argument(
             "--lowercase", action=argparse.BooleanOptionalAction, default=True
         )
-        verb.add_argument("--seed", type=int, default=0, help="of the shuffled order")
-        verb.add_argument("--epoch", type=int, default=0, help="of the shuffled order")
-        verb.add_argument("--workers", type=int, default=0, help="0: one per core")
+        verb.add_argument(
+            "--seed",
+            type=arguments.whole(arguments.MAX_SEED),
+            default=0,
+            help="of the shuffled order",
+        )
+        verb.add_argument(
+            "--epoch",
+            type=arguments.whole(2**31 - 1),
+            default=0,
+            help="of the shuffled order",
+        )
+        verb.add_argument(
+            "--workers", type=arguments.whole(10_000), default=0, help="0: one per core"
+        )
         verb.add_argument("--out", required=True, help="TSV file to write")

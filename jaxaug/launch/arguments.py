@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from jaxaug.core import arguments
+
 ACTIONS = ("up", "create", "sync", "run", "watch", "logs", "stop")
 _PREFIX = "--gin."
 # Flags of the programs that are theirs on every machine; the others are for `launch`.
@@ -49,20 +51,20 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "launch", help="run a T5X program on TPU pods, GPU clusters or this machine"
     )
     kinds = parser.add_subparsers(metavar="KIND", required=True, parser_class=_Parser)
-    for kind, text, arguments in (
+    for kind, text, add in (
         ("local", "several processes on this machine", _local),
         ("slurm", "GPU nodes through sbatch", _slurm),
         ("tpu_pod", "a Google Cloud TPU as a queued resource", _tpu_pod),
         ("k8s", "a JobSet on GKE: a TPU slice or GPU nodes", _k8s),
     ):
-        _add_kind(kinds, kind, text, arguments)
+        _add_kind(kinds, kind, text, add)
 
 
 def _add_kind(
     kinds: argparse._SubParsersAction,
     kind: str,
     text: str,
-    arguments: Callable[[Any], None],
+    add: Callable[[Any], None],
 ) -> None:
     parser = kinds.add_parser(
         kind,
@@ -71,7 +73,7 @@ def _add_kind(
         f"its flags {', '.join(f'--{name}' for name in VALUES)}.",
     )
     parser.set_defaults(target="jaxaug.launch.run:run", kind=kind)
-    arguments(parser)
+    add(parser)
     parser.add_argument(
         "--program", choices=("train", "eval", "infer"), default="train"
     )
@@ -101,14 +103,19 @@ def _name(parser: argparse.ArgumentParser) -> None:
 
 def _port(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--port", type=int, default=8476, help="where the processes meet"
+        "--port",
+        type=arguments.whole(65_535),
+        default=8476,
+        help="where the processes meet",
     )
 
 
 def _local(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=arguments.whole(10_000), default=2)
     parser.add_argument(
-        "--devices", type=int, help="CPU devices per process (default: as found)"
+        "--devices",
+        type=arguments.whole(10_000),
+        help="CPU devices per process (default: as found)",
     )
     parser.add_argument(
         "--logs",
@@ -120,9 +127,13 @@ def _local(parser: argparse.ArgumentParser) -> None:
 
 def _slurm(parser: argparse.ArgumentParser) -> None:
     _name(parser)
-    parser.add_argument("--nodes", type=int, default=1)
-    parser.add_argument("--gpus", type=int, default=8, help="GPUs per node")
-    parser.add_argument("--cpus", type=int, help="CPUs per node")
+    parser.add_argument("--nodes", type=arguments.whole(arguments.MANY), default=1)
+    parser.add_argument(
+        "--gpus", type=arguments.whole(arguments.MANY), default=8, help="GPUs per node"
+    )
+    parser.add_argument(
+        "--cpus", type=arguments.whole(arguments.MANY), help="CPUs per node"
+    )
     parser.add_argument("--time", default="24:00:00", help="D-HH:MM:SS or HH:MM:SS")
     parser.add_argument("--partition")
     parser.add_argument("--account")
@@ -153,10 +164,20 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
     machines.add_argument(
         "--accelerator", help="GPU type of the nodes, such as nvidia-h100-80gb"
     )
-    parser.add_argument("--slices", type=int, help="with --type (default: 1)")
-    parser.add_argument("--nodes", type=int, help="with --accelerator (default: 1)")
     parser.add_argument(
-        "--gpus", type=int, help="GPUs per node, with --accelerator (default: 8)"
+        "--slices",
+        type=arguments.whole(arguments.MANY),
+        help="with --type (default: 1)",
+    )
+    parser.add_argument(
+        "--nodes",
+        type=arguments.whole(arguments.MANY),
+        help="with --accelerator (default: 1)",
+    )
+    parser.add_argument(
+        "--gpus",
+        type=arguments.whole(arguments.MANY),
+        help="GPUs per node, with --accelerator (default: 8)",
     )
     parser.add_argument(
         "--image", required=True, help="image built from launch/docker and pushed"
@@ -166,7 +187,10 @@ def _k8s(parser: argparse.ArgumentParser) -> None:
         "--service_account", default="default", help="account with access to the bucket"
     )
     parser.add_argument(
-        "--restarts", type=int, default=10, help="maximum restarts after failures"
+        "--restarts",
+        type=arguments.whole(arguments.MANY),
+        default=10,
+        help="maximum restarts after failures",
     )
     parser.add_argument(
         "--spot", action="store_true", help="cheaper, but may be preempted at any time"

@@ -22,7 +22,7 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--limit",
-        type=int,
+        type=arguments.whole(arguments.MANY),
         default=5,
         metavar="N",
         help="rows of each printed table; examples of each slot and kind of failure on "

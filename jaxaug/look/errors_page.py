@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from jaxaug.core import page
 from jaxaug.core.files import PathLike, write_text
+from jaxaug.core.text import printable
 from jaxaug.look import errors_text
 from jaxaug.look.evaluations import Evaluation
 from jaxaug.look.results import (
@@ -66,7 +67,7 @@ def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
       evaluation: that was counted.
       failures: of `failures.count`; all examples that it has are shown.
     """
-    name = f"Errors of {evaluation.run.name}"
+    name = f"Errors of {printable(evaluation.run.name)}"
     heading, rows = errors_text.wording_rows(failures)
     parts = [
         page.head(name, _STYLE),

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from jaxaug.core import columns
+from jaxaug.core.text import printable
 from jaxaug.look.evaluations import Evaluation
 from jaxaug.look.results import KINDS, Example, Failures, SlotId, by_count
 from jaxaug.metrics.report import aligned
@@ -22,7 +23,7 @@ def title(evaluation: Evaluation, failures: Failures) -> str:
     sizes = sorted({(w.frames, w.dialogues) for w in failures.wordings.values()})
     shown = " or ".join(f"{f} frames of {d} dialogues" for f, d in sizes)
     return (
-        f"{evaluation.run.name}: {evaluation.family}, step {evaluation.step}, split "
+        f"{printable(evaluation.run.name)}: {evaluation.family}, step {evaluation.step}, split "
         f"{evaluation.split}: {shown} under {', '.join(failures.wordings)}"
     )
 

@@ -59,7 +59,7 @@ def add_report(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--png", help="PNG file to write")
     parser.add_argument(
         "--resamples",
-        type=int,
+        type=arguments.whole(arguments.MANY),
         default=10_000,
         metavar="N",
         help="bootstrap resamples for the intervals (default: 10000)",

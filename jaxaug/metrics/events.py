@@ -10,7 +10,7 @@ from etils import epath
 from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.message import DecodeError
 
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, read_bytes
 
 _FLOAT32 = 1
 _KINDS = {
@@ -77,7 +77,7 @@ def read_scalars(folder: PathLike) -> dict[str, Curve]:
 
 def _records(path: epath.Path) -> Iterator[bytes]:
     """Contents of a TFRecord file: length (8 bytes), CRC (4), content, CRC (4)."""
-    data = path.read_bytes()
+    data = read_bytes(path, "Delete the file.")
     start = 0
     while start + 12 <= len(data):
         (length,) = struct.unpack_from("<Q", data, start)

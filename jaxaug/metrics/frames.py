@@ -15,7 +15,7 @@ from etils import epath
 from jaxtyping import Float, Int, Shaped
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.core.files import PathLike, read_bytes, write_bytes
 from jaxaug.metrics.sensitivity import GROUPS, ORIGINAL, VARIANTS, GroupScores
 
 WORDINGS = (ORIGINAL, *VARIANTS)
@@ -151,10 +151,9 @@ def read_frames(report: PathLike) -> FrameTable | None:
       UserError: the file is damaged or none of ours.
     """
     path = frames_file(report)
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    if not path.exists():
         return None
+    data = read_bytes(path, _FIX)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as stored:
             table = FrameTable(

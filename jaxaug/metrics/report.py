@@ -18,9 +18,10 @@ from etils import epath
 
 from jaxaug.core import columns
 from jaxaug.core.errors import UserError
-from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.figures import label, new_figure, write_figure
 from jaxaug.core.files import PathLike, reach, read_json, shown, write_text
 from jaxaug.core.paths import absolute
+from jaxaug.core.text import printable
 from jaxaug.metrics.dst import ALL_SERVICES, JGA, SEEN_SERVICES, UNSEEN_SERVICES
 from jaxaug.metrics.frames import FrameTable, read_frames
 from jaxaug.metrics.sensitivity import VARIANTS
@@ -123,7 +124,7 @@ def _figure(value: Any, column: str, name: str) -> float:
     if value < 0 or value > limit + _ROUNDING:
         raise _wrong(
             name,
-            f"{column} is {value}, expected a fraction from 0 to {limit:.4g} (per cent "
+            f"{column} is {shown(value)}, expected a fraction from 0 to {limit:.4g} (per cent "
             "are divided by 100)",
         )
     return float(value)
@@ -281,7 +282,7 @@ def draw_bars(figure: Any, runs: Sequence[Run]) -> None:
             heights,
             width,
             yerr=_spread(run),
-            label=f"{run.name}: SS {cell(run, 'ss_jga')}",
+            label=label(f"{run.name}: SS {cell(run, 'ss_jga')}"),
             error_kw={"linewidth": 1},
         )
     axes.set_xticks(places, [COLUMNS[column] for column in _BARS])
@@ -341,6 +342,7 @@ def report_files(run: PathLike) -> dict[str, epath.Path]:
 
 
 def _read_run(name: str, file: epath.Path) -> Run:
+    name = printable(name)
     row = Run.of_report(name, read_json(file, "Evaluate the run again."))
     return replace(row, frames=read_frames(file), place=str(file))
 

@@ -11,6 +11,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.figures import check_picture, new_figure
 from jaxaug.core.files import check_writable, write_text
 from jaxaug.core.paths import absolute
+from jaxaug.core.text import printable
 from jaxaug.metrics.report import (
     Run,
     aggregate_seeds,
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(text_table(rows))
         print(text_tables(statistics))
     for name in alone:
-        print(f"{name}: no robustness report; its training is on the page")
+        print(f"{printable(name)}: no robustness report; its training is on the page")
     write_tables(rows, arguments.csv, arguments.png)
     if arguments.csv:
         table = epath.Path(arguments.csv).expanduser()
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             table.unlink(missing_ok=True)
     if arguments.html:
         write_page(arguments.html, rows, statistics, [*trainings.values()])
-        print(f"written: {arguments.html}")
+        print(f"written: {printable(arguments.html)}")
     return 0
 
 
@@ -84,7 +85,9 @@ def read_all(names: Sequence[str]) -> list[Run]:
       UserError: a run is given twice.
     """
     found = [
-        (absolute(name).parent.name, row) for name in names for row in read_runs(name)
+        (printable(absolute(name).parent.name), row)
+        for name in names
+        for row in read_runs(name)
     ]
     for place, count in Counter(row.place for _, row in found).items():
         if count > 1:

@@ -7,11 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from absl import logging
 from etils import epath
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shown
 from jaxaug.core.paths import absolute
+from jaxaug.core.text import printable
 from jaxaug.metrics.events import Curve, read_scalars
 
 _CONFIG = "config.gin"
@@ -68,7 +71,7 @@ def read(run: PathLike) -> Training | None:
     tasks = sorted(held_out.iterdir(), key=str) if held_out.is_dir() else []
     choices = folder / _CHOICES
     return Training(
-        absolute(folder).name,
+        printable(absolute(folder).name),
         read_scalars(folder / "train"),
         {path.name: read_scalars(path) for path in tasks if path.is_dir()},
         _scores(folder / "inference_eval"),
@@ -93,8 +96,17 @@ def _scores(folder: epath.Path) -> dict[str, dict[str, Curve]]:
             step = line.pop("step", None)
             for metric, value in line.items():
                 if type(step) is int and type(value) in (int, float):
-                    curves.setdefault(metric, {})[step] = float(value)
+                    curves.setdefault(metric, {})[step] = _float(value, path)
     return found
+
+
+def _float(value: float, path: epath.Path) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise UserError(
+            f"{path}: the score {shown(value)} is too great for a number. {_FIX}"
+        ) from None
 
 
 def _samples(folder: epath.Path) -> dict[str, list[Sample]]:
@@ -116,7 +128,8 @@ def _spread(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _sample(line: Mapping[str, Any]) -> Sample:
     """As SeqIO's JSON logger writes an example; texts where there are any."""
-    asked = line.get("input", {})
+    asked = line.get("input")
+    asked = asked if isinstance(asked, Mapping) else {}
     return Sample(
         _text(asked.get("inputs_pretokenized", "")),
         _text(asked.get("targets_pretokenized", line.get("target", ""))),
@@ -129,11 +142,18 @@ def _text(value: Any) -> str:
 
 
 def _objects(path: epath.Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file; one that is cut, as by a stop, is left out."""
-    for line in read_text(path, _FIX).splitlines():
+    """Yields the objects of a file with one a line.
+
+    Lines that are cut, as by a stop, are left out with a warning.
+    """
+    # Not splitlines, which also splits at characters that belong to a text.
+    for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
+        if not line.strip():
+            continue
         try:
-            found = json.loads(line)
-        except ValueError:
+            found = json_reader.decoded(line)
+        except json_reader.JsonError as error:
+            logging.warning("%s: line %d is left out: %s", path, number, error)
             continue
         if isinstance(found, dict):
             yield found

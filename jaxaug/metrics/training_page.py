@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jaxaug.core import page
-from jaxaug.core.figures import new_figure
+from jaxaug.core.figures import label, new_figure
 from jaxaug.core.files import PathLike
 from jaxaug.metrics.events import Curve
 from jaxaug.metrics.training import Sample, Training, last
@@ -87,7 +87,9 @@ def _draw(axes: Any, title: str, lines: Mapping[str, Curve]) -> None:
     for name, curve in lines.items():
         # A single evaluation is a point.
         marker = "o" if len(curve) < 20 else None
-        axes.plot([*curve], [*curve.values()], marker=marker, markersize=3, label=name)
+        axes.plot(
+            [*curve], [*curve.values()], marker=marker, markersize=3, label=label(name)
+        )
     axes.set_title(title, fontsize=10)
     axes.set_xlabel("step", fontsize=8)
     axes.grid(alpha=0.3)

@@ -84,4 +84,8 @@ def add_convert(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument("--data", help="model card: the training data")
     parser.add_argument("--licence", help="model card: the licence")
     parser.add_argument("--metrics", help="model card: JSON file of names and values")
-    parser.add_argument("--seed", type=int, help="model card: the training seed")
+    parser.add_argument(
+        "--seed",
+        type=arguments.whole(arguments.MAX_SEED),
+        help="model card: the training seed",
+    )

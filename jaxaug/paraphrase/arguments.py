@@ -31,11 +31,21 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="greedy, sampling, top_k_top_p, bottom_k, beam, diverse_beam, dips, dpp, "
         "ssr; prior for models with a latent vector",
     )
-    parser.add_argument("--num", type=int, default=1, help="outputs for each input")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument(
-        "--max_length", type=int, default=64, help="maximum tokens per output"
+        "--num",
+        type=arguments.whole(arguments.MANY),
+        default=1,
+        help="outputs for each input",
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--batch_size", type=arguments.whole(arguments.MANY), default=32
+    )
+    parser.add_argument(
+        "--max_length",
+        type=arguments.whole(arguments.MANY),
+        default=64,
+        help="maximum tokens per output",
     )
     parser.add_argument(
         "--prompt",

@@ -17,11 +17,18 @@ from typing import Any, BinaryIO, Self
 
 from etils import epath
 
-from jaxaug.core import cache_folder
+from jaxaug.core import cache_folder, json_reader
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, check_writable, is_remote, shown
-from jaxaug.core.publishing import replacing
+from jaxaug.core.files import (
+    PathLike,
+    byte_lines,
+    check_ordinary,
+    check_writable,
+    is_remote,
+    shown,
+)
+from jaxaug.core.publishing import naming, replacing
 
 # Of every record, as `_lines` writes them.
 _BEGINNING = b'{"line": '
@@ -98,7 +105,8 @@ class OutputFile:
 
     def __exit__(self, *exception: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with naming(self.partial):
+                self._file.close()
 
     def __contains__(self, index: object) -> bool:
         """Whether all records of the input at that place are there."""
@@ -149,7 +157,10 @@ class OutputFile:
         """The texts of each input, in the order of the inputs, after `finish`."""
         with self.path.open("rb") as file:
             for _ in self._inputs:
-                yield [json.loads(file.readline())["output"] for _ in range(self._num)]
+                yield [
+                    json_reader.decoded(file.readline())["output"]
+                    for _ in range(self._num)
+                ]
 
     def _lines(self, index: int, pairs: Sequence[tuple[str, float]]) -> bytes:
         records = [
@@ -170,12 +181,14 @@ class OutputFile:
     def _append(self, index: int, lines: bytes) -> None:
         assert self._file is not None
         self._places[index] = (self._file.seek(0, os.SEEK_END), len(lines))
-        self._file.write(lines)
+        with naming(self.partial):
+            self._file.write(lines)
 
     def _flush(self) -> None:
         assert self._file is not None
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self.partial):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def _copy_from(
         self, path: epath.Path, places: Mapping[int, tuple[int, int]]
@@ -196,10 +209,11 @@ class OutputFile:
         places: dict[int, tuple[int, int]] = {}
         if not path.exists():
             return places
+        check_ordinary(path, "Name another --out.")
         start = size = offset = 0
         expected = (-1, 0)  # input and index of the next record of a whole input
         with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+            for number, line in enumerate(byte_lines(file), 1):
                 if not line.endswith(b"\n"):
                     self._check_cut(line, path, number)
                     break
@@ -226,13 +240,13 @@ class OutputFile:
         """Input and index of a record of this run."""
         where, fix = f"{path}: line {number}", f"Remove {path}, or name another --out."
         try:
-            record = json.loads(line)
+            record = json_reader.decoded(line)
             if not type(record["line"]) is type(record["index"]) is int:
                 raise TypeError(record["line"], record["index"])
             index, decode = record["line"] - 1, record["index"]
             if not isinstance(record["output"], str):
                 raise TypeError(record["output"])
-        except (ValueError, TypeError, KeyError, RecursionError):
+        except (ValueError, TypeError, KeyError):
             raise UserError(
                 f"{where}: is no record of `jaxaug paraphrase`. {fix}"
             ) from None

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import byte_lines
 from jaxaug.models.layers import int8
 from jaxaug.models.text import registry
 from jaxaug.models.text.language import LanguageModel
@@ -65,7 +66,7 @@ def _of_file(path: epath.Path, texts: list[str]) -> Table:
     exact: set[int] = set()
     # As bytes: some published files hold words that are no UTF-8.
     with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(byte_lines(lines), 1):
             text = line.decode("utf-8", "replace").rstrip()
             word, _, rest = text.partition(" ")
             if number == 1 and rest.isdigit():

@@ -20,8 +20,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import parse_json
 from jaxaug.data.schema import Service
 from jaxaug.data.sgd import Dialogue
 from jaxaug.serve.limits import Limits
@@ -293,12 +293,13 @@ class _Guarded:
 
 
 def _parsed(body: bytes) -> Any:
-    problem, fix = "the request is no JSON in UTF-8", "Send one JSON object."
     try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise UserError(f"{problem}: {error}. {fix}") from None
-    return only(parse_json(text, problem, fix), _KEYS, "the request")
+        asked = json_reader.decoded(body)
+    except json_reader.JsonError as error:
+        raise UserError(
+            f"the request is no JSON in UTF-8: {error}. Send one JSON object."
+        ) from None
+    return only(asked, _KEYS, "the request")
 
 
 def _content(path: str, content: bytes, kind: str) -> Route:

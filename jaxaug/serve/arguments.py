@@ -31,4 +31,6 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="address to listen on; any other than a local one gives others access "
         "(default: 127.0.0.1)",
     )
-    parser.add_argument("--port", type=int, default=8008, help="(default: 8008)")
+    parser.add_argument(
+        "--port", type=arguments.whole(65_535), default=8008, help="(default: 8008)"
+    )

@@ -42,6 +42,6 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--batch_size",
-        type=int,
+        type=arguments.whole(arguments.MANY),
         help="inputs decoded together (default: 8 on a CPU, else 32)",
     )

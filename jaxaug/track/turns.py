@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxaug.core import json_reader
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import check_pairs, parse_json, shown
+from jaxaug.core.files import check_pairs, shown
 from jaxaug.core.suggestion import check_keys, suggestion
 from jaxaug.data.schema import Schema
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
@@ -119,22 +120,22 @@ def _objects(text: str, where: str) -> Iterable[tuple[Any, str]]:
     if not text.lstrip().startswith(("[", "{")):
         return of_text(text, where)
     try:
-        data = parse_json(text, f"{where}: is no JSON", _FIX)
-    except UserError as whole:
+        data = json_reader.decoded(text, halves=True)
+    except json_reader.JsonError as whole:
         return _lines(text, where, whole)
     items = data if isinstance(data, list) else [data]
     return [(item, f"{where}: dialogue #{n}") for n, item in enumerate(items)]
 
 
-def _lines(text: str, where: str, whole: UserError) -> Iterator[tuple[Any, str]]:
+def _lines(text: str, where: str, whole: ValueError) -> Iterator[tuple[Any, str]]:
     for number, line in enumerate(_split_lines(text), 1):
         if line.strip():
             try:
-                item = parse_json(line, f"{where}: is no JSON: line {number}", _FIX)
-            except UserError as error:
+                yield json_reader.decoded(line, halves=True), f"{where}: line {number}"
+            except json_reader.JsonError as error:
                 # A file of one object fails as a whole, JSON lines in one line.
-                raise (whole if number == 1 else error) from None
-            yield item, f"{where}: line {number}"
+                problem = whole if number == 1 else f"line {number}: {error}"
+                raise UserError(f"{where}: is no JSON: {problem}. {_FIX}") from error
 
 
 def _turn(item: Any, where: str, schema: Schema, frames: tuple[Frame, ...]) -> Turn:

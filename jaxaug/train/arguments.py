@@ -68,7 +68,7 @@ def _add_classify(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--num_sources",
-        type=int,
+        type=arguments.whole(2**31 - 1),
         metavar="N",
         help="training texts to paraphrase for each seed (default: that of the config)",
     )

@@ -14,7 +14,7 @@ from etils import epath
 from jaxaug.augment.language import lexicon
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.data import minisgd
 from jaxaug.data.minisgd import pretraining
 from jaxaug.feed import pieces
@@ -81,7 +81,7 @@ def write(
         seed=seed,
         reword=reword,
     )
-    (folder / VOCABULARY).write_bytes(model)
+    write_bytes(folder / VOCABULARY, model)
     return folder
 
 

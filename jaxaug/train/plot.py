@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.figures import label, new_figure, write_figure
 from jaxaug.core.files import PathLike
 from jaxaug.curriculum.schedule import Schedule
 from jaxaug.train.config import Table
@@ -101,8 +101,8 @@ def _draw(axes: Any, result: Result, color: str, style: str) -> None:
     mean = values.mean(axis=1)
     # A single point makes no line.
     marker = "o" if len(updates) == 1 else None
-    label = f"{result.name}: {mean[-1]:.1f}"
-    axes.plot(updates, mean, style, color=color, label=label, marker=marker)
+    text = label(f"{result.name}: {mean[-1]:.1f}")
+    axes.plot(updates, mean, style, color=color, label=text, marker=marker)
     if values.shape[1] > 1:
         spread = values.std(axis=1, ddof=1)
         low, high = mean - spread, mean + spread

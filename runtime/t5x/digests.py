@@ -15,6 +15,7 @@ import jax
 from absl import logging
 from etils import epath
 
+from t5x import paths
 from t5x.distributed import raise_if_any_failed
 from t5x.errors import UserError
 
@@ -48,16 +49,13 @@ def of_bytes(data: bytes) -> tuple[int, str]:
 
 def _of_file(path: epath.Path) -> tuple[int, str] | None:
     """As `of_bytes`; None if there is no such file. Reads it in pieces."""
-    if not path.exists():
+    if not path.is_file():
         return None
     size = checksum = 0
-    try:
-        with path.open("rb") as f:
-            while piece := f.read(_CHUNK_BYTES):
-                size += len(piece)
-                checksum = zlib.crc32(piece, checksum)
-    except IsADirectoryError:
-        return None
+    with path.open("rb") as f:
+        while piece := f.read(_CHUNK_BYTES):
+            size += len(piece)
+            checksum = zlib.crc32(piece, checksum)
     return size, f"{checksum:08x}"
 
 
@@ -122,7 +120,7 @@ def read(root: epath.PathLike) -> Digests | None:
     if not path.exists():
         return None
     try:
-        contents = json.loads(path.read_text())
+        contents = paths.read_json(path)
         files = {
             str(name): (int(size), str(checksum))
             for name, (size, checksum) in contents["files"].items()
@@ -132,9 +130,8 @@ def read(root: epath.PathLike) -> Digests | None:
     except (
         ArithmeticError,
         AttributeError,
-        IsADirectoryError,
         KeyError,
-        RecursionError,
+        OSError,
         TypeError,
         ValueError,
     ):

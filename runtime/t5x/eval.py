@@ -26,7 +26,7 @@ from t5x.inference.evaluator import (
 from t5x.logs import libraries
 from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
-from t5x.paths import with_absolute_path
+from t5x.paths import replacing, with_absolute_path
 from t5x.start import gin_config, program
 from t5x.training.loop import report
 
@@ -222,9 +222,9 @@ def _evaluated(done_file: epath.Path) -> set[str]:
 
 
 def _note_evaluated(done_file: epath.Path, path: str) -> None:
-    temporary = done_file.with_name(f"{done_file.name}.tmp")
-    temporary.write_text("\n".join(_by_step({*_evaluated(done_file), path})))
-    temporary.replace(done_file)
+    text = "\n".join(_by_step({*_evaluated(done_file), path}))
+    with replacing(done_file) as temporary:
+        temporary.write_text(text)
 
 
 def _by_step(paths: set[str]) -> list[str]:

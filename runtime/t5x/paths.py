@@ -2,11 +2,16 @@
 
 import contextlib
 import copy
+import errno
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
 from etils import epath
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk that takes no more; the system names no file with them."""
 
 
 def absolute(path: str | os.PathLike) -> str:
@@ -25,13 +30,70 @@ def with_absolute_path(restore_cfg: Any) -> Any:
     return cfg
 
 
+def check_ordinary(path: str | os.PathLike) -> None:
+    """Checks that a reader of a local file will not wait for a pipe or a device.
+
+    Raises:
+      OSError: the path names neither a file nor a folder.
+    """
+    text = os.fspath(path)
+    ordinary = os.path.isfile(text) or os.path.isdir(text)
+    if "://" not in text and os.path.exists(text) and not ordinary:
+        raise OSError(
+            errno.EINVAL, "is a pipe or a device, expected an ordinary file", text
+        )
+
+
+def read_bytes(path: str | os.PathLike) -> bytes:
+    """Returns the content of a file; raises as `check_ordinary`."""
+    check_ordinary(path)
+    return epath.Path(path).read_bytes()
+
+
+def read_json(path: str | os.PathLike) -> Any:
+    """Returns the value of a JSON file.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: the file is no JSON in UTF-8, its values are nested too deeply, or an
+        object has a name twice.
+    """
+    try:
+        return json.loads(read_bytes(path).decode(), object_pairs_hook=_distinct)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("an object has a name twice")
+    return found
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[epath.Path]:
     """A temporary file for the block to write; it replaces `path` if the block ends well."""
     target = epath.Path(path)
     temporary = target.with_name(f"{target.name}.tmp")
-    yield temporary
+    try:
+        with naming(target):
+            yield temporary
+    except OSError:
+        temporary.unlink(missing_ok=True)  # It takes space that is wanted.
+        raise
     temporary.replace(target)
+
+
+@contextlib.contextmanager
+def naming(path: str | os.PathLike) -> Iterator[None]:
+    """Adds the name of what the block writes to errors such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL and error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def user_cache() -> str:

@@ -5,9 +5,10 @@ import io
 import os
 
 import pytest
+from etils import epath
 
 from jaxaug.cli import main
-from jaxaug.core import files
+from jaxaug.core import digests, files
 from jaxaug.core.errors import UserError
 
 FIX = "Mend it."
@@ -215,3 +216,59 @@ def test_programs_find_an_unwritable_file_first(tmp_path, capsys, command):
     error = capsys.readouterr().err
     assert error.startswith(f"jaxaug: error: {out}: cannot be written (")
     assert error.endswith(f"can be written with {words[-1]}.\n")
+
+
+def test_pipes_and_devices_are_not_read(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for function in (files.read_text, files.read_json, files.read_bytes):
+        assert message(function, pipe) == (
+            f"{pipe}: is a pipe (FIFO), expected an ordinary file. Write what it gives to "
+            f"a file and name that. {FIX}"
+        )
+        assert message(function, "/dev/zero").startswith(
+            "/dev/zero: is a device, expected an ordinary file."
+        )
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    assert "link: is a pipe" in message(files.read_text, link)
+    with pytest.raises(UserError, match="pipe: is a pipe"):
+        digests.file_digest(pipe)
+
+
+def test_files_that_are_too_large(tmp_path, monkeypatch):
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.truncate(50 * 10**9)  # Sparse: takes no space.
+    for function in (files.read_text, files.read_json, files.read_bytes):
+        assert message(function, path) == (
+            f"{path}: has 50.0 GB, more than the 2.1 GB that are read at once. Divide the "
+            f"file. {FIX}"
+        )
+
+    def full(self):
+        raise MemoryError
+
+    path.write_text("[]")
+    monkeypatch.setattr(type(epath.Path(path)), "read_bytes", full)
+    assert message(files.read_json, path) == (
+        f"{path}: does not fit into memory. Divide the file, or use a machine with more "
+        f"memory. {FIX}"
+    )
+
+
+def test_a_file_without_line_ends_is_read_in_pieces():
+    pieces = [*files.byte_lines(io.BytesIO(b"ab\n" + b"c" * 10), longest=4)]
+    assert pieces == [b"ab\n", b"cccc", b"cccc", b"cc"]
+
+
+def test_full_memory_is_a_message(monkeypatch, capsys):
+    def run(arguments):
+        raise MemoryError("Unable to allocate 3.00 TiB")
+
+    monkeypatch.setattr("jaxaug.doctor.run", run)
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().err == (
+        "jaxaug: error: the memory is full (Unable to allocate 3.00 TiB). Use smaller "
+        "inputs, or a machine with more memory.\n"
+    )

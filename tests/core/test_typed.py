@@ -125,3 +125,19 @@ def test_seeds():
 def test_a_text_becomes_what_an_annotation_wants(text, kind, value):
     found = typed.parsed(text, kind)
     assert found == value and type(found) is type(value)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400])
+def test_whole_numbers_fit_into_64_bits(number):
+    with pytest.raises(
+        UserError,
+        match=r"here: count=.*: expected a whole number of at most 64 bits\.$",
+    ):
+        typed.check({"count": number}, Kind, "here")
+    typed.check({"count": 2**63 - 1}, Kind, "here")
+
+
+def test_a_mapping_of_a_command_line_is_read_by_the_one_json_reader():
+    for text in ('{"a": 1, "a": 2}', "[" * 100_000, '{"a": ' + "1" * 5000 + "}"):
+        assert typed.parsed(text, Mapping[str, Any]) == text
+    assert typed.parsed('{"a": 1}', Mapping[str, Any]) == {"a": 1}

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import random
 import re
 
@@ -166,6 +167,22 @@ def test_escapes_are_read(sgd_tree, word, options):
     path.write_text(json.dumps(data, **options), encoding="utf-8")
     found, checked = both(path, sgd.read_schema_of(sgd_tree, "dev"))
     assert found is not None and found == checked
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "[" + '{"a":' * 100_000, "[" + "1" * 5000]
+)
+def test_json_that_no_reader_takes(sgd_tree, text):
+    (sgd_tree / FILE).write_text(text)
+    with pytest.raises(UserError, match="nested too deeply|more than 4300 digits"):
+        list(lean.read(sgd_tree / FILE, sgd.read_schema_of(sgd_tree, "dev")))
+
+
+def test_a_pipe_is_not_read(sgd_tree):
+    (sgd_tree / FILE).unlink()
+    os.mkfifo(sgd_tree / FILE)
+    with pytest.raises(UserError, match="dialogues_001.json: is a pipe"):
+        list(lean.read(sgd_tree / FILE, sgd.read_schema_of(sgd_tree, "dev")))
 
 
 def test_garbage_collection_is_paused_and_goes_on():

@@ -42,7 +42,7 @@ def test_an_adapter_without_the_file_has_seen_nothing(tmp_path):
     assert seen.read(tmp_path) == frozenset()
 
 
-@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]"])
+@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", "[" * 100_000, "1" * 5000])
 def test_a_damaged_file(tmp_path, text):
     (tmp_path / seen.FILE).write_text(text)
     with pytest.raises(

@@ -7,6 +7,7 @@ file of a folder.
 
 import io
 import json
+import os
 import pickletools
 import re
 import shutil
@@ -340,14 +341,19 @@ def pickle_numbers(data: bytes, rng: Random) -> bytes:
 # Files --------------------------------------------------------------------------------
 
 
+_PIPES = 0.02  # Share of the files.
+
+
 def damage(path: Path, mutators: Sequence[Mutator], rng: Random) -> str:
     """Damages a file, or one file of a folder, in place; says how.
 
     Large files of a folder are chosen more often, and JSON files are damaged as JSON.
-    Besides what the mutators do, a file of a folder may vanish, turn into a folder or
-    into another file of the folder.
+    In addition, any file may turn into a pipe, which nobody writes to, and a file of a
+    folder may vanish, turn into a folder or into another file of the folder.
     """
     if path.is_file():
+        if rng.random() < _PIPES:
+            return _into_pipe(path)
         mutator = rng.choice(mutators)
         _change(path, mutator, rng)
         return mutator.__name__
@@ -355,6 +361,8 @@ def damage(path: Path, mutators: Sequence[Mutator], rng: Random) -> str:
     sizes = [p.stat().st_size for p in files]
     (file,) = rng.choices(files, rng.choice([sizes, None]))
     name = file.relative_to(path)
+    if rng.random() < _PIPES:
+        return f"{name}: {_into_pipe(file)}"
     match rng.randrange(10):
         case 0:
             file.unlink()
@@ -371,6 +379,12 @@ def damage(path: Path, mutators: Sequence[Mutator], rng: Random) -> str:
     mutator = rng.choice(JSON if file.suffix == ".json" else mutators)
     _change(file, mutator, rng)
     return f"{name}: {mutator.__name__}"
+
+
+def _into_pipe(path: Path) -> str:
+    path.unlink()
+    os.mkfifo(path)
+    return "a pipe"
 
 
 def _change(path: Path, mutator: Mutator, rng: Random) -> None:

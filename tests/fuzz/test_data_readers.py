@@ -11,13 +11,15 @@ from fuzz_kit import Reader
 from mutators import BYTES, JSON, LINES, change_line, json_mutator
 
 from jaxaug.core import files
+from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
-from jaxaug.data import schema, sgd
+from jaxaug.data import schema, seen, sgd
 from jaxaug.feed import batches, cache, tokens, vocabulary
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
-from jaxaug.metrics import benchmark, evaluate, predictions
+from jaxaug.metrics import benchmark, evaluate, predictions, training
 from jaxaug.models.scorers import store
+from jaxaug.track import turns
 
 SPLIT = "dev"
 
@@ -310,7 +312,86 @@ def are_some_scores(found, expected, path):
     assert found.items() <= expected.items(), "other scores"
 
 
+def make_talk(folder, material):
+    said = [
+        {"turns": [{"speaker": "USER", "utterance": f"hello {i}"}]} for i in range(9)
+    ]
+    (folder / "fuzzed.json").write_text(json.dumps(said))
+    return folder / "fuzzed.json"
+
+
+def read_talk(path, material):
+    known = schema.read_schema(material / "dev/schema.json")
+    found = turns.read_dialogues(files.read_text(path, "Mend it."), str(path), known)
+    return [(one.dialogue_id, [turn.utterance for turn in one.turns]) for one in found]
+
+
+def are_texts(found, expected, path):
+    assert found and all(isinstance(t, str) for _, texts in found for t in texts)
+
+
+def make_seen(folder, material):
+    (folder / seen.FILE).write_text(json.dumps([f"{i:016x}" for i in range(9)]))
+    return (folder / seen.FILE).rename(folder / "fuzzed.json")
+
+
+def read_seen(path, material):
+    (path.parent / "adapter").mkdir(exist_ok=True)
+    link = path.parent / "adapter" / seen.FILE
+    link.unlink(missing_ok=True)
+    link.symlink_to(path)
+    try:
+        return seen.read(link.parent)
+    except UserError as error:
+        raise UserError(f"{path.name}: {error}") from None
+
+
+def is_part_of_list(found, expected, path):
+    assert found <= set(json.loads(path.read_text("utf-8-sig")))
+
+
+def make_training(folder, material):
+    run = folder / "fuzzed"
+    (run / "inference_eval").mkdir(parents=True)
+    (run / "config.gin").write_text("x = 1\n")
+    (run / "choices.json").write_text('{"JAXAUG_DATA_DIR": "x"}')
+    scores = [{"step": step, "accuracy": step / 10} for step in range(9)]
+    outputs = [
+        {"input": {"inputs_pretokenized": "a"}, "target": "b", "output": "c"}
+    ] * 9
+    for name, lines in (("t-metrics", scores), ("t-8", outputs)):
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (run / f"inference_eval/{name}.jsonl").write_text(text)
+    return run
+
+
+def read_training(path, material):
+    found = training.read(path)
+    return found and (found.scores, found.samples, found.config, found.choices)
+
+
+def are_numbers_and_texts(found, expected, path):
+    if found is None:  # No `config.gin`.
+        return
+    scores, samples, _, choices = found
+    for curves in scores.values():
+        for curve in curves.values():
+            assert all(type(value) is float for value in curve.values())
+    for texts in samples.values():
+        for one in texts:
+            assert all(isinstance(t, str) for t in (one.source, one.target, one.output))
+    json.dumps(choices, ensure_ascii=False).encode()
+
+
 READERS = {
+    "talk": Reader(make_talk, read_talk, JSON, are_texts),
+    "seen services": Reader(make_seen, read_seen, JSON, is_part_of_list),
+    "training": Reader(
+        make_training,
+        read_training,
+        (*LINES, change_line(json_mutator)),
+        are_numbers_and_texts,
+    ),
     "json": Reader(
         copy_of("dev/schema.json"),
         lambda path, material: files.read_json(path, "Mend it."),

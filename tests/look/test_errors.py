@@ -1,6 +1,9 @@
 """`jaxaug errors`: exact counts over scripted predictions, and what it refuses."""
 
+import contextlib
+import io
 import json
+import os
 from html.parser import HTMLParser
 
 import pytest
@@ -361,3 +364,13 @@ def test_runs_without_predictions(tmp_path, capsys, names, message):
         (folder / name).write_text("{}\n")
     error = refusal(capsys, tmp_path)
     assert message in error and "Evaluate it: python -m t5x.eval" in error
+
+
+def test_a_run_folder_whose_name_is_not_utf_8(run, tmp_path):
+    named = run.rename(tmp_path / os.fsdecode(b"_caf\xe9$"))
+    page, stdout = tmp_path / "page.html", io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(stdout):
+        assert main(["errors", str(named), "--html", str(page)]) == 0
+    stdout.flush()
+    assert b"_caf\\xe9$: d3st, step 50" in stdout.buffer.getvalue()
+    assert "<h1>Errors of _caf\\xe9$" in page.read_text()

@@ -1,14 +1,21 @@
 """Tables of robustness reports: reading, seeds, text, CSV, PNG."""
 
+import base64
 import builtins
+import contextlib
 import csv
+import html
+import io
 import json
 import math
+import os
+import re
 
 import pytest
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
+from jaxaug.core.figures import label
 from jaxaug.metrics import report
 
 JGA = "joint_goal_accuracy"
@@ -256,3 +263,39 @@ def test_a_missing_matplotlib_is_named(tmp_path, monkeypatch):
     ):
         report.write_png(tmp_path / "a.png", [run])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("$x$y", "$x$y"),
+        ("$\\frac{", "$\\frac{"),
+        ("back\\slash", "back\\slash"),
+        ("_run", "_run"),
+        (os.fsdecode(b"caf\xe9"), "caf\\xe9"),
+        ("new\nline", "new\\x0aline"),
+    ],
+)
+def test_any_name_of_a_run_folder(tmp_path, name, printed):
+    """The report prints, writes and draws it; matplotlib reads no formula in it."""
+    run = model_folder(tmp_path / name, s1=robustness())
+    (run / "config.gin").write_text("x = 1\n")
+    scores = run / "inference_eval/_task$-metrics.jsonl"
+    scores.write_text('{"step": 1, "$a": 0.5}\n{"step": 2, "$a": 0.75}\n')
+    places = {kind: tmp_path / f"o.{kind}" for kind in ("html", "csv", "png")}
+    options = [
+        text for kind, path in places.items() for text in (f"--{kind}", str(path))
+    ]
+    stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with contextlib.redirect_stdout(stdout):
+        assert main(["report", *options, "--", str(run)]) == 0
+    stdout.flush()
+    assert f"\n{printed}  " in stdout.buffer.getvalue().decode().replace("    ", "")
+    (row,) = csv.DictReader(places["csv"].open())
+    assert row["name"] == printed
+    page = places["html"].read_text()
+    assert html.escape(printed) in page
+    pictures = re.findall('base64,([^"]+)', page)
+    drawn = "".join(base64.b64decode(one).decode() for one in pictures)
+    assert f">{html.escape(label(printed), quote=False)}: SS" in drawn
+    assert "> _task$<" in drawn and ">$a<" in drawn

@@ -11,6 +11,7 @@ import pytest
 from tensorboardX.proto import event_pb2, summary_pb2, tensor_pb2
 
 from jaxaug.cli import main
+from jaxaug.core.errors import UserError
 from jaxaug.metrics import events, training
 
 CONFIG = "TRAIN_STEPS = 4\nNAME = '<b>'\n"
@@ -153,3 +154,28 @@ def test_a_run_without_curves(tmp_path, capsys):
     text = page.read_text()
     assert "It has no event files, so there are no curves." in text
     assert "<img" not in text and "<h3>Scores" not in text
+
+
+def test_damaged_lines_of_scores(tmp_path, caplog):
+    """Lines that are no JSON are left out, aloud; numbers beyond floats are refused."""
+    folder = tmp_path / "run/inference_eval"
+    folder.mkdir(parents=True)
+    (tmp_path / "run/config.gin").write_text("x = 1\n")
+    scores = folder / "t-metrics.jsonl"
+    good = ['{"step": 1, "accuracy": 0.5}', '{"step": 2, "accuracy": 1}']
+    bad = ["[" * 100_000, '{"step": ' + "1" * 5000 + "}", '{"step": 3, "step": 4}']
+    scores.write_text("\n".join([good[0], *bad, good[1], '{"step": 3, "accu']))
+    outputs = {"input": ["no object"], "target": "a\u2028b", "prediction": 3}
+    (folder / "t-2.jsonl").write_text(json.dumps(outputs, ensure_ascii=False) + "\n")
+    with caplog.at_level("WARNING"):
+        found = training.read(tmp_path / "run")
+    assert found.scores == {"t": {"accuracy": {1: 0.5, 2: 1.0}}}
+    assert found.samples == {"t": [training.Sample("", "a\u2028b", "3")]}
+    left_out = [r.getMessage().partition("line ")[2] for r in caplog.records]
+    assert [text[: len("2 is left out")] for text in left_out] == [
+        f"{number} is left out" for number in (2, 3, 4, 6)
+    ]
+    assert "line 2 is left out: invalid JSON: nested too deeply" in caplog.text
+    scores.write_text('{"step": 1, "accuracy": ' + "1" * 400 + "}\n")
+    with pytest.raises(UserError, match="t-metrics.jsonl: the score 1+.* is too great"):
+        training.read(tmp_path / "run")

@@ -296,6 +296,16 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         (
             '{"turns": [{"speaker": "USER", "utterance": "a", "frames": [{"servce": 1}]}]}',
             "turn 0: frames: unknown key 'servce'; did you mean 'service'",
+            "[" * 100_000,
+            r"talk: is no JSON: invalid JSON: nested too deeply\. Give dialogues",
+        ),
+        (
+            '{"turns": [{"speaker": "USER", "utterance": "a"}]}\n{"a": ' + "1" * 5000,
+            "talk: is no JSON: line 2: invalid JSON: an integer has more than 4300 digits",
+        ),
+        (
+            '[{"turns": [{"speaker": "USER", "utterance": "a", "utterance": "b"}]}]',
+            "talk: is no JSON: invalid JSON: an object has the name 'utterance' 2 times",
         ),
         ('{"turns": []}', "talk: dialogue #0: expected a dialogue with turns, got"),
         ('[{"turns": [{"speaker": "BOT"}]}]', r"turn 0: expected speaker \(USER or"),

@@ -11,7 +11,7 @@ from etils import epath
 
 from jaxaug.augment.language import inflection
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, read_bytes, read_text
 
 _FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 _FIX = (
@@ -46,7 +46,7 @@ class WordNet:
         found: dict[str, dict[str, tuple[int, ...]]] = {}
         for pos, kind in _FILES.items():
             path = self.folder / f"index.{kind}"
-            for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            for number, line in enumerate(read_text(path, _FIX).splitlines(), 1):
                 if not line.strip() or line.startswith("  "):  # The licence.
                     continue
                 fields = line.split()
@@ -63,7 +63,7 @@ class WordNet:
     @functools.cached_property
     def _data(self) -> dict[str, bytes]:
         return {
-            pos: (self.folder / f"data.{kind}").read_bytes()
+            pos: read_bytes(self.folder / f"data.{kind}", _FIX)
             for pos, kind in _FILES.items()
         }
 
@@ -73,7 +73,7 @@ class WordNet:
         found: dict[str, set[tuple[str, str]]] = {}
         for pos, kind in _FILES.items():
             path = self.folder / f"{kind}.exc"
-            for line in path.read_text("utf-8").splitlines() if path.exists() else ():
+            for line in read_text(path, _FIX).splitlines() if path.exists() else ():
                 form, *bases = line.split()
                 found.setdefault(form, set()).update((base, pos) for base in bases)
         return found

@@ -84,7 +84,7 @@ def _figure(ranking: Ranking, title: str, max_leaves: int) -> Any:
     axes.set_axis_off()
     more = f", {hidden} leaves not shown" if hidden else ""
     axes.set_title(
-        f"{textwrap.shorten(_plain(title), 110)}\n{_size(ranking.tree)} candidates, "
+        f"{textwrap.shorten(title, 110)}\n{_size(ranking.tree)} candidates, "
         f"{len(ranking.selected)} selected, {len(ranking.dropped)} dropped{more}",
         fontsize=9,
         loc="left",
@@ -133,18 +133,13 @@ def _rows(leaf: Node, marks: Mapping[str, int]) -> list[tuple[str, bool]]:
     ]
     rows = [
         (
-            textwrap.shorten(_plain(_candidate(item, marks)), _WRAP + 10),
+            textwrap.shorten(_candidate(item, marks), _WRAP + 10),
             item.text in marks,
         )
         for item in written
     ]
     left = len(leaf.items) - len(written)
     return [*rows, (f"and {left} more", False)] if left else rows
-
-
-def _plain(text: str) -> str:
-    """Text in which matplotlib finds no formula."""
-    return text.replace("$", r"\$")
 
 
 def _leaves(ranking: Ranking, shown: frozenset[int]) -> list[Node]:

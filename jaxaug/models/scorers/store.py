@@ -14,7 +14,7 @@ from jaxtyping import Float
 from jaxaug.core import cache_folder
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, check_ordinary
 from jaxaug.core.progress import progress
 from jaxaug.models.named import identities
 
@@ -91,6 +91,7 @@ class Store:
     @contextlib.contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         epath.Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+        check_ordinary(self.path, "Remove it.")
         try:
             connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS)
             connection.text_factory = bytes  # Text is nothing but damage here.
@@ -104,7 +105,7 @@ class Store:
                 "that you may write there and that no other program holds it, or set "
                 f"${cache_folder.CACHE_DIR_VARIABLE} to another folder."
             ) from error
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise UserError(
                 f"{self.path}: cannot be used ({error}). Remove the file: it holds "
                 "nothing but scores that can be computed again."

@@ -10,7 +10,7 @@ from flax import linen as nn
 from t5x import checkpoints
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, read_text
 from jaxaug.core.paths import absolute
 from jaxaug.models.lora import base, merge, peft_folder
 from jaxaug.models.lora.layout import Layout, check, family_of, layout
@@ -91,7 +91,7 @@ def is_run(folder: PathLike) -> bool:
     path = _root_and_step(absolute(folder), find=False)[0] / _CONFIG
     if not path.exists():
         return False
-    return re.search(rf"(?m)^{_ADAPTER} = ", path.read_text()) is not None
+    return re.search(rf"(?m)^{_ADAPTER} = ", read_text(path, _FIX)) is not None
 
 
 def base_of_run(folder: PathLike) -> str:

@@ -13,7 +13,7 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import normalizers, pre_tokenizers, processors
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import read_json
+from jaxaug.core.files import read_bytes, read_json
 
 FILE = "spm.model"
 _CONFIG = "tokenizer_config.json"
@@ -93,8 +93,9 @@ def guard(backend: tokenizers.Tokenizer) -> None:
 
 def _model(path: epath.Path) -> Any:
     model = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
+    data = read_bytes(path, _FIX)
     try:
-        model.ParseFromString(path.read_bytes())
+        model.ParseFromString(data)
     except Exception as error:  # noqa: BLE001 - the class depends on the implementation
         raise UserError(
             f"{path}: is no model of SentencePiece ({error!s:.200}). {_FIX}"

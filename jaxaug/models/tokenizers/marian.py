@@ -12,7 +12,7 @@ import sentencepiece
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, shown
+from jaxaug.core.files import PathLike, read_bytes, read_json, shown
 
 SOURCE, TARGET = "source.spm", "target.spm"
 _TABLE, _TARGET_TABLE = "vocab.json", "target_vocab.json"
@@ -113,10 +113,9 @@ def _table(path: epath.Path) -> dict[str, int]:
 
 def _processor(path: epath.Path) -> sentencepiece.SentencePieceProcessor:
     processor = sentencepiece.SentencePieceProcessor()
+    data = read_bytes(path, _FIX)
     try:
-        processor.LoadFromSerializedProto(path.read_bytes())
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file. {_FIX}") from None
-    except (IsADirectoryError, RuntimeError):
+        processor.LoadFromSerializedProto(data)
+    except RuntimeError:
         raise UserError(f"{path}: is no SentencePiece model. {_FIX}") from None
     return processor

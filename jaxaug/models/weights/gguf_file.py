@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, check_ordinary
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -59,6 +59,7 @@ def read(path: PathLike) -> Parts:
       OSError: no such file.
       ValueError: it is cut off, damaged or no GGUF file.
     """
+    check_ordinary(path, "Get the model again.")
     cursor = _Cursor(np.memmap(path, mode="r").view(np.ndarray))
     if cursor.take(4).tobytes() != _MAGIC:
         raise ValueError("GGUF magic invalid")

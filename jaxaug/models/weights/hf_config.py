@@ -172,9 +172,14 @@ def check_types(config: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def complete() -> Iterator[None]:
-    """Turns a missing key of a config.json into a `UserError`."""
+    """Turns a missing key or a too great number of a config.json into a `UserError`."""
     try:
         yield
+    except OverflowError as error:
+        raise UserError(
+            f"config.json: a number is too great ({error}). Use the config.json that was "
+            "published with the weights."
+        ) from error
     except KeyError as error:
         raise UserError(_lacks(error.args[0])) from error
 

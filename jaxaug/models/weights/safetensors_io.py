@@ -1,6 +1,7 @@
 """Safetensors files: lazily read, whole or in shards, and written."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +13,7 @@ import safetensors.numpy
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, shown
+from jaxaug.core.files import PathLike, check_ordinary, read_json, shown
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -50,6 +51,7 @@ class Tensors(Mapping[str, np.ndarray]):
                 raise UserError(f"{file}: lacks the tensor {name}. {FIX}")
 
     def _open(self, path: PathLike) -> Any:
+        check_ordinary(path, FIX)
         try:
             file = safetensors.safe_open(os.fspath(path), framework="np")
         except FileNotFoundError:
@@ -141,7 +143,16 @@ def write(
     tensors: Mapping[str, np.ndarray],
     notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Writes one file, readable by PyTorch's loaders too; `notes` go into its header."""
-    safetensors.numpy.save_file(
-        dict(tensors), os.fspath(path), metadata={"format": "pt", **(notes or {})}
-    )
+    """Writes one file, readable by PyTorch's loaders too; `notes` go into its header.
+
+    Raises:
+      OSError: the file cannot be written, as on a full disk.
+    """
+    metadata = {"format": "pt", **(notes or {})}
+    try:
+        safetensors.numpy.save_file(dict(tensors), os.fspath(path), metadata=metadata)
+    except safetensors.SafetensorError as error:
+        if not (match := re.search(r"os error ([0-9]+)", str(error))):
+            raise
+        code = int(match[1])
+        raise OSError(code, os.strerror(code), os.fspath(path)) from None

@@ -19,7 +19,7 @@ import numpy as np
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, check_ordinary
 from jaxaug.models.weights import safetensors_io, torch_pickle
 
 FILE = "pytorch_model.bin"
@@ -64,6 +64,7 @@ class Tensors(Mapping[str, np.ndarray]):
 
     def _open(self, path: str) -> dict[str, Any]:
         try:
+            check_ordinary(path, _FIX)
             file = zipfile.ZipFile(path)
             (pickled,) = (n for n in file.namelist() if n.endswith("/data.pkl"))
             state = torch_pickle.load(_read(file, pickled))

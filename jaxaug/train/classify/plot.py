@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxaug.core.figures import new_figure, write_figure
+from jaxaug.core.figures import label, new_figure, write_figure
 from jaxaug.core.files import PathLike
 from jaxaug.train.classify.tables import Cell, percent
 
@@ -33,7 +33,7 @@ def write(path: PathLike, cells: Sequence[Cell]) -> None:
                 marker="o",
                 markersize=3,
                 capsize=2,
-                label=method,
+                label=label(method),
             )
         axes.set_xscale("log")
         axes.set_xticks(shares, [percent(share) for share in shares])

@@ -19,6 +19,7 @@ from jax import numpy as jnp
 from jax.sharding import NamedSharding
 from jaxtyping import Array, Shaped
 
+from t5x import paths
 from t5x.checkpoint.folders import CheckpointLocation
 from t5x.checkpoint.lazy_array import LazyArray
 from t5x.checkpoint.messages import quieten_orbax
@@ -164,7 +165,7 @@ class LegacySource:
     def __init__(self, where: CheckpointLocation):
         self._root, self._folder = where.root, where.state.parent
         try:
-            contents = serialization.msgpack_restore(where.state.read_bytes())
+            contents = serialization.msgpack_restore(paths.read_bytes(where.state))
         except Exception as e:
             raise corrupt(where.state, e) from e
         version = contents.get("version", 0) if isinstance(contents, dict) else 0

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from etils import epath
 
-from t5x import digests
+from t5x import digests, paths
 from t5x.errors import UserError
 
 Batch = Mapping[str, Any]
@@ -42,9 +42,8 @@ def write(filename: str | os.PathLike, batches: Sequence[Batch]) -> None:
     note = {"batches": len(batches), "bytes": size, "crc32": checksum}
     path, note_path = _paths(filename)
     for target, content in ((path, data), (note_path, json.dumps(note).encode())):
-        temporary = epath.Path(f"{os.fspath(target)}.tmp")
-        temporary.write_bytes(content)
-        temporary.replace(target)
+        with paths.replacing(target) as temporary:
+            temporary.write_bytes(content)
 
 
 def local_rows(value: Any) -> np.ndarray:
@@ -68,12 +67,12 @@ def read(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
     noted: Mapping[str, Any] = {}
     if note_path.exists():
         try:
-            noted = json.loads(note_path.read_text())
+            noted = paths.read_json(note_path)
             expected = int(noted["batches"]), (int(noted["bytes"]), noted["crc32"])
         except (
             ArithmeticError,
             LookupError,
-            RecursionError,
+            OSError,
             TypeError,
             ValueError,
         ) as error:
@@ -82,7 +81,7 @@ def read(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
         if noted and expected[0]:
             raise _bad(path, "is missing", noted)
         return []
-    data = path.read_bytes()
+    data = paths.read_bytes(path)
     if noted and digests.of_bytes(data) != expected[1]:
         what = f"has changed since it was saved ({len(data):,} bytes)"
         raise _bad(path, what, noted)

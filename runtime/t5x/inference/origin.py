@@ -12,6 +12,7 @@ from typing import Any
 
 from etils import epath
 
+from t5x import paths
 from t5x.errors import UserError
 
 _FILE = "origin.json"
@@ -72,23 +73,27 @@ class Origin:
         for name, value in self.facts.items():
             if known.get(name, value) != value:
                 raise UserError(
-                    f"{place}: results of {name} {known[name]!r}, this job has {value!r}. "
+                    f"{place}: results of {name} {known[name]!r:.80}, this job has {value!r:.80}. "
                     "Name another output_dir, or remove the old results."
                 )
 
     def note(self) -> None:
         """Says beside the chunks what they are from."""
         text = json.dumps({**self.facts, "rows": self.rows})
-        epath.Path(self.tmp_dir, _FILE).write_text(text)
+        with paths.naming(os.path.join(self.tmp_dir, _FILE)):
+            epath.Path(self.tmp_dir, _FILE).write_text(text)
 
     def complete(self) -> None:
         """Marks the task as complete."""
-        epath.Path(self.marker).write_text(json.dumps(self.facts))
+        with paths.naming(self.marker):
+            epath.Path(self.marker).write_text(json.dumps(self.facts))
 
 
 def _read(path: epath.Path) -> Mapping[str, Any]:
+    if not path.exists():
+        return {}
     try:
-        found = json.loads(path.read_text()) if path.exists() else {}
+        found = paths.read_json(path)
     except ValueError:  # empty ones of older versions, and T5X's
         return {}
     return found if isinstance(found, dict) else {}

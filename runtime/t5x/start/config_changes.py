@@ -10,6 +10,7 @@ import jax
 from etils import epath
 from gin import config_parser
 
+from t5x import paths
 from t5x.logs.progress import announce
 from t5x.start import gin_config, gin_files
 
@@ -140,7 +141,7 @@ def report(model_dir: str, step: int) -> None:
     if jax.process_index() != 0 or not current.strip() or not path.exists():
         return
     try:
-        found = changes(path.read_text(), current)
+        found = changes(paths.read_bytes(path).decode(), current)
     except (SyntaxError, UnicodeDecodeError) as error:
         announce(f"warning: {path} is damaged ({error}): settings are not compared.")
         return

@@ -208,6 +208,11 @@ def user_message(error: BaseException) -> str | None:
     """The message for an error that is no defect of the program, else None."""
     if (message := gin_hints.explain_call(error)) is not None:
         return message
+    if isinstance(error, OSError) and error.errno in paths.FULL and error.filename:
+        return (
+            f"{error.filename}: {error.strerror}. Free some space, then run the same "
+            "command again."
+        )
     if getattr(error, "user_error", False) or isinstance(error, OSError):
         return gin_hints.message_of(error)
     # TensorFlow is not imported here; its error for a file that is gone has this name.
@@ -216,6 +221,11 @@ def user_message(error: BaseException) -> str | None:
         return (
             f"a file that was read is gone: {what} If it is in a cache folder, run the same "
             "command again: caches are made again. Restore other data first."
+        )
+    if isinstance(error, MemoryError):
+        return (
+            f"the memory is full ({str(error) or type(error).__name__}). Use shorter lengths "
+            "or a smaller batch, or a machine with more memory."
         )
     return None
 

@@ -15,6 +15,7 @@ from typing import TextIO
 import gin
 from gin import config_parser
 
+from t5x import paths
 from t5x.errors import UserError
 
 _LONGEST = 200  # characters of a flag in a message
@@ -172,8 +173,7 @@ def checked() -> Iterator[dict[str, str]]:
             raise UserError(
                 f"{path} includes itself ({names}): take out one of these includes."
             )
-        with open(path, "rb") as file:
-            text = _decoded(path, file.read())
+        text = _decoded(path, paths.read_bytes(path))
         check_numbers(path, text)
         texts[path] = text
         being_read.append(real)

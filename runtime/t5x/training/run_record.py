@@ -88,13 +88,13 @@ class RunRecord:
 
 def _read(path: epath.Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_text())
+        values = paths.read_json(path)
         if not isinstance(values, dict):
             raise TypeError("it holds no JSON object")
         end = values.get("finished")
         if end is not None and not {"step", "total_steps"} <= end.keys():
             raise TypeError("it does not say where the run ended")
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, OSError) as error:
         raise UserError(
             f"{path} is damaged ({error}); delete it to go on from the newest checkpoint."
         ) from error

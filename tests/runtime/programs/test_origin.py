@@ -65,7 +65,9 @@ def test_chunks_of_another_size(tmp_path):
     origin(tmp_path, rows=6).check()
 
 
-@pytest.mark.parametrize("text", ["", "4", "{"])
+@pytest.mark.parametrize(
+    "text", ["", "4", "{", "[" * 100_000, '{"a": 1, "a": 2}', "1" * 5000]
+)
 def test_markers_of_others_say_nothing(tmp_path, text):
     (tmp_path / "tmp").mkdir()
     (tmp_path / "out.COMPLETED").write_text(text)

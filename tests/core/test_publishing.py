@@ -1,0 +1,92 @@
+"""Files that appear whole or not at all, and what a full disk says about them."""
+
+import errno
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jaxaug.cli import main
+from jaxaug.core import files, publishing
+
+
+def full():
+    # As the system raises it for a write to an open file: without a name.
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    for function, name in (
+        (publishing.replacing, "out.tsv"),
+        (publishing.new_folder, "folder"),
+    ):
+        refused = pytest.raises(OSError, match="No space left")
+        with refused as error, function(tmp_path / name):
+            full()
+        assert error.value.filename == str(tmp_path / name)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_other_errors_keep_what_they_say(tmp_path):
+    for given in (
+        OSError(errno.ENOSPC, "full", "elsewhere"),
+        OSError(errno.ECONNRESET, "reset"),
+    ):
+        name = given.filename
+        with pytest.raises(OSError, match="full|reset"), publishing.naming(tmp_path):
+            raise given
+        assert given.filename == name
+
+
+@pytest.mark.parametrize(
+    ("number", "fix"),
+    [
+        (errno.ENOSPC, "Free some space, then run the same command again."),
+        (errno.EDQUOT, "Free some space, then run the same command again."),
+        (
+            errno.EFBIG,
+            "Name a place that takes larger files, or raise the limit (`ulimit -f`).",
+        ),
+        (errno.EIO, "Check the disk, or name another path."),
+    ],
+)
+def test_a_verb_says_which_file_and_what_to_do(
+    tmp_path, monkeypatch, capsys, number, fix
+):
+    (tmp_path / "in.txt").write_text("a cheap place\n")
+
+    def write_bytes(self, data):
+        raise OSError(number, os.strerror(number))
+
+    out = tmp_path / "out.txt"
+    arguments = ["augment", "text", "--scheme", "eda", "--out", str(out)]
+    monkeypatch.setattr(files, "check_writable", lambda *_: None)
+    kind = type(publishing.epath.Path(out))
+    whole = kind.write_bytes
+    monkeypatch.setattr(
+        kind,
+        "write_bytes",
+        lambda self, data: (write_bytes if "out.txt" in str(self) else whole)(
+            self, data
+        ),
+    )
+    assert main([*arguments, "--in", str(tmp_path / "in.txt")]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"jaxaug: error: {out}: {os.strerror(number)}. {fix}"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_standard_output_to_a_full_disk():
+    command = [sys.executable, "-m", "jaxaug.cli", "completion", "bash"]
+    with open("/dev/full", "wb") as target:
+        done = subprocess.run(
+            command, stdout=target, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        "jaxaug: error: standard output: No space left on device. Free some space, then "
+        "run the same command again.\n"
+    )
