@@ -296,6 +296,8 @@ def test_services_that_are_asked_about(trained, tmp_path, capsys):
         (
             '{"turns": [{"speaker": "USER", "utterance": "a", "frames": [{"servce": 1}]}]}',
             "turn 0: frames: unknown key 'servce'; did you mean 'service'",
+        ),
+        (
             "[" * 100_000,
             r"talk: is no JSON: invalid JSON: nested too deeply\. Give dialogues",
         ),
