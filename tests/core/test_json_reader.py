@@ -24,6 +24,7 @@ OURS = {
     "jaxaug/core/json_places.py",
     "jaxaug/core/json_reader.py",
     "jaxaug/feed/streams.py",
+    "runtime/t5x/inference/evaluator.py",
     "runtime/t5x/paths.py",
     "runtime/t5x/training/run_lock.py",
 }

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json, shown
-from jaxaug.models.weights import hf_folder
+from jaxaug.models.weights import hf_folder, hf_generation
 
 # As in the decode functions: finite, so that sums stay numbers.
 _REMOVED = -1.0e7
@@ -36,7 +36,7 @@ def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ..
     Raises:
       UserError: a value is no id of the model.
     """
-    for path in (folder / hf_folder.GENERATION, folder / hf_folder.CONFIG):
+    for path in (folder / hf_generation.FILE, folder / hf_folder.CONFIG):
         config = read_json(path, hf_folder.FIX) if path.exists() else {}
         value = config.get("eos_token_id") if isinstance(config, dict) else None
         if value is None:

@@ -169,8 +169,8 @@ def report(model_dir: str, step: int) -> None:
 def _is_changed(path: epath.Path, digest: epath.Path) -> bool:
     """Whether a configuration is not the one that was written."""
     try:
-        noted = json.loads(digest.read_text())
-    except (ValueError, RecursionError):
+        noted = paths.read_json(digest)
+    except (ValueError, OSError):
         return True
     written = noted.get("digest") if isinstance(noted, dict) else None
     return written != gin_config.config_digest(path.read_bytes())
