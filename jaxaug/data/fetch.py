@@ -11,20 +11,19 @@ import hashlib
 import http.client
 import re
 import shutil
-import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import is_remote
+from jaxaug.core.files import check_ordinary, is_remote
 from jaxaug.core.progress import progress
 from jaxaug.core.publishing import naming
 from jaxaug.data import multiwoz
+from jaxaug.data.archive import MAX_TOTAL, BrokenError, members
 
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 60
@@ -140,6 +139,7 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     archive = out.parent / data_set.archive
+    check_ordinary(archive, "Remove it and run the command again.")
     brought_here = archive.exists()
     if not brought_here:
         _download(data_set, archive, out)
@@ -166,6 +166,7 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
 def _download(data_set: DataSet, archive: Path, out: Path) -> None:
     url = data_set.url
     part = archive.with_name(f"{archive.name}.part")
+    check_ordinary(part, "Remove it and run the command again.")
     start = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "jaxaug"})
     if start:
@@ -181,7 +182,9 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
             if response.status != http.HTTPStatus.PARTIAL_CONTENT:
                 start = 0
             length = response.headers.get("Content-Length")
-            total = start + int(length) if length else None
+            total = start + int(length) if (length or "").isdigit() else None
+            if (total or 0) > MAX_TOTAL:
+                raise _too_long(url, total)
             with (
                 naming(part),
                 open(part, "ab" if start else "wb") as file,
@@ -196,6 +199,9 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
                 while chunk := response.read(_CHUNK):
                     file.write(chunk)
                     bar.update(len(chunk))
+                    if file.tell() > MAX_TOTAL:
+                        part.unlink()
+                        raise _too_long(url, file.tell())
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             part.unlink()
@@ -206,7 +212,12 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
         raise UserError(
             f"{url}: the server answers {error.code} {error.reason}. {advice}"
         ) from None
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
+    except (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        ConnectionError,
+        TimeoutError,
+    ) as error:
         reason = getattr(error, "reason", error)
         raise UserError(f"{url}: cannot be downloaded: {reason}. {advice}") from None
     if total is not None and part.stat().st_size != total:
@@ -215,6 +226,13 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
             f"bytes; {part} keeps them. Run the command again to continue."
         )
     part.rename(archive)
+
+
+def _too_long(url: str, size: int | None) -> UserError:
+    return UserError(
+        f"{url}: sends {size:,} bytes or more, at most {MAX_TOTAL:,} are taken. Check the "
+        "address, or download the data set by hand."
+    )
 
 
 def _unpack(data_set: DataSet, archive: Path, target: Path) -> list[str]:
@@ -229,17 +247,19 @@ def _unpack(data_set: DataSet, archive: Path, target: Path) -> list[str]:
                 f"changed. {advice}"
             )
     blobs: dict[str, tuple[str, str]] = {}
-    names = []
+    names: dict[str, str] = {}
     try:
-        for name, mode, content in _members(archive, data_set.top_folder):
-            if any(name.startswith(f"{folder}/") for folder in data_set.trees):
-                blobs[name] = mode, git_id("blob", content)
-            if match := re.fullmatch(data_set.keep, name):
-                names.append(match[1])
-                path = target / match[1]
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        for member in members(archive, data_set.top_folder):
+            name = member.name
+            is_checked = any(name.startswith(f"{one}/") for one in data_set.trees)
+            match = re.fullmatch(data_set.keep, name)
+            if name in blobs or (match and names.setdefault(match[1], name) != name):
+                raise BrokenError(f"{name:.100} takes the place of another member")
+            if is_checked or match:
+                blob = member.unpack(target / match[1] if match else None)
+            if is_checked:
+                blobs[name] = member.mode, blob
+    except (BrokenError, FileExistsError, NotADirectoryError) as error:
         raise UserError(f"{archive}: broken archive: {error}. {advice}") from None
     for folder, expected in data_set.trees.items():
         got = git_tree_id(blobs, folder)
@@ -251,28 +271,6 @@ def _unpack(data_set: DataSet, archive: Path, target: Path) -> list[str]:
     if not names:
         raise UserError(f"{archive}: holds no file of the data set. {advice}")
     return sorted(names)
-
-
-def _members(archive: Path, top_folder: bool) -> Iterator[tuple[str, str, bytes]]:
-    """(name, git mode, content) of every regular file."""
-    if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as packed:
-            for entry in packed.infolist():
-                if not entry.is_dir():
-                    name = _member_name(entry.filename, top_folder)
-                    yield name, "100644", packed.read(entry)
-        return
-    with tarfile.open(archive, "r:gz") as unpacked:
-        for member in unpacked:
-            stream = unpacked.extractfile(member) if member.isfile() else None
-            if stream is not None:
-                mode = "100755" if member.mode & 0o100 else "100644"
-                yield _member_name(member.name, top_folder), mode, stream.read()
-
-
-def _member_name(name: str, top_folder: bool) -> str:
-    parts = PurePosixPath(name).parts
-    return "/".join(parts[1:] if top_folder else parts)
 
 
 def git_id(kind: str, content: bytes) -> str:

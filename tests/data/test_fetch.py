@@ -2,8 +2,10 @@ import dataclasses
 import hashlib
 import http.server
 import io
+import os
 import tarfile
 import threading
+import tracemalloc
 import zipfile
 
 import pytest
@@ -280,3 +282,126 @@ def test_every_data_set_is_pinned():
     for data_set in DATA_SETS.values():
         assert data_set.trees or len(data_set.sha256) == 64
         assert all(len(tree) == 40 for tree in data_set.trees.values())
+
+
+def _zip_with(**changes):
+    """A zip whose first member has other fields in its headers."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in _FILES.items():
+            archive.writestr(name, content)
+        first = archive.infolist()[0]
+        for name, value in changes.items():
+            setattr(first, name, value)
+    return buffer.getvalue()
+
+
+def _tar_of(*infos, content=b"x" * 1024):
+    buffer = io.BytesIO()
+    with tarfile.open(
+        fileobj=buffer, mode="w:gz", format=tarfile.GNU_FORMAT
+    ) as archive:
+        for info in infos:
+            # The content is shorter than the header says.
+            archive.addfile(info)
+            archive.fileobj.write(content)
+    return buffer.getvalue()
+
+
+def _info(name, size, **fields):
+    info = tarfile.TarInfo(name)
+    info.size = size
+    for field, value in fields.items():
+        setattr(info, field, value)
+    return info
+
+
+_HOSTILE = {
+    "zip that declares 3 GB": (
+        _zip_with(file_size=3 * 10**9),
+        "repo-1/data/a.json has 3,000,000,000 bytes, at most 1,000,000,000 are unpacked",
+    ),
+    "encrypted zip": (_zip_with(flag_bits=1), "repo-1/data/a.json is encrypted"),
+    "unknown compression": (
+        _zip_with(compress_type=93),
+        "That compression method is not supported",
+    ),
+    "wrong size in a zip": (_zip_with(file_size=2, CRC=0), "Bad CRC-32"),
+    "tar that declares 3 GB": (
+        _tar_of(_info("repo-1/data/a.json", 3 * 10**9)),
+        "repo-1/data/a.json has 3,000,000,000 bytes",
+    ),
+    "tar that ends before its member": (
+        _tar_of(_info("repo-1/data/a.json", 900_000_000)),
+        "data/a.json has 11,?264 bytes, its header says 900,?000,?000|unexpected end",
+    ),
+    "a name of 3 GB": (
+        _tar_of(_info("././@LongLink", 3 * 10**9, type=tarfile.GNUTYPE_LONGNAME)),
+        "a header of 3,?000,?000,?\\d+ bytes",
+    ),
+    "two members of one name": (
+        _tar_of(_info("repo-1/data/a.json", 1024), _info("repo-1/data/a.json", 1024)),
+        "data/a.json takes the place of another member",
+    ),
+    "a file in place of a folder": (
+        _tar_of(
+            _info("repo-1/data/a.json", 1024), _info("repo-1/data/a.json/b.json", 1024)
+        ),
+        "Not a directory|File exists",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _HOSTILE)
+def test_hostile_archives_end_in_a_message(data_set, tmp_path, name):
+    """Memory is bounded, and nothing is left behind beside the archive."""
+    content, problem = _HOSTILE[name]
+    (tmp_path / "x.tar.gz").write_bytes(content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(
+            UserError, match=rf"x\.tar\.gz: broken archive: .*({problem})"
+        ):
+            fetch(data_set, tmp_path / "out")
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["x.tar.gz"]
+
+
+def test_a_large_member_is_unpacked_in_pieces(data_set, tmp_path):
+    """80 MB of zeros, 80 kB in the archive."""
+    size = 80 * 10**6
+    (tmp_path / "x.tar.gz").write_bytes(_tar({"repo-1/data/a.json": bytes(size)}))
+    blob = hashlib.sha1(b"blob %d\0" % size + bytes(size), usedforsecurity=False)
+    tree = {"data/a.json": ("100644", blob.hexdigest())}
+    data_set = dataclasses.replace(data_set, trees={"data": git_tree_id(tree, "data")})
+    tracemalloc.start()
+    (file,) = fetch(data_set, tmp_path / "out")
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
+    assert file.stat().st_size == size
+
+
+def test_all_members_together_have_a_limit(data_set, tmp_path, monkeypatch):
+    monkeypatch.setattr("jaxaug.data.archive.MAX_TOTAL", 2000)
+    (tmp_path / "x.tar.gz").write_bytes(
+        _tar({f"repo-1/x{i}": bytes(900) for i in range(3)})
+    )
+    with pytest.raises(UserError, match="members have more than 2,000 bytes together"):
+        fetch(data_set, tmp_path / "out")
+
+
+def test_a_pipe_in_place_of_an_archive(data_set, tmp_path):
+    os.mkfifo(tmp_path / "x.tar.gz")
+    with pytest.raises(UserError, match=r"x\.tar\.gz: is a pipe"):
+        fetch(data_set, tmp_path / "out")
+
+
+def test_a_download_without_end(data_set, tmp_path, monkeypatch):
+    monkeypatch.setattr("jaxaug.data.fetch.MAX_TOTAL", 100)
+    with pytest.raises(
+        UserError, match=r"sends .* bytes or more, at most 100 are taken"
+    ):
+        fetch(data_set, tmp_path / "out")
+    assert [*tmp_path.iterdir()] == []

@@ -1,0 +1,164 @@
+"""Members of a .tar.gz or .zip that may be hostile: sizes are checked, memory is bounded.
+
+Sizes in headers are compared with limits before a member is unpacked, contents are read
+in pieces, and whatever the libraries raise for damage becomes `BrokenError`.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import lzma
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+from jaxaug.core.publishing import naming
+
+MAX_MEMBER = 10**9
+"""Bytes of the largest member, far more than any of the known data sets has."""
+MAX_TOTAL = 4 * 10**9
+"""Bytes of all members together, and of an archive."""
+_CHUNK = 1 << 20
+# Of names and extended headers, which `tarfile` reads as a whole.
+_LONGEST_READ = 16 << 20
+_DAMAGE = (
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    UnicodeError,
+    ValueError,
+    OverflowError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    struct.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+class BrokenError(Exception):
+    """An archive cannot be unpacked; the message says why."""
+
+
+class Member(NamedTuple):
+    """A regular file in an archive, to be read before the next member is asked for."""
+
+    name: str
+    mode: str
+    size: int
+    stream: IO[bytes]
+
+    def unpack(self, target: Path | None) -> str:
+        """Writes the content to a file, if one is given, and returns its git blob id.
+
+        Raises:
+          BrokenError: the content is damaged or has another size than its header says.
+        """
+        digest = hashlib.sha1(f"blob {self.size}\0".encode(), usedforsecurity=False)
+        size = 0
+        with contextlib.ExitStack() as stack:
+            file = None
+            if target is not None:
+                stack.enter_context(naming(target))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(target.open("xb"))
+            while chunk := self._piece():
+                size += len(chunk)
+                digest.update(chunk)
+                if file is not None:
+                    file.write(chunk)
+        if size != self.size:
+            raise BrokenError(
+                f"{self.name} has {size} bytes, its header says {self.size}"
+            )
+        return digest.hexdigest()
+
+    def _piece(self) -> bytes:
+        with _damage():
+            return self.stream.read(_CHUNK)
+
+
+@contextlib.contextmanager
+def _damage() -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise BrokenError(str(error) or type(error).__name__) from None
+
+
+class _Unpacked(gzip.GzipFile):
+    """A stream that gives no more than a few MiB at once."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As that of any file."""
+        if size is None or not 0 <= size <= _LONGEST_READ:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        return super().read(size)
+
+
+def members(archive: Path, top_folder: bool) -> Iterator[Member]:
+    """Yields every regular file of an archive.
+
+    Args:
+      archive: a .tar.gz or .zip, whatever its name.
+      top_folder: whether everything lies in one folder, which then is no part of a name.
+
+    Raises:
+      BrokenError: the archive is damaged, encrypted, compressed in an unknown way, or
+        holds more than the limits allow.
+    """
+    if (size := archive.stat().st_size) > MAX_TOTAL:
+        raise BrokenError(f"it has {size:,} bytes, at most {MAX_TOTAL:,} are unpacked")
+    with _damage():
+        is_zip = zipfile.is_zipfile(archive)
+    total = 0
+    for member in (_of_zip if is_zip else _of_tar)(archive):
+        total += member.size
+        if member.size > MAX_MEMBER:
+            raise BrokenError(
+                f"{member.name:.100} has {member.size:,} bytes, at most {MAX_MEMBER:,} are "
+                "unpacked"
+            )
+        if total > MAX_TOTAL:
+            raise BrokenError(
+                f"its members have more than {MAX_TOTAL:,} bytes together"
+            )
+        parts = PurePosixPath(member.name).parts
+        yield member._replace(name="/".join(parts[1:] if top_folder else parts))
+
+
+def _of_zip(archive: Path) -> Iterator[Member]:
+    with contextlib.ExitStack() as stack:
+        with _damage():
+            packed = stack.enter_context(zipfile.ZipFile(archive))
+        for entry in packed.infolist():
+            if entry.is_dir():
+                continue
+            if entry.flag_bits & 1:
+                raise BrokenError(f"{entry.filename:.100} is encrypted")
+            with _damage():
+                stream = packed.open(entry)
+            with stream:
+                yield Member(entry.filename, "100644", entry.file_size, stream)
+
+
+def _of_tar(archive: Path) -> Iterator[Member]:
+    with contextlib.ExitStack() as stack:
+        with _damage():
+            stream = stack.enter_context(_Unpacked(archive))
+            packed = stack.enter_context(tarfile.open(fileobj=stream, mode="r:"))
+        while True:
+            with _damage():
+                entry = packed.next()
+            if entry is None:
+                return
+            packed.members = []  # They are not asked for again.
+            content = packed.extractfile(entry) if entry.isfile() else None
+            if content is not None:
+                mode = "100755" if entry.mode & 0o100 else "100644"
+                yield Member(entry.name, mode, entry.size, content)
