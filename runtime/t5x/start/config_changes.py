@@ -1,7 +1,6 @@
 """What a run that goes on does with other settings than before, by its `config.gin`."""
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
