@@ -6,6 +6,7 @@ data without a word.
 
 import json
 import os
+import sys
 
 from etils import epath
 
@@ -37,6 +38,8 @@ VARIABLES = (
 def keep(folder: PathLike) -> None:
     """Notes the choices of a run that begins, or compares those of one that goes on.
 
+    A dry run notes nothing.
+
     Args:
       folder: of the run.
 
@@ -45,8 +48,9 @@ def keep(folder: PathLike) -> None:
     """
     path = epath.Path(folder) / NAME
     now = {name: value for name in VARIABLES if (value := _resolved(name))}
-    if not path.exists():
-        write_text(path, json.dumps(now, indent=1) + "\n")
+    if not path.exists() or not has_begun(folder):
+        if not is_dry_run():
+            write_text(path, json.dumps(now, indent=1) + "\n")
         return
     noted = read(folder)
     changed = [name for name in VARIABLES if noted.get(name) != now.get(name)]
@@ -59,6 +63,18 @@ def keep(folder: PathLike) -> None:
             f"{path.parent} was begun with other data: {shown}. Set what it was, train in "
             f"another MODEL_DIR, or, where the same data have moved, correct {path}."
         )
+
+
+def has_begun(folder: PathLike) -> bool:
+    """Whether a run has got further than the checks before its first step."""
+    root = epath.Path(folder)
+    return (root / "config.gin").exists() or any(root.glob("checkpoint_*"))
+
+
+def is_dry_run() -> bool:
+    """Whether a program of T5X in this process only checks its configuration."""
+    flags = getattr(sys.modules.get("absl.flags"), "FLAGS", None)
+    return flags is not None and "dry_run" in flags and bool(flags["dry_run"].value)
 
 
 def read(folder: PathLike) -> dict[str, str]:

@@ -103,8 +103,8 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
 
     Returns:
       The copy of the run that the program of T5X in this process trains or restores.
-      A run that begins gets its copy here: of what is named, else of the vocabulary of
-      the run that it starts from, else of the default. Outside of such a program, what
+      A run that begins gets its copy here (unless this is a dry run): of what is named,
+      else of the vocabulary of the run that it starts from, else of the default. Outside of such a program, what
       is named or the default.
 
     Raises:
@@ -116,7 +116,8 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
         run_choices.keep(trained)
     if named.endswith(_PUBLISHED):
         return named
-    own = of_run(trained) if trained else None
+    # Before the first step the copy is no more than that of a start that failed.
+    own = of_run(trained) if trained and run_choices.has_begun(trained) else None
     if own is None and restored and not (trained and named):
         own = of_run(restored)
     if own is not None and named:
@@ -127,7 +128,7 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
     else:
         runs = [folder for folder in (trained, restored) if folder]
         path = named or find(any(map(is_older, runs)))
-    if trained and own != trained / NAME:
+    if trained and own != trained / NAME and not run_choices.is_dry_run():
         path = os.fspath(keep(trained, path))
     return path
 
