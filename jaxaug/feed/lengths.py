@@ -195,6 +195,6 @@ def _check_unknown(counts: TokenCounts, accept: bool) -> None:
     raise UserError(
         f"{found}.\nNo model with the vocabulary {counts.vocabulary} can write them; at "
         "most 1% are allowed. Use a vocabulary with these characters "
-        "(vocabulary.default_vocabulary.path or $JAXAUG_VOCABULARY), such as 'mini' or "
-        "that of a decoder-only model, or another text format."
+        "(vocabulary.default_vocabulary.path or $JAXAUG_VOCABULARY), such as that of a "
+        "model with byte fallback, or another text format."
     )

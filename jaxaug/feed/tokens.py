@@ -46,7 +46,9 @@ def build(
       root: parent of all caches; None is `folders.cache_dir()`.
       encode: token ids of several texts; None for a SentencePiece model.
     """
-    folder = _folder(records, vocabulary_file, root)
+    # Published tokenizers may read the file of a SentencePiece model, with other ids.
+    kind = "" if encode is None else "encode"
+    folder = _folder(records, vocabulary_file, root, kind)
     if manifest.opened(folder) is None:
         ids = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
         cached.publish(folder, lambda temporary: _write(records, ids, temporary))
@@ -54,9 +56,9 @@ def build(
 
 
 def _folder(
-    records: cache.RecordCache, model: PathLike, root: PathLike | None
+    records: cache.RecordCache, model: PathLike, root: PathLike | None, kind: str
 ) -> epath.Path:
-    digest = hashlib.blake2b(f"{_LAYOUT}".encode(), digest_size=6)
+    digest = hashlib.blake2b(f"{_LAYOUT}{kind}".encode(), digest_size=6)
     digest.update(digests.file_digest(model).encode())
     parent = epath.Path(root or cache_folder.cache_dir()) / "tokens"
     return parent / f"{records.folder.name}-{digest.hexdigest()}"
@@ -184,13 +186,14 @@ _Found = Iterator[tuple[str, TokenCache]]
 
 
 def _formatted(
-    cfg: Any, data_dir: PathLike | None, model: PathLike, unused: object
+    cfg: Any, data_dir: PathLike | None, model: PathLike | None, unused: object
 ) -> _Found:
     """The tasks that have the split, formatted and tokenised here."""
     table = recipes.table(data_dir)
     for task in table.tasks_of(str(cfg.mixture_or_task_name)):
         recipe = table.recipes[task].get(cfg.split)
         if recipe is not None:
+            assert model is not None
             yield task, build(cache.build(recipe), model)
 
 

@@ -86,6 +86,9 @@ def test_tokens_of_another_encoder(records, words, tmp_path):
     for index, example in enumerate(records.read()):
         assert found.get("inputs", index).tolist() == [len(example.inputs)]
         assert found.get("targets", index).tolist() == [len(example.targets)]
+    # The tokens of the SentencePiece model in the same file are kept apart.
+    plain = tokens.build(records, words.path, tmp_path)
+    assert plain.name != found.name and len(plain.get("inputs", 0)) > 1
 
 
 def config(**changes):
@@ -137,10 +140,12 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
         ),
         (
             {"task_feature_lengths": {"inputs": 152, "targets": 4}},
-            r"The feature lengths {'inputs': 152, 'targets': 4} would cut too many "
-            r"examples of d3st_sgd train:(?s:.*)targets \(100.0%\) exceed 4 tokens(?s:.*)"
-            r"DatasetConfig.task_feature_lengths = {'inputs': 1\d\d, 'targets': (16|32)} "
-            r"\(or accept the cut with tokens.get_dataset.accept_truncation = True\)",
+            (
+                r"The feature lengths {'inputs': 152, 'targets': 4} would cut too many "
+                r"examples of d3st_sgd train:(?s:.*)targets \(100.0%\) exceed 4 tokens(?s:.*)"
+                r"DatasetConfig.task_feature_lengths = {'inputs': 1\d\d, 'targets': (16|32)} "
+                r"\(or accept the cut with tokens.get_dataset.accept_truncation = True\)"
+            ),
         ),
     ],
 )

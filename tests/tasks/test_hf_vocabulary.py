@@ -93,6 +93,13 @@ def test_vocabulary_of_the_tasks(words, tiny_lm, monkeypatch):
         vocabulary.default_vocabulary("other.model")
 
 
+def test_the_models_of_the_package_are_named_by_their_sentencepiece_vocabulary():
+    found = vocabulary.FoundVocabulary()
+    found.use("mini")
+    assert isinstance(found.found, seqio.SentencePieceVocabulary)
+    assert found.eos_id == 1 and found.file.endswith("named/mini/spiece.model")
+
+
 def test_equality(words, tiny_lm, tmp_path):
     assert words == HFVocabulary(tiny_lm / "tokenizer.json")
     assert words != seqio.PassThroughVocabulary(259)

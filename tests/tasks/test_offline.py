@@ -11,7 +11,6 @@ pytest.importorskip("seqio")
 import numpy as np
 import seqio
 import tensorflow as tf
-from absl import logging
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError

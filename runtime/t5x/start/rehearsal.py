@@ -97,30 +97,32 @@ def _default_initializer(configured: Callable[..., Any]) -> Any:
 
 def _check_checkpoint(arguments: Mapping[str, Any], default_initializer: Any) -> None:
     """Compares the checkpoint that a program begins with, and its model, by metadata."""
-    model = arguments.get("model")
+    model: Any = arguments.get("model")
     settings, paths = _checkpoints(arguments)
-    if model is None or not paths or not _is_reached("the checkpoint", paths[0]):
+    if not paths or not _is_reached("the checkpoint", os.fspath(paths[0])):
         return
-    optimizer = model.optimizer_def if "checkpoint_cfg" in arguments else None
-    settings.strict = settings.strict and optimizer is not None
-    cfgs = [cfg for cfg in arguments.values() if isinstance(cfg, DatasetConfig)]
-    initializer = arguments.get("train_state_initializer_cls", default_initializer)
-    shapes = None
-    if cfgs and initializer is state_init.TrainStateInitializer:
-        shapes = state_init.train_state_shape(
-            optimizer, model.get_initial_variables, _input_shapes(model, cfgs[0])
-        )
     for path in paths:
-        restore.check_restorable(path, settings, shapes)
+        restore.check_restorable(path, settings)
+    optimizer = model.optimizer_def if "checkpoint_cfg" in arguments else None
+    initializer = arguments.get("train_state_initializer_cls", default_initializer)
+    shapes = _input_shapes(model, arguments)
+    if not shapes or initializer is not state_init.TrainStateInitializer:
+        announce(
+            "dry run: the shapes in the checkpoint were not compared with the model."
+        )
+        return
+    settings.strict = settings.strict and optimizer is not None
+    state = state_init.train_state_shape(optimizer, model.get_initial_variables, shapes)
+    for path in paths:
+        restore.check_restorable(path, settings, state)
 
 
 def _checkpoints(arguments: Mapping[str, Any]) -> tuple[Any, Sequence[str]]:
     """(how to restore, paths) of what a program restores."""
     if cfg := arguments.get("restore_checkpoint_cfg"):
-        found, paths = state_init.get_first_valid_restore_config_and_paths(
+        return state_init.get_first_valid_restore_config_and_paths(
             [with_absolute_path(cfg)]
         )
-        return found, paths
     cfg = arguments.get("checkpoint_cfg")
     model_dir = arguments.get("model_dir")
     if cfg is None or model_dir is None:
@@ -134,13 +136,19 @@ def _checkpoints(arguments: Mapping[str, Any]) -> tuple[Any, Sequence[str]]:
     return found.settings, [found.path] if found.path else []
 
 
-def _input_shapes(model: Any, cfg: DatasetConfig) -> dict[str, tuple[int, int]]:
-    """Feature of the model -> shape of a batch."""
-    lengths = cfg.task_feature_lengths
+def _input_shapes(
+    model: Any, arguments: Mapping[str, Any]
+) -> dict[str, tuple[int, int]] | None:
+    """Feature of the model -> shape of a batch; None where only a run can tell."""
+    cfgs = [cfg for cfg in arguments.values() if isinstance(cfg, DatasetConfig)]
+    if not cfgs:
+        return None
+    lengths = cfgs[0].task_feature_lengths
     if not isinstance(lengths, Mapping):
         lengths = dict.fromkeys(("inputs", "targets"), _ANY_LENGTH)
-    converter = setup.converter_of(model)(pack=cfg.pack)
-    return {
-        name: (cfg.batch_size, length)
-        for name, length in converter.get_model_feature_lengths(lengths).items()
-    }
+    try:
+        converter = setup.converter_of(model)(pack=cfgs[0].pack)
+        features = converter.get_model_feature_lengths(lengths)
+    except (AttributeError, ImportError):
+        return None  # Models and data that do without seqio.
+    return {name: (cfgs[0].batch_size, length) for name, length in features.items()}
