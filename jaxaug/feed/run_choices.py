@@ -35,20 +35,21 @@ VARIABLES = (
 """Those that decide which examples there are. The vocabulary is kept whole."""
 
 
-def keep(folder: PathLike) -> None:
+def keep(folder: PathLike, begins: bool = False) -> None:
     """Notes the choices of a run that begins, or compares those of one that goes on.
 
     A dry run notes nothing.
 
     Args:
       folder: of the run.
+      begins: whether to replace the notes of a start that failed.
 
     Raises:
       UserError: the run was begun with other choices.
     """
     path = epath.Path(folder) / NAME
     now = {name: value for name in VARIABLES if (value := _resolved(name))}
-    if not path.exists() or not has_begun(folder):
+    if begins or not path.exists():
         if not is_dry_run():
             write_text(path, json.dumps(now, indent=1) + "\n")
         return

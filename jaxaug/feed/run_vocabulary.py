@@ -112,12 +112,13 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
         other data (`run_choices.keep`).
     """
     trained, restored = _trained_folder(), _restored_folder()
+    # Before the first step there are only the notes and the copy of a start that failed.
+    begun = trained is not None and run_choices.has_begun(trained)
     if trained:
-        run_choices.keep(trained)
+        run_choices.keep(trained, begins=not begun)
     if named.endswith(_PUBLISHED):
         return named
-    # Before the first step the copy is no more than that of a start that failed.
-    own = of_run(trained) if trained and run_choices.has_begun(trained) else None
+    own = of_run(trained) if trained and begun else None
     if own is None and restored and not (trained and named):
         own = of_run(restored)
     if own is not None and named:

@@ -6,13 +6,13 @@ pytest.importorskip("seqio")
 
 import gin
 import seqio
-from t5x.feed.data_config import DatasetConfig
 from t5x.start import feature_lengths
 
 from jaxaug.core.errors import UserError
 from tasks import cached_task
 
 CONFIG = """
+import t5x.utils
 TASK_FEATURE_LENGTHS = {lengths}
 train/utils.DatasetConfig:
   mixture_or_task_name = 'd3st_aug_2x'
@@ -30,26 +30,23 @@ program.infer_eval_dataset_cfg = @infer_eval/utils.DatasetConfig()
 """
 
 
+@gin.configurable(module="test_feature_lengths")
+def program(train_dataset_cfg=None, infer_eval_dataset_cfg=None):
+    return train_dataset_cfg, infer_eval_dataset_cfg
+
+
 @pytest.fixture
 def configured(tasks):
-    """A function of gin lengths: the program with them, a gin configurable."""
-
-    def program(train_dataset_cfg=None, infer_eval_dataset_cfg=None):
-        return train_dataset_cfg, infer_eval_dataset_cfg
+    """A function of feature lengths, as in gin: the program with them."""
 
     def configure(lengths, evaluated="d3st_sgd"):
         with gin.unlock_config():
             gin.clear_config()
-            found = gin.configurable(program, module="tests")
-            gin.external_configurable(DatasetConfig, module="utils")
             gin.parse_config(CONFIG.format(lengths=lengths, evaluated=evaluated))
-        return found
+        return program
 
-    registry = dict(gin.config._REGISTRY._selector_map)
     yield configure
     gin.clear_config()
-    for name in set(gin.config._REGISTRY._selector_map) - set(registry):
-        gin.config._REGISTRY.pop(name)
 
 
 def longest(feature, *uses):

@@ -1,5 +1,6 @@
 """The dry run of a program: reads what a run would begin with, and writes nothing."""
 
+import functools
 import inspect
 import os
 import socket
@@ -47,7 +48,12 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             summarize(folder, _Printer(), 0)
     if with_data:
-        feature_lengths.check(arguments, accept_truncation, _skipped)
+        missing: dict[str, None] = {}
+        feature_lengths.check(
+            arguments, accept_truncation, functools.partial(_skipped, missing)
+        )
+        for message in missing:
+            announce(f"dry run: feature lengths not checked: {message}")
     _check_checkpoint(arguments, _default_initializer(configured))
 
 
@@ -73,11 +79,11 @@ def _is_reached(what: str, text: str) -> bool:
     return True
 
 
-def _skipped(error: Exception) -> bool:
-    """Announces data that cannot be read here; other errors are no user errors."""
+def _skipped(missing: dict[str, None], error: Exception) -> bool:
+    """Notes why data cannot be read here; a defect of the program is none of the reasons."""
     message = gin_config.user_message(error)
     if message is not None:
-        announce(f"dry run: feature lengths not checked: {message}")
+        missing[message] = None
     return message is not None
 
 
