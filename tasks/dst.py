@@ -1,6 +1,5 @@
 """Registration of the dialogue state tracking tasks and mixtures."""
 
-import functools
 from typing import Any
 
 import seqio
@@ -8,7 +7,7 @@ import tensorflow as tf
 from absl import logging
 
 from jaxaug.core.files import PathLike
-from jaxaug.feed import recipes, tokens
+from jaxaug.feed import lengths, recipes, tokens
 from jaxaug.feed.source import RecordSource
 from tasks import metrics, preprocessors, vocabulary
 from tasks.cached_task import CachedTask
@@ -17,13 +16,19 @@ from tasks.cached_task import CachedTask
 class DialogueTask(CachedTask):
     """A task over record caches; hosts read disjoint shards of them."""
 
-    def report(
-        self, split: str, sequence_length: tuple[tuple[str, int], ...], use_cached: bool
-    ) -> None:
-        """Logs how many inputs lose their left end."""
-        limit = dict(sequence_length).get("inputs")
-        if limit is not None:
-            (_report_cached if use_cached else _report)(self, split, limit)
+    loses = lengths.LEFT
+
+    def count_tokens(self, split: str, use_cached: bool) -> lengths.TokenCounts:
+        """Counts from the token cache, which is built at the first use."""
+        if use_cached:
+            return super().count_tokens(split, use_cached)
+        source = self.source
+        assert isinstance(source, RecordSource)
+        words = self.output_features["inputs"].vocabulary
+        found = tokens.build(source.cache(split), words.file, encode=words.encode_batch)
+        return lengths.of_cache(
+            f"{self.name} {split}", found, words.unk_id, words.file, self.loses
+        )
 
     def _get_cached_source(self, split: str, *arguments: Any) -> seqio.DataSource:
         found = super()._get_cached_source(split, *arguments)
@@ -37,34 +42,6 @@ class DialogueTask(CachedTask):
 
         found.get_dataset = get_dataset  # type: ignore[method-assign]
         return found
-
-
-@functools.cache
-def _report(task: DialogueTask, split: str, limit: int) -> None:
-    """Once a process: the same split may be opened for each evaluation."""
-    source = task.source
-    assert isinstance(source, RecordSource)
-    words = task.output_features["inputs"].vocabulary
-    lengths = tokens.input_lengths(
-        source.cache(split), words.file, encode=words.encode_batch
-    )
-    tokens.report_truncation(f"{task.name} {split}", lengths, limit)
-
-
-@functools.cache
-def _report_cached(task: DialogueTask, split: str, limit: int) -> None:
-    """From the figures that a cache keeps: the longest input, not how many are long."""
-    longest = task.get_cached_stats(split)["inputs_max_tokens"] + 1
-    logging.log(
-        logging.WARNING if longest > limit else logging.INFO,
-        "%s %s: %s truncated on the left to %d tokens (longest: %d; from the cache %s)",
-        task.name,
-        split,
-        "some inputs are" if longest > limit else "no input is",
-        limit,
-        longest,
-        task.cache_dir,
-    )
 
 
 def register(data_dir: PathLike | None = None) -> None:

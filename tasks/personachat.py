@@ -19,12 +19,11 @@ import functools
 import itertools
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import seqio
 import tensorflow as tf
-from absl import logging
 
 from jaxaug.curriculum import persona_levels
 from jaxaug.data import personachat
@@ -36,7 +35,6 @@ from tasks.cached_task import CachedTask
 ORIGINAL_FRACTION = 0.2
 _PREFIXES = {"personachat_": "marked", "personachat_turns_": "turns"}
 _FIELDS = ("persona", "history", "targets", "dialogue_id")
-_SAMPLE = 1000  # examples whose lengths are looked at before training
 
 
 def register() -> None:
@@ -77,44 +75,11 @@ def register() -> None:
 class PersonaTask(CachedTask):
     """A task whose examples keep their persona where the history is too long."""
 
-    def report(
-        self, split: str, sequence_length: tuple[tuple[str, int], ...], use_cached: bool
-    ) -> None:
-        """Logs how many utterances and ends of responses are lost."""
-        _report(self, split, sequence_length, use_cached)
-
-
-@functools.cache
-def _report(
-    task: PersonaTask,
-    split: str,
-    sequence_length: tuple[tuple[str, int], ...],
-    use_cached: bool,
-) -> None:
-    """Once a process: the same split may be opened for each evaluation."""
-    limits = dict(sequence_length)
-    cut = dict.fromkeys(limits, 0)
-    total = 0
-    for example in task.first_examples(split, _SAMPLE, use_cached):
-        total += 1
-        lengths = {
-            "inputs": len(example["persona"]) + len(example["history"]) + 1,
-            "targets": len(example["targets"]) + 1,
-        }
-        for name, limit in limits.items():
-            cut[name] += lengths[name] > limit
-    logging.log(
-        logging.WARNING if any(cut.values()) else logging.INFO,
-        "%s %s: of the first %d examples, %d lose their oldest utterances (inputs of %s "
-        "tokens) and %d the end of their response (targets of %s tokens)",
-        task.name,
-        split,
-        total,
-        cut.get("inputs", 0),
-        limits.get("inputs"),
-        cut.get("targets", 0),
-        limits.get("targets"),
-    )
+    loses: ClassVar = {
+        "inputs": "their oldest utterances",
+        "targets": "the end of the response",
+    }
+    parts: ClassVar = {"inputs": ("persona", "history"), "targets": ("targets",)}
 
 
 def _add(

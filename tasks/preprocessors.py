@@ -14,7 +14,7 @@ def truncate_inputs_left(
     """Cuts tokenised inputs from the left, so that the last turns are kept.
 
     Leaves room for the end of sequence where the feature has one. SeqIO by itself
-    would cut from the right. `jaxaug.feed.tokens.report_truncation` counts them.
+    would cut from the right. `jaxaug.feed.lengths` counts them.
     """
     limit = (sequence_length or {}).get("inputs")
     if limit is None:

@@ -18,7 +18,7 @@ from absl import logging
 
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import mixture as curriculum
-from jaxaug.feed import replay, streams, tokens
+from jaxaug.feed import lengths, replay, streams, tokens
 from jaxaug.feed.batches import known_to_clu
 from jaxaug.feed.source import RecordSource
 from tasks import dst
@@ -203,8 +203,7 @@ def _built(task: Any, cfg: Any) -> Any:
 
 def _tokens(task: Any, cfg: Any) -> Any:
     built = _built(task, cfg)
-    name = f"{task.name} {cfg.split}"
-    tokens.report_truncations(name, built, cfg.task_feature_lengths)
+    lengths.report(task.token_counts(cfg.split), cfg.task_feature_lengths)
     return built
 
 

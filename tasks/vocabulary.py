@@ -47,10 +47,10 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
     def found(self) -> seqio.Vocabulary:
         """The vocabulary itself."""
         if self._vocabulary is None:
-            self._path = self._named
-            if not (self._named and hf.is_published(self._named)):
+            self._path = vocabulary.shipped(self._named)
+            if not (self._path and hf.is_published(self._path)):
                 # A run has a copy of its own, which goes before.
-                self._path = vocabulary.model_file(named=self._named)
+                self._path = vocabulary.model_file(named=self._path)
             if hf.is_published(self._path):
                 self._vocabulary = HFVocabulary(self._path)
             else:

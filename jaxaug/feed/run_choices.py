@@ -6,6 +6,7 @@ data without a word.
 
 import json
 import os
+import sys
 
 from etils import epath
 
@@ -34,19 +35,23 @@ VARIABLES = (
 """Those that decide which examples there are. The vocabulary is kept whole."""
 
 
-def keep(folder: PathLike) -> None:
+def keep(folder: PathLike, begins: bool = False) -> None:
     """Notes the choices of a run that begins, or compares those of one that goes on.
+
+    A dry run notes nothing.
 
     Args:
       folder: of the run.
+      begins: whether to replace the notes of a start that failed.
 
     Raises:
       UserError: the run was begun with other choices.
     """
     path = epath.Path(folder) / NAME
     now = {name: value for name in VARIABLES if (value := _resolved(name))}
-    if not path.exists():
-        write_text(path, json.dumps(now, indent=1) + "\n")
+    if begins or not path.exists():
+        if not is_dry_run():
+            write_text(path, json.dumps(now, indent=1) + "\n")
         return
     noted = read(folder)
     changed = [name for name in VARIABLES if noted.get(name) != now.get(name)]
@@ -59,6 +64,18 @@ def keep(folder: PathLike) -> None:
             f"{path.parent} was begun with other data: {shown}. Set what it was, train in "
             f"another MODEL_DIR, or, where the same data have moved, correct {path}."
         )
+
+
+def has_begun(folder: PathLike) -> bool:
+    """Whether a run has got further than the checks before its first step."""
+    root = epath.Path(folder)
+    return (root / "config.gin").exists() or any(root.glob("checkpoint_*"))
+
+
+def is_dry_run() -> bool:
+    """Whether a program of T5X in this process only checks its configuration."""
+    flags = getattr(sys.modules.get("absl.flags"), "FLAGS", None)
+    return flags is not None and "dry_run" in flags and bool(flags["dry_run"].value)
 
 
 def read(folder: PathLike) -> dict[str, str]:

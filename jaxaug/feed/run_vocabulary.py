@@ -103,8 +103,8 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
 
     Returns:
       The copy of the run that the program of T5X in this process trains or restores.
-      A run that begins gets its copy here: of what is named, else of the vocabulary of
-      the run that it starts from, else of the default. Outside of such a program, what
+      A run that begins gets its copy here (unless this is a dry run): of what is named,
+      else of the vocabulary of the run that it starts from, else of the default. Outside of such a program, what
       is named or the default.
 
     Raises:
@@ -112,11 +112,13 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
         other data (`run_choices.keep`).
     """
     trained, restored = _trained_folder(), _restored_folder()
+    # Before the first step there are only the notes and the copy of a start that failed.
+    begun = trained is not None and run_choices.has_begun(trained)
     if trained:
-        run_choices.keep(trained)
+        run_choices.keep(trained, begins=not begun)
     if named.endswith(_PUBLISHED):
         return named
-    own = of_run(trained) if trained else None
+    own = of_run(trained) if trained and begun else None
     if own is None and restored and not (trained and named):
         own = of_run(restored)
     if own is not None and named:
@@ -127,7 +129,7 @@ def owned(named: str, find: Callable[[bool], str]) -> str:
     else:
         runs = [folder for folder in (trained, restored) if folder]
         path = named or find(any(map(is_older, runs)))
-    if trained and own != trained / NAME:
+    if trained and own != trained / NAME and not run_choices.is_dry_run():
         path = os.fspath(keep(trained, path))
     return path
 

@@ -8,15 +8,20 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from absl import logging
 from etils import epath
-from jaxtyping import Int
 
 from jaxaug.core import cache_folder, cached, digests, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.feed import arrays, cache, offline_tokens, parallel, recipes, vocabulary
+from jaxaug.feed import (
+    arrays,
+    cache,
+    lengths,
+    offline_tokens,
+    parallel,
+    recipes,
+    vocabulary,
+)
 from jaxaug.feed.batches import TokenBatches, TokenCache, known_to_clu
 
 Encode = Callable[[list[str]], list[list[int]]]
@@ -37,79 +42,23 @@ def build(
 
     Args:
       records: the examples.
-      vocabulary_file: decides what `encode` does.
-      root: parent of all caches; `cache_folder.cache_dir()` by default.
-      encode: texts -> ids; by default that of the SentencePiece model `vocabulary_file`.
+      vocabulary_file: file of the vocabulary, local or gs://; decides what `encode` does.
+      root: parent of all caches; None is `folders.cache_dir()`.
+      encode: token ids of several texts; None for a SentencePiece model.
     """
-    folder = _folder(records, vocabulary_file, root)
+    # Published tokenizers may read the file of a SentencePiece model, with other ids.
+    kind = "" if encode is None else "encode"
+    folder = _folder(records, vocabulary_file, root, kind)
     if manifest.opened(folder) is None:
-        encode = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
-        cached.publish(folder, lambda temporary: _write(records, encode, temporary))
+        ids = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
+        cached.publish(folder, lambda temporary: _write(records, ids, temporary))
     return arrays.open_cache(folder)
 
 
-def input_lengths(
-    records: cache.RecordCache,
-    vocabulary_file: PathLike,
-    root: PathLike | None = None,
-    encode: Encode | None = None,
-) -> Int[np.ndarray, " examples"]:
-    """Tokens of every input, without end of sequence; computed once and kept.
-
-    Args:
-      records: the examples.
-      vocabulary_file: decides what `encode` does.
-      root: parent of all caches; None is `folders.cache_dir()`.
-      encode: None for a SentencePiece model; what `build` made of it serves too.
-    """
-    folder = _folder(records, vocabulary_file, root)
-    if manifest.is_whole(folder):
-        return np.diff(arrays.open_array(folder / "inputs_offsets.npy"))
-    folder = folder.parent / f"{folder.name}-lengths"
-    if manifest.opened(folder) is None:
-        encode = encode or functools.partial(_encode, vocabulary.load(vocabulary_file))
-        cached.publish(
-            folder, lambda temporary: _write_lengths(records, encode, temporary)
-        )
-    return np.asarray(arrays.open_array(folder / "lengths.npy"))
-
-
-def report_truncation(
-    name: str,
-    lengths: Int[np.ndarray, " examples"],
-    limit: int,
-    feature: str = "inputs",
-) -> int:
-    """Logs and returns how many inputs lose their left end, or targets their right one.
-
-    Args:
-      name: what the examples are, for the message.
-      lengths: tokens of every one, without end of sequence.
-      limit: length of the feature, end of sequence included.
-      feature: `inputs` or `targets`.
-    """
-    count = int(np.sum(lengths > limit - 1))
-    longest = int(lengths.max(initial=0)) + 1
-    end = {"inputs": "left", "targets": "right"}[feature]
-    message = (
-        f"%s: %d of %d {feature} truncated on the {end} to %d tokens (longest: %d)"
-    )
-    level = logging.WARNING if count else logging.INFO
-    logging.log(level, message, name, count, len(lengths), limit, longest)
-    return count
-
-
-def report_truncations(name: str, found: TokenCache, limits: Mapping[str, int]) -> None:
-    """`report_truncation` for both features of a cache of examples to train on."""
-    for feature, limit in limits.items():
-        lengths = np.diff(found.offsets[feature])
-        report_truncation(name, lengths, limit, feature)
-
-
 def _folder(
-    records: cache.RecordCache, model: PathLike, root: PathLike | None
+    records: cache.RecordCache, model: PathLike, root: PathLike | None, kind: str
 ) -> epath.Path:
-    digest = hashlib.blake2b(f"{_LAYOUT}".encode(), digest_size=6)
+    digest = hashlib.blake2b(f"{_LAYOUT}{kind}".encode(), digest_size=6)
     digest.update(digests.file_digest(model).encode())
     parent = epath.Path(root or cache_folder.cache_dir()) / "tokens"
     return parent / f"{records.folder.name}-{digest.hexdigest()}"
@@ -125,18 +74,6 @@ def _write(records: cache.RecordCache, encode: Encode, folder: epath.Path) -> No
             yield from zip(*columns, strict=True)
 
     arrays.write(encoded(), folder)
-
-
-def _write_lengths(
-    records: cache.RecordCache, encode: Encode, folder: epath.Path
-) -> None:
-    lengths = [
-        len(ids)
-        for chunk in _chunks(records)
-        for ids in encode([example.inputs for example in chunk])
-    ]
-    arrays.save(folder / "lengths.npy", np.asarray(lengths, np.int64))
-    manifest.write(folder, examples=len(lengths))
 
 
 def _encode(processor: Any, texts: list[str]) -> list[list[int]]:
@@ -164,11 +101,11 @@ def get_dataset(
     data_dir: PathLike | None = None,
     sentencepiece_model: PathLike | None = None,
     cache_dirs: Sequence[PathLike] = (),
+    accept_truncation: bool = False,
 ) -> TokenBatches:
     """Training batches without TensorFlow: a value for `train.get_dataset_fn` of T5X.
 
-    Builds the record cache and its tokenised form at the first use, and logs how many
-    inputs are truncated.
+    Builds the record cache and its tokenised form at the first use.
 
     Args:
       cfg: a `t5x.utils.DatasetConfig`; the name is one of `jaxaug.feed.recipes`.
@@ -182,10 +119,13 @@ def get_dataset(
       sentencepiece_model: None is what `vocabulary.model_file` finds.
       cache_dirs: with `cfg.use_cached`, where the offline caches of the tasks lie; for
         a single task no data folder is needed.
+      accept_truncation: accept lengths that cut more than 1% of the inputs of a task
+        or any target.
 
     Raises:
       UserError: the configuration asks for packing, a mixture that does not exist, a
-        task that is not cached or a batch that does not divide.
+        task that is not cached, a batch that does not divide or lengths that cut
+        examples.
     """
     del feature_converter_cls, continue_from_last_checkpoint
     if cfg.pack:
@@ -198,18 +138,18 @@ def get_dataset(
             f"DatasetConfig.batch_size = {cfg.batch_size} does not divide by "
             f"{num_shards} hosts. Choose a multiple."
         )
+    if not cfg.use_cached:
+        sentencepiece_model = sentencepiece_model or vocabulary.model_file(data_dir)
     found = _offline if cfg.use_cached else _formatted
-    caches = []
-    for task, tokens in found(cfg, data_dir, sentencepiece_model, cache_dirs):
-        report_truncations(f"{task} {cfg.split}", tokens, cfg.task_feature_lengths)
-        caches.append(tokens)
+    caches = dict(found(cfg, data_dir, sentencepiece_model, cache_dirs))
     if not caches:
         raise UserError(
             f"{cfg.mixture_or_task_name!r} has no split {cfg.split!r}. Splits are "
             f"{', '.join(recipes.SPLITS)}, where the data folder has them."
         )
+    _check(caches, cfg, sentencepiece_model, accept_truncation)
     made = TokenBatches(
-        caches,
+        list(caches.values()),
         cfg.task_feature_lengths,
         cfg.batch_size // num_shards,
         seed=cfg.seed or 0,
@@ -220,6 +160,28 @@ def get_dataset(
     return known_to_clu(made)
 
 
+def _check(
+    caches: Mapping[str, TokenCache],
+    cfg: Any,
+    model: PathLike | None,
+    accept_truncation: bool,
+) -> None:
+    """`lengths.check` for the tasks of a training set, with a report of each."""
+    unk_id = None if model is None else vocabulary.load(model).unk_id()
+    needs = []
+    for task, found in caches.items():
+        name = f"{task} {cfg.split}"
+        counts = lengths.of_cache(name, found, unk_id, str(model), lengths.LEFT)
+        needs.append((counts, cfg.task_feature_lengths))
+        lengths.report(*needs[-1])
+    lengths.check(
+        needs,
+        accept_truncation,
+        advice="DatasetConfig.task_feature_lengths = {} (or accept the cut with "
+        "tokens.get_dataset.accept_truncation = True)",
+    )
+
+
 _Found = Iterator[tuple[str, TokenCache]]
 
 
@@ -228,10 +190,10 @@ def _formatted(
 ) -> _Found:
     """The tasks that have the split, formatted and tokenised here."""
     table = recipes.table(data_dir)
-    model = model or vocabulary.model_file(data_dir)
     for task in table.tasks_of(str(cfg.mixture_or_task_name)):
         recipe = table.recipes[task].get(cfg.split)
         if recipe is not None:
+            assert model is not None
             yield task, build(cache.build(recipe), model)
 
 

@@ -47,14 +47,6 @@ def test_tokens_are_those_of_the_vocabulary(records, words, monkeypatch):
     np.testing.assert_array_equal(again.ids["inputs"], found.ids["inputs"])
 
 
-def test_input_lengths_with_and_without_the_tokens(records, words, tmp_path):
-    expected = [len(words.encode(example.inputs)) for example in records.read()]
-    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
-    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
-    tokens.build(records, words.path, tmp_path)
-    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
-
-
 def flip(path):
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
@@ -87,33 +79,16 @@ def test_a_damaged_cache_is_made_again(
         assert words.decode(after.get("targets", index)) == example.targets
 
 
-def test_damaged_lengths_are_counted_again(records, words, tmp_path):
-    expected = tokens.input_lengths(records, words.path, tmp_path).tolist()
-    (folder,) = (tmp_path / "tokens").iterdir()
-    flip(folder / "lengths.npy")
-    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
-    # Damaged tokens do not tell the lengths either.
-    found = tokens.build(records, words.path, tmp_path)
-    flip(tmp_path / "tokens" / found.name / "inputs_offsets.npy")
-    assert tokens.input_lengths(records, words.path, tmp_path).tolist() == expected
-
-
-def test_truncated_inputs_are_counted_and_reported(caplog):
-    lengths = np.array([3, 9, 10, 4, 12])
-    with caplog.at_level("INFO", logger="absl"):
-        assert tokens.report_truncation("task train", lengths, 10) == 2
-        assert tokens.report_truncation("task train", lengths, 13) == 0
-        assert tokens.report_truncation("task train", lengths, 8, "targets") == 3
-    assert [record.getMessage() for record in caplog.records] == [
-        "task train: 2 of 5 inputs truncated on the left to 10 tokens (longest: 13)",
-        "task train: 0 of 5 inputs truncated on the left to 13 tokens (longest: 13)",
-        "task train: 3 of 5 targets truncated on the right to 8 tokens (longest: 13)",
-    ]
-    assert [record.levelname for record in caplog.records] == [
-        "WARNING",
-        "INFO",
-        "WARNING",
-    ]
+def test_tokens_of_another_encoder(records, words, tmp_path):
+    found = tokens.build(
+        records, words.path, tmp_path, encode=lambda texts: [[len(t)] for t in texts]
+    )
+    for index, example in enumerate(records.read()):
+        assert found.get("inputs", index).tolist() == [len(example.inputs)]
+        assert found.get("targets", index).tolist() == [len(example.targets)]
+    # The tokens of the SentencePiece model in the same file are kept apart.
+    plain = tokens.build(records, words.path, tmp_path)
+    assert plain.name != found.name and len(plain.get("inputs", 0)) > 1
 
 
 def config(**changes):
@@ -136,7 +111,7 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
     reports = [
         r.getMessage()
         for r in caplog.records
-        if "truncated on the left" in r.getMessage()
+        if "inputs lose their left end at 152 tokens" in r.getMessage()
     ]
     assert len(reports) == 2
     assert reports[0].startswith("d3st_sgd train: 0 of ")
@@ -163,6 +138,15 @@ def test_get_dataset_of_a_mixture(data, words, caplog):
             {"split": "trian"},
             "has no split 'trian'. Splits are train, validation, test",
         ),
+        (
+            {"task_feature_lengths": {"inputs": 152, "targets": 4}},
+            (
+                r"The feature lengths {'inputs': 152, 'targets': 4} would cut too many "
+                r"examples of d3st_sgd train:(?s:.*)targets \(100.0%\) exceed 4 tokens(?s:.*)"
+                r"DatasetConfig.task_feature_lengths = {'inputs': 1\d\d, 'targets': (16|32)} "
+                r"\(or accept the cut with tokens.get_dataset.accept_truncation = True\)"
+            ),
+        ),
     ],
 )
 def test_wrong_configuration(data, changes, message):
@@ -180,7 +164,7 @@ from jaxaug.feed import tokens
 
 cfg = SimpleNamespace(
     mixture_or_task_name="d3st_sgd_short2",
-    task_feature_lengths={"inputs": 64, "targets": 32},
+    task_feature_lengths={"inputs": 176, "targets": 32},
     split="train", batch_size=4, shuffle=True, seed=1, pack=False,
     use_cached=False,
 )

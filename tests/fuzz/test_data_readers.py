@@ -227,16 +227,14 @@ def token_sources(material):
 
 def make_tokens(folder, material):
     records, model = token_sources(material)
-    tokens.input_lengths(records, model, folder / "fuzzed")
     tokens.build(records, model, folder / "fuzzed")
     return folder / "fuzzed"
 
 
 def read_tokens(path, material):
     records, model = token_sources(material)
-    lengths = tokens.input_lengths(records, model, path).tolist()
     found = tokens.build(records, model, path)
-    return lengths, [
+    return [
         [found.get(field, index).tolist() for field in ("inputs", "targets")]
         for index in range(len(found))
     ]

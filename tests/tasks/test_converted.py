@@ -34,7 +34,7 @@ network.T5Config:
   mlp_dim = 16
   num_encoder_layers = 1
   num_decoder_layers = 1
-TASK_FEATURE_LENGTHS = {{'inputs': 16, 'targets': 8}}
+TASK_FEATURE_LENGTHS = {{'inputs': 128, 'targets': 32}}
 BATCH_SIZE = 2
 MAX_FINETUNING_STEPS = 1
 train_script.train:

@@ -93,6 +93,13 @@ def test_vocabulary_of_the_tasks(words, tiny_lm, monkeypatch):
         vocabulary.default_vocabulary("other.model")
 
 
+def test_the_models_of_the_package_are_named_by_their_sentencepiece_vocabulary():
+    found = vocabulary.FoundVocabulary()
+    found.use("mini")
+    assert isinstance(found.found, seqio.SentencePieceVocabulary)
+    assert found.eos_id == 1 and found.file.endswith("named/mini/spiece.model")
+
+
 def test_equality(words, tiny_lm, tmp_path):
     assert words == HFVocabulary(tiny_lm / "tokenizer.json")
     assert words != seqio.PassThroughVocabulary(259)
@@ -145,9 +152,11 @@ def test_model_files_resolve(train, name):
         "--gin.INITIAL_STEP=0",
         "--dry_run",
     )
-    assert done.returncode == 0, done.stderr
     shown = done.stdout + done.stderr
     assert "DecoderOnlyModel" in shown and "id_offset = 1" in shown
+    # All but the checkpoint is there.
+    assert done.returncode == 1
+    assert f"error: Path is not a valid checkpoint: {ROOT}/x does not exist" in shown
 
 
 SIZES = """
@@ -171,7 +180,7 @@ TRAIN_STEPS = 4
 EVAL_PERIOD = 4
 BATCH_SIZE = 2
 EVAL_MIXTURE = 'd3st_sgd'
-TASK_FEATURE_LENGTHS = {{'inputs': 200, 'targets': 60}}
+TASK_FEATURE_LENGTHS = {{'inputs': 512, 'targets': 80}}
 train_script.train.infer_eval_dataset_cfg = None
 """
 FROM_CHECKPOINT = """

@@ -11,7 +11,6 @@ pytest.importorskip("seqio")
 import numpy as np
 import seqio
 import tensorflow as tf
-from absl import logging
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
@@ -227,18 +226,14 @@ def test_modules_are_those_of_the_current_folder_too(tmp_path, monkeypatch):
         offline._import(["mine.tasks"])
 
 
-def test_long_inputs_are_reported_from_the_figures(out, monkeypatch):
-    lines = []
-    monkeypatch.setattr(logging, "log", lambda level, line, *a: lines.append(line % a))
+def test_tokens_are_counted_from_the_cache(out):
     task = cached("d3st_aug_v1", out)
-    longest = task.get_cached_stats("train")["inputs_max_tokens"] + 1
-    for limit in (longest, longest - 1):
-        task.get_dataset({"inputs": limit}, "train", use_cached=True)
-    start = "d3st_aug_v1 train: "
-    assert [line.partition(" (")[0] for line in lines if line.startswith(start)] == [
-        f"{start}no input is truncated on the left to {longest} tokens",
-        f"{start}some inputs are truncated on the left to {longest - 1} tokens",
-    ]
+    counts = task.token_counts("train", use_cached=True)
+    stats = task.get_cached_stats("train")
+    for feature in ("inputs", "targets"):
+        assert counts.longest(feature) == stats[f"{feature}_max_tokens"] + 1
+        assert sum(counts.lengths[feature] - 1) == stats[f"{feature}_tokens"]
+    assert counts.unknown == 0
 
 
 def test_persona_chat(out, tmp_path, monkeypatch):

@@ -90,7 +90,9 @@ out, path = sys.argv[1:]
 cfg = SimpleNamespace(**%r)
 
 def stream():
-    return tokens.get_dataset(cfg, 0, 1, None, num_epochs=1, cache_dirs=[out])
+    return tokens.get_dataset(
+        cfg, 0, 1, None, num_epochs=1, cache_dirs=[out], accept_truncation=True
+    )
 
 whole = list(stream())
 first = stream()
@@ -141,7 +143,10 @@ def test_the_order_is_that_of_tensorflow(sizes):
 
 def test_shuffled_batches_hold_each_example_once(out):
     batches = tokens.get_dataset(
-        config(shuffle=True, batch_size=1), 0, 1, None, 1, cache_dirs=[out]
+        config(shuffle=True, batch_size=1),
+        *(0, 1, None, 1),
+        cache_dirs=[out],
+        accept_truncation=True,
     )
     found = [batch["encoder_input_tokens"][0].tolist() for batch in batches]
     plain = [row.tolist() for b in of_seqio() for row in b["encoder_input_tokens"]]
@@ -152,7 +157,9 @@ def test_shuffled_batches_hold_each_example_once(out):
 
 
 def test_a_mixture_and_what_is_missing(out):
-    batches = tokens.get_dataset(config("d3st_aug_2x"), 0, 1, None, cache_dirs=[out])
+    batches = tokens.get_dataset(
+        config("d3st_aug_2x"), 0, 1, None, cache_dirs=[out], accept_truncation=True
+    )
     assert len(list(itertools.islice(batches, 4))) == 4
     with pytest.raises(UserError, match="'d3st_aug_v2' is in no folder of cache_dirs"):
         tokens.get_dataset(config("d3st_aug_4x"), 0, 1, None, cache_dirs=[out])

@@ -30,7 +30,7 @@ network.T5Config:
   mlp_dim = 16
   num_encoder_layers = 1
   num_decoder_layers = 1
-TASK_FEATURE_LENGTHS = {'inputs': 152, 'targets': 8}
+TASK_FEATURE_LENGTHS = {'inputs': 152, 'targets': 32}
 EVAL_MIXTURE = 'd3st_sgd'
 """
 TRAIN = """
@@ -259,6 +259,36 @@ def test_choices_are_compared(tmp_path, monkeypatch):
     Path("run", run_choices.NAME).write_text("[]")
     with pytest.raises(UserError, match="expected an object of variables and values"):
         run_choices.keep("run")
+
+
+def test_a_start_that_failed_fixes_nothing(tmp_path, monkeypatch):
+    for name in run_choices.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(run_vocabulary, "_trained_folder", lambda: tmp_path)
+    monkeypatch.setattr(run_vocabulary, "_restored_folder", lambda: None)
+    for name in ("one", "two"):
+        write_text(tmp_path / f"{name}.model", name)
+    own = tmp_path / run_vocabulary.NAME
+    for name, texts in (("one", "texts"), ("two", "others")):
+        monkeypatch.setenv("JAXAUG_TEXT_DIR", f"/{texts}")
+        used = run_vocabulary.owned(str(tmp_path / f"{name}.model"), str)
+        assert used == str(own) and own.read_text() == name
+        assert run_choices.read(tmp_path) == {"JAXAUG_TEXT_DIR": f"/{texts}"}
+    # With its first step the run has both for good.
+    write_text(tmp_path / "config.gin", "")
+    with pytest.raises(UserError, match="one.model is another one"):
+        run_vocabulary.owned(str(tmp_path / "one.model"), str)
+    monkeypatch.setenv("JAXAUG_TEXT_DIR", "/texts")
+    with pytest.raises(UserError, match="TEXT_DIR was /others and is /texts"):
+        run_vocabulary.owned("", str)
+
+
+def test_a_dry_run_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_vocabulary, "_trained_folder", lambda: tmp_path / "run")
+    monkeypatch.setattr(run_vocabulary, "_restored_folder", lambda: None)
+    monkeypatch.setattr(run_choices, "is_dry_run", lambda: True)
+    assert run_vocabulary.owned("words.model", str) == "words.model"
+    assert not (tmp_path / "run").exists()
 
 
 def test_every_variable_that_chooses_data_is_kept():

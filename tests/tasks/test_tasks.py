@@ -101,8 +101,8 @@ def test_long_inputs_lose_their_left_end(tasks, caplog):
         assert after["inputs"][-1] == 1
     longest = max(len(example["inputs"]) for example in whole)
     assert (
-        f"d3st_sgdx_v2 test: {sum(longer)} of {len(whole)} inputs truncated on the left "
-        f"to 40 tokens (longest: {longest})"
+        f"d3st_sgdx_v2 test: {sum(longer)} of {len(whole)} inputs lose their left end "
+        f"at 40 tokens (longest: {longest})"
     ) in [record.getMessage() for record in caplog.records]
 
 

@@ -18,6 +18,7 @@ from t5x.checkpoint.state_dict import (
     RestoreStateTransformationFn,
     flatten,
     is_target,
+    matched,
     restore_state_dict,
     to_dtype,
     unflatten,
@@ -110,6 +111,34 @@ def restore_from_tf_checkpoint(
             source, path_or_dir, train_state, partitioner, restore_dtype=restore_dtype
         )
     )
+
+
+def check_restorable(path: str, restore_cfg: Any, train_state: Any = None) -> None:
+    """Checks that a checkpoint can be restored, by its metadata alone.
+
+    Args:
+      path: as for `restore_train_state`, or `model.ckpt-N`.
+      restore_cfg: a RestoreCheckpointConfig.
+      train_state: state of shapes to fill; None looks for the checkpoint alone.
+
+    Raises:
+      UserError: no checkpoint there, names missing or shapes that differ.
+    """
+    where = locate(path)
+    if train_state is None:
+        return
+    fns = restore_cfg.state_transformation_fns
+    source: Any
+    if where.layout == "tensorflow":
+        source = importer.TensorFlowSource(
+            path, train_state.state_dict(), strict=restore_cfg.strict
+        )
+    else:
+        source = open_source(where)
+    fallback = (
+        flatten(train_state.state_dict()) if restore_cfg.fallback_to_scratch else {}
+    )
+    matched(source, where.root, train_state, fns, fallback)
 
 
 def load_t5x_checkpoint(

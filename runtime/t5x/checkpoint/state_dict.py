@@ -144,23 +144,11 @@ def restore_state_dict(
     Raises:
       UserError: names missing, shapes that differ, or unreadable data.
     """
-    target = train_state.state_dict()
-    tree: PyTree = source.tree
-    for fn in state_transformation_fns:
-        tree = fn(tree, target)
-    stored, wanted = flatten(tree), flatten(target)
-    infos = flatten(parameter_infos(train_state, partitioner))
     fallback = flatten(fallback_state) if fallback_state is not None else {}
-    needed = {
-        name: leaf
-        for name, leaf in wanted.items()
-        if leaf is not None and leaf is not traverse_util.empty_node
-    }
-    present = {n: stored[n] for n in needed if _has_value(stored.get(n))}
-    _check_names(path, needed, present, fallback, stored)
-    _check_shapes(path, needed, present)
-    for name in sorted(set(stored) - set(present)):
-        logging.info("Not restoring %s from %s.", name, path)
+    wanted, needed, present = matched(
+        source, path, train_state, state_transformation_fns, fallback
+    )
+    infos = flatten(parameter_infos(train_state, partitioner))
 
     def sharding_of(name: str) -> NamedSharding | None:
         if not partitioner.params_on_devices:
@@ -187,6 +175,43 @@ def restore_state_dict(
         if dtype is not None and is_target(name) and value.dtype != dtype:
             values[name] = value.astype(dtype)
     return unflatten({name: values.get(name, leaf) for name, leaf in wanted.items()})
+
+
+def matched(
+    source: CheckpointSource,
+    path: Any,
+    train_state: Any,
+    state_transformation_fns: Sequence[RestoreStateTransformationFn],
+    fallback: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Compares a checkpoint with the train state that it is to fill; reads no array.
+
+    Args:
+      source: the opened checkpoint.
+      path: its folder, for messages.
+      train_state: state of arrays or shapes that fixes names and shapes.
+      state_transformation_fns: applied in order to the checkpoint's tree.
+      fallback: names that the checkpoint may lack.
+
+    Returns:
+      Dicts from '/'-joined names: all leaves of the train state; those that are arrays;
+      the leaves of the checkpoint that fill them.
+
+    Raises:
+      UserError: names missing, or shapes that differ.
+    """
+    target = train_state.state_dict()
+    tree: PyTree = source.tree
+    for fn in state_transformation_fns:
+        tree = fn(tree, target)
+    stored, wanted = flatten(tree), flatten(target)
+    needed = {name: leaf for name, leaf in wanted.items() if _has_value(leaf)}
+    present = {n: stored[n] for n in needed if _has_value(stored.get(n))}
+    _check_names(path, needed, present, fallback, stored)
+    _check_shapes(path, needed, present)
+    for name in sorted(set(stored) - set(present)):
+        logging.info("Not restoring %s from %s.", name, path)
+    return wanted, needed, present
 
 
 def _computed(fallback: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:

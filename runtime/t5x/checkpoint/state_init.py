@@ -1,5 +1,6 @@
 """Train states from scratch or from checkpoints, and the manager that saves them."""
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -117,6 +118,37 @@ def get_fallback_state(
     return init_fn(init_rng)
 
 
+def _initial_state(
+    optimizer_def: Any,
+    init_fn: InitFnCallable,
+    input_shapes: Mapping[str, Sequence[int]],
+    input_types: Mapping[str, Any] | None,
+    rng: jax.Array,
+) -> Any:
+    variables = flax.core.freeze(
+        init_fn(rng=rng, input_shapes=input_shapes, input_types=input_types)
+    )
+    if optimizer_def:
+        return train_state_lib.FlaxOptimTrainState.create(optimizer_def, variables)
+    return train_state_lib.InferenceState.create(variables)
+
+
+def train_state_shape(
+    optimizer_def: Any,
+    init_fn: InitFnCallable,
+    input_shapes: Mapping[str, Sequence[int]],
+    input_types: Mapping[str, Any] | None = None,
+) -> Any:
+    """Returns a train state with a ShapeDtypeStruct per array; computes nothing.
+
+    The arguments are those of `TrainStateInitializer`.
+    """
+    make = functools.partial(
+        _initial_state, optimizer_def, init_fn, input_shapes, input_types
+    )
+    return jax.eval_shape(make, jax.random.PRNGKey(0))
+
+
 class TrainStateInitializer:
     """Makes partitioned train states without ever holding an unpartitioned one.
 
@@ -142,21 +174,12 @@ class TrainStateInitializer:
           partitioner: decides where arrays go.
           input_types: feature -> dtype; float32 by default.
         """
-
-        def initialize_train_state(rng: jax.Array) -> Any:
-            variables = flax.core.freeze(
-                init_fn(rng=rng, input_shapes=input_shapes, input_types=input_types)
-            )
-            if optimizer_def:
-                return train_state_lib.FlaxOptimTrainState.create(
-                    optimizer_def, variables
-                )
-            return train_state_lib.InferenceState.create(variables)
-
         self._partitioner = partitioner
-        self._initialize_train_state = initialize_train_state
-        self.global_train_state_shape = jax.eval_shape(
-            initialize_train_state, rng=jax.random.PRNGKey(0)
+        self._initialize_train_state = functools.partial(
+            _initial_state, optimizer_def, init_fn, input_shapes, input_types
+        )
+        self.global_train_state_shape = train_state_shape(
+            optimizer_def, init_fn, input_shapes, input_types
         )
         self.train_state_axes = partitioner.get_mesh_axes(self.global_train_state_shape)
         model = getattr(init_fn, "__self__", None)

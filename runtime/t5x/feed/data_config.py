@@ -7,6 +7,9 @@ from typing import Any
 from t5x import checks
 from t5x.errors import UserError
 
+AUTO = "auto"
+"""Feature lengths that a program takes from its data; see `start.feature_lengths`."""
+
 
 @dataclasses.dataclass
 class DatasetConfig:
@@ -15,7 +18,8 @@ class DatasetConfig:
     Attributes:
         mixture_or_task_name: registered name, or a Task or Mixture object. A custom
             `get_dataset_fn` may give the name a meaning of its own.
-        task_feature_lengths: longest length of each feature in tokens.
+        task_feature_lengths: longest length of each feature in tokens. In the gin files
+            of a program it may be 'auto', which the start replaces.
         split: name of the split.
         batch_size: examples in a global batch (over all processes).
         shuffle: whether the examples are shuffled.
@@ -35,7 +39,7 @@ class DatasetConfig:
     """
 
     mixture_or_task_name: Any
-    task_feature_lengths: Mapping[str, int] | None
+    task_feature_lengths: Any
     split: str
     batch_size: int
     shuffle: bool
@@ -53,12 +57,12 @@ class DatasetConfig:
     def __post_init__(self) -> None:
         checks.whole_number("DatasetConfig.batch_size", self.batch_size, least=1)
         name, lengths = "DatasetConfig.task_feature_lengths", self.task_feature_lengths
-        if lengths is None:
+        if lengths is None or lengths == AUTO:
             return
         if not isinstance(lengths, Mapping):
             raise UserError(
                 f"{name} = {lengths!r}: give a length for each feature, such as "
-                "{'inputs': 512, 'targets': 64}, or None."
+                "{'inputs': 512, 'targets': 64}, 'auto' or None."
             )
         for feature, length in lengths.items():
             # SeqIO has tuples for features of several axes, and None for any length.

@@ -1,11 +1,9 @@
 """Flags and start-up that train, eval and infer have in common."""
 
-import copy
 import os
 import pathlib
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gin
@@ -15,9 +13,16 @@ from absl import app, flags, logging
 from t5x import peers
 from t5x.errors import UserError
 from t5x.logs import libraries
-from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
-from t5x.start import gin_config, gin_hints, imports, machine, search_paths
+from t5x.start import (
+    feature_lengths,
+    gin_config,
+    gin_hints,
+    imports,
+    machine,
+    rehearsal,
+    search_paths,
+)
 
 FLAGS = flags.FLAGS
 
@@ -51,6 +56,12 @@ def define_flags() -> None:
     flags.DEFINE_integer("shard_id", None, "Overrides infer.shard_id (inference).")
     flags.DEFINE_bool(
         "dry_run", False, "Read and check the configuration, print it, and stop."
+    )
+    flags.DEFINE_bool(
+        "accept_truncation",
+        False,
+        "Start although the feature lengths cut more than 1% of the inputs of a task, or "
+        "targets.",
     )
     flags.DEFINE_bool(
         "multiprocess_gpu", False, "Join a run of several processes (GPU or CPU)."
@@ -111,16 +122,19 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
             FLAGS.gin_file,
             bindings,
         )
-    if FLAGS.dry_run:
-        _check_names(bindings)
-        print(gin_config.get_gin_config_str())
-        _print_summary(configured)
-        announce("dry run: the configuration is valid; nothing was run.")
-        return
-    announce(settings)
+    if not FLAGS.dry_run:
+        announce(settings)
     with libraries.of_native_code():
         _set_up_data_side()
-    configured()
+    if FLAGS.dry_run:
+        _check_names(bindings)
+        rehearsal.run(configured, FLAGS.accept_truncation)
+        announce("dry run: the configuration is valid; nothing was run.")
+        return
+    with libraries.of_native_code():
+        arguments = feature_lengths.arguments_of(configured)
+        feature_lengths.check(arguments, FLAGS.accept_truncation)
+    configured(**arguments)
     jax.effects_barrier()
 
 
@@ -139,25 +153,6 @@ def _check_names(bindings: Sequence[str]) -> None:
         )
     if problems:
         raise UserError("gin configuration: " + "\n".join(problems))
-
-
-class _Printer(NullWriter):
-    """Prints the texts of a run but for the configuration, which stands above them."""
-
-    def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
-        for name, text in texts.items():
-            if name != "config":
-                print(text)
-
-
-def _print_summary(configured: Callable[..., Any]) -> None:
-    """Prints what `summarize_config_fn` writes at the start of a run."""
-    name = "summarize_config_fn"
-    bindings = gin.get_bindings(configured, resolve_references=False)
-    if name in bindings:
-        summarize = copy.deepcopy(bindings[name])  # Resolves this reference alone.
-        with tempfile.TemporaryDirectory() as folder:
-            summarize(folder, _Printer(), 0)
 
 
 def _join_processes() -> None:

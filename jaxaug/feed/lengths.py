@@ -1,0 +1,200 @@
+"""Token counts of data sets: which feature lengths cut examples, and which ones fit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from absl import logging
+from jaxtyping import Int
+
+from jaxaug.core.errors import UserError
+from jaxaug.feed.batches import TokenCache
+
+MOST_CUT = 0.01
+"""Share of the inputs of a data set that may be cut without being accepted."""
+
+MOST_UNKNOWN = 0.01
+"""Share of the targets of a data set that may contain unknown pieces."""
+
+LEFT = {"inputs": "their left end", "targets": "their right end"}
+"""What is lost of the examples of dialogue state tracking; the schema is on the left."""
+
+_SHOWN = 6  # data sets in a message
+_SMALLEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Token counts of one split of one task.
+
+    Attributes:
+      name: task and split, for messages.
+      lengths: feature -> tokens of each example, end of sequence included.
+      unknown: number of targets with a piece that the vocabulary lacks.
+      vocabulary: file of the vocabulary, for messages.
+      loses: feature -> what a cut example loses, for messages.
+    """
+
+    name: str
+    lengths: Mapping[str, Int[np.ndarray, " examples"]]
+    unknown: int
+    vocabulary: str
+    loses: Mapping[str, str]
+
+    def cut(self, feature: str, limit: Any) -> int:
+        """Returns the number of examples that are longer than `limit` tokens."""
+        if not isinstance(limit, int) or feature not in self.lengths:
+            return 0  # SeqIO has None for any length, tuples for several axes.
+        return int(np.sum(self.lengths[feature] > limit))
+
+    def longest(self, feature: str) -> int:
+        """Returns the tokens of the longest example."""
+        return int(self.lengths[feature].max(initial=0))
+
+
+Needs = Sequence[tuple[TokenCounts, Mapping[str, Any]]]
+
+
+def of_cache(
+    name: str,
+    found: TokenCache,
+    unk_id: int | None,
+    vocabulary: str,
+    loses: Mapping[str, str],
+) -> TokenCounts:
+    """Counts the tokens of a token cache, which holds no end of sequence.
+
+    Args:
+      name: see `TokenCounts`.
+      found: the cache.
+      unk_id: id of unknown pieces, or None if the vocabulary can write every text.
+      vocabulary: see `TokenCounts`.
+      loses: see `TokenCounts`.
+    """
+    lengths = {
+        feature: np.diff(offsets) + 1 for feature, offsets in found.offsets.items()
+    }
+    unknown = 0
+    if unk_id is not None:
+        places = np.flatnonzero(found.ids["targets"] == unk_id)
+        rows = np.searchsorted(found.offsets["targets"], places, side="right")
+        unknown = len(np.unique(rows))
+    return TokenCounts(name, lengths, unknown, vocabulary, loses)
+
+
+def fitting(counts: Sequence[TokenCounts]) -> dict[str, int]:
+    """Returns the shortest bucket of each feature that cuts no example.
+
+    Buckets are multiples of an eighth of the next lower power of two, and of 16: the
+    padding that a bucket adds is at most an eighth of a long example.
+    """
+    features = dict.fromkeys(name for each in counts for name in each.lengths)
+    return {
+        name: _bucket(
+            max(each.longest(name) for each in counts if name in each.lengths)
+        )
+        for name in features
+    }
+
+
+def _bucket(length: int) -> int:
+    step = max(_SMALLEST, 2 ** (max(length, 1).bit_length() - 1) // 8)
+    return max(1, -(-length // step)) * step
+
+
+def report(counts: TokenCounts, limits: Mapping[str, Any]) -> None:
+    """Logs how many examples are cut: as a warning if there are any."""
+    for feature, limit in limits.items():
+        if feature in counts.lengths and isinstance(limit, int):
+            cut = counts.cut(feature, limit)
+            logging.log(
+                logging.WARNING if cut else logging.INFO,
+                "%s: %d of %d %s lose %s at %d tokens (longest: %d)",
+                counts.name,
+                cut,
+                len(counts.lengths[feature]),
+                feature,
+                counts.loses[feature],
+                limit,
+                counts.longest(feature),
+            )
+
+
+def check(
+    needs: Needs,
+    accept_truncation: bool = False,
+    accept_unknown: bool = False,
+    advice: str = "DatasetConfig.task_feature_lengths = {}",
+) -> None:
+    """Refuses lengths that cut examples, and vocabularies that cannot write targets.
+
+    Args:
+      needs: token counts of each data set of a run, with its feature lengths.
+      accept_truncation: accepts lengths that cut any number of examples.
+      accept_unknown: accepts any number of targets with unknown pieces.
+      advice: how to set or accept lengths; `{}` stands for those that cut nothing.
+
+    Raises:
+      UserError: more than 1% of the inputs of a data set or any target would be cut, or
+        more than 1% of its targets contain unknown pieces. The message gives the
+        numbers and the lengths to use.
+    """
+    for counts, _ in needs:
+        _check_unknown(counts, accept_unknown)
+    wrong = [(counts, limits) for counts, limits in needs if _cuts(counts, limits)]
+    if not wrong or accept_truncation:
+        return
+    lines = [f"  {_cut(counts, limits)}" for counts, limits in wrong[:_SHOWN]]
+    if len(wrong) > _SHOWN:
+        lines.append(f"  and {len(wrong) - _SHOWN} more data sets")
+    first, limits = wrong[0]
+    lost = ", ".join(f"{name} lose {what}" for name, what in first.loses.items())
+    fit = fitting([counts for counts, _ in needs])
+    raise UserError(
+        f"The feature lengths {dict(limits)} would cut too many examples of "
+        f"{first.name}:\n" + "\n".join(lines) + "\nAt most 1% of the inputs and no "
+        f"target of a data set may be cut ({lost}). Lengths that cut nothing:\n"
+        f"  {advice.format(fit)}"
+    )
+
+
+def _cuts(counts: TokenCounts, limits: Mapping[str, Any]) -> bool:
+    most = {"inputs": MOST_CUT * len(counts.lengths.get("inputs", ()))}
+    return any(counts.cut(name, limits[name]) > most.get(name, 0) for name in limits)
+
+
+def _cut(counts: TokenCounts, limits: Mapping[str, Any]) -> str:
+    """What lengths cut of a data set, in one line."""
+    parts = []
+    for feature, limit in limits.items():
+        if cut := counts.cut(feature, limit):
+            total = len(counts.lengths[feature])
+            parts.append(
+                f"{cut:,} of {total:,} {feature} ({_share(cut, total)}) exceed {limit} "
+                f"tokens (longest: {counts.longest(feature):,})"
+            )
+    return f"{counts.name}: {', '.join(parts)}"
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if part >= 0.001 * whole else "under 0.1%"
+
+
+def _check_unknown(counts: TokenCounts, accept: bool) -> None:
+    if not counts.unknown:
+        return
+    total = len(counts.lengths["targets"])
+    found = (
+        f"{counts.unknown:,} of {total:,} targets of {counts.name} "
+        f"({_share(counts.unknown, total)}) contain pieces that the vocabulary lacks"
+    )
+    if accept or counts.unknown <= MOST_UNKNOWN * total:
+        logging.warning("%s (%s).", found, counts.vocabulary)
+        return
+    raise UserError(
+        f"{found}.\nNo model with the vocabulary {counts.vocabulary} can write them; at "
+        "most 1% are allowed. Use a vocabulary with these characters "
+        "(vocabulary.default_vocabulary.path or $JAXAUG_VOCABULARY), such as that of a "
+        "model with byte fallback, or another text format."
+    )

@@ -1,0 +1,174 @@
+"""Feature lengths of a program: resolves 'auto', and refuses lengths that cut examples.
+
+SeqIO tasks take part if they know their token counts, as those of jaxaug do. Such a task
+has a method `token_counts(split, use_cached)` and two static methods:
+`check_lengths(needs, accept_truncation, advice)`, where `needs` pairs token counts with
+feature lengths, and `fitting_lengths(counts)`. The examples of other tasks are cut
+silently, as in T5X.
+"""
+
+import copy
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import gin
+
+from t5x.errors import UserError
+from t5x.feed.data_config import AUTO, DatasetConfig
+from t5x.feed.registered import task_or_mixture
+from t5x.logs.progress import announce
+
+_PARAMETER = "task_feature_lengths"
+_MACRO = "gin.macro"
+
+
+def arguments_of(
+    configured: Callable[..., Any],
+    wanted: Callable[[str], bool] = lambda name: True,
+    with_data: bool = True,
+) -> dict[str, Any]:
+    """Returns the arguments that gin binds to a program, with 'auto' replaced.
+
+    Args:
+        configured: the program, a gin configurable.
+        wanted: whether to return the argument of a name.
+        with_data: whether the data can be read; if not, 'auto' stays.
+
+    Raises:
+        UserError: 'auto' is given for tasks that do not know their token counts.
+    """
+    found = _resolved(configured, wanted)
+    cfgs = _dataset_cfgs(found)
+    auto = [cfg for cfg in cfgs if cfg.task_feature_lengths == AUTO]
+    if not auto or not with_data:
+        return found
+    _replace_auto(auto)
+    return _resolved(configured, wanted)
+
+
+def check(
+    arguments: Mapping[str, Any],
+    accept_truncation: bool,
+    skipped: Callable[[Exception], bool] = lambda error: False,
+) -> None:
+    """Checks the feature lengths of all datasets of a program.
+
+    Args:
+        arguments: of the program.
+        accept_truncation: whether lengths may cut any number of examples.
+        skipped: called with the error of a task whose examples cannot be counted;
+            returns whether to go on without it.
+
+    Raises:
+        UserError: lengths cut more than the tasks allow.
+    """
+    counted = []
+    for cfg in _dataset_cfgs(arguments):
+        for task in _tasks(cfg) if cfg.task_feature_lengths else ():
+            try:
+                counts = task.token_counts(cfg.split, cfg.use_cached)
+            except Exception as error:
+                if skipped(error):
+                    continue
+                raise
+            counted.append((task.check_lengths, counts, cfg.task_feature_lengths))
+    for checker in dict.fromkeys(checker for checker, _, _ in counted):
+        needs = [(counts, lengths) for by, counts, lengths in counted if by is checker]
+        checker(needs, accept_truncation, _advice())
+
+
+def _resolved(
+    configured: Callable[..., Any], wanted: Callable[[str], bool]
+) -> dict[str, Any]:
+    bindings = gin.get_bindings(configured, resolve_references=False)
+    # The copy of a reference is the result of calling it. gin itself reports, at the
+    # call, what is still required.
+    return copy.deepcopy(
+        {n: v for n, v in bindings.items() if wanted(n) and not _is_required(v)}
+    )
+
+
+def _is_required(value: Any) -> bool:
+    while (macro := _macro_of(value)) is not None:
+        value = gin.config._CONFIG.get((macro, _MACRO), {}).get("value")
+    return value is gin.REQUIRED or repr(value) == "%gin.REQUIRED"
+
+
+def _dataset_cfgs(arguments: Mapping[str, Any]) -> list[DatasetConfig]:
+    return [cfg for cfg in arguments.values() if isinstance(cfg, DatasetConfig)]
+
+
+def _tasks(cfg: DatasetConfig) -> Iterator[Any]:
+    """The tasks of a dataset that have the split and know their token counts."""
+    name = cfg.mixture_or_task_name
+    if "seqio" not in sys.modules and isinstance(name, str) and not cfg.module:
+        return  # No task can be registered.
+    import seqio
+
+    try:
+        source = task_or_mixture(cfg)
+    except UserError:
+        return  # A get_dataset_fn may give the name a meaning of its own.
+    for task in seqio.get_subtasks(source):
+        if hasattr(task, "token_counts") and cfg.split in task.splits:
+            yield task
+
+
+def _replace_auto(cfgs: Sequence[DatasetConfig]) -> None:
+    """Replaces 'auto' in the gin configuration by lengths that cut nothing.
+
+    All datasets of the program get the same lengths.
+    """
+    counts = []
+    for cfg in cfgs:
+        tasks = list(_tasks(cfg))
+        if not tasks:
+            raise UserError(
+                f"{_PARAMETER} = {AUTO!r} for {cfg.name!r} ({cfg.split}): no task of it "
+                "knows its token counts. Give lengths, such as "
+                "{'inputs': 512, 'targets': 64}."
+            )
+        counts += [task.token_counts(cfg.split, cfg.use_cached) for task in tasks]
+    fitting = tasks[0].fitting_lengths(counts)
+    announce(f"feature lengths from the data: {fitting}")
+    with gin.unlock_config():
+        for values, name in _holders():
+            if values[name] == AUTO:
+                values[name] = fitting
+
+
+def _holders() -> Iterator[tuple[dict[str, Any], str]]:
+    """(bindings, name) where lengths stand: of the parameter, or of a macro it names."""
+    config = gin.config._CONFIG
+    for values in config.values():
+        name = _PARAMETER
+        while name in values:
+            yield values, name
+            macro = _macro_of(values[name])
+            values, name = config.get((macro, _MACRO), {}), "value"
+
+
+def _macro_of(value: Any) -> str | None:
+    """The name of the macro that a value refers to."""
+    selector = getattr(value, "scoped_selector", "")
+    scope, _, name = selector.rpartition("/")
+    return scope if name == _MACRO else None
+
+
+def _advice() -> str:
+    """How to set or accept lengths; `{}` stands for those that cut nothing."""
+    config = gin.config._CONFIG
+    macros = {_macro_of(values.get(_PARAMETER)) for values in config.values()} - {None}
+    names = sorted(str(macro) for macro in macros) or [
+        "/".join(filter(None, (scope, selector.rpartition(".")[2], ""))).rstrip("/")
+        + f".{_PARAMETER}"
+        for (scope, selector), values in config.items()
+        if _PARAMETER in values
+    ]
+    flags = " ".join(f'--gin.{name}="{{0}}"' for name in names)
+    auto = " ".join(f"--gin.{name}=\"'{AUTO}'\"" for name in names)
+    return (
+        f"{flags}\nor take them from the data:\n  {auto}\n"
+        "--accept_truncation starts all the same."
+    )
