@@ -14,6 +14,7 @@ import os
 import select
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from jaxaug.augment import arguments as augment
 from jaxaug.core import arguments, completion
@@ -156,5 +157,16 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def command() -> NoReturn:
+    """The program `jaxaug`: runs one verb and ends the process with its status."""
+    status = main()
+    storage = sys.modules.get("jaxaug.core.storage")  # If the verb has used it.
+    if storage is not None and storage.is_waiting():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

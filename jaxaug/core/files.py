@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 from etils import epath
 
-from jaxaug.core import json_reader
+from jaxaug.core import json_reader, storage
 from jaxaug.core.errors import UserError
 from jaxaug.core.publishing import final_target, is_special, replacing, temporary_name
 
@@ -74,7 +74,7 @@ def unreachable(path: PathLike) -> str | None:
     if scheme is None:
         return None
     try:
-        epath.Path(path).exists()
+        storage.ask(path)
     except Exception as error:  # noqa: BLE001 (each service has classes of its own)
         return _of_storage(scheme[0], error)
     return None

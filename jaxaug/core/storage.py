@@ -1,0 +1,95 @@
+"""Whether a storage service (gs://, s3://) answers, within the time that a person waits.
+
+TensorFlow and fsspec try again for minutes where there is no network. They are asked in a
+thread of their own, which is left to itself when the time is up.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from etils import epath
+
+_SECONDS = 15.0  # Without a connection.
+_LONGEST = 60.0  # With one: libraries have to be loaded, credentials to be fetched.
+_HOSTS = {"gs": "storage.googleapis.com", "s3": "s3.amazonaws.com"}
+# Variables that name another place of the service, with its own network.
+_ELSEWHERE = {
+    "gs": ("STORAGE_EMULATOR_HOST",),
+    "s3": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT", "AWS_REGION"),
+}
+_left: list[threading.Thread] = []
+
+
+def ask(path: str | os.PathLike[str]) -> None:
+    """Asks the service of a remote path whether the path exists, for a limited time.
+
+    Raises:
+      TimeoutError: no answer.
+      Exception: whatever the libraries of the service raise.
+    """
+    scheme = os.fspath(path).partition("://")[0].lower()
+    answer = _Asked(lambda: epath.Path(path).exists())
+    connection = _Asked(lambda: _connect(scheme))
+    start = time.monotonic()
+    if not answer.wait(_SECONDS):
+        connected = connection.ended and connection.error is None
+        waited = _LONGEST if connected else _SECONDS
+        if not answer.wait(waited - (time.monotonic() - start)):
+            _left.append(answer.thread)
+            where = (
+                "" if connected else f", and {_place(scheme)[0]} cannot be connected"
+            )
+            raise TimeoutError(f"no answer in {waited:.0f} s{where}")
+    if answer.error is not None:
+        raise answer.error
+
+
+def is_waiting() -> bool:
+    """Whether a request of `ask` that got no answer is still under way.
+
+    The interpreter cannot end in order then: the thread is inside of a library.
+    """
+    return any(thread.is_alive() for thread in _left)
+
+
+class _Asked:
+    """A function in a thread of its own."""
+
+    def __init__(self, function: Callable[[], Any]):
+        self.error: BaseException | None = None
+        self.ended = False
+        self.thread = threading.Thread(target=self._run, args=(function,), daemon=True)
+        self.thread.start()
+
+    def _run(self, function: Callable[[], Any]) -> None:
+        try:
+            function()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            self.error = error
+        self.ended = True
+
+    def wait(self, seconds: float) -> bool:
+        self.thread.join(max(0.0, seconds))
+        return self.ended
+
+
+def _place(scheme: str) -> tuple[str, int]:
+    """Host and port that requests go to: the service, or a proxy."""
+    proxies = urllib.request.getproxies()
+    if proxy := proxies.get("https") or proxies.get("all"):
+        found = urllib.parse.urlsplit(proxy)
+        with contextlib.suppress(ValueError):
+            return found.hostname or proxy, found.port or 80
+    return _HOSTS[scheme], 443
+
+
+def _connect(scheme: str) -> None:
+    if scheme in _HOSTS and not any(map(os.environ.get, _ELSEWHERE[scheme])):
+        socket.create_connection(_place(scheme), timeout=_SECONDS / 3).close()
