@@ -28,6 +28,19 @@ def split(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=_SPLITS, required=True)
 
 
+def texts(parser: argparse.ArgumentParser) -> None:
+    """Adds `--in` and `--column`; see `jaxaug.data.tables`."""
+    parser.add_argument(
+        "--in",
+        dest="input",
+        required=True,
+        help="UTF-8: .csv, .tsv, .jsonl, otherwise one text per line; - is standard input",
+    )
+    parser.add_argument(
+        "--column", help="column of the texts (default: text, or the only column)"
+    )
+
+
 def shards(parser: argparse.ArgumentParser) -> None:
     """Adds `--shard` and `--merge`."""
     parser.add_argument(

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from jaxaug.augment import arguments
-from jaxaug.augment.plain import chain, tables, text
+from jaxaug.augment.plain import chain, text
 from jaxaug.augment.schemes import registry, sentences
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
+from jaxaug.data import tables
 from jaxaug.paraphrase import samplers
 from jaxaug.paraphrase.generation import Paraphraser, Setting
 from tests.test_architecture import ROOT
