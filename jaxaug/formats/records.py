@@ -263,7 +263,9 @@ def read_option(text: str, options: Sequence[str], letters: bool = True) -> str 
     """
     if not options:
         return text
-    is_letter = letters and len(text) <= 2 and text.isascii() and text.isalpha()
+    # Two letters at least: a model may write more of them than there are options.
+    longest = max(2, len(letter(len(options) - 1)))
+    is_letter = letters and len(text) <= longest and text.isascii() and text.isalpha()
     if is_letter and letter_index(text.lower()) < len(options):
         return options[letter_index(text.lower())]
     restored = restore_option(text, options)
