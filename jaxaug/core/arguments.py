@@ -1,8 +1,38 @@
 """Arguments that several verbs of the command line share; importing this is cheap."""
 
 import argparse
+import re
+from typing import Any, NoReturn
 
 _SPLITS = ("train", "dev", "test")
+_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors suggest the nearest verb, choice, or option."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuses unknown arguments, so that the verb that they belong to names them."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name = next((one for one in unknown if one.startswith("-")), "")
+            options = {o for action in self._actions for o in action.option_strings}
+            near = _near(name.partition("=")[0], options) if name else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}.{near}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Adds the nearest choices to the message."""
+        if match := _CHOICE.search(message):
+            names = [name.strip("'\"") for name in match[2].split(", ")]
+            message += f".{_near(match[1], names)}"
+        super().error(message.removesuffix("."))
+
+
+def _near(name: str, known: Any) -> str:
+    from jaxaug.core.suggestion import nearest
+
+    return nearest(name, sorted(known))
 
 
 def verb(

@@ -5,12 +5,57 @@ from collections.abc import Iterable
 
 from jaxaug.core.files import shown
 
+_LONGEST = 100
+
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of an error message about an unknown name: the nearest known ones."""
+    """Returns the end of an error message about an unknown name: the nearest known ones.
+
+    Names are near if they are spelled alike, or if one is the beginning or the end of
+    the other, marks and case aside: `topk` is near to `top_k_top_p`.
+    """
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=3)
+    near = _near(str(name), names)
     if near:
         return f"did you mean {' or '.join(map(shown, near))}?"
     listed = ", ".join(name[:80] for name in names[:12])
-    return f"known: {listed or 'none'}{', ...' if len(names) > 12 else ''}."
+    return f"known: {listed or 'none'}{', ...' if len(names) > 12 else '.'}"
+
+
+def one_of(name: object, known: Iterable[str], verb: str = "use") -> str:
+    """Returns the end of a message about a name that has to be one of a few.
+
+    The list of names comes first, then the nearest ones.
+    """
+    names = list(known)
+    return f"{verb} one of {', '.join(names)}.{nearest(name, names)}"
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Returns the question for the nearest names behind a space; nothing if none is near."""
+    near = _near(str(name), list(known))
+    return f" Did you mean {' or '.join(map(shown, near))}?" if near else ""
+
+
+def _near(name: str, names: list[str]) -> list[str]:
+    # The time of difflib grows with the square of the length.
+    name = name[:_LONGEST]
+    near = difflib.get_close_matches(name, names, n=3)
+    if near:
+        return near
+    plain = _plain(name)
+    others = {one: _plain(one) for one in names}
+    found = difflib.get_close_matches(plain, others.values(), n=3)
+    return [
+        one
+        for one, other in others.items()
+        if other in found or _is_edge(plain, other) or _is_edge(other, plain)
+    ][:3]
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+def _is_edge(part: str, whole: str) -> bool:
+    return len(part) > 2 and (whole.startswith(part) or whole.endswith(part))

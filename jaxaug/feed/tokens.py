@@ -16,6 +16,7 @@ from jaxtyping import Int
 from jaxaug.core import cache_folder, cached, digests, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.suggestion import nearest
 from jaxaug.feed import arrays, cache, offline_tokens, parallel, recipes, vocabulary
 from jaxaug.feed.batches import TokenBatches, TokenCache, known_to_clu
 
@@ -205,6 +206,7 @@ def get_dataset(
         raise UserError(
             f"{cfg.mixture_or_task_name!r} has no split {cfg.split!r}. Splits are "
             f"{', '.join(recipes.SPLITS)}, where the data folder has them."
+            f"{nearest(cfg.split, recipes.SPLITS)}"
         )
     made = TokenBatches(
         caches,

@@ -19,6 +19,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.suggestion import nearest, one_of
 from jaxaug.core.text import clean
 from jaxaug.data import lean, sgd
 from jaxaug.data.schema import Schema
@@ -120,10 +121,10 @@ def check_choices(
 ) -> None:
     """Raises `UserError` where an option has none of its choices."""
     for name, known in choices.items():
-        if getattr(options, name) not in known:
+        value = getattr(options, name)
+        if value not in known:
             raise UserError(
-                f"{format_name} option {name}={getattr(options, name)!r}: use one of "
-                f"{', '.join(known)}."
+                f"{format_name} option {name}={value!r}: {one_of(value, known)}"
             )
 
 
@@ -224,8 +225,9 @@ def check_slots(
         if name not in known:
             raise UserError(
                 f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is no slot of "
-                f"service {service!r} in this schema. Use the schema that belongs to the "
-                "dialogues (for a variant, dialogues are renamed while they are read)."
+                f"service {service!r} in this schema.{nearest(name, known)} Use the "
+                "schema that belongs to the dialogues (for a variant, dialogues are "
+                "renamed while they are read)."
             )
 
 

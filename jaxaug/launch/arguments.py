@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from jaxaug.core import arguments as parsers
+
 ACTIONS = ("up", "create", "sync", "run", "watch", "logs", "stop")
 _PREFIX = "--gin."
 # Flags of the programs that are theirs on every machine; the others are for `launch`.
@@ -16,7 +18,7 @@ _SWITCHES = {f"--{no}{name}" for name in SWITCHES for no in ("", "no")}
 _FLAGS = _SWITCHES | {f"--{name}" for name in VALUES}
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(parsers.Parser):
     """Leaves `--gin.NAME=VALUE` and the flags above to the program that is launched."""
 
     def parse_known_args(  # type: ignore[override]

