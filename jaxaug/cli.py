@@ -48,7 +48,7 @@ _SIGPIPE = 128 + 13  # as a shell reports a program that this signal has ended
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of every verb; importing this module stays cheap."""
-    parser = argparse.ArgumentParser(
+    parser = arguments.Parser(
         prog="jaxaug", description="Schema augmentation for dialogue state tracking."
     )
     parser.add_argument(

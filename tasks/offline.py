@@ -26,6 +26,7 @@ from jaxaug.core.cached import publish
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach
 from jaxaug.core.progress import progress
+from jaxaug.core.suggestion import nearest
 from jaxaug.feed.source import RecordSource
 from tasks.cached_task import COMPLETED, CachedTask, facts
 
@@ -79,8 +80,9 @@ def _chosen(tasks: Sequence[str], mixtures: Sequence[str]) -> list[seqio.Task]:
             if name not in known:
                 raise UserError(
                     f"{name!r} is no registered {kind}; {len(known)} are: "
-                    f"{', '.join(known[:12])}{', ...' if len(known) > 12 else ''}. "
-                    "Name one of them, or the module that registers it (--module)."
+                    f"{', '.join(known[:12])}{', ...' if len(known) > 12 else ''}."
+                    f"{nearest(name, known)} Name one of them, or the module that "
+                    "registers it (--module)."
                 )
             for task in seqio.get_subtasks(registry.get(name)):
                 found[task.name] = task

@@ -209,6 +209,13 @@ def test_defects_keep_their_traceback(monkeypatch):
     [
         ([], "the following arguments are required: VERB"),
         (["dance"], "invalid choice: 'dance'"),
+        (["paraphrse"], "'completion'). Did you mean 'paraphrase'?"),
+        (["augment", "txt"], "'judge'). Did you mean 'text'?"),
+        (
+            ["levels", "--in", "a", "--out", "b", "--model", "c", "--simlarity=d"],
+            "unrecognized arguments: --simlarity=d. Did you mean '--similarity'?",
+        ),
+        (["doctor", "now"], "unrecognized arguments: now\n"),
         (["data", "variants", "--split", "eval"], "invalid choice: 'eval'"),
         (["format", "d3st", "--split", "dev"], "are required: --out"),
     ],

@@ -44,15 +44,7 @@ def add_text(group: argparse._SubParsersAction) -> None:
         metavar="NAME[,NAME...]",
         help="one or more of those below, applied from left to right",
     )
-    parser.add_argument(
-        "--in",
-        dest="input",
-        required=True,
-        help="UTF-8: .csv, .tsv, .jsonl, otherwise one text per line; - is standard input",
-    )
-    parser.add_argument(
-        "--column", help="column of the texts (default: text, or the only column)"
-    )
+    arguments.texts(parser)
     parser.add_argument(
         "--out",
         required=True,

@@ -11,10 +11,10 @@ from jaxaug.data.schema import Intent, Schema, Service, Slot
 
 KINDS = ("service", "slot", "intent", "service_name", "slot_name", "intent_name")
 
-# Numbers with what may stand inside them, and places that a program fills in.
-_LITERAL = re.compile(
+LITERAL = re.compile(
     r"\d+(?:[.,:/-]\d+)*|<[^<>\s][^<>]*>|\{[^{}]+\}|\[[^\[\]]+\]|\$\w+"
 )
+"""Numbers with the marks inside them, and places that a program fills in."""
 # The values of a flag are no words of its description.
 _FLAGS = frozenset({"true", "false"})
 _DIGITS = re.compile(r"_\d+$")
@@ -135,7 +135,7 @@ def protected(text: str, values: tuple[str, ...] = ()) -> tuple[str, ...]:
       Numbers, placeholders (`<name>`, `{name}`, `[name]`, `$name`), then the values
       that stand in the text as whole words, as they are written there.
     """
-    found = _LITERAL.findall(text)
+    found = LITERAL.findall(text)
     for value in values:
         if value.strip() and value.lower() not in _FLAGS:
             match = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text, re.IGNORECASE)

@@ -197,6 +197,12 @@ def augment(
         f"wrote {folder}/v1..v{config.variants} in {seconds:.0f} s "
         f"({shards.computed} shards computed, {shards.read} read)"
     )
+    fix = (
+        f"Add some to the variants in {config.options['folder']}"
+        if config.is_given
+        else f"Type some on the page of `jaxaug augment review {folder}`"
+    )
+    lines += records.without(results, f"{fix}, then repeat this command.")
     return "\n".join(lines)
 
 

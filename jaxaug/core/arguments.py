@@ -1,7 +1,9 @@
 """Arguments that several verbs of the command line share; importing this is cheap."""
 
 import argparse
+import re
 from collections.abc import Callable
+from typing import Any, NoReturn
 
 MAX_SEED = 2**32 - 1
 """JAX keeps 32 bits of a seed: a greater one would stand for a smaller one."""
@@ -10,6 +12,34 @@ MANY = 1_000_000
 """The most outputs, rows, steps, or tokens that one command accepts."""
 
 _SPLITS = ("train", "dev", "test")
+_CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors suggest the nearest verb, choice, or option."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuses unknown arguments, so that the verb that they belong to names them."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name = next((one for one in unknown if one.startswith("-")), "")
+            options = {o for action in self._actions for o in action.option_strings}
+            near = _near(name.partition("=")[0], options) if name else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}.{near}")
+        return found, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Adds the nearest choices to the message."""
+        if match := _CHOICE.search(message):
+            names = [name.strip("'\"") for name in match[2].split(", ")]
+            message += f".{_near(match[1], names)}"
+        super().error(message.removesuffix("."))
+
+
+def _near(name: str, known: Any) -> str:
+    from jaxaug.core.suggestion import nearest
+
+    return nearest(name, sorted(known))
 
 
 def whole(most: int) -> Callable[[str], int]:
@@ -66,6 +96,19 @@ def trained_run(parser: argparse.ArgumentParser) -> None:
 def split(parser: argparse.ArgumentParser) -> None:
     """Adds `--split`."""
     parser.add_argument("--split", choices=_SPLITS, required=True)
+
+
+def texts(parser: argparse.ArgumentParser) -> None:
+    """Adds `--in` and `--column`; see `jaxaug.data.tables`."""
+    parser.add_argument(
+        "--in",
+        dest="input",
+        required=True,
+        help="UTF-8: .csv, .tsv, .jsonl, otherwise one text per line; - is standard input",
+    )
+    parser.add_argument(
+        "--column", help="column of the texts (default: text, or the only column)"
+    )
 
 
 def shards(parser: argparse.ArgumentParser) -> None:

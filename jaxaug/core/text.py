@@ -4,6 +4,24 @@ import re
 
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
+import re
+
+_AT_MARKS = re.compile(r" (?=[^\w\s])|(?<=[^\w\s]) ")
+
+
+def spaced(text: str) -> str:
+    """Returns a text with single spaces between words, and none next to marks.
+
+    It is equal for two texts that differ in white space alone, such as `Why ?` and
+    `Why?`, but not for `pick up` and `pickup`.
+    """
+    return _AT_MARKS.sub("", " ".join(text.split()))
+
+
+def is_copy(text: str, source: str) -> bool:
+    """Whether two texts differ in case and white space alone, if at all."""
+    return spaced(text).casefold() == spaced(source).casefold()
+
 
 def clean(text: str, lowercase: bool) -> str:
     """Single spaces for every run of white space, lower case where asked."""

@@ -12,12 +12,10 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "levels",
         "jaxaug.curriculum.generate:run",
-        "paraphrase the lines of a file and sort the outputs into levels of difficulty; "
+        "paraphrase the texts of a file and sort the outputs into levels of difficulty; "
         "the same command resumes after a stop",
     )
-    parser.add_argument(
-        "--in", dest="input", required=True, help="UTF-8 text, one text per line"
-    )
+    arguments.texts(parser)
     parser.add_argument(
         "--out", required=True, help="JSON lines to write: texts and their levels"
     )

@@ -29,10 +29,10 @@ from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels, notes, quotas, told
 from jaxaug.curriculum.difficulty import BETAS, FLOORS, LEVELS, kept
 from jaxaug.curriculum.quotas import Candidate
+from jaxaug.data import tables
 from jaxaug.models.named import catalogue, identities
 from jaxaug.models.text import prompts
 from jaxaug.paraphrase import candidates, generation, version
-from jaxaug.paraphrase.run import read_lines
 
 Pairs = Sequence[tuple[str, str]]
 Paraphrase = Callable[[int, generation.Setting, Sequence[str]], list[list[str]]]
@@ -175,24 +175,38 @@ def run(arguments: argparse.Namespace) -> int:
     names = {field.name for field in dataclasses.fields(Options)} - {"quota"}
     given = {name: getattr(arguments, name) for name in names}
     options = Options(quota=quotas.parse(arguments.quota), **given)
-    print(write(arguments.input, arguments.out, options, arguments.shard_size))
+    print(
+        write(
+            arguments.input,
+            arguments.out,
+            options,
+            arguments.shard_size,
+            arguments.column,
+        )
+    )
     return 0
 
 
 def write(
-    input_path: PathLike, out: PathLike, options: Options, shard_size: int = 16
+    input_path: PathLike,
+    out: PathLike,
+    options: Options,
+    shard_size: int = 16,
+    column: str | None = None,
 ) -> str:
-    """Writes the levels of the lines of a file, once.
+    """Writes the levels of the texts of a file, once.
 
     The candidates are kept in shards in the cache folder: a run that is stopped loses
     one shard at most, and another one that differs in what follows them uses them
     again. `<out>.json` notes what the file was made of, and its digest.
 
     Args:
-      input_path: text file with one text a line; a text that comes again is left out.
+      input_path: see `jaxaug.data.tables.read`; blank texts and repetitions are left
+        out.
       out: see `levels.write`.
       options: see there.
       shard_size: texts of a shard.
+      column: of the texts; None is `text`, or the only column.
 
     Returns:
       What was done, to be printed.
@@ -202,7 +216,8 @@ def write(
         something else or changed since.
     """
     options = resolved(options)
-    texts = list(dict.fromkeys(read_lines(input_path)))
+    rows = tables.read_texts(input_path, column)
+    texts = list(dict.fromkeys(text for text in rows if text.strip()))
     made_of = _made_of(options, texts)
     target = epath.Path(out).expanduser()
     note = epath.Path(f"{target}.json")

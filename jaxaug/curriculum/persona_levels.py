@@ -20,6 +20,7 @@ from etils import epath
 from jaxaug.core import cache_folder, json_reader
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import MAX_BYTES, PathLike, check_ordinary, reach, reached
+from jaxaug.core.suggestion import one_of
 from jaxaug.curriculum import levels
 from jaxaug.curriculum.difficulty import LEVELS
 from jaxaug.data import personachat
@@ -102,7 +103,7 @@ def table(method: str, traits: Sequence[str]) -> Table:
     """
     if method not in METHODS:
         raise UserError(
-            f"Persona-Chat has no method {method!r}; use one of {', '.join(METHODS)}."
+            f"Persona-Chat has no method {method!r}; {one_of(method, METHODS)}"
         )
     found = METHODS[method](tuple(traits))
     bare = [

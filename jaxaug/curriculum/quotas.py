@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
+from jaxaug.core.text import spaced
 from jaxaug.paraphrase import candidates
 
 SAMPLERS = ("bottom_k", "top_k_top_p", "sampling")
@@ -76,19 +77,22 @@ def distinct(
 ) -> list[tuple[str, str]]:
     """(paraphrase, sampler) of what a text gave, each once.
 
-    Left out are copies of the text and what is known, whatever the case.
+    Leaves out copies of the text and of what is known; case and white space make no
+    difference.
 
     Args:
       text: that was paraphrased.
       outputs: by sampler.
       known: paraphrases that there are already.
     """
-    seen = {text.casefold(), "", *(one.casefold() for one in known)}
-    return [
-        (found.text, found.settings[0])
-        for found in candidates.merged(text, outputs.items())
-        if found.text.casefold() not in seen
-    ]
+    seen = {spaced(one).casefold() for one in (text, "", *known)}
+    kept = []
+    for found in candidates.merged(text, outputs.items()):
+        key = spaced(found.text).casefold()
+        if key not in seen:
+            kept.append((found.text, found.settings[0]))
+            seen.add(key)
+    return kept
 
 
 def lacking(quota: Mapping[str, int], found: Sequence[Candidate]) -> dict[str, int]:

@@ -9,7 +9,7 @@ def add_check(group: argparse._SubParsersAction) -> None:
     """Adds `check` to the commands of `jaxaug data`."""
     text = "report every error in a data folder, with file, line and fix"
     parser = group.add_parser("check", help=text, description=text)
-    parser.set_defaults(target="jaxaug.data.inspect_folder:run")
+    parser.set_defaults(target="jaxaug.feed.inversion:run")
     _dir(parser)
 
 

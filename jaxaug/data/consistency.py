@@ -3,7 +3,7 @@
 SGD itself keeps every rule here that is not a note.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jaxaug.core.files import shown
@@ -13,18 +13,32 @@ from jaxaug.core.text import clean
 from jaxaug.data.check import place_of
 from jaxaug.data.problem import Problem
 from jaxaug.data.rename import MISMATCH
-from jaxaug.data.schema import Intent, Schema, Slot
+from jaxaug.data.schema import Intent, Schema, Service, Slot
 
 DONTCARE = "dontcare"
 
+Unreadable = Callable[[str, str, str], Sequence[str]]
+"""(service, slot, value) -> the formats that do not read the value back."""
 
-def dialogue(data: list[Any], index: int, schema: Schema) -> Iterator[Problem]:
+
+def no_format(service: str, slot: str, value: str) -> Sequence[str]:
+    """Returns nothing: stands for `Unreadable` where no format is looked at."""
+    del service, slot, value
+    return ()
+
+
+def dialogue(
+    data: list[Any], index: int, schema: Schema, unreadable: Unreadable = no_format
+) -> Iterator[Problem]:
     """Problems of a dialogue that `check.dialogue_problems` has none of.
 
-    Speakers take turns, the user first; a categorical value is one of the slot's
-    possible values or `dontcare`; the text of a span is a value of its slot. Notes: a
-    turn without text, frames of a user without a state.
+    Its id has no line break or tab; speakers take turns, the user first; no value is
+    blank; a categorical value is one of the slot's possible values or `dontcare`; the
+    text of a span is a value of its slot. Notes: a turn without text, frames of a user
+    without a state, values that a format does not read back.
     """
+    name = data[index]["dialogue_id"]
+    yield from _name(name, (index, "dialogue_id"), f"dialogue {shown(name)}", "id")
     speakers = ("USER", "SYSTEM")
     for number, turn in enumerate(data[index]["turns"]):
         keys: Keys = (index, "turns", number)
@@ -51,11 +65,58 @@ def dialogue(data: list[Any], index: int, schema: Schema) -> Iterator[Problem]:
             )
         for frame_number, frame in enumerate(turn["frames"]):
             here = (*keys, "frames", frame_number)
-            yield from _frame(turn, frame, here, place_of(data, here), schema)
+            place = place_of(data, here)
+            yield from _frame(turn, frame, here, place, schema, unreadable)
+
+
+def _name(name: str, keys: Keys, place: str, what: str) -> Iterator[Problem]:
+    """A name that tables and lists cannot hold, as they end a field or line in it."""
+    problem = "" if name.strip() else "is blank"
+    if name.splitlines() != [name] or "\t" in name:
+        problem = "holds a line break or a tab, which ends a line or field of tables"
+    if problem:
+        yield Problem(
+            "name with a line break",
+            keys,
+            place,
+            f"the {what} {shown(name)} {problem}",
+            "Rename it, everywhere in the folder.",
+        )
+
+
+def _blank(value: str, keys: Keys, place: str, slot: str) -> Iterator[Problem]:
+    if not value.strip():
+        yield Problem(
+            "empty value",
+            keys,
+            place,
+            f"slot {shown(slot)} has the value {shown(value)}, which no format can write",
+            "Write the value, or leave it out.",
+        )
+
+
+def _unread(
+    names: Sequence[str], keys: Keys, place: str, slot: str, value: str
+) -> Iterator[Problem]:
+    if names:
+        yield Problem(
+            "value not read back",
+            keys,
+            place,
+            f"slot {shown(slot)} has the value {shown(value)}, which cannot be read back "
+            f"from the text of {', '.join(names)}",
+            "Reword the value, or use another format.",
+            is_note=True,
+        )
 
 
 def _frame(
-    turn: dict[str, Any], frame: dict[str, Any], keys: Keys, place: str, schema: Schema
+    turn: dict[str, Any],
+    frame: dict[str, Any],
+    keys: Keys,
+    place: str,
+    schema: Schema,
+    unreadable: Unreadable,
 ) -> Iterator[Problem]:
     service = schema.service(frame["service"])
     state = frame.get("state")
@@ -73,17 +134,28 @@ def _frame(
         slot = service.slot(name)
         # A slot without any is a problem of the schema.
         possible = slot.possible_values if slot.is_categorical else ()
-        for number, value in enumerate(found if possible else ()):
-            if value not in possible and value != DONTCARE:
+        for number, value in enumerate(found):
+            here = (*keys, "state", "slot_values", name, number)
+            if not value.strip():
+                yield from _blank(value, here, place, name)
+            elif not possible:
+                lost = unreadable(service.name, name, value)
+                yield from _unread(lost, here, place, name, value)
+            elif value not in possible and value != DONTCARE:
                 hint = suggestion(value, possible).rstrip(".")
                 yield Problem(
                     "value not possible",
-                    (*keys, "state", "slot_values", name, number),
+                    here,
                     place,
                     f"slot {shown(name)} has the value {shown(value)}, expected one of its "
                     f"possible_values or {DONTCARE!r} ({hint})",
                     "Correct the value, or add it to the schema.",
                 )
+    for number, action in enumerate(frame.get("actions", ())):
+        for key in ("values", "canonical_values"):
+            for place_in, value in enumerate(action.get(key, ())):
+                here = (*keys, "actions", number, key, place_in)
+                yield from _blank(value, here, place, action.get("slot", ""))
     for number, span in enumerate(frame.get("slots", ())):
         yield from _span(turn, frame, values, span, (*keys, "slots", number), place)
 
@@ -123,14 +195,21 @@ def _span(
         )
 
 
-def schema(of: Schema, is_note: bool) -> Iterator[Problem]:
-    """Descriptions that a service has twice, or that are empty.
+def schema(
+    of: Schema, is_note: bool, unreadable: Unreadable = no_format
+) -> Iterator[Problem]:
+    """Descriptions that a service has twice, or that are empty; names and values.
+
+    Names have no line breaks and tabs, and no possible value is blank. A note: possible
+    values that a format does not read back.
 
     Args:
       of: the schema.
       is_note: whether it is a variant, where paraphrases may meet.
+      unreadable: the formats that do not read a value back.
     """
     for index, service in enumerate(of.services):
+        yield from _names_and_values(service, index, unreadable)
         kinds: dict[str, Sequence[Slot | Intent]] = {
             "slots": service.slots,
             "intents": service.intents,
@@ -163,6 +242,25 @@ def schema(of: Schema, is_note: bool) -> Iterator[Problem]:
                         is_note,
                     )
                 first.setdefault(text, item.name)
+
+
+def _names_and_values(
+    service: Service, index: int, unreadable: Unreadable
+) -> Iterator[Problem]:
+    place = f"service {shown(service.name)}"
+    yield from _name(service.name, (index, "service_name"), place, "name")
+    for number, intent in enumerate(service.intents):
+        keys: Keys = (index, "intents", number, "name")
+        yield from _name(intent.name, keys, place, "name of the intent")
+    for number, slot in enumerate(service.slots):
+        keys = (index, "slots", number, "name")
+        yield from _name(slot.name, keys, place, "name of the slot")
+        for at, value in enumerate(slot.possible_values):
+            keys = (index, "slots", number, "possible_values", at)
+            yield from _blank(value, keys, place, slot.name)
+            if slot.is_categorical and value.strip():
+                lost = unreadable(service.name, slot.name, value)
+                yield from _unread(lost, keys, place, slot.name, value)
 
 
 def variant(original: Schema, other: Schema) -> Iterator[Problem]:

@@ -22,6 +22,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary, is_remote
 from jaxaug.core.progress import progress
 from jaxaug.core.publishing import naming
+from jaxaug.core.suggestion import one_of
 from jaxaug.data import multiwoz
 from jaxaug.data.archive import MAX_TOTAL, BrokenError, members
 
@@ -324,8 +325,8 @@ def run(arguments: argparse.Namespace) -> int:
     data_set = DATA_SETS.get(arguments.name)
     if data_set is None:
         raise UserError(
-            f"unknown data set {arguments.name!r}: choose one of "
-            f"{', '.join(DATA_SETS)}."
+            f"unknown data set {arguments.name!r}: "
+            f"{one_of(arguments.name, DATA_SETS, 'choose')}"
         )
     if is_remote(arguments.out or ""):
         raise UserError(

@@ -14,6 +14,7 @@ from etils import epath
 from jaxaug.core.cache_folder import cache_dir, fix_for
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, is_remote, reached, unreachable
+from jaxaug.core.suggestion import one_of
 
 SPLITS = ("train", "dev", "test")
 DATA_DIR_VARIABLE = "JAXAUG_DATA_DIR"
@@ -85,7 +86,7 @@ def schema_path(data_dir: PathLike, split: str) -> epath.Path:
     """The original schema of a split; raises `UserError` where it is missing."""
     folder = epath.Path(data_dir)
     if split not in SPLITS:
-        raise UserError(f"unknown split {split!r}: use one of {', '.join(SPLITS)}.")
+        raise UserError(f"unknown split {split!r}: {one_of(split, SPLITS)}")
     path = folder / split / "schema.json"
     if not path.exists():
         raise UserError(

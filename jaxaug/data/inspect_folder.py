@@ -4,9 +4,8 @@ Rules are those of the readers (`check`, `schema`, `rename`, `folders`), which s
 the first broken one, and those of `consistency`.
 """
 
-import argparse
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,11 +99,21 @@ class Report:
         return "\n".join([*lines, *self.summary, last])
 
 
-def inspect(data_dir: PathLike) -> Report:
+Formats = Callable[[Schema], consistency.Unreadable]
+"""Schema -> what finds the formats that do not read a value of it back."""
+
+
+def _no_formats(schema: Schema) -> consistency.Unreadable:
+    del schema
+    return consistency.no_format
+
+
+def inspect(data_dir: PathLike, formats: Formats = _no_formats) -> Report:
     """Reads all schemas, dialogues and variants of a data folder.
 
     Args:
       data_dir: folder in the layout of the SGD repository, local or gs://.
+      formats: those that have to read every value back; none by default.
 
     Raises:
       UserError: there is no such folder, or no split of it has a schema.
@@ -113,7 +122,7 @@ def inspect(data_dir: PathLike) -> Report:
     report = Report()
     schemas = {}
     for split in folders.SPLITS:
-        found = _split(folder, split, report)
+        found = _split(folder, split, report, formats)
         if found is not None:
             schemas[split] = found
     try:
@@ -137,7 +146,9 @@ def _parsed(path: epath.Path, report: Report) -> tuple[str, Any] | None:
         return None
 
 
-def _schema(path: epath.Path, is_variant: bool, report: Report) -> Schema | None:
+def _schema(
+    path: epath.Path, is_variant: bool, report: Report, formats: Formats = _no_formats
+) -> Schema | None:
     """The schema in a file; None where it is no JSON."""
     parsed = _parsed(path, report)
     if parsed is None:
@@ -146,11 +157,14 @@ def _schema(path: epath.Path, is_variant: bool, report: Report) -> Schema | None
     schema, problems = check_schema(data)
     report.add(path, text, problems)
     if not problems:
-        report.add(path, text, consistency.schema(schema, is_variant))
+        unreadable = formats(schema)
+        report.add(path, text, consistency.schema(schema, is_variant, unreadable))
     return schema
 
 
-def _split(folder: epath.Path, split: str, report: Report) -> Schema | None:
+def _split(
+    folder: epath.Path, split: str, report: Report, formats: Formats
+) -> Schema | None:
     """Checks a split; returns its schema, None where there is none that can be read."""
     try:
         path = folders.schema_path(folder, split)
@@ -162,7 +176,7 @@ def _split(folder: epath.Path, split: str, report: Report) -> Schema | None:
         report.add_error("missing file", folder / split / "schema.json", error)
         report.summary.append(f"{split}: missing")
         return None
-    schema = _schema(path, False, report)
+    schema = _schema(path, False, report, formats)
     try:
         paths = folders.dialogue_paths(folder, split)
     except UserError as error:
@@ -177,11 +191,12 @@ def _split(folder: epath.Path, split: str, report: Report) -> Schema | None:
         report.summary.append(f"{split}: the schema cannot be read, dialogues were not")
         return None
     dialogues = turns = 0
+    unreadable = formats(schema)
     first: dict[str, epath.Path] = {}
     for file in progress(paths, desc=split, unit="file", leave=False):
         parsed = _parsed(file, report)
         if parsed is not None:
-            found = _dialogues(file, *parsed, schema, first, report)
+            found = _dialogues(file, *parsed, schema, first, report, unreadable)
             dialogues, turns = dialogues + found[0], turns + found[1]
     report.summary.append(
         f"{split}: {len(schema.services):,} services, {dialogues:,} dialogues, "
@@ -197,6 +212,7 @@ def _dialogues(
     schema: Schema,
     first: dict[str, epath.Path],
     report: Report,
+    unreadable: consistency.Unreadable,
 ) -> tuple[int, int]:
     """Checks a file; returns how many dialogues and turns it has."""
     problems = dialogue_problems(data, schema)
@@ -212,7 +228,7 @@ def _dialogues(
         name = dialogue["dialogue_id"]
         if first.setdefault(name, path) is not path:
             problems.append(repeated_id(name, index, first[name]))
-        problems += consistency.dialogue(data, index, schema)
+        problems += consistency.dialogue(data, index, schema, unreadable)
     report.add(path, text, problems)
     return dialogues, turns
 
@@ -243,10 +259,3 @@ def _variants(
         report.summary.append(
             f"variants {name}: {', '.join(labels)} ({', '.join(every) or 'no split'})"
         )
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data check`; status 1 where there is an error."""
-    report = inspect(arguments.dir)
-    print(report)
-    return 1 if report.errors else 0

@@ -20,7 +20,7 @@ from typing import cast
 import msgspec
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.suggestion import suggestion
+from jaxaug.core.suggestion import one_of, suggestion
 from jaxaug.data import lean, sgd
 from jaxaug.data.schema import Schema
 
@@ -42,7 +42,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.kept not in KEPT:
-            raise UserError(f"kept={self.kept!r}: use one of {', '.join(KEPT)}.")
+            raise UserError(f"kept={self.kept!r}: {one_of(self.kept, KEPT)}")
 
 
 def is_of(service: str, domain: str) -> bool:

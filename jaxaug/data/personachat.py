@@ -27,6 +27,7 @@ from jaxaug.core import cache_folder
 from jaxaug.core.cached import published_file
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, reach, read_text, shown
+from jaxaug.core.suggestion import nearest, one_of
 from jaxaug.data import persona_splits
 
 DATA_DIR_VARIABLE = "JAXAUG_PERSONACHAT_DIR"
@@ -202,9 +203,7 @@ def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Pa
     known = {"split": ("train", "valid"), "side": SIDES, "wording": WORDINGS}
     for (name, words), value in zip(known.items(), (split, side, wording), strict=True):
         if value not in words:
-            raise UserError(
-                f"Persona-Chat {name} {value!r}: use one of {', '.join(words)}."
-            )
+            raise UserError(f"Persona-Chat {name} {value!r}: {one_of(value, words)}")
     stem = f"{split}_{side}_{wording}"
     paths = [epath.Path(folder) / f"{stem}{end}.txt" for end in ("_no_cands", "")]
     for path in paths:
@@ -239,6 +238,7 @@ def read(
         raise UserError(
             f"Persona-Chat has no split {split!r}; there are "
             f"{', '.join(split_names())} (see ${SPLITS_VARIABLE})."
+            f"{nearest(split, split_names())}"
         )
     choice = splits_of()
     file_split = SPLITS[split] if choice == OFFICIAL else "valid"

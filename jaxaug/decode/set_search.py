@@ -15,6 +15,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import one_of
 from jaxaug.decode import beam, ground_set
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
@@ -31,7 +32,7 @@ Choose = Callable[[Candidates, GroundSet, Int[Array, ""]], Int[Array, "batch k"]
 def check_mode(mode: str) -> None:
     """Raises UserError unless there is such a mode."""
     if mode not in MODES:
-        raise UserError(f"mode is {mode!r}: give one of {', '.join(MODES)}")
+        raise UserError(f"mode is {mode!r}: {one_of(mode, MODES, 'give')}")
 
 
 def search(

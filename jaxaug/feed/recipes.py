@@ -31,6 +31,7 @@ from etils import epath
 from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.suggestion import nearest
 from jaxaug.data import folders, leave_out, sgd
 from jaxaug.feed.cache import Recipe
 from jaxaug.feed.parallel import Corpus, Options
@@ -113,8 +114,11 @@ class Table:
             return self.mixtures[name]
         if (word := name.partition("_")[0]) in FORMATS:
             FORMATS[word]  # Says what is wrong with a format that could not be loaded.
-        known = ", ".join([*self.mixtures, *self.recipes])
-        raise UserError(f"{name!r} is no task and no mixture; known: {known}.")
+        known = [*self.mixtures, *self.recipes]
+        raise UserError(
+            f"{name!r} is no task and no mixture; known: {', '.join(known)}."
+            f"{nearest(name, known)}"
+        )
 
     def wordings(self, family: str, split: str) -> dict[str, str]:
         """Task -> wording (`original`, `v1`, ...) that evaluation of a family is on.

@@ -13,6 +13,7 @@ from etils import epath
 from jaxaug.core import cache_folder, cached, digests, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.suggestion import nearest
 from jaxaug.feed import (
     arrays,
     cache,
@@ -146,6 +147,7 @@ def get_dataset(
         raise UserError(
             f"{cfg.mixture_or_task_name!r} has no split {cfg.split!r}. Splits are "
             f"{', '.join(recipes.SPLITS)}, where the data folder has them."
+            f"{nearest(cfg.split, recipes.SPLITS)}"
         )
     _check(caches, cfg, sentencepiece_model, accept_truncation)
     made = TokenBatches(

@@ -379,7 +379,7 @@ def _read_key(key: str) -> _Key:
 
 
 _MARKER = re.compile(r"(?<!\S)\[(states|intents|req_slots)\](?!\S)", re.IGNORECASE)
-_LETTERED = re.compile(r"(\d+)([a-z]{1,3})", re.IGNORECASE)
+_LETTERED = re.compile(r"(\d+)([a-z]+)", re.IGNORECASE)
 _INTENT = re.compile(r"i(\d+)", re.IGNORECASE)
 
 
@@ -445,6 +445,9 @@ def _read_value(text: str, index: int, options: list[str], letters: bool) -> str
     if not options:
         return text
     match = _LETTERED.fullmatch(text) if letters else None
+    # More letters than any option has are not a letter, but an unlisted value.
+    if match and len(match[2]) > max(3, len(letter(len(options) - 1))):
+        match = None
     if match:
         position = letter_index(match[2].lower())
         if _index(match[1]) == index and position < len(options):

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import one_of
 from jaxaug.core.text import clean
 from jaxaug.data.personachat import MARKERS, Dialogue
 
@@ -51,7 +52,7 @@ class PersonaOptions:
     def __post_init__(self) -> None:
         if self.style not in STYLES:
             raise UserError(
-                f"persona option style={self.style!r}: use one of {', '.join(STYLES)}."
+                f"persona option style={self.style!r}: {one_of(self.style, STYLES)}"
             )
         if self.utterances < 0:
             raise UserError(

@@ -19,6 +19,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.suggestion import nearest, one_of
 from jaxaug.core.text import clean
 from jaxaug.data import lean, sgd
 from jaxaug.data.schema import Schema
@@ -121,10 +122,10 @@ def check_choices(
 ) -> None:
     """Raises `UserError` where an option has none of its choices."""
     for name, known in choices.items():
-        if getattr(options, name) not in known:
+        value = getattr(options, name)
+        if value not in known:
             raise UserError(
-                f"{format_name} option {name}={getattr(options, name)!r}: use one of "
-                f"{', '.join(known)}."
+                f"{format_name} option {name}={value!r}: {one_of(value, known)}"
             )
 
 
@@ -225,8 +226,9 @@ def check_slots(
         if name not in known:
             raise UserError(
                 f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is no slot of "
-                f"service {service!r} in this schema. Use the schema that belongs to the "
-                "dialogues (for a variant, dialogues are renamed while they are read)."
+                f"service {service!r} in this schema.{nearest(name, known)} Use the "
+                "schema that belongs to the dialogues (for a variant, dialogues are "
+                "renamed while they are read)."
             )
 
 
@@ -265,7 +267,9 @@ def read_option(text: str, options: Sequence[str], letters: bool = True) -> str 
     """
     if not options:
         return text
-    is_letter = letters and len(text) <= 2 and text.isascii() and text.isalpha()
+    # Two letters at least: a model may write more of them than there are options.
+    longest = max(2, len(letter(len(options) - 1)))
+    is_letter = letters and len(text) <= longest and text.isascii() and text.isalpha()
     if is_letter and letter_index(text.lower()) < len(options):
         return options[letter_index(text.lower())]
     restored = restore_option(text, options)

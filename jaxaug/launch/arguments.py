@@ -18,7 +18,7 @@ _SWITCHES = {f"--{no}{name}" for name in SWITCHES for no in ("", "no")}
 _FLAGS = _SWITCHES | {f"--{name}" for name in VALUES}
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(arguments.Parser):
     """Leaves `--gin.NAME=VALUE` and the flags above to the program that is launched."""
 
     def parse_known_args(  # type: ignore[override]

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 from t5x.examples.t5 import layers as t5_layers
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import one_of
 from jaxaug.models import layers
 
 Tokens = Int[Array, "rows length"]
@@ -97,7 +98,8 @@ class Config:
         if self.remat_policy not in _REMAT_POLICIES:
             raise UserError(
                 f"{type(self).__module__.rsplit('.', 1)[-1]}.Config.remat_policy = "
-                f"{self.remat_policy!r}: give one of {', '.join(_REMAT_POLICIES)}."
+                f"{self.remat_policy!r}: "
+                f"{one_of(self.remat_policy, _REMAT_POLICIES, 'give')}"
             )
 
 

@@ -24,6 +24,7 @@ from t5x.examples.scalable_t5 import network as scalable
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json
 from jaxaug.core.paths import absolute
+from jaxaug.core.suggestion import one_of
 from jaxaug.feed import vocabulary
 from jaxaug.models import t5_stacks, t5_weights
 from jaxaug.models.lora import merge, peft_folder
@@ -115,7 +116,7 @@ def convert(
             f"--to {target}: GGUF is read, not written. Name a folder for the format {form}."
         )
     if form not in FORMATS:
-        raise UserError(f"--format {form}: use one of {', '.join(FORMATS)}.")
+        raise UserError(f"--format {form}: {one_of(form, FORMATS)}")
     if scan_layers and form not in ("t5x", "t5x_legacy"):
         raise UserError("--scan-layers: use it with --format t5x or t5x_legacy.")
     # A run folder may exist and hold other steps.
@@ -205,7 +206,7 @@ def _scanned(model: hf_folder.Published, source: PathLike) -> hf_folder.Publishe
 
 def _rounded(params: Mapping[str, Any], dtype: str) -> Mapping[str, Any]:
     if dtype not in DTYPES:
-        raise UserError(f"--dtype {dtype}: use one of {', '.join(DTYPES)}.")
+        raise UserError(f"--dtype {dtype}: {one_of(dtype, DTYPES)}")
     flat = {
         path: np.asarray(array).astype(jnp.dtype(dtype))
         if jnp.issubdtype(array.dtype, jnp.floating)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+from jaxaug.core.suggestion import one_of
 from jaxaug.models import layers
 from jaxaug.models.weights import hf_config, hf_generation
 
@@ -325,7 +326,7 @@ def written(model: Mapping[str, Any]) -> dict[str, Any]:
     name = model["model_type"]
     if name not in KINDS:
         raise UserError(
-            f"llama.Config.model_type = {name!r}: give one of {', '.join(KINDS)}."
+            f"llama.Config.model_type = {name!r}: {one_of(name, KINDS, 'give')}"
         )
     kind = KINDS[name]
     told = {

@@ -11,7 +11,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "paraphrase",
         "jaxaug.paraphrase.run:run",
-        "paraphrase each line of a text file; the same command resumes after a stop",
+        "paraphrase each text of a file; the same command resumes after a stop",
     )
     parser.add_argument(
         "--model",
@@ -74,8 +74,6 @@ def add(verbs: argparse._SubParsersAction) -> None:
         metavar="NAME=VALUE",
         help="option of the sampler, such as k=2",
     )
-    parser.add_argument(
-        "--in", dest="input", required=True, help="UTF-8 text, one input per line"
-    )
+    arguments.texts(parser)
     parser.add_argument("--out", required=True, help="JSON lines to write")
     arguments.shards(parser)

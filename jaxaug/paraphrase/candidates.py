@@ -62,7 +62,7 @@ def tidied(source: str, text: str) -> str:
     Generators start with a capital and end with a full stop as they please; trackers
     that meet this in some descriptions only would learn from it.
     """
-    text = " ".join(text.split())
+    source, text = source.strip(), " ".join(text.split())
     if source[-1:] not in _MARKS:
         text = text.rstrip(".;,: ")
     elif text and text[-1] not in _MARKS:

@@ -18,6 +18,7 @@ from jaxaug.core.buckets import pad, power_of_two
 from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+from jaxaug.core.suggestion import nearest, one_of
 from jaxaug.decode.contract import check_decodes
 from jaxaug.models.text import language, precision, prompts, registry
 from jaxaug.models.text.language import LanguageModel
@@ -112,6 +113,7 @@ def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
             if name not in _KEYS:
                 raise UserError(
                     f"grid: {name!r} is no setting; use {', '.join(_KEYS)}."
+                    f"{nearest(name, _KEYS)}"
                 )
         for name in _KEYS[:3]:
             if name not in block:
@@ -154,8 +156,8 @@ def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
     sampler.build(setting.num, setting.options)  # Refuses options out of range.
     if setting.precision not in precision.PRECISIONS:
         raise UserError(
-            f"grid: precision {setting.precision!r}: use one of "
-            f"{', '.join(precision.PRECISIONS)}."
+            f"grid: precision {setting.precision!r}: "
+            f"{one_of(setting.precision, precision.PRECISIONS)}"
         )
     if setting.prompt is not None:
         prompts.find(setting.prompt)

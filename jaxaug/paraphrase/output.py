@@ -37,7 +37,7 @@ _BEGINNING = b'{"line": '
 class OutputFile:
     """Collects the records of a run; a context manager.
 
-    Records hold `line` (1 for the first input), `input`, `index` (0..num-1, best
+    Records hold `line` (1 for the first input; of a table its first row), `input`, `index` (0..num-1, best
     first), `output`, `log_probability`, the notes and the settings of the run.
     """
 

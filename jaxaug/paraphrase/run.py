@@ -1,4 +1,4 @@
-"""`jaxaug paraphrase`: outputs of a model for each line of a text file."""
+"""`jaxaug paraphrase`: outputs of a model for each text of a file."""
 
 import argparse
 import functools
@@ -13,10 +13,12 @@ from jaxaug.core import parts, typed
 from jaxaug.core.buckets import Batch, plan
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, check_writable, read_text
+from jaxaug.core.files import PathLike, check_writable
 from jaxaug.core.parts import Part
 from jaxaug.core.paths import is_same
 from jaxaug.core.progress import progress
+from jaxaug.core.suggestion import one_of
+from jaxaug.data import tables
 from jaxaug.metrics import diversity
 from jaxaug.models.text import prompts, registry
 from jaxaug.models.text.language import LanguageModel
@@ -28,7 +30,6 @@ from jaxaug.paraphrase.summary import summary
 
 DEFAULT_PROMPT = "schema"
 REFILL = ("auto", "on", "off")
-_INPUT_FIX = "Name a UTF-8 text file with one input a line with --in."
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     text = paraphrase(
         arguments.input,
         arguments.out,
+        column=arguments.column,
         model=registry.with_adapter(arguments.model, arguments.adapter),
         sampler=arguments.sampler,
         options=samplers.parse(arguments.sampler, arguments.option),
@@ -57,6 +59,7 @@ def paraphrase(
     input_path: PathLike,
     out: PathLike,
     *,
+    column: str | None = None,
     model: str,
     sampler: str,
     options: Mapping[str, Any] | None = None,
@@ -70,13 +73,15 @@ def paraphrase(
     refill: str = "auto",
     precision: str = "float32",
 ) -> str:
-    """Writes `num` outputs for each line of a file; goes on where a run has stopped.
+    """Writes `num` outputs for each text of a file; resumes where a run has stopped.
 
-    The bytes of the file depend neither on the batch size nor on stops.
+    The bytes of the file depend neither on the batch size nor on stops. The outputs of
+    a blank text are the text itself.
 
     Args:
-      input_path: text file with one input a line, local or gs://.
+      input_path: texts, local or gs://; see `jaxaug.data.tables.read`.
       out: JSON lines to write; see `jaxaug.paraphrase.output`.
+      column: of the texts; None is `text`, or the only column.
       model: see `jaxaug.models.text.registry.load`.
       sampler: a name of `samplers.SAMPLERS`.
       options: of the sampler; the others have their default.
@@ -100,7 +105,7 @@ def paraphrase(
         sacrebleu is not installed.
     """
     _check_numbers(num, batch_size, max_length, seed)
-    inputs = read_lines(input_path)
+    inputs = tables.read_texts(input_path, column)
     chosen = samplers.find(sampler)
     all_options = chosen.complete(options or {})
     decode_fn = chosen.build(num, all_options)
@@ -151,7 +156,10 @@ def paraphrase(
     # Other batches are other parts, and may be rounded otherwise.
     shape = [list(batch.indices) for batch in batches]
     work = {"inputs": digest_of(inputs), "batches": digest_of(shape), **settings}
+    blank = [i for i, text in enumerate(inputs) if not text.strip()]
     with OutputFile(target, inputs, settings, num, notes) as file:
+        if part is None:
+            file.add({i: [Output(inputs[i], 0.0)] * num for i in blank})
         if merge is not None:
             for where, one, names in parts.complete(merge or [folder], work):
                 file.take(where / name for name in names)
@@ -171,7 +179,9 @@ def paraphrase(
     if part is not None:
         parts.finish(folder, part, work, [kept.name])
         return f"part {part.number} of {part.count} is complete: {kept}"
-    return summary(inputs, file.outputs())
+    found = zip(inputs, file.outputs(), strict=True)
+    kept = [(text, outputs) for text, outputs in found if text.strip()]
+    return summary([text for text, _ in kept], [outputs for _, outputs in kept])
 
 
 def _check_numbers(num: int, batch_size: int, max_length: int, seed: int) -> None:
@@ -191,29 +201,12 @@ def _check_numbers(num: int, batch_size: int, max_length: int, seed: int) -> Non
 
 def _check_refill(refill: str, sampler: str, decode_fn: Callable[..., Any]) -> None:
     if refill not in REFILL:
-        raise UserError(f"--refill is {refill!r}: give one of {', '.join(REFILL)}.")
+        raise UserError(f"--refill is {refill!r}: {one_of(refill, REFILL, 'give')}")
     if refill == "on" and samplers.chain(decode_fn, 0) is None:
         raise UserError(
             f"--refill on: sampler {sampler!r} searches, its rows end together. Leave "
             "--refill out, or take a sampler that draws."
         )
-
-
-def read_lines(path: PathLike) -> list[str]:
-    """The lines of a text file, without their ends.
-
-    Raises:
-      UserError: no such file, it is empty or not UTF-8, or a line is blank.
-    """
-    text = read_text(path, _INPUT_FIX)
-    # Not splitlines, which also splits at characters that belong to a text.
-    lines = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
-    if not text.strip():
-        raise UserError(f"{path}: holds no text. {_INPUT_FIX}")
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            raise UserError(f"{path}: line {number} is blank. Remove it.")
-    return lines
 
 
 def _prompt_label(name: str) -> str:
@@ -238,16 +231,23 @@ def _check_whole(
 def _batches(
     model: registry.TextModel | LanguageModel, inputs: list[str], batch_size: int
 ) -> list[Batch]:
-    """The batches of all inputs, the same at every restart and on all machines."""
+    """The batches of all inputs, the same at every restart and on all machines.
+
+    Blank inputs are in no batch.
+    """
     shared = model.shared if isinstance(model, LanguageModel) else 0
-    sizes = [len(model.encode(text)) for text in inputs]
-    for number, size in enumerate(sizes, 1):
+    places = [place for place, text in enumerate(inputs) if text.strip()]
+    sizes = [len(model.encode(inputs[place])) for place in places]
+    for place, size in zip(places, sizes, strict=True):
         if size > samplers.LONGEST:
             raise UserError(
-                f"line {number} of the input has {size} tokens, {samplers.LONGEST} are "
-                "the most. Divide it into sentences, one a line."
+                f"line {place + 1} of the input has {size} tokens, {samplers.LONGEST} "
+                "are the most. Divide it into sentences, one a line."
             )
-    return list(plan(sizes, batch_size, shared))
+    return [
+        batch._replace(indices=tuple(places[i] for i in batch.indices))
+        for batch in plan(sizes, batch_size, shared)
+    ]
 
 
 def _complete(
@@ -263,7 +263,8 @@ def _complete(
     """Computes what the file lacks."""
     decoder = Decoder(model, decode_fn, **settings)
     tokens = functools.cache(lambda index: model.encode(inputs[index]))
-    total, done = sum(len(batch.indices) for batch in batches), len(file)
+    indices = [index for batch in batches for index in batch.indices]
+    total, done = len(indices), sum(index in file for index in indices)
 
     def outputs() -> Iterator[dict[int, list[Output]]]:
         for length, group in itertools.groupby(batches, lambda batch: batch.length):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from jaxaug.core.text import is_copy
 from jaxaug.metrics import diversity, similarity
 
 _ORDERS = range(1, 7)
@@ -24,7 +25,7 @@ def summary(inputs: Sequence[str], outputs: Iterable[Sequence[str]]) -> str:
         for text in texts
     ]
     every = [text for _, text in pairs]
-    equal = sum(text.lower() == source.lower() for source, text in pairs)
+    equal = sum(is_copy(text, source) for source, text in pairs)
     bleu = _mean(map(diversity.self_bleu, groups), ".1f")
     lines = [
         f"{len(inputs)} inputs, {len(every)} outputs, {equal} of them equal to the input",

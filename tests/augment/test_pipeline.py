@@ -222,6 +222,14 @@ def test_no_slot_is_missing(sgd_tree, fake, tmp_path):
         "48 of 48 variant texts are the original, for want of a candidate; 16 "
         "descriptions have no other text in any variant" in said
     )
+    out = tmp_path / "out"
+    last = said.splitlines()[-1]
+    assert last.startswith("16 of 16 texts have no rewording: train/0/service ('")
+    assert "train/0/slot/2 ('Cost of the ticket'), " in last
+    assert last.endswith(
+        f", ... Type some on the page of `jaxaug augment review {out}`, then repeat this "
+        "command."
+    )
     for split, variant in itertools.product(("train", "dev"), ("v1", "v2", "v3")):
         original = read_schema(sgd_tree / split / "schema.json")
         own = {d.id: d.text for d in descriptions.descriptions(original, split)}

@@ -89,7 +89,7 @@ def test_what_would_be_done(sgd_tree, tmp_path):
         ({"scheme": "paraphrases"}, "is no scheme; did you mean 'paraphrase'"),
         (
             {"options": {"grid": [GRID | {"model": "pegasus"}]}},
-            "model 'pegasus' is no name of a model and no folder; known: bart",
+            "model 'pegasus' is no name of a model and no folder; did you mean 'pegasus-",
         ),
         ({"filters": ("advise",)}, "filters: did you mean 'advice'"),
         ({"report": {"blue": {}}}, "'blue' is no metric; did you mean 'bleu'"),

@@ -360,6 +360,19 @@ def test_the_command_writes_a_file_once(tmp_path, tiny_lm, monkeypatch, capsys):
     ]  # fmt: skip
 
 
+def test_a_table_with_blank_texts_gives_the_levels_of_its_column(
+    tmp_path, tiny_lm, monkeypatch
+):
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    scorers = generate.Scorers(lambda pairs: np.array([len(t) / 99 for _, t in pairs]))
+    monkeypatch.setattr(generate, "load_scorers", lambda options: scorers)
+    (tmp_path / "in.csv").write_text("said;label\na;1\n;2\nb b;3\na;1\n")
+    extra = [f"--in={tmp_path / 'in.csv'}", "--column=said", f"--model={tiny_lm}"]
+    assert run(tmp_path, *extra, "--beta=0", "--levels=2") == 0
+    items = levels.read(tmp_path / "out" / "levels.jsonl")
+    assert [item.text for item in items] == ["a", "b b"]
+
+
 def test_a_note_of_something_else_is_not_overwritten(tmp_path, tiny_lm, capsys):
     note = tmp_path / "out" / "levels.jsonl.json"
     note.parent.mkdir()

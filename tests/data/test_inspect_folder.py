@@ -134,6 +134,52 @@ _CASES = [
     ),
     (
         _DEV,
+        _frame("state", "slot_values", "city", ["Bern", " "]),
+        '" "',
+        1,
+        "empty value",
+        (
+            "slot 'city' has the value ' ', which no format can write. Write the value, or "
+            "leave it out."
+        ),
+    ),
+    (
+        _DEV,
+        _frame("actions", 0, "values", [""]),
+        '""',
+        1,
+        "empty value",
+        "slot 'city' has the value '', which no format can write.",
+    ),
+    (
+        _TRAIN,
+        _put(0, "slots", 2, "possible_values", ["1", ""]),
+        '""',
+        1,
+        "empty value",
+        "service 'Trains_1': slot 'price' has the value '', which no format can write.",
+    ),
+    (
+        _DEV,
+        _put(0, "dialogue_id", "3_0\n1"),
+        '"dialogue_id"',
+        1,
+        "name with a line break",
+        (
+            "dialogue '3_0\\n1': the id '3_0\\n1' holds a line break or a tab, which ends a "
+            "line or field of tables. Rename it, everywhere in the folder."
+        ),
+    ),
+    (
+        _TRAIN,
+        _put(0, "intents", 1, "name", "Buy\u2028Ticket"),
+        '"name": "Buy\\u2028Ticket"',
+        1,
+        "name with a line break",
+        "service 'Trains_1': the name of the intent 'Buy\\u2028Ticket' holds a line break",
+    ),
+    (
+        _DEV,
         _double,
         '"speaker"',
         2,
@@ -267,7 +313,9 @@ def test_each_rule_with_its_place(lines, capsys, name, change, at, number, rule,
     assert found.startswith(f"{path}:{line}:{column}: error: ")
     assert words in found
     # A name that is gone is missed elsewhere.
-    assert out.endswith("\n1 error\n") or "occurs twice" in words
+    assert (
+        out.endswith("\n1 error\n") or "occurs twice" in words or "the name of" in words
+    )
 
 
 def test_order_of_services(lines, capsys):
@@ -400,6 +448,34 @@ test: 2 services, 2 dialogues, 5 turns
 variants sgdx: v1, v2, v3, v4, v5 (train, dev, test)
 no errors, 3 notes
 """)
+
+
+@pytest.mark.parametrize(
+    ("value", "formats"),
+    [
+        ("Bern | Main", "d3st, d3st2a, sdt, sdtids, sdtind, t5dst"),
+        ("None", "sdt, sdtids, sdtind, t5dst"),
+        ("to 1=Bern", "d3st, d3st2a, sdt, sdtids"),
+        ("Bern [state]", "sdt, sdtids"),
+        ("Bern [intents]", "d3st, d3st2a"),
+        ("Bern [Main] <x> {y} a\\b", ""),
+    ],
+)
+def test_values_that_a_format_does_not_read_back_are_notes(
+    lines, capsys, value, formats
+):
+    # In both turns: told once.
+    _damage(lines, _DEV, _frame("state", "slot_values", "city", [value], turn=2))
+    assert main(["data", "check", str(lines)]) == 0
+    out = capsys.readouterr().out
+    problem = (
+        f"turn 2, frame 0: slot 'city' has the value {value!r}, which cannot be read "
+        f"back from the text of {formats}. Reword the value, or use another format. "
+        "[value not read back]\n"
+    )
+    assert out.count("[value not read back]") == bool(formats)
+    assert (problem in out) == bool(formats)
+    assert out.endswith(f"no errors{', 1 note' * bool(formats)}\n")
 
 
 def test_clean_folder(lines, capsys, monkeypatch):

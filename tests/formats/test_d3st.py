@@ -151,8 +151,9 @@ def test_a_short_prompt_of_more_slots_than_there_are_is_the_whole_one():
     assert short == format_frame(dialogue(STATE), 2, 0, SERVICE, D3STOptions())
 
 
-def test_more_than_26_options_get_two_letters():
-    values = tuple(f"value {number}" for number in range(30))
+@pytest.mark.parametrize("number", [30, 18_300])
+def test_more_than_26_options_get_more_letters(number):
+    values = tuple(f"value {place}" for place in range(number))
     service = Service("Big_1", "", (Slot("x", "thing", True, values),), ())
     turn = Turn("USER", "hi", (Frame("Big_1", State("NONE", (), {"x": values}), {}),))
     example = format_frame(
@@ -160,6 +161,9 @@ def test_more_than_26_options_get_two_letters():
     )
     assert " 0z) value 25 0aa) value 26 " in example.inputs
     assert parse(example.targets, example.key).slot_values == {"x": values}
+    # More letters than the last option has are an unlisted value.
+    unlisted = parse("[states] 0=0zzzzzz", example.key)
+    assert unlisted.slot_values == {"x": ("0zzzzzz",)}
 
 
 KEY = format_frame(dialogue(STATE), 2, 0, SERVICE, D3STOptions()).key

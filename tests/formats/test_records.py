@@ -2,7 +2,9 @@
 
 import random
 
-from jaxaug.formats.records import FrameRandom
+import pytest
+
+from jaxaug.formats.records import FrameRandom, letter, read_option
 
 
 def test_a_shuffle_is_that_of_python_draw_by_draw():
@@ -16,3 +18,16 @@ def test_a_shuffle_is_that_of_python_draw_by_draw():
             theirs.shuffle(other)
             assert mine == other
         assert ours.random() == theirs.random()
+
+
+@pytest.mark.parametrize("number", [1, 26, 27, 702, 703, 18_278, 18_279])
+def test_the_letters_of_every_option_are_read(number):
+    options = [f"value {place}" for place in range(number)]
+    for place in {0, 1, 25, 26, 701, 702, 18_277, 18_278, number - 1} & {
+        *range(number)
+    }:
+        assert read_option(letter(place), options) == f"value {place}"
+        assert read_option(letter(place).upper(), options) == f"value {place}"
+    # Letters of no option: one is an error, more of them are an unlisted value.
+    assert read_option("zzzz", options) == "zzzz"
+    assert read_option("z", options[:25]) is None

@@ -139,3 +139,18 @@ def test_real_dialogues_round_trip(real_data):
                     " ".join(value.split()).lower() for value in values
                 ]
     assert slots > 100_000
+
+
+def test_the_703rd_option_and_those_behind_it_invert():
+    values = tuple(f"value {number}" for number in range(800))
+    slot = Slot("kind", "Kind", True, values)
+    formatter = T5DSTFormatter(
+        Schema((Service("Big_1", "", (slot,), ()),)), T5DSTOptions()
+    )
+    for place, name in ((701, "zz"), (702, "aaa"), (799, "adt")):
+        state = State("NONE", (), {"kind": (values[place],)})
+        turn = Turn("USER", "hi", (Frame("Big_1", state, {}),))
+        (example,) = formatter.dialogue(Dialogue("1", ("Big_1",), (turn,)))
+        assert example.targets == name
+        found = parse(example.targets, example.key)
+        assert (found.slot_values, found.malformed) == ({"kind": (values[place],)}, 0)

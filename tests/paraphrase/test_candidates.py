@@ -16,6 +16,8 @@ from jaxaug.paraphrase.candidates import Candidate, merged, tidied
         ("Discover music.", "find songs", "Find songs."),
         ("Discover music.", "Is it there?", "Is it there?"),
         ("Discover music", "Is it there?", "Is it there?"),
+        ("Discover music. ", "Find songs.", "Find songs."),
+        (" city", "The town", "the town"),
         ("City", "", ""),
         ("City", " . ", ""),
     ],

@@ -307,11 +307,11 @@ def test_summary(lines, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lines": "none.txt"}, "none.txt: no such file. Name a UTF-8 text file"),
+        ({"lines": "none.txt"}, "none.txt: no such file. Name a UTF-8 file with --in"),
         ({"lines": "."}, "is a folder, expected a file"),
         ({"content": b""}, "lines.txt: holds no text"),
         ({"content": b"\n \n"}, "lines.txt: holds no text"),
-        ({"content": b"a\n\nb\n"}, "lines.txt: line 2 is blank. Remove it"),
+        ({"content": b"a", "column": "text"}, "--column text: .*lines.txt is lines of"),
         (
             {"content": b"a\nb\xff\n"},
             "lines.txt: line 2: byte 0xff at offset 3 is not UTF-8",
@@ -348,10 +348,28 @@ def test_wrong_arguments(lines, tmp_path, changes, message):
     assert [path.name for path in tmp_path.iterdir()] == ["lines.txt"]
 
 
-def test_lines_end_with_newlines_only(tmp_path):
-    path = tmp_path / "lines.txt"
-    path.write_bytes("one\u2028still one\x0cone\r\ntwo".encode())
-    assert run.read_lines(path) == ["one\u2028still one\x0cone", "two"]
+def test_tables_and_blank_texts_give_what_lines_give(tmp_path, small_world):
+    """A header is no text, a row one text; a blank one is its own output."""
+    files = {
+        "lines.txt": "find a hotel\n\nDate\n",
+        "semicolon.csv": "label;text\n1;find a hotel\n2;\n3;Date\n",
+        "rows.jsonl": '{"text":"find a hotel"}\n{"text":null}\n{"text":"Date"}\n',
+    }
+    found = []
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+        out = tmp_path / f"{name}.out.jsonl"
+        said = paraphrase(tmp_path / name, out, num=2)
+        assert said.startswith("2 inputs, 4 outputs, 0 of them equal")
+        found.append(records(out))
+    assert [(r["line"], r["input"]) for r in found[0][::2]] == [
+        (1, "find a hotel"), (2, ""), (3, "Date"),
+    ]  # fmt: skip
+    assert [(r["output"], r["log_probability"]) for r in found[0][2:4]] == [("", 0)] * 2
+    assert found[1] == found[2] == found[0]
+    paraphrase(tmp_path / "lines.txt", tmp_path / "o.jsonl", num=2, part=Part(1, 1))
+    paraphrase(tmp_path / "lines.txt", tmp_path / "o.jsonl", num=2, merge=[])
+    assert records(tmp_path / "o.jsonl") == found[0]
 
 
 def test_minisgd_tells_how_to_train_it(tmp_path, monkeypatch):

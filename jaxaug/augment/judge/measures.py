@@ -21,7 +21,7 @@ from jaxaug.core import extensions
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
-from jaxaug.core.suggestion import suggestion
+from jaxaug.core.suggestion import nearest, suggestion
 from jaxaug.metrics import diversity
 from jaxaug.metrics import similarity as texts_similarity
 
@@ -245,7 +245,8 @@ def _imported(path: str) -> Any:
     found = getattr(module, attribute, None)
     if not callable(found):
         raise UserError(
-            f"metric {path!r}: {module_name} has no function {attribute!r}. {fix}"
+            f"metric {path!r}: {module_name} has no function {attribute!r}."
+            f"{nearest(attribute, vars(module))} {fix}"
         )
     return found
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from jaxaug.augment import descriptions
 
-_EDGES = re.compile(r"(\W*)(.*?)(\W*)", re.DOTALL)
-_END = re.compile(r"\s*([.!?]*)\s*$")
 _VOWELS = "aeiou"
 
 
@@ -20,12 +18,14 @@ class Word(NamedTuple):
       after: marks, such as a comma.
       fixed: holds a number, a placeholder or a protected text: it may move, but it is
         neither dropped nor replaced.
+      space: white space before the word.
     """
 
     before: str
     core: str
     after: str
     fixed: bool
+    space: str = " "
 
     @property
     def text(self) -> str:
@@ -42,51 +42,74 @@ def edited(
     edit: Callable[[list[Word]], Sequence[Word]],
     protected: Sequence[str] = (),
 ) -> str:
-    """A text with its words changed by a function.
+    """Returns a text with its words changed by a function.
 
-    What the function does not see stays: the marks at the end, and a capital at the
-    beginning, wherever the first word goes. `a` and `an` follow the next word.
+    Every byte outside the changed words stays: white space, and the marks at the end. A
+    capital at the beginning stays there, whichever word comes first. `a` and `an`
+    follow a new next word.
 
     Args:
       text: a sentence.
-      edit: words -> words; not called for a text without words.
+      edit: words -> words; not called for a text without words. White space goes with
+        the word behind it.
       protected: texts in it that stay whole.
     """
-    end = _END.search(text)
-    ending = end[1] if end else ""
-    words = split(text[: end.start()] if end else text, protected)
+    body = text.rstrip().rstrip(".!?").rstrip()
+    words = split(body, protected)
     if not words:
         return text
     first = words[0]
     capital = not first.fixed and first.core.istitle() and first.core != "I"
+    lowered = first.core.lower() if capital else first.core
+    words[0] = first._replace(core=lowered, space="")
+    old = {word.core for word in words}
+    result = _articles(edit(words), old)
     if capital:
-        words[0] = first.put(first.core.lower())
-    written = [word.text for word in _articles(edit(words), {w.core for w in words})]
-    joined = " ".join(filter(None, written))
-    if capital:
-        joined = re.sub(r"[^\W\d_]", lambda m: m[0].upper(), joined, count=1)
-    return joined + ending
+        place = next((i for i, word in enumerate(result) if word.core), 0)
+        word = result[place]
+        same = place == 0 and word.core == lowered
+        result[place] = word.put(first.core if same else _capitalized(word))
+    parts = [(word.space or " ") + word.text for word in result]
+    parts[0] = first.space + result[0].text
+    return "".join(parts) + text[len(body) :]
 
 
 def split(text: str, protected: Sequence[str] = ()) -> list[Word]:
-    """The words of a text; what is protected is one word, spaces included."""
-    kept = sorted({*protected, *descriptions.protected(text)}, key=len, reverse=True)
-    kept = [part for part in kept if part.strip()]
+    """Returns the words of a text; a protected part is one word, spaces included."""
+    kept = [
+        part for part in sorted({*protected}, key=len, reverse=True) if part.strip()
+    ]
     # Protected parts with what touches them, else what stands between spaces.
-    inner = "|".join(map(re.escape, kept))
-    pattern = rf"(?:\S*?(?:{inner}))+\S*|\S+" if inner else r"\S+"
-    found = []
-    for piece in re.findall(pattern, text, re.IGNORECASE):
-        match = _EDGES.fullmatch(piece)
-        assert match is not None
-        fixed = any(part.lower() in piece.lower() for part in kept)
-        # Marks alone, such as a dash, are no word to replace.
-        found.append(
-            Word("", piece, "", True)
-            if fixed
-            else Word(match[1], match[2], match[3], fixed)
-        )
+    inner = "|".join([*map(re.escape, kept), descriptions.LITERAL.pattern])
+    kept = [part.lower() for part in kept]
+    found, done = [], 0
+    for match in re.finditer(rf"(?:\S*?(?:{inner}))+\S*|\S+", text, re.IGNORECASE):
+        piece, space = match[0], text[done : match.start()]
+        done = match.end()
+        lower = piece.lower()
+        if descriptions.LITERAL.search(piece) or any(part in lower for part in kept):
+            found.append(Word("", piece, "", True, space))
+            continue
+        start, end = 0, len(piece)
+        while start < end and not _is_inner(piece[start]):
+            start += 1
+        while end > start and not _is_inner(piece[end - 1]):
+            end -= 1
+        # A piece of marks alone, such as a dash, has an empty core.
+        found.append(Word(piece[:start], piece[start:end], piece[end:], False, space))
     return found
+
+
+def _is_inner(character: str) -> bool:
+    """Whether a character belongs to a word, as in the class `\\w` of `re`."""
+    return character.isalnum() or character == "_"
+
+
+def _capitalized(word: Word) -> str:
+    """The core of a word with a capital; as it is if fixed, or written in its own way."""
+    if word.fixed or not word.core.islower():
+        return word.core
+    return word.core[0].upper() + word.core[1:]
 
 
 def _articles(words: Sequence[Word], old: set[str]) -> list[Word]:

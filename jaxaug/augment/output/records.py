@@ -32,6 +32,7 @@ CANDIDATES, MANIFEST = "candidates.jsonl", "augment.json"
 BESIDE = "beside"
 """Folder of the runs that the report stands beside."""
 
+_NAMED = 5  # Texts without a rewording that are named.
 _FIX = "Name the folder that `jaxaug augment --out` wrote."
 # What `_records` writes, by type: for each line, and where there is a candidate.
 _FIELDS: dict[str, type] = {
@@ -202,6 +203,23 @@ def counts(results: Sequence[Result], variants: int) -> Counts:
         sum(r.kept == variants for r in results),
         variants,
     )
+
+
+def without(results: Sequence[Result], fix: str) -> list[str]:
+    """Returns a line about texts that are the original in all variants, if there are any.
+
+    Args:
+      results: of a run.
+      fix: a sentence that ends the line.
+    """
+    bare = [r.description for r in results if r.kept == len(r.selected)]
+    if not bare:
+        return []
+    named = ", ".join(f"{one.id} ({shown(one.text)})" for one in bare[:_NAMED])
+    end = ", ..." if len(bare) > _NAMED else "."
+    return [
+        f"{len(bare)} of {len(results)} texts have no rewording: {named}{end} {fix}"
+    ]
 
 
 def check_target(out: PathLike) -> None:

@@ -15,6 +15,7 @@ from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.core.suggestion import suggestion
+from jaxaug.core.text import spaced
 
 PARAPHRASE, CONTEXTUAL = "paraphrase", "contextual"
 _OWN = ("seed", "num", "batch_size")  # Options of the verb itself.
@@ -251,12 +252,15 @@ def _one_by_one(
 def _by_model(
     step: Step, texts: Sequence[str], num: int, seed: int, shards: Shards
 ) -> dict[str, list[str]]:
-    """Outputs of the texts that are not blank, at most `num`, empty ones left out."""
+    """Returns at most `num` outputs of each text that is not blank, without empty ones.
+
+    An output that differs from its text in white space alone is the text itself.
+    """
     job = step.job(seed, num)
     distinct = [text for text in dict.fromkeys(texts) if text.strip()]
     stage = Stage("candidates", job.key, job.run, step.name)
     outputs = shards.run(stage, distinct)
     return {
-        text: list(filter(None, own))[:num]
+        text: [text if spaced(one) == spaced(text) else one for one in own if one][:num]
         for text, own in zip(distinct, outputs, strict=True)
     }

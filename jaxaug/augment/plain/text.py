@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from jaxaug.augment.plain import chain, tables
+from jaxaug.augment.plain import chain
 from jaxaug.augment.plain.chain import Step
 from jaxaug.core import cache_folder, typed
 from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
 from jaxaug.core.shards import Shards
+from jaxaug.data import tables
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,8 +68,16 @@ def augment_text(
     scheme = ",".join(step.name for step in steps)
     texts = [row.text for row in table.rows]
     # The same bytes come of the same texts around the same rest.
-    rest = [table.kind, table.column, table.header, table.newline, table.mark]
-    work = [*rest, table.rows, chain.key_of(steps, num, seed), num, seed]
+    rest = [table.kind, table.column, table.header, table.delimiter]
+    work = [
+        *rest,
+        table.newline,
+        table.mark,
+        table.rows,
+        chain.key_of(steps, num, seed),
+        num,
+        seed,
+    ]
     note = cache_folder.cache_dir() / "augment_text" / digest_of(work)
     target = epath.Path(out).expanduser()
     if target.exists():

@@ -28,7 +28,7 @@ def eda(
     The rates are those of Coca et al. (2023). n = max(1, rate * words), rounded down:
     replaces n words by synonyms, inserts synonyms of n words anywhere, swaps two words
     n times, or leaves out each word with a probability. Unlike the published program we
-    keep case and marks, inflect synonyms, fit articles, keep numbers, placeholders and
+    keep case, marks and white space, inflect synonyms, fit articles, keep numbers, placeholders and
     protected texts whole, and leave out at least one word when we delete.
 
     Args:
@@ -97,18 +97,22 @@ def replaced(
 ) -> list[Word]:
     """Synonyms in the place of up to `count` different words that have any."""
     result = list(words)
-    done: set[str] = set()
+    alike: dict[str, list[int]] = {}
+    for place, word in enumerate(words):
+        if not word.fixed:
+            alike.setdefault(word.core.lower(), []).append(place)
     for place in rng.permutation(len(words)).tolist():
-        core = words[place].core
-        found = synonyms_at(words, place, lexicon)
-        if not found or core.lower() in done or len(done) == count:
+        core = words[place].core.lower()
+        found = synonyms_at(words, place, lexicon) if core in alike else ()
+        if not found:
             continue
+        if not count:
+            break
+        count -= 1
         synonym = found[int(rng.integers(len(found)))]
-        done.add(core.lower())
         # Everywhere, so that a text does not call one thing by two names.
-        for other, word in enumerate(words):
-            if word.core.lower() == core.lower() and not word.fixed:
-                result[other] = word.put(_cased(synonym, word.core))
+        for other in alike.pop(core):
+            result[other] = words[other].put(_cased(synonym, words[other].core))
     return result
 
 
@@ -117,23 +121,25 @@ def inserted(
 ) -> list[Word]:
     """`count` synonyms of random words, each before a random word or at the end."""
     result = list(words)
-    for _ in range(count):
-        places = rng.permutation(len(words)).tolist()
-        options = (synonyms_at(words, place, lexicon) for place in places)
-        found = next(filter(None, options), ())
-        if found:
-            synonym = found[int(rng.integers(len(found)))]
-            place = int(rng.integers(len(result) + 1))
-            result.insert(place, Word("", synonym, "", False))
+    options = [synonyms_at(words, place, lexicon) for place in range(len(words))]
+    has_synonyms = np.array([bool(found) for found in options])
+    for _ in range(count if has_synonyms.any() else 0):
+        places = rng.permutation(len(words))
+        found = options[places[np.argmax(has_synonyms[places])]]
+        synonym = found[int(rng.integers(len(found)))]
+        place = int(rng.integers(len(result) + 1))
+        result.insert(place, Word("", synonym, "", False))
     return result
 
 
 def swapped(words: list[Word], count: int, rng: np.random.Generator) -> list[Word]:
-    """Two random words change places, `count` times; marks move with them."""
+    """Two random words change places, `count` times; marks move along, white space stays."""
     result = list(words)
     for _ in range(count if len(words) > 1 else 0):
         first, second = rng.choice(len(result), 2, replace=False).tolist()
-        result[first], result[second] = result[second], result[first]
+        one, other = result[first], result[second]
+        result[first] = other._replace(space=one.space)
+        result[second] = one._replace(space=other.space)
     return result
 
 

@@ -80,7 +80,9 @@ def switch_out(
         result = list(words)
         for place in free:
             if rng.random() < each:
-                result[place] = words[place].put(drawn[int(rng.integers(len(drawn)))])
+                new = drawn[int(rng.integers(len(drawn)))]
+                # Marks alone, such as a dash, are not a word to replace.
+                result[place] = words[place].put(new if words[place].core else "")
         return result
 
     return edited(text, edit, protected)

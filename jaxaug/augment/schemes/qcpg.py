@@ -9,6 +9,7 @@ import tokenizers
 
 from jaxaug.core.buckets import plan
 from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import one_of
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import registry
 from jaxaug.models.text.registry import TextModel
@@ -107,7 +108,7 @@ def most(options: Mapping[str, Any]) -> int:
 
 def _named(kind: str) -> catalogue.Named:
     if kind not in KINDS:
-        raise UserError(f"QCPG has no kind {kind!r}: use one of {', '.join(KINDS)}.")
+        raise UserError(f"QCPG has no kind {kind!r}: {one_of(kind, KINDS)}")
     return catalogue.find(f"qcpg-{kind}")
 
 

@@ -93,7 +93,8 @@ def _noisy(
     rate: float,
     protected: Sequence[str],
 ) -> str:
-    kept = edits.occurrences(text, [*protected, *descriptions.protected(text)])
+    literals = (match.span() for match in descriptions.LITERAL.finditer(text))
+    kept = [*edits.occurrences(text, protected), *literals]
     return edits.applied(text, noise(text, rng, rate, kept))
 
 
@@ -172,22 +173,26 @@ def disfluency_edits(
         free = not edits.touches((start, end), closed)
         if kind < 0.25 and free:
             new = f"{text[start:end]} "
-        elif kind < 0.5 and pair.count(" ") == 1 and _is_free(text, start, again, kept):
+        elif (
+            kind < 0.5 and pair.count(" ") == 1 and _is_free(text, start, again, closed)
+        ):
             new = f"{pair}, "
         else:
             filler = FILLERS[int(which * len(FILLERS))]
-            before = text[:start].rstrip()
-            opens = text[start].isupper() and before[-1:] in ("", ".", "!", "?")
+            # The marks between this word and the one before it.
+            marks = text[spans[number - 1][1] if number else 0 : start].rstrip()
+            begins = marks[-1] in ".!?" if marks else number == 0
+            opens = text[start].isupper() and begins
             new = f"{filler.capitalize() if opens else filler}, "
         found.append(Edit(start, start, new))
     return found
 
 
-def _is_free(text: str, start: int, end: int, kept: Sequence[Span]) -> bool:
-    """Whether two words may be said again: they are whole and nothing of them stays."""
+def _is_free(text: str, start: int, end: int, closed: Sequence[Span]) -> bool:
+    """Whether two words may be said again: both are whole, and no part of them stays."""
     letters = all(c.isalpha() or c in " '\u2019" for c in text[start:end])
     whole = not text[end : end + 1].isalnum()
-    return letters and whole and not edits.touches((start, end), edits.union(kept))
+    return letters and whole and not edits.touches((start, end), closed)
 
 
 NOISES: dict[str, Noise] = {"typos": typo_edits, "disfluency": disfluency_edits}

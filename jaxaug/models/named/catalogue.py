@@ -12,7 +12,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import missing_extra
-from jaxaug.core.suggestion import suggestion
+from jaxaug.core.suggestion import nearest, suggestion
 from jaxaug.models.named import packages
 from jaxaug.models.weights import pins, torch_file
 
@@ -69,7 +69,10 @@ class Named:
         for name, value in controls.items():
             if name not in self.controls:
                 known = ", ".join(self.controls) or "none"
-                raise UserError(f"{self.name} has no control {name!r}; it has {known}.")
+                raise UserError(
+                    f"{self.name} has no control {name!r}; it has {known}."
+                    f"{nearest(name, self.controls)}"
+                )
             greatest = self.controls[name][1]
             if value % 5 or not 0 <= value <= greatest:
                 raise UserError(

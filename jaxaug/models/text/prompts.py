@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_text
+from jaxaug.core.suggestion import nearest
 
 PLACE = "{text}"
 _FIX = f"Write the examples, then a line with {PLACE} for the input."
@@ -62,7 +63,8 @@ def find(name: PathLike) -> Prompt:
     """
     known = PROMPTS.get(str(name))
     text = known or read_text(
-        name, f"Use one of {', '.join(PROMPTS)}, or name a file. {_FIX}"
+        name,
+        f"Use one of {', '.join(PROMPTS)}, or name a file.{nearest(name, PROMPTS)} {_FIX}",
     )
     return parse(text, str(name))
 

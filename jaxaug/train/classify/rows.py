@@ -10,6 +10,7 @@ from jaxaug.augment.schemes import sentences
 from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
+from jaxaug.core.text import is_copy
 from jaxaug.train.classify.examples import SAME, Example
 
 NOTHING, COPIES = "nothing", "copies"
@@ -113,14 +114,10 @@ def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
 
 
 def copied(outputs: Outputs) -> float | None:
-    """The share of paraphrases that equal their text, case and white space aside.
+    """Returns the share of paraphrases that are copies, case and white space aside.
 
-    `Why ?` and `why?` are equal. None where there are no paraphrases.
+    Returns None if there are no paraphrases.
     """
     pairs = [(text, one) for text, found in outputs.items() for one in found]
-    same = sum(_letters(one) == _letters(text) for text, one in pairs)
+    same = sum(is_copy(one, text) for text, one in pairs)
     return same / len(pairs) if pairs else None
-
-
-def _letters(text: str) -> str:
-    return "".join(text.lower().split())

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from jaxaug.augment import arguments
-from jaxaug.augment.plain import chain, tables, text
+from jaxaug.augment.plain import chain, text
 from jaxaug.augment.schemes import registry, sentences
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
+from jaxaug.data import tables
 from jaxaug.paraphrase import samplers
 from jaxaug.paraphrase.generation import Paraphraser, Setting
 from tests.test_architecture import ROOT
@@ -89,6 +90,41 @@ def test_lines_to_lines_through_a_chain(capsys):
         for row, line in enumerate(LINES)
     ]
     assert _content("out.txt").decode() == "".join(f"{line}\n" for line in expected)
+
+
+@pytest.mark.parametrize(
+    "scheme", ["eda", "token_substitution", "pervasive_dropout", "switch_out"]
+)
+def test_outputs_without_an_edit_keep_every_byte_and_do_not_count(scheme, capsys):
+    content = "  12  ?\r\n\r\nXyzzy\t12 ! \r\n"
+    _file("in.txt", content)
+    rates = {"pervasive_dropout": ["rate=0"], "switch_out": ["rate=0"]}
+    options = rates.get(scheme, ["replace=1", "insert=0", "swap=0", "delete=0"])
+    options = [] if scheme == "token_substitution" else ["--option", *options]
+    call = ["--scheme", scheme, *options, "--in", "in.txt", "--out", "out.txt"]
+    assert _augment(*call) == 0
+    assert capsys.readouterr().out == (
+        "0 of 3 outputs differ from their text; wrote out.txt\n"
+    )
+    assert _content("out.txt").decode() == content
+
+
+def test_a_model_output_that_differs_in_white_space_alone_is_the_text(
+    monkeypatch, tmp_path
+):
+    def made(name, seed, options):
+        def run(texts):
+            return [[" ".join(text.split()).replace(" ?", "?")] for text in texts]
+
+        return [registry.Job(name, lambda: [name], run, 1)]
+
+    monkeypatch.setattr(chain.registry, "made", made)
+    texts = ["where is  peru ?", "Where"]
+    steps = [chain.Step("contextual", {})]
+    assert chain.apply(steps, texts, 1, 0, Shards(tmp_path / "shards")) == [
+        ["where is  peru ?"],
+        ["Where"],
+    ]
 
 
 def test_several_outputs_of_lines_are_records():

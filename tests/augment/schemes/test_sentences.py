@@ -1,6 +1,8 @@
 """EDA, token substitution, pervasive dropout and SwitchOut."""
 
 import collections
+import re
+import time
 
 import numpy as np
 import pytest
@@ -168,6 +170,71 @@ def test_switch_out_changes_each_word_at_a_drawn_rate():
     counts = np.bincount([t.count("Q") for t in drawn], minlength=5) / len(drawn)
     expected = stats.binom.pmf(np.arange(5), 4, 0.25)
     np.testing.assert_allclose(counts, expected, atol=0.035)
+
+
+SPACED = "  find a\thotel  in peru ? "
+
+
+@given(text=st.text(max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_text_without_an_edit_stays_byte_for_byte(text):
+    assert words.edited(text, list) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["Wal-Mart buys it", "U.S. elections", "İstanbul !  !"]
+)
+def test_a_capital_that_stays_is_written_as_it_was(text):
+    assert words.edited(text, list) == text
+
+
+def test_white_space_and_final_marks_outside_the_edited_words_stay():
+    only = {"replace": 0, "insert": 0, "swap": 0, "delete": 0}
+
+    def of(operation):
+        return set(many(eda.eda, SPACED, **(only | {operation: 0.001})))
+
+    assert of("replace") == {
+        "  discover a\thotel  in peru ? ",
+        "  locate a\thotel  in peru ? ",
+        "  look up a\thotel  in peru ? ",
+        "  find an\tinn  in peru ? ",
+        "  find a\tlodge  in peru ? ",
+    }
+    assert of("delete") == {
+        "  a\thotel  in peru ? ",
+        "  find\thotel  in peru ? ",
+        "  find a  in peru ? ",
+        "  find a\thotel peru ? ",
+        "  find a\thotel  in ? ",
+    }
+    assert "  peru a\thotel  in find ? " in of("swap")
+    for one in of("swap"):
+        assert re.findall(r"\s+", one) == re.findall(r"\s+", SPACED)
+    inserted = of("insert")
+    assert "  find a\thotel  in peru lodge ? " in inserted
+    assert "  inn find a\thotel  in peru ? " in inserted
+    assert all(one[:2] == "  " and one[-3:] == " ? " for one in inserted)
+
+
+def test_switch_out_leaves_marks_alone_and_white_space():
+    text = "yes  -- we\tcan , of course !"
+    for changed in many(noise.switch_out, text, 40, rate=0.9, vocabulary=["Q"]):
+        assert re.findall(r"\W+", changed) == re.findall(r"\W+", text)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_time_for_a_long_text_is_linear(name):
+    """Distinct numbers, marks and unclosed brackets were each quadratic."""
+    for text in (
+        " ".join(f"the hotel {number}" for number in range(7000)),
+        "a" + "=" * 100_000 + "b",
+        "x" + " " * 100_000 + "y",
+        "{< [" * 25_000,
+    ):
+        start = time.perf_counter()
+        METHODS[name](text, rng(1))
+        assert time.perf_counter() - start < 10
 
 
 def test_arguments_out_of_range_are_named():

@@ -17,6 +17,7 @@ from jaxaug.core.suggestion import suggestion
 LINES, JSONL = "lines", "jsonl"
 STDIN = "-"
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+"""Kind of a table -> what usually divides its columns."""
 SOURCE_ROW, SCHEME, NUMBER = "source_row", "scheme", "number"
 """Columns that are added; the number where there are several outputs of a row."""
 
@@ -24,8 +25,10 @@ _FIX = "Name a UTF-8 file with --in: lines of text, .csv, .tsv or .jsonl."
 _DEFAULT_COLUMN = "text"
 _MARK = codecs.BOM_UTF8.decode()
 _SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".jsonl": JSONL}
+_MARKS = (",", ";", "\t", "|")
 # The csv module refuses longer fields.
 _LONGEST_FIELD = 1 << 30
+_LONGEST = 100_000
 
 
 class Row(NamedTuple):
@@ -44,6 +47,7 @@ class Table:
       rows: in the order of the file.
       column: of the texts; empty for lines.
       header: names of the columns of CSV and TSV.
+      delimiter: what divides these columns.
       newline: that of the file.
       mark: what the file begins with: a BOM or nothing.
     """
@@ -52,28 +56,60 @@ class Table:
     rows: Sequence[Row]
     column: str = ""
     header: Sequence[str] = ()
+    delimiter: str = ""
     newline: str = "\n"
     mark: str = ""
 
 
 def read(path: PathLike, column: str | None = None) -> Table:
-    """The texts of a file.
+    """Reads the texts of a file.
+
+    Columns of .csv and .tsv may also be divided by another of the marks `,`, `;`, tab,
+    and `|`, if the header and all rows are.
 
     Args:
       path: its suffix says what it is; `-` is lines from standard input.
       column: of the texts; None is `text`, or the only column there is.
 
     Raises:
-      UserError: the file is missing, no UTF-8 or malformed, holds no text, or has no
-        such column; names the line.
+      UserError: the file is missing, not UTF-8 or malformed, holds no text or one that
+        is too long, or has no such column; names the line.
     """
+    table = _read(path, column)
+    unit = "row" if table.kind in DELIMITERS else "line"
+    for number, row in enumerate(table.rows, 1):
+        if len(row.text) > _LONGEST:
+            raise UserError(
+                f"{_name(path)}: {unit} {number}: a text of {len(row.text):,} characters, "
+                f"{_LONGEST:,} are the most. Divide it into sentences, one a {unit}."
+            )
+    return table
+
+
+def read_texts(path: PathLike, column: str | None = None) -> list[str]:
+    """Reads the texts of a file, blank ones included; the arguments are those of `read`.
+
+    Raises:
+      UserError: as `read`, or every text is blank.
+    """
+    texts = [row.text for row in read(path, column).rows]
+    if not any(text.strip() for text in texts):
+        raise UserError(f"{_name(path)}: holds no text. {_FIX}")
+    return texts
+
+
+def _name(path: PathLike) -> str:
+    return "standard input" if path == STDIN else str(path)
+
+
+def _read(path: PathLike, column: str | None) -> Table:
+    where = _name(path)
     if path == STDIN:
-        where = "standard input"
         text = read_stdin(_FIX)
         marked = text.startswith(_MARK)
         text = text.removeprefix(_MARK)
     else:
-        where, text = str(path), read_text(path, _FIX)
+        text = read_text(path, _FIX)
         with epath.Path(path).open("rb") as file:
             marked = file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
     mark = _MARK if marked else ""
@@ -96,20 +132,69 @@ def read(path: PathLike, column: str | None = None) -> Table:
         return Table(kind, rows, newline=newline, mark=mark)
     if kind == JSONL:
         rows, column = _objects(lines, column, where)
-        return Table(kind, rows, column, (), newline, mark)
-    header, cells = _cells(text, DELIMITERS[kind], where)
+        return Table(kind, rows, column, newline=newline, mark=mark)
+    delimiter = _delimiter(text, DELIMITERS[kind], where)
+    header, cells = _cells(text, delimiter, where)
     column = _column(column, header, where)
     place = header.index(column)
     rows = [Row(row[place], row) for row in cells]
-    return Table(kind, rows, column, header, newline, mark)
+    return Table(kind, rows, column, header, delimiter, newline, mark)
+
+
+def _delimiter(text: str, usual: str, where: str) -> str:
+    """Returns the mark that divides the columns of a table.
+
+    Args:
+      text: of the file.
+      usual: the mark of its suffix, which is taken for a single column.
+      where: names the file in errors.
+
+    Raises:
+      UserError: two marks divide the header and every row.
+    """
+    marks = [usual, *(mark for mark in _MARKS if mark != usual)]
+    dividing = []
+    for mark in marks:
+        try:
+            header = next(_reader(text, mark))
+        except csv.Error:
+            continue
+        if len(header) > 1:
+            dividing.append(mark)
+    if len(dividing) > 1:
+        fitting = [mark for mark in dividing if _fits(text, mark, where)]
+        if len(fitting) > 1:
+            named = " and ".join(map(shown, fitting))
+            raise UserError(
+                f"{where}: the columns can be divided at {named}. Use one of these marks "
+                "only, and quote the fields and names with another one in them."
+            )
+        dividing = fitting or dividing
+    return dividing[0] if dividing else usual
+
+
+def _fits(text: str, delimiter: str, where: str) -> bool:
+    try:
+        _cells(text, delimiter, where)
+    except UserError:
+        return False
+    return True
+
+
+def _reader(text: str, delimiter: str) -> Any:
+    csv.field_size_limit(_LONGEST_FIELD)
+    return csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
 
 
 def _cells(text: str, delimiter: str, where: str) -> tuple[list[str], list[list[str]]]:
-    csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    reader = _reader(text, delimiter)
     rows = []
     try:
         header = next(reader)
+        if not any(name.strip() for name in header):
+            raise UserError(
+                f"{where}: line 1 names no column. Write the names of the columns there."
+            )
         for row in reader:
             # A blank line ends a file, or is the empty text of the only column.
             if not row and len(header) > 1:
@@ -137,6 +222,8 @@ def _objects(
     rows = []
     for number, line in enumerate(lines, 1):
         place = f"{where}: line {number}"
+        if not line.strip():
+            raise UserError(f"{place} is blank. Remove it: JSON lines are objects.")
         found = parse_json(line, place, "Write one JSON object a line.")
         if not isinstance(found, dict):
             raise UserError(f"{place}: {shown(found)} is no object. Write one a line.")
@@ -210,8 +297,9 @@ def written(
     several = num > 1
     if table.kind in DELIMITERS:
         file = io.StringIO(newline="")
-        delimiter = DELIMITERS[table.kind]
-        writer = csv.writer(file, delimiter=delimiter, lineterminator=table.newline)
+        writer = csv.writer(
+            file, delimiter=table.delimiter, lineterminator=table.newline
+        )
         added = (SOURCE_ROW, SCHEME, *((NUMBER,) if several else ()))
         writer.writerow([*table.header, *added])
         place = table.header.index(table.column)
