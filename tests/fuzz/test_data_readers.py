@@ -1,5 +1,7 @@
 """Damaged data: JSON, schemas, dialogues, predictions, vocabularies and caches."""
 
+import csv
+import io
 import json
 import math
 import shutil
@@ -13,7 +15,7 @@ from mutators import BYTES, JSON, LINES, change_line, json_mutator
 from jaxaug.core import files
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
-from jaxaug.data import schema, seen, sgd
+from jaxaug.data import schema, seen, sgd, tables
 from jaxaug.feed import batches, cache, tokens, vocabulary
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
@@ -260,6 +262,28 @@ def are_levels_of_file(found, expected, path):
     ]
 
 
+def make_table(folder, material):
+    rows = "".join(f'"text {i}; with, marks";label {i};{i}\n' for i in range(6))
+    path = folder / "fuzzed.csv"
+    path.write_text(f"text;label;number\n{rows}")
+    return path
+
+
+def read_table(path, material):
+    found = tables.read(path, "text")
+    return found.delimiter, list(found.header), [row.rest for row in found.rows]
+
+
+def are_rows_of_file(found, expected, path):
+    """What Python's own reader finds between the marks, all rows as long as the header."""
+    delimiter, header, rows = found
+    text = path.read_bytes().decode("utf-8-sig")
+    cells = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    assert cells[0] == header
+    assert [row for row in cells[1:] if row] == rows
+    assert {len(row) for row in rows} <= {len(header)}
+
+
 def batches_of(material):
     records, model = token_sources(material)
     cached = tokens.build(records, model, material.parent / "token_sources")
@@ -405,6 +429,7 @@ READERS = {
     "record cache": Reader(make_records, read_records, BYTES),
     "token cache": Reader(make_tokens, read_tokens, BYTES),
     "position in batches": Reader(make_position, read_position, JSON, is_position),
+    "table of texts": Reader(make_table, read_table, BYTES, are_rows_of_file),
     "levels": Reader(
         make_levels,
         lambda path, material: levels.read(path),
