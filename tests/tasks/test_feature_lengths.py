@@ -1,5 +1,8 @@
 """Programs of T5X measure their tasks before they start."""
 
+import sys
+import types
+
 import pytest
 
 pytest.importorskip("seqio")
@@ -12,7 +15,9 @@ from jaxaug.core.errors import UserError
 from tasks import cached_task
 
 CONFIG = """
-import t5x.utils
+from __gin__ import dynamic_registration
+import measured_program
+from t5x import utils
 TASK_FEATURE_LENGTHS = {lengths}
 train/utils.DatasetConfig:
   mixture_or_task_name = 'd3st_aug_2x'
@@ -25,19 +30,26 @@ utils.DatasetConfig:
   batch_size = 2
   shuffle = False
   seed = 0
-program.train_dataset_cfg = @train/utils.DatasetConfig()
-program.infer_eval_dataset_cfg = @infer_eval/utils.DatasetConfig()
+measured_program.program.train_dataset_cfg = @train/utils.DatasetConfig()
+measured_program.program.infer_eval_dataset_cfg = @infer_eval/utils.DatasetConfig()
 """
 
 
-@gin.configurable(module="test_feature_lengths")
 def program(train_dataset_cfg=None, infer_eval_dataset_cfg=None):
-    return train_dataset_cfg, infer_eval_dataset_cfg
+    raise AssertionError("only its arguments count")
+
+
+# gin imports it as the module of a program.
+MODULE = types.ModuleType("measured_program")
+program.__module__ = MODULE.__name__
+MODULE.program = program
 
 
 @pytest.fixture
-def configured(tasks):
+def configured(tasks, monkeypatch):
     """A function of feature lengths, as in gin: the program with them."""
+
+    monkeypatch.setitem(sys.modules, MODULE.__name__, MODULE)
 
     def configure(lengths, evaluated="d3st_sgd"):
         with gin.unlock_config():
