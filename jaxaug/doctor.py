@@ -121,6 +121,22 @@ def check_packages() -> Iterator[Finding]:
             yield Finding("ok", f"extra {extra}", ", ".join(present))
 
 
+def check_tensorflow() -> Iterator[Finding]:
+    """Two distributions of TensorFlow, which overwrite each other's files."""
+    names = ("tensorflow", "tensorflow-cpu")
+    if len(names) == sum(
+        len(list(metadata.distributions(name=name))) for name in names
+    ):
+        yield Finding(
+            "note",
+            "tensorflow",
+            "tensorflow and tensorflow-cpu are both installed and overwrite each other's "
+            "files; tensorflow-text needs the first",
+            "Run `pip uninstall --yes tensorflow-cpu tensorflow`, then "
+            f"`{installed.install_command()}` in the repository.",
+        )
+
+
 def check_devices() -> Iterator[Finding]:
     """The accelerators that JAX sees."""
     if util.find_spec("jax") is None:
@@ -241,6 +257,7 @@ def findings(data_dir: str | None) -> list[Finding]:
     checks: Iterable[Callable[[], Iterator[Finding]]] = (
         check_python,
         check_packages,
+        check_tensorflow,
         check_devices,
         lambda: check_data(data_dir),
         check_cache,

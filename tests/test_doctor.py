@@ -137,6 +137,26 @@ def test_missing_packages_are_named_with_their_fix(monkeypatch):
     assert found["extra report"].fix == f"Optional: {fix}"
 
 
+@pytest.mark.parametrize(
+    ("names", "count"),
+    [
+        (["tensorflow"], 0),
+        (["tensorflow-cpu"], 0),
+        (["tensorflow", "tensorflow-cpu"], 1),
+    ],
+)
+def test_two_distributions_of_tensorflow(monkeypatch, names, count):
+    """Their files are the same, so that each overwrites those of the other."""
+    monkeypatch.setattr(
+        metadata, "distributions", lambda name: [name] * (name in names)
+    )
+    found = list(doctor.check_tensorflow())
+    assert [one.text[:52] for one in found] == [
+        "tensorflow and tensorflow-cpu are both installed and"
+    ] * count
+    assert all("uninstall --yes tensorflow-cpu tensorflow`" in one.fix for one in found)
+
+
 def test_an_extra_of_a_package_stands_for_what_it_adds(monkeypatch):
     lists = {
         "jaxaug": [

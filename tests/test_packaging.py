@@ -27,7 +27,6 @@ DISTRIBUTIONS = {
     "gin": "gin-config",
     "google": "protobuf",
     "orbax": "orbax-checkpoint",
-    "tensorflow": "tensorflow-cpu",
 }
 # These come with another: jaxlib with jax.
 BROUGHT = {"jaxlib"}
@@ -130,3 +129,11 @@ def test_notice_names_every_folder_of_data():
         assert any(str(path).startswith(name.rstrip(".")) for name in named) or (
             path.name in notice
         ), path
+
+
+def test_one_distribution_of_tensorflow():
+    """tensorflow-text asks for `tensorflow`; tensorflow-cpu has the same files."""
+    lines = [line for name in PACKAGES for _, line in requirements(name)]
+    assert "tensorflow" in {canonicalize_name(line.name) for line in lines}
+    assert "tensorflow-cpu" not in {canonicalize_name(line.name) for line in lines}
+    assert "tensorflow-cpu" not in pins()

@@ -10,6 +10,9 @@ from typing import Any
 import jaxaug
 from jaxaug.core.errors import UserError
 
+# The same package under two names.
+_SAME = {"tensorflow": ("tensorflow-cpu",), "tensorflow-cpu": ("tensorflow",)}
+
 BY_CHOICE = {"cuda", "dev", "docs", "tpu"}
 """Extras for some machines and people; `make install` brings all others."""
 
@@ -18,8 +21,7 @@ def version(distribution: str) -> str | None:
     """Of an installed distribution; None where it is not there."""
     from importlib import metadata  # Costs more than all that parsing imports.
 
-    # tensorflow-cpu and tensorflow are the same package under two names.
-    for name in (distribution, distribution.removesuffix("-cpu")):
+    for name in (distribution, *_SAME.get(distribution, ())):
         try:
             return metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -183,7 +183,7 @@ def load_tf_ckpt(path: str) -> dict[str, LazyArray]:
     except ImportError as e:
         raise UserError(
             f"Reading the TensorFlow checkpoint {path} needs TensorFlow: "
-            "pip install tensorflow-cpu."
+            "pip install tensorflow."
         ) from e
     try:
         reader = tf.train.load_checkpoint(path)
