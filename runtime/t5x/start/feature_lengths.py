@@ -27,6 +27,7 @@ def arguments_of(
     configured: Callable[..., Any],
     wanted: Callable[[str], bool] = lambda name: True,
     with_data: bool = True,
+    skipped: Callable[[Exception], bool] = lambda error: False,
 ) -> dict[str, Any]:
     """Returns the arguments that gin binds to a program, with 'auto' replaced.
 
@@ -34,17 +35,19 @@ def arguments_of(
         configured: the program, a gin configurable.
         wanted: whether to return the argument of a name.
         with_data: whether the data can be read; if not, 'auto' stays.
+        skipped: called with the error of an argument that cannot be made; returns
+            whether to go on without it.
 
     Raises:
         UserError: 'auto' is given for tasks that do not know their token counts.
     """
-    found = _resolved(configured, wanted)
+    found = _resolved(configured, wanted, skipped)
     cfgs = _dataset_cfgs(found)
     auto = [cfg for cfg in cfgs if cfg.task_feature_lengths == AUTO]
     if not auto or not with_data:
         return found
     _replace_auto(auto)
-    return _resolved(configured, wanted)
+    return _resolved(configured, wanted, skipped)
 
 
 def check(
@@ -79,14 +82,22 @@ def check(
 
 
 def _resolved(
-    configured: Callable[..., Any], wanted: Callable[[str], bool]
+    configured: Callable[..., Any],
+    wanted: Callable[[str], bool],
+    skipped: Callable[[Exception], bool],
 ) -> dict[str, Any]:
     bindings = gin.get_bindings(configured, resolve_references=False)
-    # The copy of a reference is the result of calling it. gin itself reports, at the
-    # call, what is still required.
-    return copy.deepcopy(
-        {n: v for n, v in bindings.items() if wanted(n) and not _is_required(v)}
-    )
+    found = {}
+    for name, value in bindings.items():
+        # gin itself reports, at the call, what is still required.
+        if wanted(name) and not _is_required(value):
+            try:
+                # The copy of a reference is the result of calling it.
+                found[name] = copy.deepcopy(value)
+            except Exception as error:
+                if not skipped(error):
+                    raise
+    return found
 
 
 def _is_required(value: Any) -> bool:

@@ -12,6 +12,7 @@ import gin
 from etils import epath
 
 from t5x.checkpoint import restore, state_init
+from t5x.errors import UserError
 from t5x.feed.data_config import DatasetConfig
 from t5x.logs.metrics_writer import NullWriter
 from t5x.logs.progress import announce
@@ -37,23 +38,25 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
     Raises:
         UserError: the run would stop at its start.
     """
+    missing: dict[str, None] = {}
     with_data = True
     arguments: Mapping[str, Any] = {}
     try:
         with_data = _is_reached("feature lengths", gin.config_str())
-        arguments = feature_lengths.arguments_of(configured, _is_read, with_data)
+        arguments = feature_lengths.arguments_of(
+            configured, _is_read, with_data, functools.partial(_skipped, missing)
+        )
     finally:
         print(gin_config.get_gin_config_str())
     if summarize := arguments.get("summarize_config_fn"):
         with tempfile.TemporaryDirectory() as folder:
             summarize(folder, _Printer(), 0)
     if with_data:
-        missing: dict[str, None] = {}
         feature_lengths.check(
             arguments, accept_truncation, functools.partial(_skipped, missing)
         )
-        for message in missing:
-            announce(f"dry run: feature lengths not checked: {message}")
+    for message in missing:
+        announce(f"dry run: not all is checked: {message}")
     _check_checkpoint(arguments, _default_initializer(configured))
 
 
@@ -80,11 +83,12 @@ def _is_reached(what: str, text: str) -> bool:
 
 
 def _skipped(missing: dict[str, None], error: Exception) -> bool:
-    """Notes why data cannot be read here; a defect of the program is none of the reasons."""
+    """Notes data that is not here; settings that the runtime refuses are errors."""
     message = gin_config.user_message(error)
-    if message is not None:
-        missing[message] = None
-    return message is not None
+    if message is None or isinstance(error, UserError | TypeError | RuntimeError):
+        return False
+    missing[message] = None
+    return True
 
 
 class _Printer(NullWriter):
@@ -109,6 +113,8 @@ def _check_checkpoint(arguments: Mapping[str, Any], default_initializer: Any) ->
         return
     for path in paths:
         restore.check_restorable(path, settings)
+    if model is None:
+        return
     optimizer = model.optimizer_def if "checkpoint_cfg" in arguments else None
     initializer = arguments.get("train_state_initializer_cls", default_initializer)
     shapes = _input_shapes(model, arguments)
