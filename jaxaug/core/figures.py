@@ -60,9 +60,10 @@ def picture(figure: Any, form: str) -> bytes:
     metadata = {"Date": None} if form == "svg" else None
     for text in figure.findobj(Text):
         text.set_parse_math(False)
-    settings = {"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}
-    # Of texts that are made while drawing, such as numbers at an axis.
-    with matplotlib.rc_context({**settings, "text.parse_math": False}):
+    settings: Any = {"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}
+    # Texts that are made while drawing, such as numbers at an axis, follow the settings.
+    settings["text.parse_math"] = False
+    with matplotlib.rc_context(settings):
         figure.savefig(buffer, format=form, dpi=120, metadata=metadata)
     return buffer.getvalue()
 

@@ -7,6 +7,7 @@ in pieces, and whatever the libraries raise for damage becomes `BrokenError`.
 import contextlib
 import gzip
 import hashlib
+import itertools
 import lzma
 import struct
 import tarfile
@@ -22,6 +23,8 @@ MAX_MEMBER = 10**9
 """Bytes of the largest member, far more than any of the known data sets has."""
 MAX_TOTAL = 4 * 10**9
 """Bytes of all members together, and of an archive."""
+MAX_MEMBERS = 100_000
+"""Members of all kinds; the libraries keep a record of each in memory."""
 _CHUNK = 1 << 20
 # Of names and extended headers, which `tarfile` reads as a whole.
 _LONGEST_READ = 16 << 20
@@ -132,11 +135,17 @@ def members(archive: Path, top_folder: bool) -> Iterator[Member]:
         yield member._replace(name="/".join(parts[1:] if top_folder else parts))
 
 
+def _check_count(count: int) -> None:
+    if count >= MAX_MEMBERS:
+        raise BrokenError(f"it has more than {MAX_MEMBERS:,} members")
+
+
 def _of_zip(archive: Path) -> Iterator[Member]:
     with contextlib.ExitStack() as stack:
         with _damage():
             packed = stack.enter_context(zipfile.ZipFile(archive))
-        for entry in packed.infolist():
+        for count, entry in enumerate(packed.infolist()):
+            _check_count(count)
             if entry.is_dir():
                 continue
             if entry.flag_bits & 1:
@@ -152,12 +161,12 @@ def _of_tar(archive: Path) -> Iterator[Member]:
         with _damage():
             stream = stack.enter_context(_Unpacked(archive))
             packed = stack.enter_context(tarfile.open(fileobj=stream, mode="r:"))
-        while True:
+        for count in itertools.count():
+            _check_count(count)
             with _damage():
                 entry = packed.next()
             if entry is None:
                 return
-            packed.members = []  # They are not asked for again.
             content = packed.extractfile(entry) if entry.isfile() else None
             if content is not None:
                 mode = "100755" if entry.mode & 0o100 else "100644"

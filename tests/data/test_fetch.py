@@ -392,6 +392,14 @@ def test_all_members_together_have_a_limit(data_set, tmp_path, monkeypatch):
         fetch(data_set, tmp_path / "out")
 
 
+@pytest.mark.parametrize("make", [_tar, _zip])
+def test_the_number_of_members_has_a_limit(data_set, tmp_path, monkeypatch, make):
+    monkeypatch.setattr("jaxaug.data.archive.MAX_MEMBERS", 3)
+    (tmp_path / "x.tar.gz").write_bytes(make())
+    with pytest.raises(UserError, match="archive: it has more than 3 members"):
+        fetch(data_set, tmp_path / "out")
+
+
 def test_a_pipe_in_place_of_an_archive(data_set, tmp_path):
     os.mkfifo(tmp_path / "x.tar.gz")
     with pytest.raises(UserError, match=r"x\.tar\.gz: is a pipe"):

@@ -1,5 +1,6 @@
 """The output file: what survives a stop, what is refused, what it holds at the end."""
 
+import errno
 import json
 import os
 
@@ -195,3 +196,31 @@ def test_a_full_disk_leaves_no_temporary_file(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="full"):
             file.finish()
     assert os.listdir(tmp_path) == ["out.jsonl.partial"]
+
+
+def test_a_full_disk_names_the_partial_file(tmp_path, monkeypatch):
+    def fsync(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with output_file(tmp_path) as file:
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(OSError, match="No space left") as error:
+            file.add(OUTPUTS)
+    assert error.value.filename == str(tmp_path / "out.jsonl.partial")
+
+
+def test_a_pipe_or_endless_line_in_place_of_an_output(tmp_path):
+    os.mkfifo(tmp_path / "out.jsonl")
+    with (
+        pytest.raises(UserError, match="out.jsonl: .*(pipe|no ordinary file)"),
+        output_file(tmp_path),
+    ):
+        pass
+    (tmp_path / "out.jsonl").unlink()
+    with (tmp_path / "out.jsonl").open("wb") as file:
+        file.truncate(50 * 10**9)
+    with (
+        pytest.raises(UserError, match="line 1: is no record of `jaxaug paraphrase`"),
+        output_file(tmp_path),
+    ):
+        pass

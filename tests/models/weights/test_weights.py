@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import pickle
 import re
 import shutil
@@ -20,6 +21,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.models.weights import (
     export,
     families,
+    gguf_file,
     hf_folder,
     keymap,
     safetensors_io,
@@ -555,3 +557,28 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(UserError, match="out exists. Name a folder that does not"):
         export.write(target, {"a": array(2)}, key_map, {}, card, {})
     shutil.rmtree(target)
+
+
+def test_a_full_disk_is_an_error_of_the_system(tmp_path, monkeypatch):
+    """safetensors raises a class of its own, with the number in its text."""
+
+    def save_file(*_, **__):
+        raise safetensors.SafetensorError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        )
+
+    monkeypatch.setattr("safetensors.numpy.save_file", save_file)
+    with pytest.raises(OSError, match="No space left on device") as error:
+        safetensors_io.write(tmp_path / "x.safetensors", {})
+    assert error.value.filename == str(tmp_path / "x.safetensors")
+
+
+def test_pipes_are_no_weights(tmp_path):
+    for name in ("x.safetensors", "x.bin", "x.gguf"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(UserError, match="x.safetensors: is a pipe"):
+        safetensors_io.Tensors(tmp_path / "x.safetensors")
+    with pytest.raises(UserError, match="x.bin: is a pipe"):
+        torch_file.Tensors(tmp_path / "x.bin")
+    with pytest.raises(UserError, match="x.gguf: is a pipe"):
+        gguf_file.read(tmp_path / "x.gguf")

@@ -1,0 +1,54 @@
+"""Files that are read and written: no waiting for pipes, and a full disk by its name."""
+
+import errno
+import os
+
+import pytest
+from t5x import paths
+from t5x.start import gin_config
+
+
+def test_a_full_disk_names_the_file_and_leaves_nothing(tmp_path):
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with (
+        pytest.raises(OSError, match="No space left"),
+        paths.replacing(tmp_path / "out.jsonl") as temporary,
+    ):
+        temporary.write_text("half")
+        raise error
+    assert error.filename == str(tmp_path / "out.jsonl")
+    assert [*tmp_path.iterdir()] == []
+    assert gin_config.user_message(error) == (
+        f"{tmp_path}/out.jsonl: No space left on device. Free some space, then run the "
+        "same command again."
+    )
+
+
+def test_full_memory_is_a_message():
+    assert gin_config.user_message(MemoryError()) == (
+        "the memory is full (MemoryError). Use shorter lengths or a smaller batch, or a "
+        "machine with more memory."
+    )
+
+
+def test_pipes_are_not_read(tmp_path):
+    pipe = tmp_path / "x.gin"
+    os.mkfifo(pipe)
+    for function in (paths.read_bytes, paths.read_json):
+        with pytest.raises(OSError, match="is a pipe or a device, expected an ord"):
+            function(pipe)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ("1" * 5000, "Exceeds the limit"),
+        ('{"a": 1, "a": 2}', "a name twice"),
+        ("{", "Expecting property name"),
+    ],
+)
+def test_json_that_is_refused(tmp_path, text, problem):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(ValueError, match=problem):
+        paths.read_json(tmp_path / "x.json")
