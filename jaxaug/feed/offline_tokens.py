@@ -23,7 +23,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from jaxaug.core import cache_folder, cached, manifest
 from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.files import PathLike, check_ordinary, read_json
 from jaxaug.feed import arrays
 from jaxaug.feed.batches import TokenCache
 
@@ -145,6 +145,7 @@ def _examples(path: epath.Path, fix: str) -> Iterator[tuple[list[int], ...]]:
 
 def _records(path: epath.Path, fix: str) -> Iterator[bytes]:
     """The contents of a file of TFRecords, each checked by its CRC-32C."""
+    check_ordinary(path, fix)
     with path.open("rb") as file:
         while header := file.read(12):
             length = struct.unpack("<Q", header[:8])[0] if len(header) == 12 else 0

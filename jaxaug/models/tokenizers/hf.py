@@ -16,7 +16,14 @@ import tokenizers
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, read_text, shown
+from jaxaug.core.files import (
+    MAX_BYTES,
+    PathLike,
+    check_ordinary,
+    read_json,
+    read_text,
+    shown,
+)
 from jaxaug.models.named import catalogue
 from jaxaug.models.tokenizers import deberta
 from jaxaug.models.weights import pins
@@ -317,6 +324,8 @@ def _converted(folder: str) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
     """Of the older files (vocab.txt, vocab.json and merges.txt, SentencePiece)."""
     import transformers
 
+    for path in epath.Path(folder).iterdir():
+        check_ordinary(path, _FIX, MAX_BYTES if path.name in _OTHER_FILES else None)
     try:
         slow = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
         backend = tokenizers.Tokenizer.from_str(slow.backend_tokenizer.to_str())

@@ -9,6 +9,7 @@ from absl import logging
 from etils import epath
 from jax import numpy as jnp
 
+from t5x import paths
 from t5x.logs.without_torch import without_torch
 
 with without_torch():
@@ -28,6 +29,7 @@ _REPEATED_FIELDS = ("float_val", "double_val", "int_val", "int64_val")
 
 def _records(path: epath.Path) -> Iterator[bytes]:
     """Payloads of a TFRecord file; stops at a record that is still being written."""
+    paths.check_ordinary(path)
     with path.open("rb") as f:
         # length (8 bytes), its checksum (4), payload, its checksum (4)
         while len(header := f.read(12)) == 12:
