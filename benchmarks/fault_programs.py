@@ -74,6 +74,7 @@ train_script.train:
   random_seed = 0
   summarize_config_fn = @gin_utils.summarize_gin_config
   get_dataset_fn = @tokens.get_dataset
+tokens.get_dataset.accept_truncation = True
 
 utils.DatasetConfig:
   mixture_or_task_name = 'd3st_aug_2x'

@@ -142,7 +142,11 @@ def check(
     """
     for counts, _ in needs:
         _check_unknown(counts, accept_unknown)
-    wrong = [(counts, limits) for counts, limits in needs if _cuts(counts, limits)]
+    # Evaluations often share a data set.
+    each = {(counts.name, str(limits)): (counts, limits) for counts, limits in needs}
+    wrong = [
+        (counts, limits) for counts, limits in each.values() if _cuts(counts, limits)
+    ]
     if not wrong or accept_truncation:
         return
     lines = [f"  {_cut(counts, limits)}" for counts, limits in wrong[:_SHOWN]]
