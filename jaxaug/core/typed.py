@@ -43,10 +43,13 @@ def check(
     hints = typing.get_type_hints(kind)
     for name, value in values.items():
         if name in hints and not _fits(value, hints[name]):
-            long = isinstance(value, numbers.Integral) and not _is_short(value)
+            items = value if isinstance(value, list | tuple) else [value]
+            long = any(
+                isinstance(x, numbers.Integral) and not _is_short(x) for x in items
+            )
             raise UserError(
                 f"{where}: {name}={shown(value)}: expected {_named(hints[name])}"
-                f"{' of at most 64 bits' if long else ''}."
+                f"{' (at most 64 bits)' if long else ''}."
             )
 
 

@@ -13,7 +13,7 @@ VALUES = (
     "gin_bindings", "gin_search_paths", "seqio_additional_cache_dirs", "tfds_data_dir",
     "shard_id", "initialization_timeout", "compilation_cache", "verbosity",
 )  # fmt: skip
-SWITCHES = ("keep_memory", "ynn_fusions")
+SWITCHES = ("accept_truncation", "keep_memory", "ynn_fusions")
 _SWITCHES = {f"--{no}{name}" for name in SWITCHES for no in ("", "no")}
 _FLAGS = _SWITCHES | {f"--{name}" for name in VALUES}
 

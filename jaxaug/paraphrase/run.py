@@ -158,7 +158,7 @@ def paraphrase(
     work = {"inputs": digest_of(inputs), "batches": digest_of(shape), **settings}
     blank = [i for i, text in enumerate(inputs) if not text.strip()]
     with OutputFile(target, inputs, settings, num, notes) as file:
-        if part is None:
+        if part is None and blank:
             file.add({i: [Output(inputs[i], 0.0)] * num for i in blank})
         if merge is not None:
             for where, one, names in parts.complete(merge or [folder], work):

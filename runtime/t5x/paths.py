@@ -44,6 +44,17 @@ def check_ordinary(path: str | os.PathLike) -> None:
         )
 
 
+def check_folder(folder: str | os.PathLike) -> None:
+    """Checks all files below a local folder, for readers that open them by themselves.
+
+    Raises:
+      OSError: one of them is a pipe or a device.
+    """
+    for parent, _, names in os.walk(os.fspath(folder)):
+        for name in names:
+            check_ordinary(os.path.join(parent, name))
+
+
 def read_bytes(path: str | os.PathLike) -> bytes:
     """Returns the content of a file; raises as `check_ordinary`."""
     check_ordinary(path)

@@ -131,7 +131,7 @@ def test_a_text_becomes_what_an_annotation_wants(text, kind, value):
 def test_whole_numbers_fit_into_64_bits(number):
     with pytest.raises(
         UserError,
-        match=r"here: count=.*: expected a whole number of at most 64 bits\.$",
+        match=r"here: count=.*: expected a whole number \(at most 64 bits\)\.$",
     ):
         typed.check({"count": number}, Kind, "here")
     typed.check({"count": 2**63 - 1}, Kind, "here")

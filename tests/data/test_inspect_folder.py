@@ -453,7 +453,8 @@ no errors, 3 notes
 @pytest.mark.parametrize(
     ("value", "formats"),
     [
-        ("Bern | Main", "d3st, d3st2a, sdt, sdtids, sdtind, t5dst"),
+        ("Bern | Main", "d3st, d3st2a, sdt, sdtids, sdtind"),
+        ("Bern || Main", "t5dst"),
         ("None", "sdt, sdtids, sdtind, t5dst"),
         ("to 1=Bern", "d3st, d3st2a, sdt, sdtids"),
         ("Bern [state]", "sdt, sdtids"),

@@ -74,6 +74,10 @@ def open_source(where: CheckpointLocation) -> CheckpointSource:
             "restore_from_tf_checkpoint (RestoreCheckpointConfig.mode = 'specific'), "
             "not as a T5X checkpoint."
         )
+    try:
+        paths.check_folder(where.root)
+    except OSError as error:
+        raise corrupt(where.root, error) from error
     return OrbaxSource(where) if where.layout == "orbax" else LegacySource(where)
 
 

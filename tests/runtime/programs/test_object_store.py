@@ -170,6 +170,8 @@ def test_training(bucket, run_train, same_params, tmp_path, arrays_on_disk):
     assert names(bucket) == [
         "checkpoint_8",
         "config.gin",
+        "config_digest.json",
+        "finished_run.json",
         "inference_eval",
         "model-info.txt",
         "train",
