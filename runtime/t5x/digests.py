@@ -49,7 +49,9 @@ def of_bytes(data: bytes) -> tuple[int, str]:
 
 def _of_file(path: epath.Path) -> tuple[int, str] | None:
     """As `of_bytes`; None if there is no such file. Reads it in pieces."""
-    if not path.is_file():
+    text = os.fspath(path)
+    # To etils a pipe is a file, but reading it would wait forever.
+    if not (path.is_file() if "://" in text else os.path.isfile(text)):
         return None
     size = checksum = 0
     with path.open("rb") as f:

@@ -21,7 +21,7 @@ from etils import epath
 
 from t5x import digests
 from t5x.errors import UserError
-from t5x.paths import absolute
+from t5x.paths import absolute, check_ordinary
 
 Layout = Literal["orbax", "legacy", "tensorflow"]
 LEGACY_FILE = "checkpoint"
@@ -110,6 +110,12 @@ def _legacy_file(path: epath.Path) -> epath.Path | None:
 
 def _is_tf_state_file(path: epath.Path) -> bool:
     """TensorFlow calls the text file that lists its checkpoints `checkpoint` too."""
+    try:
+        check_ordinary(path)
+    except OSError as error:
+        raise UserError(
+            f"{path}: {error.strerror}. Copy the checkpoint again from where it came from."
+        ) from None
     with path.open("rb") as f:
         return f.read(22) == b"model_checkpoint_path:"
 
