@@ -73,7 +73,7 @@ def table(results: Path, queue: Path) -> list[str]:
 
 
 def key_of(item: Mapping) -> Key:
-    """What the seeds of a configuration share, but for the version of the variants."""
+    """Returns what all seeds of a configuration share, without the variants' version."""
     return item["set"], item.get("order", "mixture"), item["steps"]
 
 
