@@ -83,7 +83,7 @@ class Server:
 
 
 def together(count: int, work: Callable[[], object]) -> None:
-    """Does the work in so many threads."""
+    """Does the work in `count` threads at once."""
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()

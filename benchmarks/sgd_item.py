@@ -5,6 +5,7 @@ length) share one compiled training step, and all of them share the decoding pro
 """
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -184,6 +185,7 @@ class Learner:
         self._trainers: dict[int, trainer.Trainer] = {}
         self._shapes: Any = None
         self._compiled: set[int] = set()
+        self._building = threading.Lock()
         self._trackers: dict[str, Tracker] = {}
 
     # Data.
@@ -195,7 +197,8 @@ class Learner:
 
     def _tokens(self, recipe: cache.Recipe) -> TokenCache:
         encode = self._words.encode_batch
-        return tokens.build(cache.build(recipe), self._words.file, encode=encode)
+        with self._building:  # The thread that prepares the next items builds, too.
+            return tokens.build(cache.build(recipe), self._words.file, encode=encode)
 
     def rows(self, item: Item) -> PackedRows:
         """Returns the training data of an item.

@@ -218,7 +218,7 @@ def read_text(path: PathLike, fix: str, otherwise: str | None = None) -> str:
 
     Raises:
       UserError: the file is refused by `read_bytes`, or holds bytes that are not UTF-8
-        or zero, as those of UTF-16 are.
+        or are zero, as in UTF-16.
     """
     with fitting(path, fix):
         return _decoded(read_bytes(path, fix), path, fix, otherwise)

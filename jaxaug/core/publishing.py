@@ -21,7 +21,7 @@ _OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 @contextlib.contextmanager
 def naming(path: epath.PathLike) -> Iterator[None]:
-    """Adds the name of what the block writes to errors such as that of a full disk.
+    """Adds the name of the written file to the block's errors, such as a full disk.
 
     The system names no file when a write to an open one fails. The command line turns
     the error into a message with the file and what to do.

@@ -60,7 +60,7 @@ def is_waiting() -> bool:
 
 
 class _Asked:
-    """A function in a thread of its own."""
+    """A function that runs in a separate thread."""
 
     def __init__(self, function: Callable[[], Any]):
         self.error: BaseException | None = None

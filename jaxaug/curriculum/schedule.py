@@ -349,7 +349,7 @@ class InSteps:
         )
 
     def in_examples(self, shards: int) -> Schedule:
-        """The schedule in examples of one shard of so many."""
+        """Returns the schedule in examples of one of `shards` shards."""
         if self.batch_size % shards:
             raise UserError(
                 f"curriculum: batch_size {self.batch_size} does not divide by {shards} "
@@ -378,7 +378,7 @@ class InShares:
         )
 
     def in_examples(self, shards: int) -> Schedule:
-        """The schedule in examples of one shard of so many."""
+        """Returns the schedule in examples of one of `shards` shards."""
         rows = round(self.steps * self.batch_size / shards)
         ends = [*(round(end * rows) for end in self.stage_ends), rows]
         counted = in_examples(

@@ -98,7 +98,7 @@ class _Unpacked(gzip.GzipFile):
     """A stream that gives no more than a few MiB at once."""
 
     def read(self, size: int | None = -1) -> bytes:
-        """As that of any file."""
+        """Reads as any file does; refuses more than a few MiB at once."""
         if size is None or not 0 <= size <= _LONGEST_READ:
             raise tarfile.ReadError(f"a header of {size} bytes")
         return super().read(size)

@@ -87,7 +87,7 @@ def read(path: PathLike, column: str | None = None) -> Table:
 
 
 def read_texts(path: PathLike, column: str | None = None) -> list[str]:
-    """Reads the texts of a file, blank ones included; the arguments are those of `read`.
+    """Reads the texts of a file, including blank ones; takes the arguments of `read`.
 
     Raises:
       UserError: as `read`, or every text is blank.

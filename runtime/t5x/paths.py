@@ -98,7 +98,7 @@ def replacing(path: str | os.PathLike) -> Iterator[epath.Path]:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Adds the name of what the block writes to errors such as that of a full disk."""
+    """Adds the name of the written file to the block's errors, such as a full disk."""
     try:
         yield
     except OSError as error:
