@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from jaxaug.augment import arguments as augment
 from jaxaug.core import arguments, completion
+from jaxaug.core import verbs as others
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import ShowVersions
 from jaxaug.curriculum import arguments as curriculum
@@ -30,7 +31,6 @@ from jaxaug.models import arguments as models
 from jaxaug.paraphrase import arguments as paraphrase
 from jaxaug.serve import arguments as serve
 from jaxaug.track import arguments as track
-from jaxaug.train import arguments as train
 
 _SPACE = "Free some space, then run the same command again."
 _RIGHTS = "Change its permissions, or name another path."
@@ -46,8 +46,50 @@ _FIXES = {
 _SIGPIPE = 128 + 13  # as a shell reports a program that this signal has ended
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of every verb; importing this module stays cheap."""
+def _add_doctor(verbs: argparse._SubParsersAction) -> None:
+    doctor = arguments.verb(
+        verbs,
+        "doctor",
+        "jaxaug.doctor:run",
+        "versions, devices, data found, what is missing and the fix for each",
+    )
+    arguments.data_dir(doctor)
+
+
+VERBS = others.table(
+    {
+        "doctor": _add_doctor,
+        "init": data.add_init,
+        "data": data.add,
+        "format": formats.add,
+        "evaluate": metrics.add_evaluate,
+        "predict": track.add,
+        "serve": serve.add,
+        "paraphrase": paraphrase.add,
+        "levels": curriculum.add,
+        "models": models.add,
+        "convert": models.add_convert,
+        "augment": augment.add,
+        "launch": launch.add,
+        "report": metrics.add_report,
+        "errors": look.add_errors,
+        "tasks": look.add_tasks,
+        "completion": completion.add,
+    }
+)
+"""Verb -> the function that adds it to the command line, in the order of `--help`."""
+
+
+def build_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """Returns the parser of the command line; importing this module stays cheap.
+
+    Args:
+      argv: a command line: packages are searched for further verbs only if its verb is
+        not ours. None, and `completion`, take the verbs of all packages.
+
+    Raises:
+      UserError: the verb is one of a package that is broken or not installed.
+    """
     parser = arguments.Parser(
         prog="jaxaug", description="Schema augmentation for dialogue state tracking."
     )
@@ -57,30 +99,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="show the versions of jaxaug, its runtime, JAX and Python",
     )
     verbs = parser.add_subparsers(metavar="VERB", required=True)
-    doctor = arguments.verb(
-        verbs,
-        "doctor",
-        "jaxaug.doctor:run",
-        "versions, devices, data found, what is missing and the fix for each",
-    )
-    arguments.data_dir(doctor)
-    data.add_init(verbs)
-    data.add(verbs)
-    formats.add(verbs)
-    metrics.add_evaluate(verbs)
-    track.add(verbs)
-    serve.add(verbs)
-    paraphrase.add(verbs)
-    curriculum.add(verbs)
-    train.add(verbs)
-    models.add(verbs)
-    models.add_convert(verbs)
-    augment.add(verbs)
-    launch.add(verbs)
-    metrics.add_report(verbs)
-    look.add_errors(verbs)
-    look.add_tasks(verbs)
-    completion.add(verbs, parser)
+    for add in VERBS.data.values():
+        add(verbs)
+    verbs.choices["completion"].set_defaults(program=parser)
+    wanted = next((word for word in argv or () if not word.startswith("-")), None)
+    if wanted not in VERBS.data or wanted == "completion":
+        parser.epilog = others.add_others(verbs, VERBS, wanted)
     return parser
 
 
@@ -91,12 +115,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     in one line on stderr and status 1. A reader that has seen enough (`| head`) ends it
     silently, with status 141.
     """
-    parsed = build_parser().parse_args(argv)
-    if getattr(parsed, "accept_changed_config", False):
-        os.environ["JAXAUG_ACCEPT_CHANGED_CONFIG"] = "1"  # Workers inherit it.
-    module, function = parsed.target.split(":")
     _print_any_name()
     try:
+        argv = sys.argv[1:] if argv is None else argv
+        parsed = build_parser(argv).parse_args(argv)
+        if getattr(parsed, "accept_changed_config", False):
+            os.environ["JAXAUG_ACCEPT_CHANGED_CONFIG"] = "1"  # Workers inherit it.
+        module, function = parsed.target.split(":")
         status = getattr(importlib.import_module(module), function)(parsed) or 0
         sys.stdout.flush()
         return status

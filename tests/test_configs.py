@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gin_files import gin_files
+
 ROOT = Path(__file__).resolve().parent.parent
-FILES = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in sorted((ROOT / "configs").rglob("*.gin"))
-}
+FILES = {n: path.read_text(encoding="utf-8") for n, path in gin_files().items()}
 EXPERIMENTS = [name for name in FILES if name.count("/") == 1]
 SCALES = [name for name in FILES if name.startswith("configs/scale/")]
 T5_SCALES = [name for name in SCALES if "smollm2" not in name]
@@ -61,7 +60,8 @@ def shown():
     Of `jaxaug launch`, which does not read gin files, what it hands to the program.
     """
     start = r"(?:python -m (t5x\.\w+)|^    jaxaug (launch) [a-z]\w+)"
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    papers = (ROOT / "papers").rglob("README.md")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *papers):
         text = re.sub(r" \\\n\s*", " ", path.read_text(encoding="utf-8"))
         for program, launch, flags in re.findall(rf"(?m){start} ([^`\n]*)", text):
             words = re.split(r"\s{2,}#? |\s+# | \[", flags)[0].replace("$ROW", "pcc")

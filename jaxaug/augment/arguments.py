@@ -146,8 +146,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     arguments.trained_run(parser)
     parser.add_argument(
         "--config",
-        help="a file of configs/augment. It is a Python program and is executed, so use "
-        "only files you trust; FILE.py:TEXT passes TEXT to its get_config "
+        help=f"{arguments.CONFIG.format('augment')} "
         "(default: configs/augment/schema_tree.py)",
     )
     parser.add_argument("--out", help="variants folder to write")

@@ -11,6 +11,12 @@ MAX_SEED = 2**32 - 1
 MANY = 1_000_000
 """The most outputs, rows, steps, or tokens that one command accepts."""
 
+CONFIG = (
+    "a file of configs/{}. It is a Python program and is executed, so use only files you "
+    "trust; FILE.py:TEXT passes TEXT to its get_config"
+)
+"""Help of a `--config`, for the name of the folder."""
+
 _SPLITS = ("train", "dev", "test")
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
 

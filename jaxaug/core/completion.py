@@ -6,8 +6,8 @@ from collections.abc import Iterator
 SHELLS = ("bash", "zsh")
 
 
-def add(verbs: argparse._SubParsersAction, program: argparse.ArgumentParser) -> None:
-    """Adds the verb to those of a program, which it completes."""
+def add(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `completion`; the default `program` is the parser that it completes."""
     parser = verbs.add_parser(
         "completion",
         help="print shell completion for this command line",
@@ -17,7 +17,7 @@ def add(verbs: argparse._SubParsersAction, program: argparse.ArgumentParser) -> 
         "Repeat the command after updating jaxaug.",
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash or zsh")
-    parser.set_defaults(target="jaxaug.core.completion:run", program=program)
+    parser.set_defaults(target="jaxaug.core.completion:run")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,6 +1,6 @@
 """Tables whose entries come from jaxaug and from other installed packages.
 
-A package registers a sampler, scheme, format, metric or model by an entry point in the
+A package registers a sampler, scheme, format, metric, model or verb by an entry point in the
 group `jaxaug.samplers`, `jaxaug.schemes`, ... (docs/extending.md). What is registered
 is known by its name alone until it is asked for: then it is imported, once.
 """
@@ -13,14 +13,12 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import shown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUPS = ("samplers", "schemes", "formats", "metrics", "models")
+GROUPS = ("samplers", "schemes", "formats", "metrics", "models", "verbs")
 """Behind `jaxaug.` these are the groups of entry points."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -134,6 +132,8 @@ def function(name: str, found: Any) -> Any:
     """What an entry point names, if it is a function; raises `TypeError` if not."""
     del name
     if not callable(found):
+        from jaxaug.core.files import shown  # The command line imports this module.
+
         raise TypeError(f"is {shown(found)}, expected a function")
     return found
 
@@ -143,6 +143,8 @@ def code_of(value: Any) -> str:
 
     Empty for ours, of which the digest stands in keys by itself.
     """
+    from jaxaug.core.digests import code_digest  # The command line imports this module.
+
     while isinstance(value, functools.partial):
         value = value.func
     module = inspect.getmodule(inspect.unwrap(value))

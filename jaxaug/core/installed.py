@@ -94,3 +94,20 @@ def missing_extra(problem: str, extra: str) -> UserError:
     return UserError(
         f"{problem}. It comes with the extra {extra!r}: run {install_advice(extra)}{place}."
     )
+
+
+def missing_package(what: str, distribution: str) -> UserError:
+    """The error for a part that another package of this repository has.
+
+    Args:
+      what: the part, such as `jaxaug fewshot`.
+      distribution: the name of the package.
+    """
+    fix = (
+        f"Run {install_advice()} of jaxaug."
+        if _is_checkout()
+        else "Install its wheel; the repository of jaxaug builds it (docs/install.md)."
+    )
+    return UserError(
+        f"{what} comes with the package {distribution}, which is not installed. {fix}"
+    )

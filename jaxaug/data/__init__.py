@@ -1,8 +1,8 @@
 """Files on disk -> typed records that are checked as they are read.
 
 `read_schema` and `read_dialogues` read a folder in the layout of the SGD repository,
-dialogues renamed to a variant on the fly; `personachat`, `fewshot` and `labelled` read
-other data, `minisgd` writes the embedded world, `fetch` downloads.
+dialogues renamed to a variant on the fly; `personachat` reads other data, `minisgd` writes
+the embedded world, `fetch` downloads.
 """
 
 import lazy_loader
@@ -14,7 +14,5 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "schema": ["Intent", "Schema", "Service", "Slot", "read_schema"],
         "sgd": ["Dialogue", "Frame", "State", "Turn", "read_dialogues"],
         "variants": ["write_variant"],
-        "fewshot": ["FewShotData"],
-        "labelled": ["Sentence"],
     },
 )

@@ -144,7 +144,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     invent = arguments.verb(
         group,
         "invent",
-        "jaxaug.train.invented:run",
+        "jaxaug.invent:run",
         "write invented services, dialogues, exercises and a vocabulary, the training data "
         "of configs/pretrain_mini.gin",
     )

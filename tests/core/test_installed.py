@@ -15,7 +15,9 @@ from jaxaug.core import installed
 
 ROOT = Path(__file__).resolve().parents[2]
 # Also `pip install -e .` without ./runtime before it: jaxaug-t5x would be looked up.
-_FROM_AN_INDEX = r"pip install (?:-e )?'?(?:jaxaug|\.(?!/runtime))|jaxaug\[\w"
+_FROM_AN_INDEX = (
+    r"pip install (?:-e )?'?(?:jaxaug|\.(?!/(?:runtime|papers)))|jaxaug\[\w"
+)
 
 
 def test_versions(capsys):
@@ -99,7 +101,9 @@ def test_make_install_brings_every_extra_but_the_named_ones():
     )
 
 
-@pytest.mark.parametrize("folder", ["jaxaug", "tasks", "docs", "launch", "README.md"])
+@pytest.mark.parametrize(
+    "folder", ["jaxaug", "tasks", "papers", "docs", "launch", "README.md"]
+)
 def test_nothing_advises_to_install_jaxaug_from_an_index(folder):
     place = ROOT / folder
     for path in [place] if place.is_file() else place.rglob("*"):

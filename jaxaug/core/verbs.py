@@ -1,0 +1,80 @@
+"""Verbs of the command line that other packages add: entry points `jaxaug.verbs`.
+
+An entry point has the name of its verb and names a function `add(verbs)`, as the rooms of
+jaxaug have them (docs/extending.md).
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jaxaug.core import arguments
+from jaxaug.core.errors import UserError
+from jaxaug.core.extensions import Table, function
+from jaxaug.core.installed import missing_package
+
+Add = Callable[[argparse._SubParsersAction], None]
+
+ELSEWHERE = {"fewshot": "jaxaug-papers", "classify": "jaxaug-papers"}
+"""Verbs of packages of this repository -> the package."""
+
+
+def table(own: Mapping[str, Add]) -> Table[Add]:
+    """Returns the functions that add our verbs and those of other packages, by verb."""
+    return Table(own, "verbs", made=_checked)
+
+
+def add_others(
+    verbs: argparse._SubParsersAction, known: Table[Add], wanted: str | None
+) -> str:
+    """Adds the verbs of other packages to the command line.
+
+    Args:
+      verbs: the verbs of the command line; ours are in it.
+      known: see `table`.
+      wanted: the verb of the command, which is added alone if another package has it. A
+        verb that nobody has, or None, adds all verbs, for the list of them.
+
+    Returns:
+      Why some of the verbs cannot be used, for the end of the list.
+
+    Raises:
+      UserError: the package of the wanted verb is broken or not installed.
+    """
+    names = known.outside()
+    if wanted in names:
+        known[wanted](verbs)
+        return ""
+    if wanted in ELSEWHERE:
+        raise missing_package(f"jaxaug {wanted}", ELSEWHERE[wanted])
+    problems = []
+    for name in names:
+        try:
+            known[name](verbs)
+        except UserError as error:
+            problems.append(str(error))
+            if name not in known.data:
+                verbs.add_parser(name, help="cannot be used, see below")
+    return " ".join(problems)
+
+
+def _checked(name: str, found: Any) -> Add:
+    """Returns the function of an entry point; raises `TypeError` if it does not add its verb."""
+    add = function(name, found)
+    group = arguments.Parser(prog="jaxaug").add_subparsers()
+    try:
+        add(group)
+    except Exception as error:
+        raise TypeError(f"fails ({type(error).__name__}: {error})") from error
+    if [*group.choices] != [name]:
+        raise TypeError(f"adds {[*group.choices]}, expected the verb {name!r} alone")
+    if not _has_target(group.choices[name]):
+        raise TypeError("sets no default `target`, expected 'module:function'")
+    return add
+
+
+def _has_target(parser: argparse.ArgumentParser) -> bool:
+    groups = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    if groups:
+        return all(_has_target(one) for g in groups for one in g.choices.values())
+    return ":" in str(parser.get_default("target"))

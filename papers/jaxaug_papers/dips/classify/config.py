@@ -1,0 +1,99 @@
+"""What `jaxaug classify` does: a file with `get_config()`, checked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_collections
+
+from jaxaug.core import config_file, typed
+from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import suggestion
+from jaxaug_papers.dips.classify.classifiers import CLASSIFIERS
+from jaxaug_papers.dips.classify.networks import Settings
+from jaxaug_papers.dips.classify.rows import Method
+from jaxaug_papers.shared.configs import made, made_all
+
+
+@dataclass(frozen=True)
+class Config:
+    """One experiment; every field is a field of the ConfigDict of its file.
+
+    Attributes:
+      dataset: folder below the data folder.
+      reader: a name of `examples.READERS`.
+      methods: fields of `rows.Method`, for each row; the first is what the others are
+        compared with.
+      out: folder to write.
+      data_dir: data folder, where the command names none.
+      classifiers: names of `classifiers.CLASSIFIERS`.
+      train_size: examples to train on; None is all that validation leaves.
+      validation_size: examples of the training split to choose by.
+      shares: of the training examples, each an experiment of its own.
+      seeds: of splits, networks and their order.
+      num: paraphrases of a text.
+      num_sources: texts of each seed that are paraphrased, the first ones of the
+        smallest share; None is all.
+      paraphraser: model of the scheme paraphrase, such as `smollm2`, a run or
+        `smollm2+ADAPTER`.
+      wordnet_dir: of methods that look synonyms up; empty is the built-in lexicon.
+      lstm: fields of `networks.Settings`.
+    """
+
+    dataset: str
+    reader: str
+    methods: tuple[Method, ...]
+    out: str
+    data_dir: str = "data"
+    classifiers: tuple[str, ...] = ("LogReg", "LSTM")
+    train_size: int | None = None
+    validation_size: int = 200
+    shares: tuple[float, ...] = (1.0, 0.1, 0.05)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    num: int = 5
+    num_sources: int | None = None
+    paraphraser: str = "smollm2"
+    wordnet_dir: str = ""
+    lstm: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` where fields do not fit together."""
+        for name in ("methods", "classifiers", "shares", "seeds"):
+            found = [getattr(v, "name", v) for v in getattr(self, name)]
+            if not found or len(set(found)) != len(found):
+                raise UserError(f"{name}={found}: name one or more, each once.")
+        for name in self.classifiers:
+            if name not in CLASSIFIERS:
+                raise UserError(
+                    f"classifiers: {name!r}: {suggestion(name, CLASSIFIERS)}"
+                )
+        for share in self.shares:
+            if not 0 < share <= 1:
+                raise UserError(f"shares: {share}: give numbers above 0, at most 1.")
+        for seed in self.seeds:
+            typed.check_seed(seed, "seeds: one")
+        for name in ("num", "num_sources", "train_size", "validation_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UserError(f"{name}={value}: give at least 1.")
+
+
+def load(path: str) -> Config:
+    """The config of a file; see `jaxaug.core.config_file.read`.
+
+    Raises:
+      UserError: no such file, no `get_config` in it, or a field is unknown or wrong.
+    """
+    return config_file.load(path, "configs/classify", of)
+
+
+def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
+    """The checked form of a ConfigDict.
+
+    Raises:
+      UserError: a field is unknown, missing or wrong.
+    """
+    fields = made_all(config, {"methods": Method})
+    if "lstm" in fields:
+        fields["lstm"] = made(Settings, fields["lstm"], "lstm")
+    return made(Config, fields, "config")

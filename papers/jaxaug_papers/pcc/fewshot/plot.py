@@ -1,0 +1,109 @@
+"""Plots of a few-shot experiment: learning curves, and what level a step shows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxaug.core.figures import label, new_figure, write_figure
+from jaxaug.core.files import PathLike
+from jaxaug.curriculum.schedule import Schedule
+from jaxaug_papers.pcc.fewshot.config import Table
+from jaxaug_papers.pcc.fewshot.tables import Result
+
+_LINE = "{name}: {steps} updates, {stages}"
+
+
+def schedule_line(name: str, schedule: Schedule) -> str:
+    """The stages of a schedule in one line, such as `0 x200, 1 x200`.
+
+    A stage of one level is named by it, however many originals are among them; another
+    one by its levels with their weights.
+    """
+    starts = (0, *schedule.ends[:-1])
+    stages = []
+    for start, end, weights in zip(
+        starts, schedule.ends, schedule.weights, strict=True
+    ):
+        used = [level for level, weight in enumerate(weights) if weight > 0]
+        main = [level for level in used if level] or used
+        if len(main) == 1:
+            shown = str(main[0])
+        else:
+            shares = (f"{level}: {weights[level]:.2g}" for level in used)
+            shown = f"({', '.join(shares)})"
+        stages.append(f"{shown} x{end - start}")
+    return _LINE.format(name=name, steps=schedule.steps, stages=", ".join(stages))
+
+
+def by_schedule(schedules: Mapping[str, Schedule]) -> dict[Schedule, list[str]]:
+    """Each distinct schedule with the names of the methods that have it."""
+    found: dict[Schedule, list[str]] = {}
+    for name, schedule in schedules.items():
+        found.setdefault(schedule, []).append(name)
+    return found
+
+
+def write_schedules(path: PathLike, schedules: Mapping[str, Schedule]) -> None:
+    """Draws level against update, one panel for each distinct schedule.
+
+    Raises:
+      UserError: matplotlib is not installed.
+    """
+    found = by_schedule(schedules)
+    figure = new_figure(path, 8, 1.0 + 1.1 * len(found))
+    panels = figure.subplots(len(found), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (schedule, names) in zip(panels, found.items(), strict=True):
+        starts = (0, *schedule.ends[:-1])
+        stages = zip(starts, schedule.ends, schedule.weights, strict=True)
+        for start, end, weights in stages:
+            for level, share in enumerate(weights):
+                low, high = level - 0.4, level + 0.4
+                axes.fill_between(
+                    [start, end], low, high, color="C0", alpha=share, lw=0
+                )
+        axes.set_title("; ".join(names), fontsize=8, loc="left", pad=2)
+        axes.set_ylim(-0.6, schedule.levels + 0.6)
+        axes.set_yticks(range(schedule.levels + 1))
+        axes.tick_params(labelsize=7)
+    panels[-1].set_xlabel("update; colour: share of the level")
+    write_figure(path, figure)
+
+
+def write_curves(
+    path: PathLike, tables: Sequence[Table], results: Mapping[str, Result]
+) -> None:
+    """Draws accuracy on the test set against the update, one panel for each table.
+
+    Mean and deviation over the seeds; the reference of a table is dashed.
+
+    Raises:
+      UserError: matplotlib is not installed.
+    """
+    figure = new_figure(path, 9, 0.5 + 4 * max(len(tables), 1))
+    panels = figure.subplots(max(len(tables), 1), 1, squeeze=False)[:, 0]
+    for axes, table in zip(panels, tables, strict=False):
+        found = [results[name] for name in table.rows if name in results]
+        for place, result in enumerate(found):
+            style = "--" if result.name == table.reference else "-"
+            _draw(axes, result, f"C{place % 10}", style)
+        axes.set_xlabel("update")
+        axes.set_ylabel("accuracy (%)")
+        axes.set_title(table.title, fontsize=9)
+        if found:
+            axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    write_figure(path, figure)
+
+
+def _draw(axes: Any, result: Result, color: str, style: str) -> None:
+    updates = [point.updates for point in result.curve]
+    values = 100 * np.array([point.accuracy for point in result.curve])
+    mean = values.mean(axis=1)
+    # A single point makes no line.
+    marker = "o" if len(updates) == 1 else None
+    text = label(f"{result.name}: {mean[-1]:.1f}")
+    axes.plot(updates, mean, style, color=color, label=text, marker=marker)
+    if values.shape[1] > 1:
+        spread = values.std(axis=1, ddof=1)
+        low, high = mean - spread, mean + spread
+        axes.fill_between(updates, low, high, color=color, alpha=0.08, lw=0)

@@ -1,0 +1,141 @@
+"""Tables of a few-shot experiment: mean and deviation over seeds, paired differences."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from jaxaug.curriculum.schedule import Schedule
+from jaxaug.metrics.report import aligned
+from jaxaug_papers.pcc.fewshot.config import Table
+from jaxaug_papers.shared.seeds import difference, spread
+
+LEGEND = (
+    "Accuracy in per cent after the last update, mean ± sample standard deviation over "
+    "the seeds. Difference: of each seed's two accuracies, and in how many seeds it is "
+    "above 0. In brackets: 95 % confidence interval of its mean (Student's t)."
+)
+
+
+class Point(NamedTuple):
+    """A point of the learning curves; arrays have one value for each seed.
+
+    Attributes:
+      updates: made before.
+      accuracy: on the test set, 0 to 1.
+      loss: mean since the point before.
+      active: mean share of triplets with a loss, since the point before.
+    """
+
+    updates: int
+    accuracy: Float[np.ndarray, " seeds"]
+    loss: Float[np.ndarray, " seeds"]
+    active: Float[np.ndarray, " seeds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a method has reached.
+
+    Attributes:
+      name: of the method.
+      schedule: of its levels.
+      curve: its last point is the result; the others are never chosen from.
+    """
+
+    name: str
+    schedule: Schedule
+    curve: tuple[Point, ...]
+
+    @property
+    def accuracy(self) -> Float[np.ndarray, " seeds"]:
+        """After the last update."""
+        return self.curve[-1].accuracy
+
+
+def text_table(
+    table: Table, results: Mapping[str, Result], missing: Mapping[str, str]
+) -> str:
+    """A table for people, per cent.
+
+    Args:
+      table: its rows and their reference.
+      results: by name.
+      missing: why a row is empty, by name.
+    """
+    reference = results.get(table.reference)
+    rows = [["", "updates", "accuracy", f"- {table.reference}", "", ""]]
+    for name in table.rows:
+        if name not in results:
+            rows.append([name, "", "not run", "", "", ""])
+            continue
+        result = results[name]
+        cells = [name, str(result.schedule.steps), spread(result.accuracy)]
+        if reference is None or name == table.reference:
+            rows.append([*cells, "", "", ""])
+            continue
+        found = difference(result.accuracy, reference.accuracy)
+        low, high = (100 * (found.mean + s * found.half_width) for s in (-1, 1))
+        rows.append(
+            [
+                *cells,
+                f"{100 * found.mean:+.1f} ± {100 * found.deviation:.1f}",
+                f"{found.wins}/{len(result.accuracy)}",
+                f"[{low:+.1f}, {high:+.1f}]",
+            ]
+        )
+    notes = [f"{name}: {missing[name]}" for name in table.rows if name in missing]
+    return "\n".join([table.title, aligned(rows), *notes])
+
+
+def csv_table(
+    tables: Sequence[Table], results: Mapping[str, Result], seeds: Sequence[int]
+) -> str:
+    """The tables for programs: fractions at full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [f"seed{seed}" for seed in seeds]
+    columns = ["mean", "std", "reference", "diff", "diff_std", "diff_ci95", "wins"]
+    writer.writerow(["table", "method", "updates", *names, *columns])
+    for table in tables:
+        reference = results.get(table.reference)
+        for name in table.rows:
+            if name not in results:
+                continue
+            values = np.asarray(results[name].accuracy, np.float64)
+            deviation = values.std(ddof=1) if len(values) > 1 else math.nan
+            cells = [*values.tolist(), float(values.mean()), float(deviation)]
+            row = [
+                table.title,
+                name,
+                results[name].schedule.steps,
+                *map(_number, cells),
+            ]
+            if reference is not None:
+                found = difference(values, reference.accuracy)
+                row += [table.reference, *map(_number, found[:3]), found.wins]
+            writer.writerow(row)
+    return text.getvalue()
+
+
+def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
+    """Every point of the learning curves, one line for each seed."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", "seed", "updates", "accuracy", "loss", "active"])
+    for name, result in results.items():
+        for point in result.curve:
+            for place, seed in enumerate(seeds):
+                figures = (point.accuracy, point.loss, point.active)
+                cells = [_number(float(values[place])) for values in figures]
+                writer.writerow([name, seed, point.updates, *cells])
+    return text.getvalue()
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else repr(float(value))

@@ -1,0 +1,360 @@
+"""The triplet network: a small network on frozen encodings, by a loss of triplets.
+
+Schroff et al. (2015); for few-shot text classification Wei et al. (2021). All seeds of
+an experiment are trained side by side: every array of a `Trainer` has them as its first
+axis.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from jaxaug.core.errors import UserError
+from jaxaug_papers.shared import configs as checks
+
+_EPSILON = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of network and training; the defaults are those of Wei et al. (2021).
+
+    Their learning rate is 2e-5, over 15,000 to 48,000 updates.
+
+    Attributes:
+      hidden: width of the first layer.
+      output: width of the second layer.
+      dropout_rate: between the layers, in training.
+      margin: of the loss.
+      learning_rate: of Adam.
+      batch_size: triplets of an update.
+      candidates: triplets drawn for each one that is used; 1 is no mining. See
+        `hardest`.
+    """
+
+    hidden: int = 200
+    output: int = 30
+    dropout_rate: float = 0.4
+    margin: float = 0.4
+    learning_rate: float = 5e-4
+    batch_size: int = 64
+    candidates: int = 1
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` where a number cannot be."""
+        checks.check(self, ("hidden", "output", "batch_size", "candidates"))
+
+
+class Pools(NamedTuple):
+    """What triplets are drawn from, for each seed.
+
+    Attributes:
+      items: rows of the table of encodings.
+      counts: how many of the items of a label and level there are; the rest is
+        padding.
+    """
+
+    items: Int[Array, "seeds labels levels most"]
+    counts: Int[Array, "seeds labels levels"]
+
+
+class Network(nn.Module):
+    """Two layers with tanh and dropout between them."""
+
+    hidden: int
+    output: int
+    dropout_rate: float
+
+    @nn.compact
+    def __call__(
+        self, x: Float[Array, "... width"], enable_dropout: bool
+    ) -> Float[Array, "... output"]:
+        x = jnp.tanh(_dense(self.hidden, x.shape[-1])(x))
+        x = nn.Dropout(self.dropout_rate)(x, deterministic=not enable_dropout)
+        return _dense(self.output, self.hidden)(x)
+
+
+def _dense(size: int, fan_in: int) -> nn.Dense:
+    # What torch draws by default, weights and biases alike, as in the original code.
+    limit = fan_in**-0.5
+
+    def uniform(key: Array, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
+        return jax.random.uniform(key, shape, dtype, -limit, limit)
+
+    return nn.Dense(size, kernel_init=uniform, bias_init=uniform)
+
+
+def triplet_losses(
+    embedded: Float[Array, "3 n output"], margin: float
+) -> Float[Array, " n"]:
+    """max(0, margin - cos(anchor, positive) + cos(anchor, negative)) of each triplet."""
+    anchor, positive, negative = embedded
+    return jax.nn.relu(margin - _cosine(anchor, positive) + _cosine(anchor, negative))
+
+
+def _cosine(a: Float[Array, "n d"], b: Float[Array, "n d"]) -> Float[Array, " n"]:
+    norms = jnp.maximum(_norm(a) * _norm(b), _EPSILON)
+    return jnp.sum(a * b, axis=-1) / norms
+
+
+def _norm(x: Float[Array, "n d"]) -> Float[Array, " n"]:
+    # The root has no derivative at 0, where a text without tokens may be.
+    return jnp.sqrt(jnp.sum(x * x, axis=-1) + _EPSILON**2)
+
+
+def draw_triplets(
+    key: Array,
+    items: Int[Array, "labels levels most"],
+    counts: Int[Array, "labels levels"],
+    weights: Float[Array, " levels"],
+    number: int,
+) -> Int[Array, "3 n"]:
+    """Draws anchors, positives and negatives, as rows of the table of encodings.
+
+    Two different labels are drawn at random; anchor and positive are two different
+    items of the first, the negative is one of the second. An item's probability within
+    its label is the weight of its level over the number of its items there, so that
+    weights of 1/5 and 4/5 for 10 originals and 40 paraphrases draw uniformly, as the
+    code of Wei et al. does.
+
+    Args:
+      key: random key.
+      items: see `Pools`; at least two of every label and level.
+      counts: see `Pools`.
+      weights: of the levels, summing to 1.
+      number: of triplets.
+    """
+    u = jax.random.uniform(key, (8, number))
+    labels = counts.shape[0]
+    first = _below(u[0], labels)
+    second = (first + 1 + _below(u[1], labels - 1)) % labels
+    shares = jnp.broadcast_to(weights, (number, len(weights)))
+    level = _level(u[2], shares)
+    anchor = _below(u[3], counts[first, level])
+    # The anchor's share of its level is taken away, and the anchor skipped.
+    lost = jax.nn.one_hot(level, len(weights)) / counts[first]
+    level_2 = _level(u[4], shares - shares * lost)
+    same = level_2 == level
+    positive = _below(u[5], counts[first, level_2] - same)
+    positive += same & (positive >= anchor)
+    level_3 = _level(u[6], shares)
+    negative = _below(u[7], counts[second, level_3])
+    return jnp.stack(
+        [
+            items[first, level, anchor],
+            items[first, level_2, positive],
+            items[second, level_3, negative],
+        ]
+    )
+
+
+def _below(u: Float[Array, " n"], limit: Any) -> Int[Array, " n"]:
+    return jnp.minimum(jnp.int32(u * limit), limit - 1)
+
+
+def _level(u: Float[Array, " n"], shares: Float[Array, "n levels"]) -> Int[Array, " n"]:
+    ends = jnp.cumsum(shares, axis=1)
+    # A level of weight 0 ends where it begins and is never the first one above.
+    return jnp.argmax(u[:, None] * ends[:, -1:] < ends, axis=1)
+
+
+def hardest(losses: Float[Array, " n"], number: int) -> Int[Array, " number"]:
+    """Places of the triplets to train on: those that violate the margin first.
+
+    Hard-negative mining draws more triplets than an update uses. Of those with a loss
+    above 0 the first ones are taken, not the largest, which are mostly outliers; where
+    they are too few, others fill up. Wei et al. draw a batch that is expected to hold
+    64 of them and average the loss over all of it; a batch of fixed size compiles once.
+    """
+    _, places = jax.lax.top_k(jnp.int32(losses > 0), number)
+    return places
+
+
+class State(NamedTuple):
+    """Parameters and optimizer, for each seed."""
+
+    params: Any
+    optimizer: Any
+
+
+class Figures(NamedTuple):
+    """Means over the updates of one call of `Trainer.train`, for each seed.
+
+    Attributes:
+      loss: of the triplets that were trained on.
+      active: share of them with a loss above 0.
+    """
+
+    loss: Float[np.ndarray, " seeds"]
+    active: Float[np.ndarray, " seeds"]
+
+
+class Trainer:
+    """Trains one network for each seed, all of them in one compiled program."""
+
+    def __init__(self, settings: Settings, width: int):
+        """
+        Args:
+          settings: of network and training.
+          width: of the encodings.
+        """
+        self._settings, self._width = settings, width
+        self._network = Network(settings.hidden, settings.output, settings.dropout_rate)
+        self._optimizer = optax.adam(settings.learning_rate)
+
+    def init(self, seeds: Sequence[int]) -> State:
+        """Networks that have learned nothing; equal seeds give equal networks."""
+        example = jnp.zeros((1, self._width))
+
+        def one(key: Array) -> State:
+            params = self._network.init(key, example, False)["params"]
+            return State(params, self._optimizer.init(params))
+
+        return jax.jit(jax.vmap(one))(_keys(seeds, 0))
+
+    def train(
+        self,
+        state: State,
+        seeds: Sequence[int],
+        table: Float[Array, "texts width"],
+        pools: Pools,
+        weights: Float[np.ndarray, "updates levels"],
+        first: int,
+    ) -> tuple[State, Figures]:
+        """Makes one update for each row of weights.
+
+        Args:
+          state: after `first` updates.
+          seeds: of the random draws.
+          table: encodings that the pools point to.
+          pools: what triplets are drawn from.
+          weights: of the levels, for each update.
+          first: updates made before, so that a run in parts equals one in one go.
+
+        Raises:
+          UserError: a loss is no number.
+        """
+        state, loss, active = self._train(
+            state, _keys(seeds, 1), table, pools, jnp.asarray(weights), first
+        )
+        figures = Figures(np.asarray(loss), np.asarray(active))
+        if not np.isfinite(figures.loss).all():
+            raise UserError(
+                f"the loss is {figures.loss} in updates {first} to "
+                f"{first + len(weights)}. Take a smaller learning_rate than "
+                f"{self._settings.learning_rate}."
+            )
+        return state, figures
+
+    def accuracy(
+        self,
+        state: State,
+        support: Float[Array, "seeds n width"],
+        support_labels: Int[Array, "seeds n"],
+        tests: Float[Array, "m width"],
+        test_labels: Int[Array, " m"],
+    ) -> Float[np.ndarray, " seeds"]:
+        """Accuracy of the label of the nearest sentence of the few-shot originals."""
+        return np.asarray(
+            self._accuracy(state.params, support, support_labels, tests, test_labels)
+        )
+
+    @functools.cached_property
+    def _train(self) -> Callable[..., Any]:
+        def one(
+            state: State,
+            key: Array,
+            table: Array,
+            pools: Pools,
+            weights: Array,
+            first: Any,
+        ) -> Any:
+            def update(state: State, row: Any) -> Any:
+                step, shares = row
+                return self._update(
+                    state, jax.random.fold_in(key, step), table, pools, shares
+                )
+
+            steps = first + jnp.arange(len(weights))
+            state, (loss, active) = jax.lax.scan(update, state, (steps, weights))
+            return state, jnp.mean(loss), jnp.mean(active)
+
+        return jax.jit(jax.vmap(one, in_axes=(0, 0, None, 0, None, None)))
+
+    def _update(
+        self, state: State, key: Array, table: Array, pools: Pools, weights: Array
+    ) -> Any:
+        draw, dropout = jax.random.split(key)
+        number = self._settings.batch_size
+        drawn = draw_triplets(draw, *pools, weights, number * self._settings.candidates)
+        margin = self._settings.margin
+        if self._settings.candidates > 1:
+            losses = triplet_losses(self._embed(state.params, table[drawn]), margin)
+            drawn = drawn[:, hardest(losses, number)]
+        encodings = table[drawn]
+
+        def objective(params: Any) -> tuple[Array, Array]:
+            embedded = self._embed(params, encodings, dropout)
+            losses = triplet_losses(embedded, margin)
+            return jnp.mean(losses), jnp.mean(losses > 0)
+
+        (loss, active), gradients = jax.value_and_grad(objective, has_aux=True)(
+            state.params
+        )
+        updates, optimizer = self._optimizer.update(gradients, state.optimizer)
+        params = optax.apply_updates(state.params, updates)
+        return State(params, optimizer), (loss, active)
+
+    def _embed(self, params: Any, x: Array, dropout: Array | None = None) -> Any:
+        random = {} if dropout is None else {"dropout": dropout}
+        return self._network.apply({"params": params}, x, bool(random), rngs=random)
+
+    @functools.cached_property
+    def _accuracy(self) -> Callable[..., Array]:
+        def one(
+            params: Any, support: Array, labels: Array, tests: Array, expected: Array
+        ) -> Array:
+            return _share_right(
+                self._embed(params, support),
+                labels,
+                self._embed(params, tests),
+                expected,
+            )
+
+        return jax.jit(jax.vmap(one, in_axes=(0, 0, 0, None, None)))
+
+
+def nearest_accuracy(
+    support: Float[Array, "seeds n width"],
+    support_labels: Int[Array, "seeds n"],
+    tests: Float[Array, "m width"],
+    test_labels: Int[Array, " m"],
+) -> Float[np.ndarray, " seeds"]:
+    """Accuracy of the label of the nearest support by cosine, without a network.
+
+    Of several nearest ones the first counts.
+    """
+    one = jax.jit(jax.vmap(_share_right, in_axes=(0, 0, None, None)))
+    return np.asarray(one(support, support_labels, tests, test_labels))
+
+
+def _share_right(support: Array, labels: Array, tests: Array, expected: Array) -> Array:
+    # The norm of a test sentence does not change which one is nearest to it.
+    unit = support / jnp.maximum(
+        jnp.linalg.norm(support, axis=-1, keepdims=True), _EPSILON
+    )
+    nearest = jnp.argmax(tests @ unit.T, axis=1)
+    return jnp.mean(labels[nearest] == expected)
+
+
+def _keys(seeds: Sequence[int], stream: int) -> Array:
+    """One key for each seed; streams do not depend on each other."""
+    return jnp.stack([jax.random.fold_in(jax.random.key(s), stream) for s in seeds])

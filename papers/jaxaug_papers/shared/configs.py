@@ -1,0 +1,87 @@
+"""Configs and settings of experiments: mappings of fields, made into checked dataclasses."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import ml_collections
+
+from jaxaug.core import config_file, typed
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import shown
+from jaxaug.core.suggestion import suggestion
+
+T = TypeVar("T")
+
+
+def made_all(
+    config: ml_collections.ConfigDict | Mapping[str, Any], parts: Mapping[str, type]
+) -> dict[str, Any]:
+    """The fields of a config; of some, each item is made a dataclass.
+
+    Args:
+      config: what a file gives.
+      parts: name of a field -> class of its items.
+
+    Raises:
+      UserError: the config is no mapping, or an item is wrong.
+    """
+    fields = config_file.fields_of(config)
+    for name, kind in parts.items():
+        items = fields.get(name, ())
+        if not isinstance(items, list | tuple):
+            raise UserError(f"{name}={shown(items)}: expected a tuple of mappings.")
+        fields[name] = tuple(made(kind, item, name) for item in items)
+    return fields
+
+
+def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
+    """A dataclass of fields that a config gives, lists as tuples.
+
+    Args:
+      kind: a dataclass.
+      fields: by name.
+      where: beginning of error messages.
+
+    Raises:
+      UserError: a field is unknown, missing or wrong.
+    """
+    if isinstance(fields, ml_collections.ConfigDict):
+        fields = fields.to_dict()
+    if not isinstance(fields, Mapping):
+        raise UserError(f"{where}: {shown(fields)}: expected a mapping of fields.")
+    known: Sequence[dataclasses.Field] = dataclasses.fields(kind)  # type: ignore[arg-type]
+    names = [item.name for item in known]
+    for name in fields:
+        if name not in names:
+            raise UserError(f"{where}: no field {name!r}; {suggestion(name, names)}")
+    for item in known:
+        needed = item.default is item.default_factory is dataclasses.MISSING
+        if needed and item.name not in fields:
+            raise UserError(f"{where}: the field {item.name!r} is missing.")
+    typed.check(fields, kind, where)
+    tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return kind(**tuples)
+
+
+def check(settings: Any, whole: Sequence[str]) -> None:
+    """Checks `dropout_rate`, `learning_rate` and some counts.
+
+    Args:
+      settings: a dataclass.
+      whole: names of its fields that are 1 at least.
+
+    Raises:
+      UserError: a number cannot be.
+    """
+    for name in whole:
+        if getattr(settings, name) < 1:
+            raise UserError(f"{name}={getattr(settings, name)}: give at least 1.")
+    if not 0 <= settings.dropout_rate < 1:
+        raise UserError(
+            f"dropout_rate={settings.dropout_rate}: give a number from 0 to below 1."
+        )
+    if settings.learning_rate <= 0:
+        raise UserError(
+            f"learning_rate={settings.learning_rate}: give a number above 0."
+        )

@@ -1,0 +1,45 @@
+"""Means and paired differences over seeds."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+_CONFIDENCE = 0.95
+
+
+class Difference(NamedTuple):
+    """Of two methods over the same seeds.
+
+    Attributes:
+      mean: of the differences of the seeds.
+      deviation: their sample standard deviation; NaN for one seed.
+      half_width: of the 95 % confidence interval of the mean; NaN for one seed.
+      wins: seeds in which it is above 0.
+    """
+
+    mean: float
+    deviation: float
+    half_width: float
+    wins: int
+
+
+def difference(
+    ours: Float[np.ndarray, " seeds"], theirs: Float[np.ndarray, " seeds"]
+) -> Difference:
+    """Ours minus theirs, seed by seed."""
+    values = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
+    number = len(values)
+    spread = float(values.std(ddof=1)) if number > 1 else math.nan
+    quantile = float(stats.t.ppf((1 + _CONFIDENCE) / 2, max(number - 1, 1)))
+    half = quantile * spread / number**0.5
+    return Difference(float(values.mean()), spread, half, int((values > 0).sum()))
+
+
+def spread(values: Float[np.ndarray, " seeds"]) -> str:
+    """Mean and deviation of fractions in per cent, such as `41.2 ± 0.9`."""
+    if len(values) == 1:
+        return f"{100 * values[0]:.1f}"
+    return f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}"
