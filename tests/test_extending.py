@@ -5,14 +5,15 @@ import functools
 import re
 import sys
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from jaxaug.augment.judge import measures
 from jaxaug.augment.schemes import sentences
-from jaxaug.cli import main
-from jaxaug.core import extensions
+from jaxaug.cli import VERBS, build_parser, main
+from jaxaug.core import extensions, installed
 from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
 from jaxaug.feed import parallel, recipes
@@ -28,7 +29,10 @@ TABLES = {
     "formats": recipes.FORMATS,
     "metrics": measures.METRICS,
     "models": registry.MODELS,
+    "verbs": VERBS,
 }
+# Of this repository, where they are installed.
+PAPERS = {"verbs": ["classify", "fewshot"]}
 
 
 @pytest.fixture
@@ -41,21 +45,23 @@ def install(tmp_path, monkeypatch):
 def house(install):
     page = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
     (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    install("jaxaug_house", tomllib.loads(toml)["project"]["entry-points"], source)
+    source, verbs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    points = tomllib.loads(toml)["project"]["entry-points"]
+    install("jaxaug_house", points, source, jaxaug_house_verbs=verbs)
 
 
 def test_there_is_a_group_for_each_table():
     assert tuple(TABLES) == extensions.GROUPS
-    for table in TABLES.values():
-        assert table.outside() == []
+    for group, table in TABLES.items():
+        assert table.outside() == PAPERS.get(group, [])
 
 
 def test_names_are_known_and_nothing_is_imported(house):
-    names = ["min_p", "shout", "polite", "length_ratio", "house"]
-    for name, table in zip(names, TABLES.values(), strict=True):
-        assert name in table and list(table)[-1] == name
-        assert len(table) == len(list(table)) == len(table.data) + 1
+    names = ["min_p", "shout", "polite", "length_ratio", "house", "words"]
+    for name, (group, table) in zip(names, TABLES.items(), strict=True):
+        others = {name, *PAPERS.get(group, [])}
+        assert name in table and {*[*table][len(table.data) :]} == others
+        assert len(table) == len(list(table)) == len(table.data) + len(others)
     assert "jaxaug_house" not in sys.modules
     assert samplers.find("min_p").complete({}) == {"p": 0.1}
     assert "jaxaug_house" in sys.modules
@@ -79,6 +85,70 @@ def test_scheme_sampler_and_model_on_a_command_line(
     assert (tmp_path / "quiet.txt").read_text().upper() == loud
     assert main([*call, "p=x", "--out", str(tmp_path / "no.txt")]) == 1
     assert "sampler 'min_p': option p='x': expected a number" in capsys.readouterr().err
+
+
+def test_verb(house, capsys):
+    assert main(["words", "find me a hotel"]) == 0
+    assert capsys.readouterr().out == "4\n"
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "words     count the words of a text" in capsys.readouterr().out
+    assert main(["completion", "bash"]) == 0
+    assert "words" in capsys.readouterr().out
+    assert "jaxaug_house" not in sys.modules
+
+
+def test_verbs_of_ours_search_no_package(house, monkeypatch):
+    monkeypatch.setattr(extensions, "_points", lambda *_: 1 / 0)
+    assert build_parser(["data", "describe"]).parse_args(["doctor"])
+
+
+def test_a_broken_verb_breaks_no_other(install, capsys):
+    points = {"data": "thief:add", "steal": "thief:add"}
+    install("thief", {"jaxaug.verbs": points}, "1 / 0")
+    reason = "package thief: thief:add cannot be imported (ZeroDivisionError"
+    assert main(["steal", "--all"]) == 1
+    assert f"error: verb 'steal' of {reason}" in capsys.readouterr().err
+    assert main(["completion", "bash"]) == 0
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"verb 'steal' of {reason}" in said
+    assert "verb 'data' of package thief: jaxaug has a verb of that name." in said
+    assert "steal cannot be used, see below" in said
+
+
+def test_a_verb_of_a_package_that_is_not_installed(monkeypatch, capsys):
+    monkeypatch.setattr(extensions, "_points", lambda *_: {})
+    assert main(["fewshot", "--config", "x.py"]) == 1
+    assert capsys.readouterr().err == (
+        "jaxaug: error: jaxaug fewshot comes with the package jaxaug-papers, which is not "
+        f"installed. Run {installed.install_advice()} of jaxaug.\n"
+    )
+    monkeypatch.setattr(installed, "_ROOT", Path("/nowhere"))
+    assert main(["classify"]) == 1
+    assert "installed. Install its wheel; the repository" in capsys.readouterr().err
+
+
+VERB = "def add(verbs):\n    verbs.add_parser({!r})\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (VERB.format("other"), "adds ['other'], expected the verb 'x' alone"),
+        (VERB.format("x"), "sets no default `target`, expected 'module:"),
+        ("def add(verbs):\n    verbs.nothing()\n", "fails (AttributeError: "),
+        ("add = 3\n", "is 3, expected a function"),
+    ],
+)
+def test_what_is_no_verb_is_refused(install, source, message):
+    install("own", {"jaxaug.verbs": {"x": "own:add"}}, source)
+    message = f"of package own: own:add {message}"
+    with pytest.raises(UserError, match=re.escape(message)):
+        VERBS["x"]
 
 
 def test_metric(house):

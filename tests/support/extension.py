@@ -13,8 +13,9 @@ def install(
     name: str,
     groups: Mapping[str, Mapping[str, str]],
     source: str = "",
+    **others: str,
 ) -> None:
-    """Puts a package of one module where Python looks for packages.
+    """Puts a package where Python looks for packages.
 
     Args:
       folder: for the package.
@@ -22,6 +23,7 @@ def install(
       name: of the distribution; the module's has `_` for `-`.
       groups: of entry points: name -> value.
       source: of the module.
+      **others: sources of further modules, by name.
     """
     module = name.replace("-", "_")
     info = folder / name / f"{module}-1.dist-info"
@@ -31,6 +33,7 @@ def install(
     for group, entries in groups.items():
         lines += [f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())]
     (info / "entry_points.txt").write_text("\n".join(lines))
-    (folder / name / f"{module}.py").write_text(source)
     monkeypatch.syspath_prepend(folder / name)
-    monkeypatch.delitem(sys.modules, module, raising=False)
+    for one, text in {module: source, **others}.items():
+        (folder / name / f"{one}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, one, raising=False)
