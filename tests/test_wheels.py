@@ -86,6 +86,31 @@ def test_what_the_wheels_hold(site: Path):
 
 
 @pytest.mark.slow
+def test_configs_of_the_papers(site: Path, tmp_path: Path):
+    """Found by their old names; the tasks have the name of a wheel."""
+    gin = site / "jaxaug_papers/pcc/configs/personachat_percvae.gin"
+    assert "\nimport jaxaug.tasks as tasks\n" in gin.read_text()
+    command = ["fewshot", "--config", "configs/fewshot/none.py"]
+    for words, status, said in (
+        (["classify", "--config", "configs/classify/msrp.py"], 1, "train.txt: no such"),
+        (
+            command,
+            1,
+            "--config configs/fewshot/none.py: no such file. Name a Python file",
+        ),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "jaxaug.cli", *words],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(site)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+
+
+@pytest.mark.slow
 def test_a_run_in_an_empty_folder_with_tasks_of_ones_own(site: Path, tmp_path: Path):
     (tmp_path / "tasks.py").write_text(TASKS)
     (tmp_path / "mine.gin").write_text(MINE)
