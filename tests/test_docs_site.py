@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from jaxaug.cli import build_parser
+from jaxaug.cli import VERBS, build_parser
 
 ROOT = Path(__file__).resolve().parent.parent
 _CODE = re.compile(r"^```.*?^```$|^    .*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -203,8 +203,8 @@ def test_commands_that_pages_show_can_be_given(capsys):
         if not line.startswith("jaxaug "):
             continue
         words = shlex.split(line.split(" > ")[0])[1:]
-        if _placeholder(words):
-            continue
+        if _placeholder(words) or (page == "extending.md" and words[0] not in VERBS):
+            continue  # The page shows a verb of the reader's.
         tried += 1
         try:
             build_parser().parse_args(words)

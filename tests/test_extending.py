@@ -2,8 +2,11 @@
 
 import dataclasses
 import functools
+import hashlib
+import io
 import re
 import sys
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from jaxaug.augment.schemes import sentences
 from jaxaug.cli import VERBS, build_parser, main
 from jaxaug.core import extensions, installed
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
+from jaxaug.data import fetch, minisgd
 from jaxaug.feed import parallel, recipes
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.models.text import registry
@@ -30,9 +33,10 @@ TABLES = {
     "metrics": measures.METRICS,
     "models": registry.MODELS,
     "verbs": VERBS,
+    "datasets": fetch.DATA_SETS,
 }
 # Of this repository, where they are installed.
-PAPERS = {"verbs": ["classify", "fewshot"]}
+PAPERS = {"verbs": ["classify", "fewshot"], "datasets": ["fewshot", "snips"]}
 
 
 @pytest.fixture
@@ -45,9 +49,10 @@ def install(tmp_path, monkeypatch):
 def house(install):
     page = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
     (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    source, verbs = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    source, verbs, data = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     points = tomllib.loads(toml)["project"]["entry-points"]
-    install("jaxaug_house", points, source, jaxaug_house_verbs=verbs)
+    others = {"jaxaug_house_verbs": verbs, "jaxaug_house_data": data}
+    install("jaxaug_house", points, source, **others)
 
 
 def test_there_is_a_group_for_each_table():
@@ -57,7 +62,7 @@ def test_there_is_a_group_for_each_table():
 
 
 def test_names_are_known_and_nothing_is_imported(house):
-    names = ["min_p", "shout", "polite", "length_ratio", "house", "words"]
+    names = ["min_p", "shout", "polite", "length_ratio", "house", "words", "rides"]
     for name, (group, table) in zip(names, TABLES.items(), strict=True):
         others = {name, *PAPERS.get(group, [])}
         assert name in table and {*[*table][len(table.data) :]} == others
@@ -96,6 +101,65 @@ def test_verb(house, capsys):
     assert main(["completion", "bash"]) == 0
     assert "words" in capsys.readouterr().out
     assert "jaxaug_house" not in sys.modules
+
+
+def test_data_set(house, tmp_path, monkeypatch, capsys):
+    data_set = fetch.find("rides")
+    lines = b"Oslo\tto Oslo , please\nRome\ti go to Rome\n"
+    (tmp_path / "data").mkdir()
+    with tarfile.open(tmp_path / "data/rides.tar.gz", "w:gz") as archive:
+        for split in ("train", "dev", "test"):
+            member = tarfile.TarInfo(f"rides-1/{split}.tsv")
+            member.size = len(lines)
+            archive.addfile(member, io.BytesIO(lines))
+    digest = hashlib.sha256((tmp_path / "data/rides.tar.gz").read_bytes()).hexdigest()
+    monkeypatch.setattr(
+        fetch, "find", lambda _: dataclasses.replace(data_set, sha256=digest)
+    )
+    out = tmp_path / "data/rides"
+    assert main(["data", "fetch", "rides", "--out", str(out)]) == 0
+    assert "one turn a dialogue\n6 files verified" in capsys.readouterr().out
+    assert main(["data", "check", str(out)]) == 0
+    assert "no errors" in capsys.readouterr().out
+    table = recipes.table(out)
+    recipe = table.recipes["d3st_sgd"]["train"]
+    job = parallel.FormatJob(recipe.corpus, recipe.corpus.files()[0], recipe.options)
+    ((*examples,),) = parallel.format_file(job, lambda example: example)
+    assert [one.targets for one in examples] == [
+        f"[states] 0={city} [intents] [req_slots]" for city in ("oslo", "rome")
+    ]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rides").mkdir()
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"rides/{split}.tsv").write_bytes(lines)
+    command = ["data", "convert", "rides", "--source", "rides", "--out", "made"]
+    assert main(command) == 0
+    made = (tmp_path / "made/train/dialogues_001.json").read_bytes()
+    assert made == (out / "train/dialogues_001.json").read_bytes()
+
+
+def test_tasks_of_data_sets(house, install, caplog):
+    seqio = pytest.importorskip("seqio")
+    from tasks import others
+
+    if "rides_lines" in seqio.TaskRegistry.names():  # Importing `tasks` has called it.
+        seqio.TaskRegistry.remove("rides_lines")
+    install("broken-one", {"jaxaug.datasets": {"broken": "broken_one:no"}}, "1 / 0")
+    with caplog.at_level("WARNING", logger="absl"):
+        others.register()
+    assert (
+        "its tasks are left out: dataset 'broken' of package broken-one" in caplog.text
+    )
+    assert seqio.TaskRegistry.get("rides_lines").splits == ("train",)
+    seqio.TaskRegistry.remove("rides_lines")
+
+
+def test_a_data_set_of_a_package_that_is_not_installed(monkeypatch):
+    monkeypatch.setattr(extensions, "_points", lambda *_: {})
+    with pytest.raises(
+        UserError, match="set 'fewshot' comes with the package jaxaug-p"
+    ):
+        fetch.find("fewshot")
 
 
 def test_verbs_of_ours_search_no_package(house, monkeypatch):
@@ -247,6 +311,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
         ),
         ("models", "x", "math:pi", "expected a function"),
         ("metrics", "x", "math:pi", "expected a function"),
+        ("datasets", "x", "re:sub", "expected a jaxaug.data.datasets.DataSet"),
         (
             "samplers",
             "x",

@@ -19,7 +19,6 @@ PACKAGES = (
     "paraphrase",
     "augment",
     "curriculum",
-    "train",
     "track",
 )
 

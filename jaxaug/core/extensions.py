@@ -1,6 +1,6 @@
 """Tables whose entries come from jaxaug and from other installed packages.
 
-A package registers a sampler, scheme, format, metric, model or verb by an entry point in the
+A package registers a sampler, scheme, format, metric, model, verb or data set by an entry point in the
 group `jaxaug.samplers`, `jaxaug.schemes`, ... (docs/extending.md). What is registered
 is known by its name alone until it is asked for: then it is imported, once.
 """
@@ -18,7 +18,7 @@ from jaxaug.core.errors import UserError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUPS = ("samplers", "schemes", "formats", "metrics", "models", "verbs")
+GROUPS = ("samplers", "schemes", "formats", "metrics", "models", "verbs", "datasets")
 """Behind `jaxaug.` these are the groups of entry points."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")

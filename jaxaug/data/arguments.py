@@ -96,15 +96,17 @@ def add(verbs: argparse._SubParsersAction) -> None:
     fetch = arguments.verb(
         group, "fetch", "jaxaug.data.fetch:run", "download a data set with a checksum"
     )
-    fetch.add_argument("name", help="sgd, multiwoz22, personachat, fewshot, ...")
+    fetch.add_argument(
+        "name", help="sgd, multiwoz22, personachat, or one of an installed package"
+    )
     fetch.add_argument("--out", help="target folder (default: ./data/<name>)")
     convert = arguments.verb(
         group,
         "convert",
-        "jaxaug.data.multiwoz:run",
+        "jaxaug.data.fetch:run_convert",
         "convert a published folder to the layout that jaxaug reads, and count the changes",
     )
-    convert.add_argument("name", choices=("multiwoz22",))
+    convert.add_argument("name", help="multiwoz22, or one of an installed package")
     convert.add_argument("--source", required=True, help="folder as published")
     convert.add_argument("--out", required=True, help="folder to write")
     convert.add_argument(

@@ -14,57 +14,27 @@ import shutil
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
+from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_ordinary, is_remote
+from jaxaug.core.installed import missing_package
 from jaxaug.core.progress import progress
 from jaxaug.core.publishing import naming
 from jaxaug.core.suggestion import one_of
-from jaxaug.data import multiwoz
+from jaxaug.data import datasets, multiwoz
 from jaxaug.data.archive import MAX_TOTAL, BrokenError, members
+from jaxaug.data.datasets import DataSet
 
 _CHUNK = 1 << 20
 _TIMEOUT_SECONDS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class DataSet:
-    """Where a data set comes from and how it is verified.
-
-    Attributes:
-      url: a .tar.gz, .tgz or .zip.
-      archive: the name of the archive's file on this machine.
-      keep: pattern of the members to unpack; its first group is where to.
-      layout: what the folder holds afterwards, for who fills it by hand.
-      note: what else the user should know.
-      sha256: of the archive, or None where only `trees` are known.
-      trees: folder in the archive -> its git tree id.
-      prepare: rewrites the folder of unpacked files in the layout that jaxaug reads, and
-        says what it changed.
-      top_folder: whether everything lies in one folder of the archive, which then is
-        no part of a member's name.
-    """
-
-    url: str
-    archive: str
-    keep: str
-    layout: str
-    note: str
-    sha256: str | None = None
-    trees: Mapping[str, str] = field(default_factory=dict)
-    top_folder: bool = True
-    prepare: Callable[[Path], str] | None = None
-
-
 _SGD_COMMIT = "e852981ae34990f4358979625854259302feaa78"
-_MULTIWOZ_COMMIT = "fe0c8e65cfcd8462bd33c86e35f21addc84ca82b"
-_FEWSHOT_COMMIT = "e098c2265a27f2e107540c54c6992fc0cd20a4a9"
-_SNIPS_COMMIT = "b86ac7f1577868c42158d0dec77db50956046696"
 
-DATA_SETS: dict[str, DataSet] = {
+_OWN = {
     "sgd": DataSet(
         url="https://github.com/google-research-datasets/"
         f"dstc8-schema-guided-dialogue/archive/{_SGD_COMMIT}.tar.gz",
@@ -79,18 +49,7 @@ DATA_SETS: dict[str, DataSet] = {
         },
         note="SGD and SGD-X, CC BY-SA 4.0. Use it with --data_dir.",
     ),
-    "multiwoz22": DataSet(
-        url="https://github.com/budzianowski/multiwoz/archive/"
-        f"{_MULTIWOZ_COMMIT}.tar.gz",
-        archive="multiwoz.tar.gz",
-        keep=r"(?:data/MultiWOZ_2\.2/)?"
-        r"((?:train|dev|test)/dialogues_\d+\.json|schema\.json|LICENSE)",
-        layout="train/, dev/ and test/, as `jaxaug data convert multiwoz22` writes them "
-        "from the repository's data/MultiWOZ_2.2",
-        trees={"data/MultiWOZ_2.2": "7049b21a6f91953971abe2057a97810474cefe4c"},
-        note="MultiWOZ 2.2, MIT, in the layout of SGD. Use it with --data_dir.",
-        prepare=multiwoz.prepare,
-    ),
+    "multiwoz22": multiwoz.DATA_SET,
     "personachat": DataSet(
         url="http://parl.ai/downloads/convai2/convai2_fix_723.tgz",
         archive="convai2_fix_723.tgz",
@@ -100,27 +59,24 @@ DATA_SETS: dict[str, DataSet] = {
         top_folder=False,
         note="Persona-Chat as prepared for ConvAI2, in ParlAI's text format.",
     ),
-    "fewshot": DataSet(
-        url="https://raw.githubusercontent.com/jasonwei20/triplet-loss/"
-        f"{_FEWSHOT_COMMIT}/data.zip",
-        archive="triplet-loss-data.zip",
-        keep=r"((?:huff|covidclu|amzn|fewrel)/(?:train|test)\.txt)",
-        layout="huff/, covidclu/, amzn/ and fewrel/ with train.txt and test.txt each",
-        sha256="f4cfac50c6abbab520cffa0802732ac3fb87561588a18fa4d96291902dd35f36",
-        note="HuffPost, COVID-Q, Amazon and FewRel as in Wei et al. (2021).",
-    ),
-    "snips": DataSet(
-        url=f"https://github.com/sonos/nlu-benchmark/archive/{_SNIPS_COMMIT}.tar.gz",
-        archive="nlu-benchmark.tar.gz",
-        keep=r"2017-06-custom-intent-engines/\w+/"
-        r"(train_[A-Za-z]+_full\.json|validate_[A-Za-z]+\.json)",
-        layout="train_<Intent>_full.json and validate_<Intent>.json of 7 intents",
-        trees={
-            "2017-06-custom-intent-engines": "ad8a124a6153ce342ae54ed5f7c341e7b87b57e6"
-        },
-        note="Seven intents of the SNIPS benchmark, CC0.",
-    ),
 }
+DATA_SETS = extensions.Table[DataSet](_OWN, "datasets", made=datasets.registered)
+"""Name -> data set."""
+
+_ELSEWHERE = {"fewshot": "jaxaug-papers", "snips": "jaxaug-papers"}
+
+
+def find(name: str) -> DataSet:
+    """Returns the data set of a name.
+
+    Raises:
+      UserError: there is none, or its package is broken or not installed.
+    """
+    if name in DATA_SETS:
+        return DATA_SETS[name]
+    if name in _ELSEWHERE:
+        raise missing_package(f"data set {name!r}", _ELSEWHERE[name])
+    raise UserError(f"unknown data set {name!r}: {one_of(name, DATA_SETS, 'choose')}")
 
 
 def fetch(data_set: DataSet, out: Path) -> list[Path]:
@@ -150,8 +106,8 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
         ) as folder:
             place = Path(folder) / "files"
             unpacked = _unpack(data_set, archive, place)
-            if data_set.prepare is not None:
-                print(data_set.prepare(place))
+            if data_set.convert is not None:
+                print(_converted(data_set.convert, place))
                 found = (path for path in place.rglob("*") if path.is_file())
                 unpacked = sorted(path.relative_to(place).as_posix() for path in found)
             files = [_move(place / name, out / name) for name in unpacked]
@@ -162,6 +118,16 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
     if not brought_here:
         archive.unlink()
     return files
+
+
+def _converted(convert: datasets.Convert, folder: Path) -> object:
+    """Replaces a folder of published files by the data folder made of them."""
+    published = folder.with_name(f"{folder.name}.published")
+    folder.rename(published)
+    report = convert(published, folder, False)
+    for path in published.glob("LICENSE*"):
+        shutil.copy(path, folder)
+    return report
 
 
 def _download(data_set: DataSet, archive: Path, out: Path) -> None:
@@ -322,12 +288,7 @@ def _move(source: Path, target: Path) -> Path:
 
 def run(arguments: argparse.Namespace) -> int:
     """The verb `jaxaug data fetch`."""
-    data_set = DATA_SETS.get(arguments.name)
-    if data_set is None:
-        raise UserError(
-            f"unknown data set {arguments.name!r}: "
-            f"{one_of(arguments.name, DATA_SETS, 'choose')}"
-        )
+    data_set = find(arguments.name)
     if is_remote(arguments.out or ""):
         raise UserError(
             f"--out {arguments.out}: a download goes to a local folder. Name one, and "
@@ -336,4 +297,23 @@ def run(arguments: argparse.Namespace) -> int:
     out = Path(arguments.out or Path("data") / arguments.name)
     files = fetch(data_set, out)
     print(f"{len(files)} files verified in {out}. {data_set.note}")
+    return 0
+
+
+def run_convert(arguments: argparse.Namespace) -> int:
+    """The verb `jaxaug data convert`."""
+    convert = find(arguments.name).convert
+    if convert is None:
+        raise UserError(
+            f"data set {arguments.name!r} is read as published. Name its folder with "
+            "--data_dir."
+        )
+    for path in (arguments.source, arguments.out):
+        if is_remote(path):
+            raise UserError(f"{path}: name a local folder, and copy it afterwards.")
+    source, out = Path(arguments.source), Path(arguments.out)
+    if source.resolve() == out.resolve():
+        raise UserError(f"--out {out}: is the folder that is read. Name another one.")
+    print(convert(source, out, arguments.mentioned_only))
+    print(f"written: {out}. Use it with --data_dir.")
     return 0

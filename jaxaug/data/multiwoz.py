@@ -8,9 +8,7 @@ reads data folders is strict about all of these, so they are settled once, here,
 every change is counted.
 """
 
-import argparse
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import is_remote, read_json, write_text
+from jaxaug.core.files import read_json, write_text
 from jaxaug.data import folders
 from jaxaug.data.check import ServiceRules, is_idle, rules_of
+from jaxaug.data.datasets import DataSet
 from jaxaug.data.problem import refuse
 from jaxaug.data.schema import Schema, check_schema
 
@@ -29,6 +28,7 @@ _FIX = (
     "with `jaxaug data fetch multiwoz22`."
 )
 _NONE = "NONE"
+_COMMIT = "fe0c8e65cfcd8462bd33c86e35f21addc84ca82b"
 
 
 @dataclass(slots=True)
@@ -237,26 +237,14 @@ def _texts(spellings: Iterable[Any]) -> list[str]:
     return [str(value) for value in spellings]
 
 
-def prepare(folder: Path) -> str:
-    """Converts what `jaxaug data fetch multiwoz22` has unpacked, in its place."""
-    public = folder.with_name(f"{folder.name}.public")
-    folder.rename(public)
-    try:
-        report = convert(public, folder)
-        shutil.copy(public / "LICENSE", folder / "LICENSE")
-    finally:
-        shutil.rmtree(public)
-    return str(report)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data convert multiwoz22`."""
-    for path in (arguments.source, arguments.out):
-        if is_remote(path):
-            raise UserError(f"{path}: name a local folder, and copy it afterwards.")
-    source, out = Path(arguments.source), Path(arguments.out)
-    if source.resolve() == out.resolve():
-        raise UserError(f"--out {out}: is the folder that is read. Name another one.")
-    print(convert(source, out, arguments.mentioned_only))
-    print(f"written: {out}. Use it with --data_dir.")
-    return 0
+DATA_SET = DataSet(
+    url=f"https://github.com/budzianowski/multiwoz/archive/{_COMMIT}.tar.gz",
+    archive="multiwoz.tar.gz",
+    keep=r"(?:data/MultiWOZ_2\.2/)?"
+    r"((?:train|dev|test)/dialogues_\d+\.json|schema\.json|LICENSE)",
+    layout="train/, dev/ and test/, as `jaxaug data convert multiwoz22` writes them "
+    "from the repository's data/MultiWOZ_2.2",
+    trees={"data/MultiWOZ_2.2": "7049b21a6f91953971abe2057a97810474cefe4c"},
+    note="MultiWOZ 2.2, MIT, in the layout of SGD. Use it with --data_dir.",
+    convert=convert,
+)
