@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 
+import jax
 import numpy as np
 import pytest
 
@@ -17,7 +18,8 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
 from jaxaug.feed import parallel, recipes
 from jaxaug.formats.t5dst import T5DSTOptions
-from jaxaug.models.text import registry
+from jaxaug.models.text import registry, run_config
+from jaxaug.models.weights import export, families, hf_folder, t5x_layout
 from jaxaug.paraphrase import samplers
 from tests.support import extension
 from tests.test_architecture import ROOT
@@ -28,7 +30,12 @@ TABLES = {
     "formats": recipes.FORMATS,
     "metrics": measures.METRICS,
     "models": registry.MODELS,
+    "families": families.FAMILIES,
 }
+
+
+def singular(group: str) -> str:
+    return "family" if group == "families" else group[:-1]
 
 
 @pytest.fixture
@@ -41,8 +48,11 @@ def install(tmp_path, monkeypatch):
 def house(install):
     page = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
     (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    install("jaxaug_house", tomllib.loads(toml)["project"]["entry-points"], source)
+    blocks = re.findall(
+        r"^`(\w+)\.py`.*?```python\n(.*?)```", page, re.DOTALL | re.MULTILINE
+    )
+    (name, source), *modules = blocks
+    install(name, tomllib.loads(toml)["project"]["entry-points"], source, dict(modules))
 
 
 def test_there_is_a_group_for_each_table():
@@ -52,7 +62,7 @@ def test_there_is_a_group_for_each_table():
 
 
 def test_names_are_known_and_nothing_is_imported(house):
-    names = ["min_p", "shout", "polite", "length_ratio", "house"]
+    names = ["min_p", "shout", "polite", "length_ratio", "house", "nope"]
     for name, table in zip(names, TABLES.values(), strict=True):
         assert name in table and list(table)[-1] == name
         assert len(table) == len(list(table)) == len(table.data) + 1
@@ -85,6 +95,53 @@ def test_metric(house):
     metric = measures.find("length_ratio")
     found = measures.compute({"length_ratio": metric}, ["a b"], ["a b c"])
     assert found["length_ratio"].tolist() == [1.5]
+
+
+def test_family(house, tmp_path):
+    family = families.FAMILIES["nope"]
+    sizes = {"vocab_size": 7, "emb_dim": 4, "num_layers": 1, "mlp_dim": 8}
+    config = family.code.Config(**sizes, num_heads=2, head_dim=2)
+    module = family.build(config)
+    told = family.code.to_hf(config)
+    shapes = family.variables(module)["params"]
+    assert "position_embedder" not in shapes["decoder"]
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(
+        lambda leaf: rng.standard_normal(leaf.shape).astype("float32"), shapes
+    )
+    export.write(
+        tmp_path / "nope",
+        params,
+        family.key_map(config),
+        told,
+        export.Card("a", "b"),
+        {},
+    )
+    loaded = hf_folder.load(tmp_path / "nope")
+    assert (loaded.family, loaded.config) == (family, config)
+    jax.tree.map(np.testing.assert_array_equal, loaded.params, params)
+    tokens = np.array([[3, 5, 2]])
+    # Without positions, a repeated token always attends to the same: nothing changes.
+    logits = module.apply(
+        {"params": params}, tokens * 0 + 3, tokens, enable_dropout=False
+    )
+    np.testing.assert_allclose(logits[:, 0], logits[:, 2], rtol=1e-4)
+    # What `convert` writes can be read back, by it and by `--model`.
+    gin = tmp_path / "network.gin"
+    gin.write_text(t5x_layout.network_gin(module))
+    assert t5x_layout.read_gin(gin) == (family, config)
+    assert type(run_config.build(gin, "NETWORK")) is type(module)
+    with pytest.raises(UserError, match="config.json: lacks vocab_size, hidden_size"):
+        family.config({"model_type": "nope"})
+
+
+def test_networks_of_other_packages_may_stand_in_a_config(install, tmp_path):
+    install("net", {"jaxaug.networks": {"net": "net:Net"}}, "class Net: ...\nOther = 1")
+    gin = tmp_path / "config.gin"
+    gin.write_text("import net\nMODEL = @net.Net()\nOTHER = @net.Other()\n")
+    assert type(run_config.build(gin, "MODEL")).__name__ == "Net"
+    with pytest.raises(UserError, match="net.Other.* is no network, model or vocab"):
+        run_config.build(gin, "OTHER")
 
 
 def test_format(house, tmp_path, monkeypatch, capsys):
@@ -128,7 +185,7 @@ def test_what_cannot_be_imported_is_named_once_it_is_asked_for(install, group):
     for name in table.data:
         assert table[name] is table.data[name]
     message = (
-        f"{group[:-1]} 'broken' of package broken-one: broken_one:no cannot be imported "
+        f"{singular(group)} 'broken' of package broken-one: broken_one:no cannot be imported "
         "(ZeroDivisionError: division by zero). Mend the package, or uninstall it."
     )
     with pytest.raises(UserError, match=re.escape(message)):
@@ -150,7 +207,9 @@ def test_the_sets_of_a_broken_format_are_left_out(install, sgd_tree):
 )
 def test_a_name_that_is_ours_is_refused(install, group, name):
     install("thief", {f"jaxaug.{group}": {name: "thief:f"}})
-    message = f"of package thief: jaxaug has a {group[:-1]} of that name. Uninstall"
+    message = (
+        f"of package thief: jaxaug has a {singular(group)} of that name. Uninstall"
+    )
     with pytest.raises(UserError, match=message):
         TABLES[group][name]
 
@@ -176,6 +235,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
             "names have letters, digits, _ and - only. Regist",
         ),
         ("models", "x", "math:pi", "expected a function"),
+        ("families", "x", "math:pi", "expected a Family called 'x'"),
         ("metrics", "x", "math:pi", "expected a function"),
         (
             "samplers",
@@ -206,7 +266,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
 def test_what_is_no_entry_is_refused(install, group, name, value, message):
     source = "from jaxaug.formats.d3st import D3STOptions\no = D3STOptions()\n"
     install("jaxaug-own", {f"jaxaug.{group}": {name: value}}, source)
-    where = f"{group[:-1]} '{name}' of package jaxaug-own: "
+    where = f"{singular(group)} '{name}' of package jaxaug-own: "
     with pytest.raises(UserError, match=f"{where}.*{message}"):
         TABLES[group][name]
 

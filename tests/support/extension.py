@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -13,8 +14,9 @@ def install(
     name: str,
     groups: Mapping[str, Mapping[str, str]],
     source: str = "",
+    others: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Puts a package of one module where Python looks for packages.
+    """Puts a package where Python looks for packages.
 
     Args:
       folder: for the package.
@@ -22,6 +24,7 @@ def install(
       name: of the distribution; the module's has `_` for `-`.
       groups: of entry points: name -> value.
       source: of the module.
+      others: name of another module -> its source.
     """
     module = name.replace("-", "_")
     info = folder / name / f"{module}-1.dist-info"
@@ -31,6 +34,7 @@ def install(
     for group, entries in groups.items():
         lines += [f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())]
     (info / "entry_points.txt").write_text("\n".join(lines))
-    (folder / name / f"{module}.py").write_text(source)
+    for found, text in {module: source, **others}.items():
+        (folder / name / f"{found}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, found, raising=False)
     monkeypatch.syspath_prepend(folder / name)
-    monkeypatch.delitem(sys.modules, module, raising=False)

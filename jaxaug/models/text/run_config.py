@@ -3,7 +3,8 @@
 A gin file imports what it names and calls what it refers to: to gin, `MODEL =
 @os.system()` in a downloaded folder is as good as a network. So gin parses the file
 here and does no more. What a name such as MODEL refers to is built from the classes and
-functions in `KNOWN`, and from those of the modules that the user lists in
+functions in `KNOWN`, from those that installed packages register as `jaxaug.networks` or
+`jaxaug.families`, and from those of the modules that the user lists in
 `$JAXAUG_TRUSTED_MODULES`. Everything else in the file, imports included, is only
 text. The gin configuration of the calling program is neither used nor changed.
 """
@@ -21,10 +22,11 @@ from typing import Any
 from etils import epath
 from gin import config_parser
 
-from jaxaug.core import bundled
+from jaxaug.core import bundled, extensions
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shortened
+from jaxaug.models.weights import families
 
 TRUSTED_VARIABLE = "JAXAUG_TRUSTED_MODULES"
 ACCEPT_VARIABLE = "JAXAUG_ACCEPT_CHANGED_CONFIG"
@@ -335,7 +337,8 @@ class _Reader:
             )
         module, _, name = reference.target.rpartition(".")
         ours = name in KNOWN.get(module, ())
-        if not ours and not _is_trusted(module):
+        theirs = _is_trusted(module) or _is_registered(reference.target)
+        if not ours and not theirs:
             raise UserError(
                 f"{self._path}: refers to @{reference.written} ({reference.target}), "
                 "which is no network, model or vocabulary of jaxaug or T5X, so it is "
@@ -359,6 +362,18 @@ def _lies_in(path: epath.Path, folder: epath.Path) -> bool:
     if "://" in os.fspath(folder):
         return path.is_relative_to(folder)
     return Path(path).resolve().is_relative_to(Path(folder).resolve())
+
+
+def _is_registered(target: str) -> bool:
+    """Whether an installed package registers a class or function for `config.gin`."""
+    if target in extensions.values("networks"):
+        return True
+    for name in families.FAMILIES.outside():
+        code = families.FAMILIES[name].code
+        for cls in (code.Config, code.NETWORK):
+            if target == f"{cls.__module__}.{cls.__qualname__}":
+                return True
+    return False
 
 
 def _is_trusted(module: str) -> bool:
