@@ -32,22 +32,22 @@ help:
 # jaxaug is on no index, so its extras are installed from here.
 install:
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(call install,-e ./runtime -e '.[all$(EXTRA:%=,%)]')
+	$(call install,-e ./runtime -e ./papers -e '.[all$(EXTRA:%=,%)]')
 	touch $(VENV)/run.stamp
 
-$(VENV)/run.stamp: Makefile pyproject.toml runtime/pyproject.toml constraints.txt
+$(VENV)/run.stamp: Makefile pyproject.toml runtime/pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(call install,-e ./runtime -e '.[all]')
+	$(call install,-e ./runtime -e ./papers -e '.[all]')
 	touch $@
 
-$(VENV)/dev.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
+$(VENV)/dev.stamp: pyproject.toml runtime/pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(call install,-e ./runtime -e '.[dev]')
+	$(call install,-e ./runtime -e ./papers -e '.[dev]')
 	touch $@
 
-$(VENV)/docs.stamp: pyproject.toml runtime/pyproject.toml constraints.txt
+$(VENV)/docs.stamp: pyproject.toml runtime/pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(call install,-e ./runtime -e '.[docs]')
+	$(call install,-e ./runtime -e ./papers -e '.[docs]')
 	touch $@
 
 # A run that was stopped (SIGTERM) is none to report on.

@@ -1,7 +1,7 @@
-"""The import direction: configs -> tasks -> jaxaug -> t5x -> (jax, flax, ...).
+"""The import direction: configs, papers -> tasks -> jaxaug -> t5x -> (jax, flax, ...).
 
-Inside jaxaug and the runtime every package has floors: a room imports rooms below it and
-nothing beside or above it. `docs/architecture.md` shows them.
+Inside each package there are floors: a room imports rooms below it and nothing beside or
+above it. `docs/architecture.md` shows them.
 """
 
 import ast
@@ -16,6 +16,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SEQIO_ADAPTERS = {"jaxaug/feed/source.py", "jaxaug/curriculum/mixture.py"}
 DATA_LIBRARIES = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"}
+# The packages of the repository, and the folders that hold some of them.
+FOLDERS = ("jaxaug", "tasks", "runtime/t5x", "papers/jaxaug_papers")
+HOMES = re.compile("^(runtime|papers)/")
 # From the ground up; rooms on one floor do not know each other.
 FLOORS = {
     "jaxaug": (
@@ -54,6 +57,7 @@ FLOORS = {
         "pipeline output plain plan",
         "run review explaining",
     ),
+    "jaxaug_papers": ("pcc dips tree",),
     "t5x": (
         "errors paths metrics binary_search on_cpu on_gpu",
         "checks",
@@ -73,6 +77,8 @@ FLOORS = {
         "configs",
     ),
 }
+# Packages that jaxaug, tasks and the runtime do not import.
+ABOVE = {"jaxaug_papers", "configs", "tests"}
 # What a gin file may import: our packages and the libraries below them.
 HOUSE = {"__gin__", "__main__", "t5x", "seqio", "optax", "jaxaug", "tasks"}
 # What jaxaug may take from t5x: names that upstream T5X has at the same place.
@@ -133,18 +139,14 @@ def name(path: Path) -> str:
 
 
 def module_name(path: Path) -> str:
-    """Dotted name of a file of jaxaug, tasks or the runtime."""
-    dotted = name(path).removeprefix("runtime/").removesuffix(".py").replace("/", ".")
+    """Dotted name of a file of one of our packages."""
+    dotted = HOMES.sub("", name(path)).removesuffix(".py").replace("/", ".")
     return dotted.removesuffix(".__init__")
 
 
 def arrows() -> dict[str, set[str]]:
     """Module -> the modules of the house that it imports, wherever in its file."""
-    paths = {
-        module_name(path): path
-        for folder in ("jaxaug", "tasks", "runtime/t5x")
-        for path in files(folder)
-    }
+    paths = {module_name(path): path for folder in FOLDERS for path in files(folder)}
     found = {}
     for module, path in paths.items():
         # `from a import b` is an arrow to a.b if that is a module, else to a.
@@ -217,7 +219,7 @@ def test_no_circle():
     assert left == {}
 
 
-@pytest.mark.parametrize("folder", ["jaxaug", "tasks", "runtime/t5x"])
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_no_helper_is_written_twice(folder: str):
     places: dict[str, list[str]] = {}
     for place, code in functions(folder):
@@ -228,7 +230,7 @@ def test_no_helper_is_written_twice(folder: str):
 @pytest.mark.parametrize("path", files("jaxaug"), ids=name)
 def test_jaxaug_imports_downwards(path: Path):
     for module in imports(path):
-        assert top(module) not in {"tasks", "configs", "tests"}, module
+        assert top(module) not in ABOVE | {"tasks"}, module
         if name(path) not in SEQIO_ADAPTERS:
             assert top(module) not in DATA_LIBRARIES, module
         if top(module) == "t5x":
@@ -255,14 +257,14 @@ def test_jaxaug_does_without_optional_names(path: str):
 @pytest.mark.parametrize("path", files("runtime/t5x"), ids=name)
 def test_runtime_stands_alone(path: Path):
     for module in imports(path):
-        assert top(module) not in {"jaxaug", "tasks", "configs", "tests"}, module
+        assert top(module) not in ABOVE | {"jaxaug", "tasks"}, module
     for module in imports(path, module_level_only=True):
         assert top(module) not in DATA_LIBRARIES, module
 
 
 @pytest.mark.parametrize("path", files("tasks"), ids=name)
 def test_tasks_import_no_runtime(path: Path):
-    assert not [module for module in imports(path) if top(module) == "t5x"]
+    assert not [m for m in imports(path) if top(m) in ABOVE | {"t5x"}]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.gin")), ids=name)

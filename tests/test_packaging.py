@@ -1,4 +1,4 @@
-"""What the two distributions say of themselves, and that they say the same."""
+"""What the three distributions say of themselves, and that they say the same."""
 
 import ast
 import re
@@ -16,10 +16,15 @@ from packaging.version import Version
 import jaxaug
 
 ROOT = Path(__file__).resolve().parent.parent
-HOMES = {"jaxaug": ROOT, "jaxaug-t5x": ROOT / "runtime"}
+HOMES = {
+    "jaxaug": ROOT,
+    "jaxaug-t5x": ROOT / "runtime",
+    "jaxaug-papers": ROOT / "papers",
+}
 PACKAGES = {
     "jaxaug": (ROOT / "jaxaug", ROOT / "tasks"),
     "jaxaug-t5x": (ROOT / "runtime/t5x",),
+    "jaxaug-papers": (ROOT / "papers/jaxaug_papers",),
 }
 # Import names that differ from the distribution's in more than case and dashes.
 DISTRIBUTIONS = {
@@ -47,7 +52,7 @@ def pins() -> dict[str, Version]:
 def requirements(name: str) -> list[tuple[str, Requirement]]:
     """(extra or "", requirement) of every line."""
     about = project(name)
-    groups = {"": about["dependencies"], **about["optional-dependencies"]}
+    groups = {"": about["dependencies"], **about.get("optional-dependencies", {})}
     return [
         (group, Requirement(line)) for group, lines in groups.items() for line in lines
     ]
@@ -67,11 +72,17 @@ def test_citation_project_and_package_agree():
 
 
 def test_the_distributions_agree():
-    library, runtime = project("jaxaug"), project("jaxaug-t5x")
-    for key in ("version", "license", "license-files", "authors", "requires-python"):
-        assert library[key] == runtime[key], key
     text = (ROOT / "LICENSE").read_text()
-    assert text == (ROOT / "runtime/LICENSE").read_text()
+    for name, home in HOMES.items():
+        for key in (
+            "version",
+            "license",
+            "license-files",
+            "authors",
+            "requires-python",
+        ):
+            assert project("jaxaug")[key] == project(name)[key], key
+        assert text == (home / "LICENSE").read_text()
     assert text.split()[:4] == ["Apache", "License", "Version", "2.0,"]
 
 
@@ -80,7 +91,7 @@ def test_every_dependency_has_a_lower_bound_not_above_its_pin(name):
     pinned = pins()
     for extra, requirement in requirements(name):
         package = canonicalize_name(requirement.name)
-        if package == "jaxaug":
+        if package == name:
             continue  # An extra that takes others in.
         bounds = [s for s in requirement.specifier if s.operator == ">="]
         assert len(bounds) == len(requirement.specifier) == 1, requirement
@@ -96,11 +107,13 @@ def test_every_dependency_has_a_lower_bound_not_above_its_pin(name):
 @pytest.mark.parametrize("name", HOMES)
 def test_what_is_imported_is_declared(name):
     declared = {canonicalize_name(r.name) for _, r in requirements(name)}
+    if name == "jaxaug-papers":  # jaxaug brings the rest.
+        declared |= {canonicalize_name(r.name) for _, r in requirements("jaxaug")}
     for folder in PACKAGES[name]:
         for path in folder.rglob("*.py"):
             for module in imported(path) - sys.stdlib_module_names - BROUGHT:
                 package = canonicalize_name(DISTRIBUTIONS.get(module, module))
-                own = {"jaxaug": "jaxaug", "tasks": "jaxaug", "t5x": "jaxaug-t5x"}
+                own = {"tasks": "jaxaug", "t5x": "jaxaug-t5x"}
                 package = own.get(package, package)
                 assert package in {name, *declared}, f"{path} imports {module}"
 

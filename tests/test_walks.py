@@ -170,7 +170,9 @@ def test_a_student_installs_trains_evaluates_and_reports(tutorial, python, monke
     environment, install, _, train, report = demo.stdout.splitlines()
     assert environment == "python3 -m venv new"
     assert install.startswith("links=$(new/bin/pip config list")
-    assert install.count("-e ./runtime -e '.[all]'") == 2  # by uv, or by pip
+    assert (
+        install.count("-e ./runtime -e ./papers -e '.[all]'") == 2
+    )  # by uv, or by pip
     readme = (ROOT / "README.md").read_text()
     assert f"    {train.removeprefix('new/bin/')}\n" in readme
     assert report == "new/bin/jaxaug report runs/d3st_aug"

@@ -1,4 +1,4 @@
-"""The wheels of both distributions, and what works without a checkout."""
+"""The wheels of all distributions, and what works without a checkout."""
 
 import os
 import runpy
@@ -38,15 +38,15 @@ def files_of(folder: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both wheels unpacked, as pip would put them there."""
+    """A folder with all wheels unpacked, as pip would put them there."""
     source = tmp_path_factory.mktemp("source")
     out = tmp_path_factory.mktemp("site")
-    for name in ("jaxaug", "tasks", "configs", "runtime"):
+    for name in ("jaxaug", "tasks", "configs", "runtime", "papers"):
         ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
         shutil.copytree(ROOT / name, source / name, ignore=ignored)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
         shutil.copy(ROOT / name, source)
-    for folder in (source, source / "runtime"):
+    for folder in (source, source / "runtime", source / "papers"):
         command = [sys.executable, "-c", BUILD.format(str(source))]
         subprocess.run(command, cwd=folder, check=True, capture_output=True)
     for wheel in source.glob("*.whl"):
@@ -58,6 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_the_wheels_hold(site: Path):
     assert {path.name.partition("-")[0] for path in site.iterdir()} == {
         "jaxaug",
+        "jaxaug_papers",
         "jaxaug_t5x",
         "t5x",
     }
@@ -71,10 +72,16 @@ def test_what_the_wheels_hold(site: Path):
         f"jaxaug/{name}" for name in files_of("tasks") | files_of("configs")
     } <= held
     assert {name.removeprefix("runtime/") for name in files_of("runtime/t5x")} <= held
-    for name in ("jaxaug", "jaxaug_t5x"):
+    assert {
+        name.removeprefix("papers/")
+        for name in files_of("papers/jaxaug_papers")
+        if not name.endswith(".md")
+    } <= held
+    homes = {"jaxaug": ROOT, "jaxaug_t5x": ROOT / "runtime"}
+    homes["jaxaug_papers"] = ROOT / "papers"
+    for name, home in homes.items():
         (info,) = site.glob(f"{name}-*.dist-info")
         for text in ("LICENSE", "NOTICE"):
-            home = ROOT if name == "jaxaug" else ROOT / "runtime"
             assert (info / "licenses" / text).read_bytes() == (home / text).read_bytes()
 
 

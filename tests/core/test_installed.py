@@ -82,7 +82,7 @@ def test_a_wheel_is_completed_by_pip(monkeypatch, tmp_path):
 def test_the_demo_installs_what_the_commands_of_the_readme_need():
     """Among them `serve` (uvicorn), `paraphrase` (sacrebleu) and `augment` (spaCy)."""
     recipe = (ROOT / "Makefile").read_text().partition("\n$(VENV)/run.stamp:")[2]
-    assert "-e ./runtime -e '.[all]'" in recipe.partition("\n\n")[0]
+    assert "-e ./runtime -e ./papers -e '.[all]'" in recipe.partition("\n\n")[0]
     assert "demo: $(VENV)/run.stamp\n" in (ROOT / "Makefile").read_text()
 
 
@@ -93,7 +93,10 @@ def test_make_install_brings_every_extra_but_the_named_ones():
     assert everything == f"jaxaug[{','.join(sorted({*extras} - installed.BY_CHOICE))}]"
     assert {*extras} >= installed.BY_CHOICE
     recipe = (ROOT / "Makefile").read_text().partition("\ninstall:")[2]
-    assert "-e ./runtime -e '.[all$(EXTRA:%=,%)]'" in recipe.partition("\n\n")[0]
+    assert (
+        "-e ./runtime -e ./papers -e '.[all$(EXTRA:%=,%)]'"
+        in recipe.partition("\n\n")[0]
+    )
 
 
 @pytest.mark.parametrize("folder", ["jaxaug", "tasks", "docs", "launch", "README.md"])

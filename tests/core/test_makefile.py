@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 UV = "uv pip install --quiet --python {bin}/python --constraint constraints.txt"
 PIP = "pip install --quiet --no-compile --constraint constraints.txt"
-THIS = "-e ./runtime -e .[all]"
+THIS = "-e ./runtime -e ./papers -e .[all]"
 
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="make is not there")
 

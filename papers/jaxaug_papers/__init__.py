@@ -1,0 +1,1 @@
+"""The experiments of three papers; importing this loads nothing heavy."""

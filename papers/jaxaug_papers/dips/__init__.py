@@ -1,0 +1,1 @@
+"""The experiments of DiPS: paraphrase generators and classifiers trained on their output."""

@@ -1,0 +1,1 @@
+"""The experiments of PCC: few-shot classification and persona dialogue."""

@@ -1,0 +1,1 @@
+"""The experiments on schema augmentation: grids, tables and readings."""
