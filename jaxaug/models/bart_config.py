@@ -156,6 +156,9 @@ class Config:
         pad, start = told["pad_token_id"], told["decoder_start_token_id"]
         shared = config.get("share_encoder_decoder_embeddings", True)
         forced = {"forced_eos_token_id": _FORCED_EOS[family], **config}
+        options: dict[str, Any] = {
+            key: hf_generation.token(forced, key) for key in hf_generation.FORCED
+        }
         with hf_config.complete():
             return cls(
                 **told,
@@ -165,10 +168,7 @@ class Config:
                 labels=hf_config.labels(config, 3) if head == "classifier" else (),
                 id_offset=int(pad != 0 or start != 0),
                 never_pad=[pad] in (config.get("bad_words_ids") or []),
-                **{
-                    key: hf_generation.token(forced, key)
-                    for key in hf_generation.FORCED
-                },
+                **options,
             )
 
 
