@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tables import ORDERS, Setting, head, row, timed_outputs
 
 from jaxaug.curriculum import levels
 from jaxaug.metrics import diversity, similarity
 from jaxaug.models.named import catalogue
 from jaxaug.models.scorers import encoder, pairs
 from jaxaug.models.scorers.store import Store
+from jaxaug_papers.shared.outputs import ORDERS, Setting, head, row, timed_outputs
 
 COMMAND = "python benchmarks/persona_bottom_k.py --text_dir TEXT --work_dir WORK"
 RELEASED = "pcc/persona_paraphrases.jsonl"

@@ -22,7 +22,9 @@ _IMPORT = re.compile(r"^(?:from (\S+) )?import (\S+)", re.MULTILINE)
 
 
 def import_what_gin_files_import() -> None:
-    for path in sorted((ROOT / "configs").rglob("*.gin")):
+    from tests.support.gin_files import gin_files
+
+    for path in gin_files().values():
         for package, name in _IMPORT.findall(path.read_text(encoding="utf-8")):
             if package.startswith("__") or name.startswith("__"):
                 continue

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.gin_files import gin_files
+
 ROOT = Path(__file__).resolve().parent.parent
-FILES = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in sorted((ROOT / "configs").rglob("*.gin"))
-}
+FILES = {n: path.read_text(encoding="utf-8") for n, path in gin_files().items()}
 EXPERIMENTS = [name for name in FILES if name.count("/") == 1]
 SCALES = [name for name in FILES if name.startswith("configs/scale/")]
 T5_SCALES = [name for name in SCALES if "smollm2" not in name]
@@ -48,7 +47,7 @@ ROWS = [
     (program, *shlex.split(flags))
     for program, flags in re.findall(
         r"python -m (t5x\.\w+) ([^`\n]*)",
-        (ROOT / "docs" / "augment.md").read_text(encoding="utf-8"),
+        (ROOT / "papers/jaxaug_papers/tree/README.md").read_text(encoding="utf-8"),
     )
 ]
 # Tasks that no data at hand have: a package of the reader's, and MultiWOZ.
@@ -61,7 +60,8 @@ def shown():
     Of `jaxaug launch`, which does not read gin files, what it hands to the program.
     """
     start = r"(?:python -m (t5x\.\w+)|^    jaxaug (launch) [a-z]\w+)"
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    papers = (ROOT / "papers").rglob("README.md")
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *papers):
         text = re.sub(r" \\\n\s*", " ", path.read_text(encoding="utf-8"))
         for program, launch, flags in re.findall(rf"(?m){start} ([^`\n]*)", text):
             words = re.split(r"\s{2,}#? |\s+# | \[", flags)[0].replace("$ROW", "pcc")
@@ -212,7 +212,7 @@ def test_the_loop_over_seeds_has_the_prompts_of_figure_2a(tmp_path):
     for name in ("python", "jaxaug"):
         (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
         (tmp_path / name).chmod(0o755)
-    script = ROOT / "benchmarks" / "paper.sh"
+    script = ROOT / "papers/jaxaug_papers/tree/paper.sh"
     found = subprocess.run(
         ["bash", script, "d3st2a", "sgd pegasus_6x", "7"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},

@@ -94,9 +94,10 @@ def test_links_outside_the_site():
         ("![a](docs/pictures/serve.png)", "![a](pictures/serve.png)"),
     ):
         assert REFERENCE.inside(text, Path()) == made
-    for readable in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
-        for target, _ in _LINK.findall(readable.read_text(encoding="utf-8")):
-            assert (ROOT / target).exists(), target
+    for readable in (ROOT / "CONTRIBUTING.md", *_readable()):
+        text = _CODE.sub("", readable.read_text(encoding="utf-8"))
+        for target, _ in _LINK.findall(text):
+            assert not target or (readable.parent / target).exists(), target
 
 
 def test_every_command_has_its_help(pages):
@@ -109,10 +110,8 @@ def test_every_command_has_its_help(pages):
 
 def test_every_gin_file_has_a_header_that_is_shown(pages):
     shown = pages["gin_files.md"]
-    paths = [*(ROOT / "configs").rglob("*.gin"), *(ROOT / "runtime").rglob("*.gin")]
-    paths += (ROOT / "configs").glob("*/*.py")
-    for path in paths:
-        name = path.relative_to(ROOT).as_posix().removeprefix("runtime/")
+    for path in REFERENCE.config_paths():
+        name = REFERENCE.config_name(path)
         about = shown.partition(f"\n### {name}\n\n```text\n")[2].partition("\n```")[0]
         assert about.strip(), f"{path}: begin it with a comment that says what it is"
 
@@ -171,7 +170,8 @@ def test_every_environment_variable_is_described():
     rows = [line for line in page.splitlines() if line.startswith("| `JAXAUG_")]
     described = [one for row in rows for one in _VARIABLE.findall(row.split(" | ")[0])]
     assert len(described) == len({*described})
-    places = ("jaxaug", "tasks", "runtime", "launch", "configs", "benchmarks", "tests")
+    places = ("jaxaug", "tasks", "runtime", "papers", "launch", "configs")
+    places += ("benchmarks", "tests")
     used = set()
     for path in itertools.chain(*((ROOT / place).rglob("*") for place in places)):
         if path.suffix in {".py", ".sh", ".gin", ".yaml", ".Dockerfile"}:
@@ -179,9 +179,15 @@ def test_every_environment_variable_is_described():
     assert {*described} == used
 
 
+def _readable():
+    """README.md, the pages of docs/ and those of the papers."""
+    papers = sorted((ROOT / "papers").rglob("*.md"))
+    return ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *papers
+
+
 def _written():
-    """(page, command line) of blocks in README.md and docs/, broken lines joined."""
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    """(page, command line) of blocks in these pages, broken lines joined."""
+    for path in _readable():
         text = re.sub(r" \\\n\s*", " ", path.read_text(encoding="utf-8"))
         for line in re.findall(r"^    (?:\$ )?(.*)$", text, re.MULTILINE):
             yield path.name, line.split(" | ")[-1].split("  ")[0].split(" # ")[0]
@@ -211,10 +217,15 @@ def test_benchmarks_take_the_options_that_pages_give_them():
     """Read from the text, as many of them import all of JAX to parse."""
     tried = 0
     for page, line in _written():
-        found = re.search(r"python (benchmarks/\w+\.py) ?(.*)", line)
+        found = re.search(
+            r"python (benchmarks/\w+\.py|-m jaxaug_papers\S+) ?(.*)", line
+        )
         if not found:
             continue
-        text = (ROOT / found[1]).read_text(encoding="utf-8")
+        name = re.sub(
+            r"^-m (\S+)", lambda m: f"papers/{m[1].replace('.', '/')}.py", found[1]
+        )
+        text = (ROOT / name).read_text(encoding="utf-8")
         given = {word.split("=")[0] for word in re.findall(r"(--\w[\w-]*)", found[2])}
         # A loop over names adds several options in one line.
         known = {f"--{name}" for name in re.findall(r'"(?:--)?(\w[\w-]*)"', text)}
@@ -224,11 +235,12 @@ def test_benchmarks_take_the_options_that_pages_give_them():
 
 
 def test_files_that_pages_name_are_there():
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    there = {*map(REFERENCE.config_name, REFERENCE.config_paths())}
+    for path in _readable():
         text = path.read_text(encoding="utf-8")
         named = re.findall(r"\b(?:configs|benchmarks)/[\w/]+\.(?:gin|py|sh)\b", text)
         for name in named:
-            assert (ROOT / name).is_file(), f"{path.name} names {name}"
+            assert name in there or (ROOT / name).is_file(), f"{path.name} names {name}"
 
 
 def test_the_readme_is_short_and_its_table_is_that_of_the_measurements():

@@ -3,7 +3,7 @@
     README.md, CHANGELOG.md, CONTRIBUTING.md, benchmarks/NOTES.md   as pages of the site
     commands.md     every command, from its parser
     programs.md     the flags of the T5X programs, from where they are defined
-    gin_files.md    every gin file and every config of `jaxaug augment` and `jaxaug fewshot`
+    gin_files.md    every gin file and every Python config
     python/*.md     what each room offers, for mkdocstrings to fill from docstrings
 
 They are made while the site is built and written nowhere else. Nothing heavy is imported.
@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+PAPERS = "papers/jaxaug_papers"
 OUTSIDE = {
     "README.md": "index.md",
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/NOTES.md": "benchmark_notes.md",
     "jaxaug/data/minisgd/variants/README.md": "minisgd_variants.md",
+    f"{PAPERS}/dips/README.md": "dips.md",
+    f"{PAPERS}/tree/README.md": "tree.md",
 }
 """Markdown outside docs/ -> its page of the site."""
 ROOMS = (
@@ -180,7 +183,7 @@ def gin_files() -> str:
     lines += ["current folder, then in installed packages."]
     folder = ""
     for path in config_paths():
-        name = path.relative_to(ROOT).as_posix().removeprefix("runtime/")
+        name = config_name(path)
         if path.parent.as_posix() != folder:
             folder = path.parent.as_posix()
             lines += ["", f"## {name.rpartition('/')[0]}/"]
@@ -206,9 +209,17 @@ def gin_files() -> str:
 
 def config_paths() -> list[Path]:
     """Every gin file, and the Python configs; those of an experiment first."""
-    found = sorted((ROOT / "configs").rglob("*.gin"), key=lambda p: (len(p.parts), p))
-    found += sorted((ROOT / "configs").glob("*/*.py"))
+    found: list[Path] = []
+    for folder in (ROOT / "configs", *sorted((ROOT / PAPERS).glob("*/configs"))):
+        found += sorted(folder.rglob("*.gin"), key=lambda p: (len(p.parts), p))
+        found += sorted(folder.glob("*/*.py"))
     return found + sorted((ROOT / "runtime/t5x").rglob("*.gin"))
+
+
+def config_name(path: Path) -> str:
+    """The name under which programs find a gin file or a config."""
+    name = path.relative_to(ROOT).as_posix()
+    return re.sub(rf"^(?:runtime|{PAPERS}/\w+)/", "", name)
 
 
 def python_pages() -> dict[str, str]:

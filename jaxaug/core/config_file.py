@@ -20,7 +20,8 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
 
     Args:
       path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`. What
-        the current folder does not have is looked for beside the configs of jaxaug.
+        the current folder does not have is looked up in installed packages, as gin
+        files are.
       examples: folder of such files, for messages.
 
     Raises:
@@ -95,8 +96,8 @@ def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
 def _found(file: epath.Path) -> epath.Path:
     if file.is_absolute() or file.exists():
         return file
-    ours = epath.Path(bundled.folder_of_configs()) / file
-    return ours if ours.exists() else file
+    places = (epath.Path(one) / file for one in bundled.folders_of_configs())
+    return next((place for place in places if place.exists()), file)
 
 
 def _module(file: epath.Path) -> types.ModuleType:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gin import config_parser
 
+from jaxaug.core import bundled
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import is_remote
 from jaxaug.core.suggestion import suggestion
@@ -69,6 +70,8 @@ def _check_file(file: str, places: list[str], here: bool) -> None:
     # offer gin files, of which the checkout is one.
     start = Path() if here else root
     folders = [*(start / place for place in places), root / "runtime", root]
+    if here:
+        folders += map(Path, bundled.folders_of_configs())
     if any((folder / file).is_file() for folder in folders):
         return
     known = {

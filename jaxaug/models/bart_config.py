@@ -159,10 +159,10 @@ class Config:
         options: dict[str, Any] = {
             key: hf_generation.token(forced, key) for key in hf_generation.FORCED
         }
+        options |= flags
         with hf_config.complete():
             return cls(
                 **told,
-                **flags,
                 logits_bias=head == "lm",
                 decoder_vocab_size=None if shared else config["decoder_vocab_size"],
                 labels=hf_config.labels(config, 3) if head == "classifier" else (),
