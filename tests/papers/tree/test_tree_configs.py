@@ -66,14 +66,13 @@ def test_the_papers_trees():
     outputs = sum(setting.num for setting in generation.grid(bart.options["grid"]))
     assert outputs == 500
     assert {*bart.filters, *bart.slot_filters} == set(filters.FILTERS)
-    assert bart.spec == tree.PEGASUS_BART
+    assert bart.spec == tree.Spec()
     b = configs.load(f"{FOLDER}/pegasus_tree.py:b")
-    assert b.spec.constraints == ("jaccard <= 0.5", "entailment >= 0.58")
-    assert (b.spec.levels, b.spec.decisions) == (
-        ("jaccard", "string_similarity"),
-        ("max", "min"),
+    assert b.spec == tree.Spec(
+        levels=("jaccard", "string_similarity"),
+        decisions=("max", "min"),
+        constraints=("jaccard <= 0.5", "entailment >= 0.58"),
     )
-    assert b.spec == tree.PEGASUS_B
 
 
 def test_text_behind_the_colon():
