@@ -3,8 +3,8 @@
 A gin file imports what it names and calls what it refers to: to gin, `MODEL =
 @os.system()` in a downloaded folder is as good as a network. So gin parses the file
 here and does no more. What a name such as MODEL refers to is built from the classes and
-functions in `KNOWN`, from those that installed packages register as `jaxaug.networks` or
-`jaxaug.families`, and from those of the modules that the user lists in
+functions in `KNOWN`, from the networks of all families, from those that installed packages
+register as `jaxaug.networks`, and from the modules that the user lists in
 `$JAXAUG_TRUSTED_MODULES`. Everything else in the file, imports included, is only
 text. The gin configuration of the calling program is neither used nor changed.
 """
@@ -31,7 +31,6 @@ from jaxaug.models.weights import families
 TRUSTED_VARIABLE = "JAXAUG_TRUSTED_MODULES"
 ACCEPT_VARIABLE = "JAXAUG_ACCEPT_CHANGED_CONFIG"
 _CONFIG, _DIGEST = "config.gin", "config_digest.json"
-_CAUSAL = ("Config", "DecoderWrapper")
 _T5 = ("T5Config", "Transformer")
 _SEQIO = ("ByteVocabulary", "PassThroughVocabulary", "SentencePieceVocabulary")
 
@@ -42,13 +41,8 @@ KNOWN: Mapping[str, Collection[str]] = {
     "t5x.examples.decoder_only.network": ("DecoderWrapper", "TransformerConfig"),
     "t5x.gin_utils": ("bool_fn", "string_split_fn", "sum_fn"),
     "jaxaug.models.t5": ("ScratchEncoderDecoderModel", "SourceEncoderDecoderModel"),
-    "jaxaug.models.bart": ("Bart", "Config"),
-    "jaxaug.models.bart_config": ("Config",),
-    "jaxaug.models.gpt2": _CAUSAL,
     "jaxaug.models.initial": ("vocabulary",),
-    "jaxaug.models.llama": _CAUSAL,
     "jaxaug.models.lora.settings": ("Settings",),
-    "jaxaug.models.t5_weights": ("Config",),
     "jaxaug.models.tokenizers.hf": ("load",),
     "jaxaug.feed.pair_words": ("metric_of", "path_of"),
     "jaxaug.feed.vocabulary": ("TokenVocabulary",),
@@ -57,7 +51,7 @@ KNOWN: Mapping[str, Collection[str]] = {
     "seqio": _SEQIO,
     "seqio.vocabularies": _SEQIO,
 }
-"""What a configuration may call: names of networks, models and vocabularies by module.
+"""What a configuration may call besides networks of families, by module.
 
 None of them runs, writes or removes anything that its arguments name.
 """
@@ -360,15 +354,14 @@ def _lies_in(path: epath.Path, folder: epath.Path) -> bool:
 
 
 def _is_registered(target: str) -> bool:
-    """Whether an installed package registers a class or function for `config.gin`."""
+    """Whether a class or function belongs to a family or is registered as a network."""
     if target in extensions.values("networks"):
         return True
-    for name in families.FAMILIES.outside():
-        code = families.FAMILIES[name].code
-        for cls in (code.Config, code.NETWORK):
-            if target == f"{cls.__module__}.{cls.__qualname__}":
-                return True
-    return False
+    return any(
+        target == f"{cls.__module__}.{cls.__qualname__}"
+        for family in families.every()
+        for cls in (family.code.Config, family.code.NETWORK)
+    )
 
 
 def _is_trusted(module: str) -> bool:
