@@ -1,30 +1,29 @@
-"""How gin files name the tasks of jaxaug in a wheel; pyproject.toml says all else."""
+"""How gin files get into the wheel; pyproject.toml says all else.
 
-import re
+In wheels the tasks of jaxaug have another name, see setup.py of the repository, which
+has the rule. So the wheel is built in a checkout.
+"""
+
+import runpy
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-# A wheel of jaxaug holds them as `jaxaug.tasks`; see ../setup.py.
-NAMES = (
-    (re.compile(r"^from tasks\b", re.MULTILINE), "from jaxaug.tasks"),
-    (re.compile(r"^import tasks$", re.MULTILINE), "import jaxaug.tasks as tasks"),
-)
+HERE = Path(__file__).resolve().parent
 
 
 class BuildPy(build_py):
-    """Renames the tasks in what is built."""
+    """Names the tasks in files as the wheel of jaxaug does."""
 
     def run(self) -> None:
         super().run()
         if self.editable_mode:
             return
-        for path in Path(self.build_lib).rglob("*.gin"):
-            text = path.read_text(encoding="utf-8")
-            for pattern, name in NAMES:
-                text = pattern.sub(name, text)
-            path.write_text(text, encoding="utf-8")
+        renamed = runpy.run_path(str(HERE.parent / "setup.py"))["renamed"]
+        built = Path(self.build_lib, "jaxaug_papers")
+        for path in (*built.rglob("*.py"), *built.rglob("*.gin")):
+            path.write_text(renamed(path), encoding="utf-8")
 
 
 if __name__ == "__main__":

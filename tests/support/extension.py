@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import pytest
 
@@ -14,7 +13,7 @@ def install(
     name: str,
     groups: Mapping[str, Mapping[str, str]],
     source: str = "",
-    others: Mapping[str, str] = MappingProxyType({}),
+    **others: str,
 ) -> None:
     """Puts a package where Python looks for packages.
 
@@ -24,7 +23,7 @@ def install(
       name: of the distribution; the module's has `_` for `-`.
       groups: of entry points: name -> value.
       source: of the module.
-      others: name of another module -> its source.
+      **others: sources of further modules, by name.
     """
     module = name.replace("-", "_")
     info = folder / name / f"{module}-1.dist-info"
@@ -34,7 +33,7 @@ def install(
     for group, entries in groups.items():
         lines += [f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())]
     (info / "entry_points.txt").write_text("\n".join(lines))
-    for found, text in {module: source, **others}.items():
-        (folder / name / f"{found}.py").write_text(text)
-        monkeypatch.delitem(sys.modules, found, raising=False)
     monkeypatch.syspath_prepend(folder / name)
+    for one, text in {module: source, **others}.items():
+        (folder / name / f"{one}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, one, raising=False)
