@@ -4,7 +4,7 @@
 
 `judged.tsv` has no header: label (faithful, trivial, changed, broken), kind, original and
 candidate, with tabs between; the file of this project is not in the repository. Beside it
-stand the pairs of `readings/judge.tsv` on which both readers agree. Writes
+stand the pairs of `papers/jaxaug_papers/tree/readings/judge.tsv` on which both readers agree. Writes
 `jaxaug/augment/judge/coefficients.json`, the same bytes from the same files and models, and
 prints a table for docs/augment.md, a row for each of the two files: nested
 cross-validation over originals, so that no judge is asked about an original that it was
@@ -37,7 +37,8 @@ GOOD, TRIVIAL, BAD = "faithful", "trivial", ("changed", "broken")
 SEEDS = range(10)
 # Pairs of MiniSGD that are judged at most.
 MOST = 2000
-READINGS = Path(__file__).parent / "readings/judge.tsv"
+ROOT = Path(__file__).resolve().parents[1]
+READINGS = ROOT / "papers/jaxaug_papers/tree/readings/judge.tsv"
 HEAD = "| judge | pairs | precision | faithful kept | changed or broken dropped |"
 TITLES = {
     verdicts.WORDS: "rules",

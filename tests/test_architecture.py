@@ -46,7 +46,7 @@ FLOORS = {
         "named",
         "tokenizers initial",
         "text",
-        "scorers convert paraphrasers",
+        "scorers convert",
         "finetune",
     ),
     "jaxaug.augment": (

@@ -47,7 +47,7 @@ ROWS = [
     (program, *shlex.split(flags))
     for program, flags in re.findall(
         r"python -m (t5x\.\w+) ([^`\n]*)",
-        (ROOT / "docs" / "augment.md").read_text(encoding="utf-8"),
+        (ROOT / "papers/jaxaug_papers/tree/README.md").read_text(encoding="utf-8"),
     )
 ]
 # Tasks that no data at hand have: a package of the reader's, and MultiWOZ.
@@ -212,7 +212,7 @@ def test_the_loop_over_seeds_has_the_prompts_of_figure_2a(tmp_path):
     for name in ("python", "jaxaug"):
         (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
         (tmp_path / name).chmod(0o755)
-    script = ROOT / "benchmarks" / "paper.sh"
+    script = ROOT / "papers/jaxaug_papers/tree/paper.sh"
     found = subprocess.run(
         ["bash", script, "d3st2a", "sgd pegasus_6x", "7"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},

@@ -10,6 +10,7 @@ import tarfile
 import tomllib
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
@@ -21,7 +22,8 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import fetch, minisgd
 from jaxaug.feed import parallel, recipes
 from jaxaug.formats.t5dst import T5DSTOptions
-from jaxaug.models.text import registry
+from jaxaug.models.text import registry, run_config
+from jaxaug.models.weights import export, families, hf_folder, t5x_layout
 from jaxaug.paraphrase import samplers
 from tests.support import extension
 from tests.test_architecture import ROOT
@@ -34,9 +36,18 @@ TABLES = {
     "models": registry.MODELS,
     "verbs": VERBS,
     "datasets": fetch.DATA_SETS,
+    "families": families.FAMILIES,
 }
 # Of this repository, where they are installed.
-PAPERS = {"verbs": ["classify", "fewshot"], "datasets": ["fewshot", "snips"]}
+PAPERS = {
+    "samplers": ["prior"],
+    "verbs": ["classify", "fewshot"],
+    "datasets": ["fewshot", "snips"],
+}
+
+
+def singular(group: str) -> str:
+    return "family" if group == "families" else group[:-1]
 
 
 @pytest.fixture
@@ -49,10 +60,10 @@ def install(tmp_path, monkeypatch):
 def house(install):
     page = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
     (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    source, verbs, data = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    files = re.findall(r"(?ms)^`(\w+)\.py`.*?^```python\n(.*?)^```", page)
     points = tomllib.loads(toml)["project"]["entry-points"]
-    others = {"jaxaug_house_verbs": verbs, "jaxaug_house_data": data}
-    install("jaxaug_house", points, source, **others)
+    (name, source), *others = files
+    install(name, points, source, **dict(others))
 
 
 def test_there_is_a_group_for_each_table():
@@ -63,6 +74,7 @@ def test_there_is_a_group_for_each_table():
 
 def test_names_are_known_and_nothing_is_imported(house):
     names = ["min_p", "shout", "polite", "length_ratio", "house", "words", "rides"]
+    names.append("nope")
     for name, (group, table) in zip(names, TABLES.items(), strict=True):
         others = {name, *PAPERS.get(group, [])}
         assert name in table and {*[*table][len(table.data) :]} == others
@@ -221,6 +233,53 @@ def test_metric(house):
     assert found["length_ratio"].tolist() == [1.5]
 
 
+def test_family(house, tmp_path):
+    family = families.FAMILIES["nope"]
+    sizes = {"vocab_size": 7, "emb_dim": 4, "num_layers": 1, "mlp_dim": 8}
+    config = family.code.Config(**sizes, num_heads=2, head_dim=2)
+    module = family.build(config)
+    told = family.code.to_hf(config)
+    shapes = family.variables(module)["params"]
+    assert "position_embedder" not in shapes["decoder"]
+    rng = np.random.default_rng(0)
+    params = jax.tree.map(
+        lambda leaf: rng.standard_normal(leaf.shape).astype("float32"), shapes
+    )
+    export.write(
+        tmp_path / "nope",
+        params,
+        family.key_map(config),
+        told,
+        export.Card("a", "b"),
+        {},
+    )
+    loaded = hf_folder.load(tmp_path / "nope")
+    assert (loaded.family, loaded.config) == (family, config)
+    jax.tree.map(np.testing.assert_array_equal, loaded.params, params)
+    tokens = np.array([[3, 5, 2]])
+    # Without positions, a repeated token always attends to the same: nothing changes.
+    logits = module.apply(
+        {"params": params}, tokens * 0 + 3, tokens, enable_dropout=False
+    )
+    np.testing.assert_allclose(logits[:, 0], logits[:, 2], rtol=1e-4)
+    # What `convert` writes can be read back, by it and by `--model`.
+    gin = tmp_path / "network.gin"
+    gin.write_text(t5x_layout.network_gin(module))
+    assert t5x_layout.read_gin(gin) == (family, config)
+    assert type(run_config.build(gin, "NETWORK")) is type(module)
+    with pytest.raises(UserError, match="config.json: lacks vocab_size, hidden_size"):
+        family.config({"model_type": "nope"})
+
+
+def test_networks_of_other_packages_may_stand_in_a_config(install, tmp_path):
+    install("net", {"jaxaug.networks": {"net": "net:Net"}}, "class Net: ...\nOther = 1")
+    gin = tmp_path / "config.gin"
+    gin.write_text("import net\nMODEL = @net.Net()\nOTHER = @net.Other()\n")
+    assert type(run_config.build(gin, "MODEL")).__name__ == "Net"
+    with pytest.raises(UserError, match="net.Other.* is no network, model or vocab"):
+        run_config.build(gin, "OTHER")
+
+
 def test_format(house, tmp_path, monkeypatch, capsys):
     root = minisgd.write(
         tmp_path / "data", train_dialogues=2, dev_dialogues=1, test_dialogues=1
@@ -262,7 +321,7 @@ def test_what_cannot_be_imported_is_named_once_it_is_asked_for(install, group):
     for name in table.data:
         assert table[name] is table.data[name]
     message = (
-        f"{group[:-1]} 'broken' of package broken-one: broken_one:no cannot be imported "
+        f"{singular(group)} 'broken' of package broken-one: broken_one:no cannot be imported "
         "(ZeroDivisionError: division by zero). Mend the package, or uninstall it."
     )
     with pytest.raises(UserError, match=re.escape(message)):
@@ -284,7 +343,9 @@ def test_the_sets_of_a_broken_format_are_left_out(install, sgd_tree):
 )
 def test_a_name_that_is_ours_is_refused(install, group, name):
     install("thief", {f"jaxaug.{group}": {name: "thief:f"}})
-    message = f"of package thief: jaxaug has a {group[:-1]} of that name. Uninstall"
+    message = (
+        f"of package thief: jaxaug has a {singular(group)} of that name. Uninstall"
+    )
     with pytest.raises(UserError, match=message):
         TABLES[group][name]
 
@@ -310,6 +371,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
             "names have letters, digits, _ and - only. Regist",
         ),
         ("models", "x", "math:pi", "expected a function"),
+        ("families", "x", "math:pi", "expected a Family called 'x'"),
         ("metrics", "x", "math:pi", "expected a function"),
         ("datasets", "x", "re:sub", "expected a jaxaug.data.datasets.DataSet"),
         (
@@ -341,7 +403,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
 def test_what_is_no_entry_is_refused(install, group, name, value, message):
     source = "from jaxaug.formats.d3st import D3STOptions\no = D3STOptions()\n"
     install("jaxaug-own", {f"jaxaug.{group}": {name: value}}, source)
-    where = f"{group[:-1]} '{name}' of package jaxaug-own: "
+    where = f"{singular(group)} '{name}' of package jaxaug-own: "
     with pytest.raises(UserError, match=f"{where}.*{message}"):
         TABLES[group][name]
 

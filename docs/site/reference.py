@@ -27,6 +27,8 @@ OUTSIDE = {
     "jaxaug/data/minisgd/variants/README.md": "minisgd_variants.md",
     f"{PAPERS}/pcc/README.md": "pcc.md",
     f"{PAPERS}/dips/classify/README.md": "classify.md",
+    f"{PAPERS}/dips/README.md": "dips.md",
+    f"{PAPERS}/tree/README.md": "tree.md",
 }
 """Markdown outside docs/ -> its page of the site."""
 ROOMS = (

@@ -1,8 +1,8 @@
 """Tables whose entries come from jaxaug and from other installed packages.
 
-A package registers a sampler, scheme, format, metric, model, verb or data set by an entry point in the
-group `jaxaug.samplers`, `jaxaug.schemes`, ... (docs/extending.md). What is registered
-is known by its name alone until it is asked for: then it is imported, once.
+A package registers a sampler, scheme, format, metric, model, verb, data set, or family by
+an entry point in the group `jaxaug.samplers`, `jaxaug.schemes`, ... (docs/extending.md).
+An entry is known by its name alone until somebody asks for it: then it is imported, once.
 """
 
 import collections
@@ -18,7 +18,9 @@ from jaxaug.core.errors import UserError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-GROUPS = ("samplers", "schemes", "formats", "metrics", "models", "verbs", "datasets")
+GROUPS = (
+    "samplers", "schemes", "formats", "metrics", "models", "verbs", "datasets", "families",
+)  # fmt: skip
 """Behind `jaxaug.` these are the groups of entry points."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -52,6 +54,7 @@ class Table(collections.UserDict[str, _T]):
         super().__init__()
         self.data.update(own)
         self._group, self._taken = group, taken
+        self._kind = "family" if group == "families" else group[:-1]
         self._made = made or function
         self._loaded: dict[Any, _T] = {}
 
@@ -69,7 +72,7 @@ class Table(collections.UserDict[str, _T]):
         points = self._points().get(name, ())
         if not points:
             return self.data[name]
-        where = f"{self._group[:-1]} {name!r} of {_package(points[0])}"
+        where = f"{self._kind} {name!r} of {_package(points[0])}"
         if len(points) > 1:
             others = " and ".join(map(_package, points[1:]))
             raise UserError(
@@ -77,7 +80,7 @@ class Table(collections.UserDict[str, _T]):
             )
         if name in self.data or name in self._taken:
             raise UserError(
-                f"{where}: jaxaug has a {self._group[:-1]} of that name. Uninstall the "
+                f"{where}: jaxaug has a {self._kind} of that name. Uninstall the "
                 "package, or register it by another name."
             )
         if not _NAME.fullmatch(name):
@@ -126,6 +129,12 @@ def _points(
 
 def _package(point: "EntryPoint") -> str:
     return f"package {point.dist.name}" if point.dist else f"{point.value}"
+
+
+def values(group: str) -> set[str]:
+    """What the entry points of a group name, as `module.name`; imports nothing."""
+    points = _points(group, tuple(sys.path)).values()
+    return {point.value.replace(":", ".") for known in points for point in known}
 
 
 def function(name: str, found: Any) -> Any:

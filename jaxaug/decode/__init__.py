@@ -8,6 +8,6 @@ import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
-    submodules=["beam", "dips", "diverse", "dpp", "prior", "sample", "ssr", "warpers"],
+    submodules=["beam", "dips", "diverse", "dpp", "sample", "ssr", "warpers"],
     submod_attrs={"candidates": ["Candidates", "Select"]},
 )

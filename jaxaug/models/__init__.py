@@ -2,7 +2,7 @@
 
 `weights` reads and writes published weights, `named` knows models by name,
 `tokenizers` reads theirs, `text.registry.load` puts the three together; `scorers`
-judge pairs of texts; `paraphrasers` and `dialogue` are those of single papers.
+judge pairs of texts; `dialogue` has the networks of a single paper.
 """
 
 import lazy_loader

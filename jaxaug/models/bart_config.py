@@ -7,8 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import layers
-from jaxaug.models.weights import hf_config, hf_generation
+from jaxaug.models.weights import hf_config, hf_generation, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -39,6 +38,26 @@ _OLD_FLAGS = {
     "add_final_layer_norm": "pre_norm",
     "normalize_embedding": "embedding_norm",
 }
+_FIELD = hf_table.Field
+_TABLE = (
+    _FIELD("model_type", "family"),
+    _FIELD("vocab_size", "vocab_size"),
+    _FIELD("d_model", "emb_dim"),
+    _FIELD("encoder_layers", "num_encoder_layers"),
+    _FIELD("decoder_layers", "num_decoder_layers"),
+    _FIELD("encoder_attention_heads", "num_encoder_heads"),
+    _FIELD("decoder_attention_heads", "num_decoder_heads"),
+    _FIELD("encoder_ffn_dim", "encoder_mlp_dim"),
+    _FIELD("decoder_ffn_dim", "decoder_mlp_dim"),
+    _FIELD("max_position_embeddings", "num_positions"),
+    _FIELD("scale_embedding", "scale_embedding", False),
+    _FIELD("activation_function", "activation", "gelu", hf_table.activation),
+    _FIELD("dropout", "dropout_rate", 0.1, float),
+    _FIELD("attention_dropout", "attention_dropout_rate", 0.0, float),
+    _FIELD("activation_dropout", "activation_dropout_rate", 0.0, float),
+    _FIELD("decoder_start_token_id", "decoder_start_token_id"),
+    _FIELD("pad_token_id", "pad_token_id", 0, hf_table.or_zero),
+)
 _ARCHITECTURES = {
     "bart": {
         "BartForConditionalGeneration": "lm",
@@ -133,40 +152,23 @@ class Config:
         flags = _FAMILIES[family]
         hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
         hf_config.refuse(config, {"tie_word_embeddings": True})
-        layers.activation(config.get("activation_function", "gelu"))
-        pad = hf_config.padding(config)
+        told = hf_table.read(_TABLE, config)
+        pad, start = told["pad_token_id"], told["decoder_start_token_id"]
         shared = config.get("share_encoder_decoder_embeddings", True)
+        forced = {"forced_eos_token_id": _FORCED_EOS[family], **config}
+        options: dict[str, Any] = {
+            key: hf_generation.token(forced, key) for key in hf_generation.FORCED
+        }
+        options |= flags
         with hf_config.complete():
-            start = config["decoder_start_token_id"]
             return cls(
-                family=family,
-                vocab_size=config["vocab_size"],
-                emb_dim=config["d_model"],
-                num_encoder_layers=config["encoder_layers"],
-                num_decoder_layers=config["decoder_layers"],
-                num_encoder_heads=config["encoder_attention_heads"],
-                num_decoder_heads=config["decoder_attention_heads"],
-                encoder_mlp_dim=config["encoder_ffn_dim"],
-                decoder_mlp_dim=config["decoder_ffn_dim"],
-                num_positions=config["max_position_embeddings"],
-                **flags,
-                scale_embedding=config.get("scale_embedding", False),
+                **told,
                 logits_bias=head == "lm",
                 decoder_vocab_size=None if shared else config["decoder_vocab_size"],
                 labels=hf_config.labels(config, 3) if head == "classifier" else (),
-                activation=config.get("activation_function", "gelu"),
-                dropout_rate=float(config.get("dropout", 0.1)),
-                attention_dropout_rate=float(config.get("attention_dropout", 0.0)),
-                activation_dropout_rate=float(config.get("activation_dropout", 0.0)),
                 id_offset=int(pad != 0 or start != 0),
-                decoder_start_token_id=start,
-                pad_token_id=pad,
                 never_pad=[pad] in (config.get("bad_words_ids") or []),
-                forced_bos_token_id=hf_generation.token(config, "forced_bos_token_id"),
-                forced_eos_token_id=hf_generation.token(
-                    {"forced_eos_token_id": _FORCED_EOS[family], **config},
-                    "forced_eos_token_id",
-                ),
+                **options,
             )
 
 
@@ -186,26 +188,9 @@ def to_hf(config: Config) -> dict[str, Any]:
     named = {head: name for name, head in _ARCHITECTURES[config.family].items()}
     result = {
         "architectures": [named[head]],
-        "model_type": config.family,
         "is_encoder_decoder": True,
-        "vocab_size": config.vocab_size,
-        "d_model": config.emb_dim,
-        "encoder_layers": config.num_encoder_layers,
-        "decoder_layers": config.num_decoder_layers,
-        "encoder_attention_heads": config.num_encoder_heads,
-        "decoder_attention_heads": config.num_decoder_heads,
-        "encoder_ffn_dim": config.encoder_mlp_dim,
-        "decoder_ffn_dim": config.decoder_mlp_dim,
-        "max_position_embeddings": config.num_positions,
-        "scale_embedding": config.scale_embedding,
-        "activation_function": config.activation,
-        "dropout": config.dropout_rate,
-        "attention_dropout": config.attention_dropout_rate,
-        "activation_dropout": config.activation_dropout_rate,
-        "decoder_start_token_id": config.decoder_start_token_id,
-        "pad_token_id": config.pad_token_id,
-        "forced_bos_token_id": config.forced_bos_token_id,
-        "forced_eos_token_id": config.forced_eos_token_id,
+        **hf_table.written(_TABLE, vars(config)),
+        **{key: getattr(config, key) for key in hf_generation.FORCED},
     }
     if config.decoder_vocab_size is not None:
         result["share_encoder_decoder_embeddings"] = False

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.weights import hf_config
+from jaxaug.models.weights import hf_config, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -34,6 +34,23 @@ _HEADS = {
     "ForMaskedLM": "masked_lm",
     "ForPreTraining": "masked_lm",
 }
+_FIELD = hf_table.Field
+_TABLE = (
+    _FIELD("model_type", "family"),
+    _FIELD("vocab_size", "vocab_size"),
+    _FIELD("hidden_size", "emb_dim"),
+    _FIELD("num_hidden_layers", "num_layers"),
+    _FIELD("num_attention_heads", "num_heads"),
+    _FIELD("intermediate_size", "mlp_dim"),
+    _FIELD("max_position_embeddings", "num_positions"),
+    _FIELD("type_vocab_size", "num_segments", 2),
+    _FIELD("tie_word_embeddings", "tie_embeddings", True, bool),
+    _FIELD("pad_token_id", "pad_token_id", None, hf_table.or_zero),
+    _FIELD("hidden_act", "activation", "gelu"),
+    _FIELD("layer_norm_eps", "norm_epsilon", 1e-12),
+    _FIELD("hidden_dropout_prob", "dropout_rate", 0.1, float),
+    _FIELD("attention_probs_dropout_prob", "attention_dropout_rate", 0.1, float),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,32 +161,16 @@ class Config:
             },
         )
         head = _head(config, family)
-        narrow = config.get(family.narrow) if family.narrow else None
-        with hf_config.complete():
-            return cls(
-                family=config["model_type"],
-                vocab_size=config["vocab_size"],
-                emb_dim=config["hidden_size"],
-                num_layers=config["num_hidden_layers"],
-                num_heads=config["num_attention_heads"],
-                mlp_dim=config["intermediate_size"],
-                num_positions=config["max_position_embeddings"],
-                num_segments=config.get("type_vocab_size", 2),
-                embedding_dim=narrow,
-                head=head,
-                labels=hf_config.labels(config, family.labels)
-                if head == "classifier"
-                else (),
-                tie_embeddings=head != "masked_lm"
-                or bool(config.get("tie_word_embeddings", True)),
-                pad_token_id=config.get("pad_token_id", family.padding) or 0,
-                activation=config.get("hidden_act", "gelu"),
-                norm_epsilon=config.get("layer_norm_eps", 1e-12),
-                dropout_rate=float(config.get("hidden_dropout_prob", 0.1)),
-                attention_dropout_rate=float(
-                    config.get("attention_probs_dropout_prob", 0.1)
-                ),
-            )
+        told = hf_table.read(_TABLE, {"pad_token_id": family.padding, **config})
+        told["tie_embeddings"] |= head != "masked_lm"
+        return cls(
+            **told,
+            embedding_dim=config.get(family.narrow) if family.narrow else None,
+            head=head,
+            labels=hf_config.labels(config, family.labels)
+            if head == "classifier"
+            else (),
+        )
 
 
 def _head(config: Mapping[str, Any], family: _Family) -> str:
@@ -187,20 +188,7 @@ def to_hf(config: Config) -> dict[str, Any]:
     ending = {"none": "Model"} | {head: end for end, head in reversed(_HEADS.items())}
     result = {
         "architectures": [family.classes + ending[config.head]],
-        "model_type": config.family,
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.emb_dim,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
-        "intermediate_size": config.mlp_dim,
-        "max_position_embeddings": config.num_positions,
-        "type_vocab_size": config.num_segments,
-        "tie_word_embeddings": config.tie_embeddings,
-        "pad_token_id": config.pad_token_id,
-        "hidden_act": config.activation,
-        "layer_norm_eps": config.norm_epsilon,
-        "hidden_dropout_prob": config.dropout_rate,
-        "attention_probs_dropout_prob": config.attention_dropout_rate,
+        **hf_table.written(_TABLE, vars(config)),
     }
     if family.narrow and config.embedding_dim is not None:
         result[family.narrow] = config.embedding_dim

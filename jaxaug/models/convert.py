@@ -293,7 +293,7 @@ def _of_run(
     the shapes of a T5's parameters.
     """
     folder = path.parent if _STEP.fullmatch(path.name) else path
-    t5 = families.FAMILIES[0]
+    t5 = families.FAMILIES["t5"]
     if not (folder / "config.gin").exists():
         if not (folder / t5x_layout.GIN).exists():
             return t5, t5_weights.config_of(stored.params, str(path)), {}

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.weights import hf_config
+from jaxaug.models.weights import hf_config, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -33,6 +33,28 @@ IGNORED = (
     r"(.*\.)?embeddings\.position_embeddings\.weight",
     r"(.*\.)?encoder\.LayerNorm\.(weight|bias)",
     r"(cls|lm_predictions|mask_predictions)\..*",
+)
+_FIELD = hf_table.Field
+_TABLE = (
+    _FIELD("vocab_size", "vocab_size"),
+    _FIELD("hidden_size", "emb_dim"),
+    _FIELD("num_hidden_layers", "num_layers"),
+    _FIELD("num_attention_heads", "num_heads"),
+    _FIELD("intermediate_size", "mlp_dim"),
+    _FIELD("max_position_embeddings", "num_positions", 512),
+    _FIELD("type_vocab_size", "num_segments", 0, hf_table.or_zero),
+    _FIELD("position_biased_input", "learned_positions", True),
+    _FIELD("relative_attention", "relative", False, bool),
+    _FIELD("share_att_key", "shared_keys", False),
+    _FIELD("conv_groups", "conv_groups", 1),
+    _FIELD("conv_act", "conv_activation", "tanh"),
+    _FIELD("pooler_hidden_act", "pooler_activation", "gelu"),
+    _FIELD("pooler_dropout", "pooler_dropout_rate", 0.0, float),
+    _FIELD("pad_token_id", "pad_token_id", 0, hf_table.or_zero),
+    _FIELD("hidden_act", "activation", "gelu"),
+    _FIELD("layer_norm_eps", "norm_epsilon", 1e-7),
+    _FIELD("hidden_dropout_prob", "dropout_rate", 0.1, float),
+    _FIELD("attention_probs_dropout_prob", "attention_dropout_rate", 0.1, float),
 )
 
 
@@ -126,51 +148,28 @@ class Config:
             )
         known = {_BARE: "none", CLASSIFIER: "classifier"}
         head = hf_config.head(config, known, _BARE)
-        dropout = float(config.get("hidden_dropout_prob", 0.1))
+        told = hf_table.read(_TABLE, config)
+        size, heads = told["emb_dim"], told["num_heads"]
+        _check_heads(size, heads)
+        fixed = {"pooler_hidden_size": size, "attention_head_size": size // heads}
+        hf_config.refuse(config, fixed)
+        narrow = config.get("embedding_size") or size
+        buckets, furthest = _distances(config, told["num_positions"])
         head_dropout = config.get("cls_dropout")
-        with hf_config.complete():
-            size, heads = config["hidden_size"], config["num_attention_heads"]
-            _check_heads(size, heads)
-            fixed = {"pooler_hidden_size": size, "attention_head_size": size // heads}
-            hf_config.refuse(config, fixed)
-            positions = config.get("max_position_embeddings", 512)
-            narrow = config.get("embedding_size") or size
-            relative = bool(config.get("relative_attention", False))
-            buckets, furthest = _distances(config, positions)
-            return cls(
-                vocab_size=config["vocab_size"],
-                emb_dim=size,
-                num_layers=config["num_hidden_layers"],
-                num_heads=heads,
-                mlp_dim=config["intermediate_size"],
-                num_positions=positions,
-                num_segments=config.get("type_vocab_size") or 0,
-                embedding_dim=None if narrow == size else narrow,
-                learned_positions=config.get("position_biased_input", True),
-                relative=relative,
-                terms=_terms(config),
-                shared_keys=config.get("share_att_key", False),
-                buckets=buckets,
-                max_distance=furthest,
-                norm_distances=_norm_distances(config) and relative,
-                conv_width=_conv_width(config),
-                conv_groups=config.get("conv_groups", 1),
-                conv_activation=config.get("conv_act", "tanh"),
-                head=head,
-                labels=hf_config.labels(config, 2) if head == "classifier" else (),
-                pooler_activation=config.get("pooler_hidden_act", "gelu"),
-                pad_token_id=config.get("pad_token_id") or 0,
-                activation=config.get("hidden_act", "gelu"),
-                norm_epsilon=config.get("layer_norm_eps", 1e-7),
-                dropout_rate=dropout,
-                attention_dropout_rate=float(
-                    config.get("attention_probs_dropout_prob", 0.1)
-                ),
-                pooler_dropout_rate=float(config.get("pooler_dropout", 0.0)),
-                head_dropout_rate=dropout
-                if head_dropout is None
-                else float(head_dropout),
-            )
+        if head_dropout is None:
+            head_dropout = told["dropout_rate"]
+        return cls(
+            **told,
+            embedding_dim=None if narrow == size else narrow,
+            terms=_terms(config),
+            buckets=buckets,
+            max_distance=furthest,
+            norm_distances=_norm_distances(config) and told["relative"],
+            conv_width=_conv_width(config),
+            head=head,
+            labels=hf_config.labels(config, 2) if head == "classifier" else (),
+            head_dropout_rate=float(head_dropout),
+        )
 
 
 def _distances(config: Mapping[str, Any], positions: int) -> tuple[int, int]:
@@ -239,39 +238,18 @@ def to_hf(config: Config) -> dict[str, Any]:
     result: dict[str, Any] = {
         "architectures": [CLASSIFIER if config.head == "classifier" else _BARE],
         "model_type": TYPE,
-        "vocab_size": config.vocab_size,
-        "hidden_size": config.emb_dim,
+        **hf_table.written(_TABLE, vars(config)),
         "pooler_hidden_size": config.emb_dim,
-        "num_hidden_layers": config.num_layers,
-        "num_attention_heads": config.num_heads,
         "attention_head_size": config.head_dim,
-        "intermediate_size": config.mlp_dim,
-        "max_position_embeddings": config.num_positions,
-        "type_vocab_size": config.num_segments,
-        "position_biased_input": config.learned_positions,
-        "relative_attention": config.relative,
         "pos_att_type": list(config.terms),
-        "share_att_key": config.shared_keys,
         "position_buckets": config.buckets or -1,
         "max_relative_positions": config.max_distance,
         "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
-        "pooler_hidden_act": config.pooler_activation,
-        "pooler_dropout": config.pooler_dropout_rate,
+        "conv_kernel_size": config.conv_width,
         "cls_dropout": config.head_dropout_rate,
-        "pad_token_id": config.pad_token_id,
-        "hidden_act": config.activation,
-        "layer_norm_eps": config.norm_epsilon,
-        "hidden_dropout_prob": config.dropout_rate,
-        "attention_probs_dropout_prob": config.attention_dropout_rate,
     }
     if config.embedding_dim is not None:
         result["embedding_size"] = config.embedding_dim
-    if config.conv_width:
-        result |= {
-            "conv_kernel_size": config.conv_width,
-            "conv_groups": config.conv_groups,
-            "conv_act": config.conv_activation,
-        }
     return result | hf_config.with_labels(config.labels)
 
 

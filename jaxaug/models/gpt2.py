@@ -11,7 +11,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from jaxaug.models import causal, layers
-from jaxaug.models.weights import hf_config, hf_generation
+from jaxaug.models.weights import hf_config, hf_generation, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
     bias_heads,
@@ -26,7 +26,24 @@ from jaxaug.models.weights.keymap import (
 IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(masked_)?bias",)
 
 _PREFIX = "transformer."
-_REQUIRED = ("vocab_size", "n_positions", "n_embd", "n_layer", "n_head")
+_FIELD = hf_table.Field
+_TABLE = (
+    _FIELD("vocab_size", "vocab_size"),
+    _FIELD("n_positions", "num_positions"),
+    _FIELD("n_embd", "emb_dim"),
+    _FIELD("n_layer", "num_layers"),
+    _FIELD("n_head", "num_heads"),
+    _FIELD("n_inner", "mlp_dim", None),
+    _FIELD("activation_function", "activation", "gelu_new", hf_table.activation),
+    _FIELD("layer_norm_epsilon", "norm_epsilon", 1e-5),
+    _FIELD("resid_pdrop", "dropout_rate", 0.1, float),
+    _FIELD("embd_pdrop", "embedding_dropout_rate", 0.1, float),
+    _FIELD("attn_pdrop", "attention_dropout_rate", 0.1, float),
+    _FIELD("scale_attn_weights", "scale_attention", True),
+    _FIELD("scale_attn_by_inverse_layer_idx", "scale_by_layer", False),
+    _FIELD("tie_word_embeddings", "tie_embeddings", True),
+    _FIELD("bos_token_id", "bos_token_id", 0, hf_table.or_zero),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,52 +76,19 @@ class Config(causal.Config):
             UserError: another architecture, missing sizes, or an option that is not
                 supported.
         """
-        hf_config.require(config, "gpt2", "GPT2LMHeadModel", _REQUIRED)
+        hf_config.require(config, "gpt2", "GPT2LMHeadModel")
         hf_generation.refuse_forced(config, "GPT-2")
         hf_config.refuse(config, {"add_cross_attention": False})
-        layers.activation(config.get("activation_function", "gelu_new"))
-        width = config["n_embd"]
-        return cls(
-            vocab_size=config["vocab_size"],
-            emb_dim=width,
-            num_layers=config["n_layer"],
-            num_heads=config["n_head"],
-            head_dim=width // config["n_head"],
-            mlp_dim=config.get("n_inner") or 4 * width,
-            norm_epsilon=config.get("layer_norm_epsilon", 1e-5),
-            activation=config.get("activation_function", "gelu_new"),
-            tie_embeddings=config.get("tie_word_embeddings", True),
-            dropout_rate=float(config.get("resid_pdrop", 0.1)),
-            embedding_dropout_rate=float(config.get("embd_pdrop", 0.1)),
-            attention_dropout_rate=float(config.get("attn_pdrop", 0.1)),
-            bos_token_id=config.get("bos_token_id") or 0,
-            num_positions=config["n_positions"],
-            scale_attention=config.get("scale_attn_weights", True),
-            scale_by_layer=config.get("scale_attn_by_inverse_layer_idx", False),
-        )
+        told = hf_table.read(_TABLE, config)
+        width = told["emb_dim"]
+        told["mlp_dim"] = told["mlp_dim"] or 4 * width
+        return cls(**told, head_dim=width // told["num_heads"])
 
 
 def to_hf(config: Config) -> dict[str, Any]:
     """The config.json of a model; inverts `from_hf`."""
-    return {
-        "architectures": ["GPT2LMHeadModel"],
-        "model_type": "gpt2",
-        "vocab_size": config.vocab_size,
-        "n_positions": config.num_positions,
-        "n_embd": config.emb_dim,
-        "n_layer": config.num_layers,
-        "n_head": config.num_heads,
-        "n_inner": config.mlp_dim,
-        "activation_function": config.activation,
-        "layer_norm_epsilon": config.norm_epsilon,
-        "resid_pdrop": config.dropout_rate,
-        "embd_pdrop": config.embedding_dropout_rate,
-        "attn_pdrop": config.attention_dropout_rate,
-        "scale_attn_weights": config.scale_attention,
-        "scale_attn_by_inverse_layer_idx": config.scale_by_layer,
-        "tie_word_embeddings": config.tie_embeddings,
-        "bos_token_id": config.bos_token_id,
-    }
+    kind = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"}
+    return kind | hf_table.written(_TABLE, vars(config))
 
 
 class Block(causal.Block):

@@ -11,15 +11,28 @@ from typing import Any, NamedTuple
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 from jaxaug.core.suggestion import one_of
-from jaxaug.models import layers
-from jaxaug.models.weights import hf_config, hf_generation
+from jaxaug.models.weights import hf_config, hf_generation, hf_table
 
-_REQUIRED = (
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
+_FIELD = hf_table.Field
+_TABLE = (
+    _FIELD("vocab_size", "vocab_size"),
+    _FIELD("hidden_size", "emb_dim"),
+    _FIELD("intermediate_size", "mlp_dim"),
+    _FIELD("num_hidden_layers", "num_layers"),
+    _FIELD("num_attention_heads", "num_heads"),
+    _FIELD("rms_norm_eps", "norm_epsilon"),
+    _FIELD("max_position_embeddings", "max_positions"),
+    _FIELD("attention_dropout", "attention_dropout_rate", 0.0, lambda p: float(p or 0)),
+    _FIELD("tie_word_embeddings", "tie_embeddings", read=bool),
+    _FIELD("bos_token_id", "bos_token_id", 0, hf_table.or_zero),
+)
+# Fields that not every kind reads.
+_OPTIONAL = (
+    _FIELD("attention_bias", "attention_bias", False, bool),
+    _FIELD("mlp_bias", "mlp_bias", False, bool),
+    _FIELD("query_pre_attn_scalar", "query_pre_attn_scalar"),
+    _FIELD("attn_logit_softcapping", "attention_cap", None),
+    _FIELD("final_logit_softcapping", "logits_cap", None),
 )
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _FIX = "Use the config.json that was published with the weights."
@@ -54,9 +67,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "max_position_embeddings": 2048,
 }
 _READ = (
-    *_REQUIRED, "num_key_value_heads", "head_dim", "hidden_act", "rms_norm_eps",
-    "tie_word_embeddings", "attention_dropout", "rope_theta", "rope_scaling",
-    "rope_parameters",
+    *(field.theirs for field in _TABLE), "num_key_value_heads", "head_dim", "hidden_act",
+    "rope_theta", "rope_scaling", "rope_parameters",
 )  # fmt: skip
 # Fields with the one value that is built.
 _FIXED: Mapping[str, Any] = {
@@ -162,7 +174,7 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
             f"config.json: model_type is {shown(config.get('model_type'))}, but must be "
             f"one of {', '.join(KINDS)}. Take the family that the weights belong to."
         )
-    hf_config.require(config, config["model_type"], kind.architecture, _REQUIRED)
+    hf_config.require(config, config["model_type"], kind.architecture)
     hf_generation.refuse_forced(config, kind.name)
     hf_config.refuse(config, _FIXED)
     hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads})
@@ -171,44 +183,26 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("rms_norm_eps", "rope_theta", "head_dim", "rope_local_base_freq"):
         if told.get(name) is None and name in {**_DEFAULTS, **kind.defaults}:
             told[name] = {**_DEFAULTS, **kind.defaults}[name]
-    heads = told["num_attention_heads"]
+    if config["model_type"] == "gemma3_text":
+        # `transformers` reads it there, and does not apply it.
+        hf_config.refuse(told, {"attn_logit_softcapping": None})
+    read = hf_table.read(_table(kind), told)
+    heads = read["num_heads"]
     activation = told.get("hidden_activation") or told["hidden_act"]
-    layers.activation(activation)
     return {
         "model_type": config["model_type"],
-        "vocab_size": told["vocab_size"],
-        "emb_dim": told["hidden_size"],
-        "num_layers": told["num_hidden_layers"],
-        "num_heads": heads,
+        **read,
         "head_dim": told.get("head_dim") or told["hidden_size"] // heads,
-        "mlp_dim": told["intermediate_size"],
-        "norm_epsilon": told["rms_norm_eps"],
-        "activation": activation,
-        "tie_embeddings": bool(told["tie_word_embeddings"]),
-        "attention_dropout_rate": float(told.get("attention_dropout") or 0.0),
-        "bos_token_id": told.get("bos_token_id") or 0,
+        "activation": hf_table.activation(activation),
         "num_kv_heads": told.get("num_key_value_heads") or heads,
-        "max_positions": told["max_position_embeddings"],
-        "attention_bias": bool(told["attention_bias"]),
-        "mlp_bias": bool(told["mlp_bias"]),
         **kind.options,
-        **_caps(told),
         **_windows(told),
         **_rope(told),
     }
 
 
-def _caps(told: Mapping[str, Any]) -> dict[str, Any]:
-    if "query_pre_attn_scalar" not in told:
-        return {}
-    if told["model_type"] == "gemma3_text":
-        # `transformers` reads it there, and does not apply it.
-        hf_config.refuse(told, {"attn_logit_softcapping": None})
-    return {
-        "query_pre_attn_scalar": told["query_pre_attn_scalar"],
-        "attention_cap": told.get("attn_logit_softcapping"),
-        "logits_cap": told.get("final_logit_softcapping"),
-    }
+def _table(kind: Kind) -> list[hf_table.Field]:
+    return [*_TABLE, *(field for field in _OPTIONAL if field.theirs in kind.reads)]
 
 
 def _windows(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -332,32 +326,15 @@ def written(model: Mapping[str, Any]) -> dict[str, Any]:
     told = {
         "architectures": [kind.architecture],
         "model_type": name,
-        "vocab_size": model["vocab_size"],
-        "hidden_size": model["emb_dim"],
-        "intermediate_size": model["mlp_dim"],
-        "num_hidden_layers": model["num_layers"],
-        "num_attention_heads": model["num_heads"],
+        **hf_table.written(_table(kind), model),
         "num_key_value_heads": model["num_kv_heads"] or model["num_heads"],
-        "rms_norm_eps": model["norm_epsilon"],
-        "max_position_embeddings": model["max_positions"],
         "rope_theta": model["rope_theta"],
-        "attention_dropout": model["attention_dropout_rate"],
-        "tie_word_embeddings": model["tie_embeddings"],
-        "bos_token_id": model["bos_token_id"],
     }
     # A Qwen 2 of transformers has no such field, but heeds it.
     if name != "qwen2" or model["head_dim"] * model["num_heads"] != model["emb_dim"]:
         told["head_dim"] = model["head_dim"]
-    if "hidden_activation" in kind.reads:
-        told["hidden_activation"] = model["activation"]
-        told["query_pre_attn_scalar"] = model["query_pre_attn_scalar"]
-        told["attn_logit_softcapping"] = model["attention_cap"]
-        told["final_logit_softcapping"] = model["logits_cap"]
-    else:
-        told["hidden_act"] = model["activation"]
-    for bias in ("attention_bias", "mlp_bias"):
-        if bias in kind.reads:
-            told[bias] = model[bias]
+    gemma = "hidden_activation" in kind.reads
+    told["hidden_activation" if gemma else "hidden_act"] = model["activation"]
     return told | _written_windows(model, kind) | _written_rope(model)
 
 

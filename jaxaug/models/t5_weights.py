@@ -13,7 +13,7 @@ import flax.struct
 from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.weights import hf_generation
+from jaxaug.models.weights import hf_generation, hf_table
 from jaxaug.models.weights.keymap import Weight, identity, transposed
 
 NETWORK = network.Transformer
@@ -44,6 +44,17 @@ _ACTIVATIONS = {
     "gated-gelu": ("gelu", "linear"),
     "gated-silu": ("silu", "linear"),
 }
+_FIELD = hf_table.Field
+_TABLE = (
+    _FIELD("vocab_size", "vocab_size", 32128),
+    _FIELD("d_model", "emb_dim", 512),
+    _FIELD("num_heads", "num_heads", 8),
+    _FIELD("d_kv", "head_dim", 64),
+    _FIELD("d_ff", "mlp_dim", 2048),
+    _FIELD("num_layers", "num_encoder_layers", 6),
+    _FIELD("num_decoder_layers", "num_decoder_layers", None),
+    _FIELD("dropout_rate", "dropout_rate", 0.1, float),
+)
 
 
 @flax.struct.dataclass
@@ -58,17 +69,13 @@ class Config(network.T5Config):
           UserError: another architecture, or an option that the network lacks.
         """
         _check(config)
-        layers = config.get("num_layers", 6)
+        told = hf_table.read(_TABLE, config)
+        told["num_decoder_layers"] = (
+            told["num_decoder_layers"] or told["num_encoder_layers"]
+        )
         return cls(
-            vocab_size=config.get("vocab_size", 32128),
-            emb_dim=config.get("d_model", 512),
-            num_heads=config.get("num_heads", 8),
-            head_dim=config.get("d_kv", 64),
-            mlp_dim=config.get("d_ff", 2048),
-            num_encoder_layers=layers,
-            num_decoder_layers=config.get("num_decoder_layers") or layers,
+            **told,
             mlp_activations=_ACTIVATIONS[config.get("feed_forward_proj", "relu")],
-            dropout_rate=float(config.get("dropout_rate", 0.1)),
             logits_via_embedding=_tied(config),
         )
 
@@ -129,15 +136,8 @@ def to_hf(config: network.T5Config) -> dict[str, Any]:
     return {
         "architectures": ["T5ForConditionalGeneration"],
         "model_type": "t5",
-        "vocab_size": config.vocab_size,
-        "d_model": config.emb_dim,
-        "num_heads": config.num_heads,
-        "d_kv": config.head_dim,
-        "d_ff": config.mlp_dim,
-        "num_layers": config.num_encoder_layers,
-        "num_decoder_layers": config.num_decoder_layers,
+        **hf_table.written(_TABLE, vars(config)),
         "feed_forward_proj": named[activations],
-        "dropout_rate": config.dropout_rate,
         "tie_word_embeddings": config.logits_via_embedding,
         "scale_decoder_outputs": config.logits_via_embedding,
         "is_encoder_decoder": True,

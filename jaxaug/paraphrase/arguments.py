@@ -29,7 +29,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--sampler",
         required=True,
         help="greedy, sampling, top_k_top_p, bottom_k, beam, diverse_beam, dips, dpp, "
-        "ssr; prior for models with a latent vector",
+        "ssr, or one that another package registers",
     )
     parser.add_argument(
         "--num",

@@ -14,7 +14,6 @@ from jaxaug.decode import (
     dips,
     diverse,
     dpp,
-    prior,
     sample,
     set_search,
     ssr,
@@ -395,7 +394,6 @@ _OWN = {
         Sampler("dips", _dips),
         Sampler("dpp", _dpp),
         Sampler("ssr", _ssr),
-        Sampler("prior", prior.sampler),
     )
 }
 

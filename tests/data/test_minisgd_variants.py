@@ -14,6 +14,7 @@ from jaxaug.data.sgd import read_schema_of
 
 ROOT = Path(__file__).parents[2]
 EDA = ROOT / "configs/augment/eda.py"
+_READINGS = "papers/jaxaug_papers/tree/readings/minisgd_tree.tsv"
 _README = "jaxaug/data/minisgd/variants/README.md"
 LABELS = ("v1", "v2", "v3", "v4", "v5")
 
@@ -53,7 +54,7 @@ def test_only_descriptions_and_the_names_of_services_differ(world, name, unchang
 
 def test_what_reading_the_tree_showed(world):
     """Each text that differs was read twice; the README has the counts."""
-    with (ROOT / "benchmarks/readings/minisgd_tree.tsv").open(encoding="utf-8") as file:
+    with (ROOT / _READINGS).open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     original = descriptions.descriptions(read_schema_of(world, "train"), "train")
     different = Counter()

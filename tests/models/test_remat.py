@@ -73,7 +73,7 @@ def test_logits_and_gradients_stay(config, policy):
 
 @BOTH
 def test_adapters_go_along(config):
-    family = next(f for f in families.FAMILIES if isinstance(config, f.code.Config))
+    family = next(f for f in families.every() if isinstance(config, f.code.Config))
     params = random_params(config)
     found = layout.layout(family, config, params, settings.Settings(rank=2))
     both = joined(params, random(found.initial(jax.random.key(0))))

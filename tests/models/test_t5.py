@@ -11,8 +11,8 @@ from t5x import models
 from t5x.examples.t5 import network
 
 from jaxaug.models import bart, t5
-from jaxaug.models.paraphrasers import lstm
 from jaxaug.paraphrase import samplers
+from jaxaug_papers.dips import lstm
 
 SHAPES = {
     "encoder_input_tokens": (2, 8),

@@ -79,7 +79,7 @@ def test_logits_and_gradients_are_those_of_t5(params):
 
 
 def test_convert_both_ways(params, tmp_path):
-    t5 = families.FAMILIES[0]
+    t5 = families.FAMILIES["t5"]
     source = t5x_layout.write(
         tmp_path / "plain", t5, network.Transformer(CONFIG), params, step=7
     )

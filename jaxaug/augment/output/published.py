@@ -1,7 +1,7 @@
 """The figures of table 1 of Coca et al. (2023), as they were computed.
 
 The paper does not define them; these definitions give its figures of SGD-X, which are
-public, when they are put to the schemas of SGD's train split (see docs/augment.md):
+public, when they are put to the schemas of SGD's train split (see papers/jaxaug_papers/tree/README.md):
 
 - Jaccard distance of slot descriptions alone: lemmas as spaCy writes them, with case and
   punctuation, without stop words;

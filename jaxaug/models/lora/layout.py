@@ -29,12 +29,6 @@ _KERNEL = "/kernel"
 # Kernels of the blocks: the output layer may be computed from its factors, and neither
 # it nor a classifier is part of what is adapted.
 _IN_A_BLOCK = re.compile(r"(^|/)layers_\d+/")
-_DEFAULTS = {
-    "t5": ("q", "v"),
-    "bart": ("q_proj", "v_proj"),
-    "gpt2": ("c_attn",),
-    "llama": ("q_proj", "v_proj"),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,13 +58,13 @@ class Layout:
     """All pairs of an adapter of a network."""
 
     settings: Settings
-    family: str
+    family: families.Family
     places: tuple[Place, ...]
 
     @property
     def fan_in_fan_out(self) -> bool:
         """Whether the published tensors are [in, out], as Conv1D has them."""
-        return self.family == "gpt2"
+        return self.family.transposed
 
     def shapes(self) -> dict[tuple[str, ...], tuple[int, int]]:
         """Path of a matrix -> its shape."""
@@ -115,7 +109,7 @@ def family_of(module: Any) -> families.Family:
     """
     config = getattr(module, "config", None)
     if not getattr(module, "scan_layers", False):
-        for family in families.FAMILIES:
+        for family in families.every():
             # A T5 may have the plain configuration of its network, too.
             own = family.code.Config
             if type(config) in (own, network.T5Config if family.name == "t5" else own):
@@ -141,17 +135,17 @@ def layout(
     Raises:
       UserError: the family is not adapted, or the network has no such targets.
     """
-    if family.name not in _DEFAULTS:
+    if not family.adapted:
+        known = ", ".join(one.name for one in families.every() if one.adapted)
         raise UserError(
-            f"a {family.name} takes no adapter; the families that do are "
-            f"{', '.join(_DEFAULTS)}."
+            f"a {family.name} takes no adapter; the families that do are {known}."
         )
     if settings.targets is None:
-        settings = dataclasses.replace(settings, targets=_DEFAULTS[family.name])
+        settings = dataclasses.replace(settings, targets=family.adapted)
     linear = _linear_maps(family.key_map(config), params)
     chosen = tuple(place for place in linear if settings.takes(place.name))
     _check_targets(settings, [place.name for place in linear], chosen)
-    return Layout(settings, family.name, chosen)
+    return Layout(settings, family, chosen)
 
 
 def _linear_maps(key_map: keymap.KeyMap, params: Any) -> list[Place]:

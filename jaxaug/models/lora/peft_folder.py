@@ -52,7 +52,6 @@ _DEFAULTS: Mapping[str, Any] = {
 # adapter begins with.
 _INITIALIZATIONS = ("gaussian", "eva", "orthogonal", "mica")
 _MERGE = "Merge the adapter with peft and convert the merged model."
-_TASKS = {"llama": "CAUSAL_LM", "gpt2": "CAUSAL_LM"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,6 +247,8 @@ def _config(layout: Layout, notes: Notes) -> Mapping[str, Any]:
         "target_modules": targets
         if isinstance(targets, str)
         else sorted(targets or ()),
-        "task_type": _TASKS.get(layout.family, "SEQ_2_SEQ_LM"),
+        "task_type": "SEQ_2_SEQ_LM"
+        if layout.family.kind == "encoder_decoder"
+        else "CAUSAL_LM",
         "use_rslora": settings.rank_stabilized,
     }

@@ -3,7 +3,8 @@
 A gin file imports what it names and calls what it refers to: to gin, `MODEL =
 @os.system()` in a downloaded folder is as good as a network. So gin parses the file
 here and does no more. What a name such as MODEL refers to is built from the classes and
-functions in `KNOWN`, and from those of the modules that the user lists in
+functions in `KNOWN`, from the networks of all families, from those that installed packages
+register as `jaxaug.networks`, and from the modules that the user lists in
 `$JAXAUG_TRUSTED_MODULES`. Everything else in the file, imports included, is only
 text. The gin configuration of the calling program is neither used nor changed.
 """
@@ -21,15 +22,15 @@ from typing import Any
 from etils import epath
 from gin import config_parser
 
-from jaxaug.core import bundled
+from jaxaug.core import bundled, extensions
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, read_text, shortened
+from jaxaug.models.weights import families
 
 TRUSTED_VARIABLE = "JAXAUG_TRUSTED_MODULES"
 ACCEPT_VARIABLE = "JAXAUG_ACCEPT_CHANGED_CONFIG"
 _CONFIG, _DIGEST = "config.gin", "config_digest.json"
-_CAUSAL = ("Config", "DecoderWrapper")
 _T5 = ("T5Config", "Transformer")
 _SEQIO = ("ByteVocabulary", "PassThroughVocabulary", "SentencePieceVocabulary")
 
@@ -40,18 +41,8 @@ KNOWN: Mapping[str, Collection[str]] = {
     "t5x.examples.decoder_only.network": ("DecoderWrapper", "TransformerConfig"),
     "t5x.gin_utils": ("bool_fn", "string_split_fn", "sum_fn"),
     "jaxaug.models.t5": ("ScratchEncoderDecoderModel", "SourceEncoderDecoderModel"),
-    "jaxaug.models.bart": ("Bart", "Config"),
-    "jaxaug.models.bart_config": ("Config",),
-    "jaxaug.models.paraphrasers.free_running": ("FreeRunningModel",),
-    "jaxaug.models.gpt2": _CAUSAL,
     "jaxaug.models.initial": ("vocabulary",),
-    "jaxaug.models.llama": _CAUSAL,
     "jaxaug.models.lora.settings": ("Settings",),
-    "jaxaug.models.paraphrasers.lstm": ("Config", "Transducer"),
-    "jaxaug.models.paraphrasers.matching": ("Config", "Matcher", "MatchingModel"),
-    "jaxaug.models.paraphrasers.rewarded": ("RewardedModel",),
-    "jaxaug.models.t5_weights": ("Config",),
-    "jaxaug.models.paraphrasers.vae_svg": ("Config", "Network", "VaeModel"),
     "jaxaug.models.tokenizers.hf": ("load",),
     "jaxaug.feed.pair_words": ("metric_of", "path_of"),
     "jaxaug.feed.vocabulary": ("TokenVocabulary",),
@@ -60,7 +51,7 @@ KNOWN: Mapping[str, Collection[str]] = {
     "seqio": _SEQIO,
     "seqio.vocabularies": _SEQIO,
 }
-"""What a configuration may call: names of networks, models and vocabularies by module.
+"""What a configuration may call besides networks of families, by module.
 
 None of them runs, writes or removes anything that its arguments name.
 """
@@ -335,7 +326,8 @@ class _Reader:
             )
         module, _, name = reference.target.rpartition(".")
         ours = name in KNOWN.get(module, ())
-        if not ours and not _is_trusted(module):
+        theirs = _is_trusted(module) or _is_registered(reference.target)
+        if not ours and not theirs:
             raise UserError(
                 f"{self._path}: refers to @{reference.written} ({reference.target}), "
                 "which is no network, model or vocabulary of jaxaug or T5X, so it is "
@@ -359,6 +351,17 @@ def _lies_in(path: epath.Path, folder: epath.Path) -> bool:
     if "://" in os.fspath(folder):
         return path.is_relative_to(folder)
     return Path(path).resolve().is_relative_to(Path(folder).resolve())
+
+
+def _is_registered(target: str) -> bool:
+    """Whether a class or function belongs to a family or is registered as a network."""
+    if target in extensions.values("networks"):
+        return True
+    return any(
+        target == f"{cls.__module__}.{cls.__qualname__}"
+        for family in families.every()
+        for cls in (family.code.Config, family.code.NETWORK)
+    )
 
 
 def _is_trusted(module: str) -> bool:

@@ -1,8 +1,12 @@
-"""The families of published models: which code reads which config.json."""
+"""The families of published models: which code reads which config.json.
+
+Other packages add families through the entry points `jaxaug.families`
+(docs/extending.md).
+"""
 
 import dataclasses
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Literal
 
@@ -11,8 +15,9 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, shown
 from jaxaug.models.weights.keymap import KeyMap
 
 Kind = Literal["encoder_decoder", "decoder_only", "encoder"]
@@ -26,9 +31,9 @@ _ARGUMENTS: Mapping[Kind, int] = {"encoder": 1, "decoder_only": 2, "encoder_deco
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """One file of `jaxaug.models`.
+    """One file, which is imported when it is needed.
 
-    The file defines `Config` with `from_hf`, the network, `key_map(config)`, `IGNORED`
+    The file defines `Config` with `from_hf`, `NETWORK`, `key_map(config)`, `IGNORED`
     and `to_hf(config)`.
 
     Attributes:
@@ -36,14 +41,19 @@ class Family:
       file: the module of Python.
       kind: which interface of T5X its network has.
       types: values of `model_type` in config.json.
-      network: name of the network's class in the file.
+      adapted: endings of the tensors that an adapter changes by default; a family
+        without them takes no adapter.
+      transposed: whether the published linear maps are [in, out], as Conv1D has them.
+      bars_padding: whether decoding can bar the padding.
     """
 
     name: str
     file: str
     kind: Kind
     types: tuple[str, ...]
-    network: str = "NETWORK"
+    adapted: tuple[str, ...] = ()
+    transposed: bool = False
+    bars_padding: bool = False
 
     @property
     def code(self) -> ModuleType:
@@ -56,7 +66,7 @@ class Family:
 
     def build(self, config: Any) -> nn.Module:
         """The network."""
-        return getattr(self.code, self.network)(config)
+        return self.code.NETWORK(config)
 
     def network_of(self, config: Any, source: PathLike) -> tuple[nn.Module, Any]:
         """The network, and the shapes of its parameters.
@@ -102,16 +112,32 @@ class Family:
 _BART = ("bart", "pegasus", "marian")
 _BERT = ("bert", "roberta", "xlm-roberta", "rembert", "bleurt")
 _LLAMA = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text")
-_CAUSAL = "DecoderWrapper"
-
-FAMILIES = (
-    Family("t5", "jaxaug.models.t5_weights", "encoder_decoder", ("t5", "mt5")),
-    Family("bart", "jaxaug.models.bart", "encoder_decoder", _BART),
-    Family("gpt2", "jaxaug.models.gpt2", "decoder_only", ("gpt2",), _CAUSAL),
-    Family("llama", "jaxaug.models.llama", "decoder_only", _LLAMA, _CAUSAL),
+_QUERY_VALUE = ("q_proj", "v_proj")
+_OURS = (
+    Family("t5", "jaxaug.models.t5_weights", "encoder_decoder", ("t5", "mt5"), ("q", "v")),
+    Family("bart", "jaxaug.models.bart", "encoder_decoder", _BART, _QUERY_VALUE, bars_padding=True),
+    Family("gpt2", "jaxaug.models.gpt2", "decoder_only", ("gpt2",), ("c_attn",), transposed=True),
+    Family("llama", "jaxaug.models.llama", "decoder_only", _LLAMA, _QUERY_VALUE),
     Family("bert", "jaxaug.models.bert", "encoder", _BERT),
     Family("deberta", "jaxaug.models.deberta", "encoder", ("deberta-v2",)),
-)
+)  # fmt: skip
+
+
+def _made(name: str, found: Any) -> Family:
+    if not isinstance(found, Family) or found.name != name:
+        raise TypeError(f"is {shown(found)}, expected a Family called {name!r}")
+    return found
+
+
+FAMILIES = extensions.Table({own.name: own for own in _OURS}, "families", made=_made)
+"""Name -> family."""
+
+
+def every() -> Iterator[Family]:
+    """Yields our families, then those of other packages, which are imported last."""
+    yield from _OURS
+    for name in FAMILIES.outside():
+        yield FAMILIES[name]
 
 
 def of_config(hf_config: Mapping[str, Any], source: str) -> Family:
@@ -121,10 +147,10 @@ def of_config(hf_config: Mapping[str, Any], source: str) -> Family:
       UserError: no family reads that `model_type`.
     """
     kind = hf_config.get("model_type")
-    for family in FAMILIES:
+    for family in every():
         if kind in family.types:
             return family
-    known = ", ".join(name for family in FAMILIES for name in family.types)
+    known = ", ".join(name for family in every() for name in family.types)
     raise UserError(
         f"{source}: model_type is {kind!r}; the families here read {known}. Take a "
         "model of one of them."

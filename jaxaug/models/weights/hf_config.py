@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from jaxaug.core.errors import UserError
@@ -296,19 +296,16 @@ def refuse_unknown(config: Mapping[str, Any], known: Collection[str]) -> None:
         )
 
 
-def require(
-    config: Mapping[str, Any], family: str, architecture: str, names: tuple[str, ...]
-) -> None:
+def require(config: Mapping[str, Any], family: str, architecture: str) -> None:
     """Checks that a config.json is one of `family` with the language-model head.
 
     Args:
         config: contents of the file.
         family: what `model_type` must be.
         architecture: what `architectures` must name, if it is there.
-        names: keys that must be there.
 
     Raises:
-        UserError: another family or head, or missing keys.
+        UserError: another family or head.
     """
     if config.get("model_type") != family:
         raise UserError(
@@ -321,6 +318,10 @@ def require(
             f"config.json: architectures is {named}, but must name {architecture}. "
             "Take weights with a language-model head."
         )
+
+
+def require_keys(config: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Checks that a config.json has values for keys; raises `UserError` if not."""
     if missing := [name for name in names if config.get(name) is None]:
         raise UserError(_lacks(", ".join(missing)))
 

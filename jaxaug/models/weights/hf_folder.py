@@ -104,7 +104,7 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
         rules.refuse(hf_config, {"quantization_config": None})
         told = hf_generation.added(hf_config, hf_generation.read(path.parent, FIX))
         if family.kind != "encoder":
-            hf_generation.refuse_chosen(told, never_pad=family.name == "bart")
+            hf_generation.refuse_chosen(told, never_pad=family.bars_padding)
         config = family.config(told)
     except UserError as error:
         raise UserError(f"{folder}: {error}") from None

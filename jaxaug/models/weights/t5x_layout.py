@@ -120,7 +120,7 @@ def network_gin(module: nn.Module) -> str:
     files = sorted({network[0], settings[0]})
     lines = [
         "from __gin__ import dynamic_registration",
-        *(f"from {name.rpartition('.')[0]} import {_last(name)}" for name in files),
+        *map(_import, files),
         "",
         f"NETWORK = @{module_name}()",
         f"{module_name}.config = @{config_name}()",
@@ -140,7 +140,7 @@ def read_gin(path: PathLike) -> tuple[families.Family, Any]:
     fix = "Name the published model that it started from with --like."
     try:
         bindings = _bindings(read_text(path, fix))
-        for family in families.FAMILIES:
+        for family in families.every():
             own = family.code.Config
             # A T5 may have the plain configuration of its network, too.
             for cls in (own, *own.__bases__):
@@ -178,6 +178,11 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reference(cls: type) -> tuple[str, str]:
     return cls.__module__, cls.__qualname__
+
+
+def _import(module: str) -> str:
+    package, _, name = module.rpartition(".")
+    return f"from {package} import {name}" if package else f"import {name}"
 
 
 def _last(name: str) -> str:

@@ -1,4 +1,9 @@
-"""The experiments of DiPS: paraphrase generators and classifiers trained on their output."""
+"""The experiments of DiPS (Kumar et al., 2019).
+
+`lstm` is the generator of the authors, which `free_running` trains. `vae_svg` has a latent
+vector, for which `prior` is the sampler. `matching` judges pairs, and `rewarded` trains a
+generator on its judgments (RbM). `classify` trains classifiers on paraphrases.
+"""
 
 from pathlib import Path
 

@@ -1,1 +1,8 @@
-"""The experiments on schema augmentation: grids, tables and readings."""
+"""The experiments on schema augmentation (Coca et al., 2023): grids, tables, and readings."""
+
+from pathlib import Path
+
+
+def folder() -> str:
+    """Returns the folder that holds configs/; an entry point names this function."""
+    return str(Path(__file__).parent)

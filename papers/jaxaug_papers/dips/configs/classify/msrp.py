@@ -7,7 +7,7 @@ Figure 3 of the DiPS paper has this on Quora-PR, of whose pairs people labelled 
 train on, 10,000 to validate and 40,000 to test with. The data folder holds
 `msrp/train.txt` and `test.txt`; another folder of pairs with labels is
 `msrp.py:FOLDER`. Each of `num_sources` first sentences and a paraphrase of it are a
-positive pair. Results: docs/dips.md.
+positive pair. Results: papers/jaxaug_papers/dips/README.md.
 """
 
 import ml_collections

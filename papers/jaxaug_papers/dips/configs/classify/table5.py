@@ -8,7 +8,7 @@ or `:snips` (`jaxaug data fetch snips`). The data folder holds `trec/train.txt` 
 the run of configs/paraphrase_lstm.gin, the paper's generator, or the adapter that
 configs/adapters/general_paraphraser.gin trains on Quora's pairs. SynRep needs WordNet, ContAug a
 masked language model (`jaxaug models fetch hf:google-bert/bert-base-uncased`); a row
-whose model is missing says so. Results and what differs from the paper: docs/dips.md.
+whose model is missing says so. Results and what differs from the paper: papers/jaxaug_papers/dips/README.md.
 """
 
 import ml_collections

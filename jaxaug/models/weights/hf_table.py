@@ -1,0 +1,65 @@
+"""A config.json as a table that both the reader and the writer of a family use."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from jaxaug.models import layers
+from jaxaug.models.weights import hf_config
+
+REQUIRED = object()
+"""Default of a field that every config.json must have."""
+
+
+def same(value: Any) -> Any:
+    """Returns the value."""
+    return value
+
+
+def or_zero(value: Any) -> Any:
+    """Returns the value, or 0 for null."""
+    return value or 0
+
+
+def activation(name: str) -> str:
+    """Returns the name of an activation; raises `UserError` if it is not known."""
+    layers.activation(name)
+    return name
+
+
+class Field(NamedTuple):
+    """One option of a family.
+
+    Attributes:
+        theirs: key in config.json.
+        ours: field of the family's `Config`.
+        default: value where config.json lacks the key.
+        read: converts their value to ours.
+        written: converts ours to theirs.
+    """
+
+    theirs: str
+    ours: str
+    default: Any = REQUIRED
+    read: Callable[[Any], Any] = same
+    written: Callable[[Any], Any] = same
+
+
+def read(table: Iterable[Field], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a `Config` from the contents of config.json.
+
+    Raises:
+        UserError: required keys are missing, or a number is too great.
+    """
+    hf_config.require_keys(
+        config, [field.theirs for field in table if field.default is REQUIRED]
+    )
+    with hf_config.complete():
+        return {
+            field.ours: field.read(config.get(field.theirs, field.default))
+            for field in table
+        }
+
+
+def written(table: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The contents of config.json from the fields of a `Config`; inverts `read`."""
+    return {field.theirs: field.written(values[field.ours]) for field in table}

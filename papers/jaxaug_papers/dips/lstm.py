@@ -1,0 +1,294 @@
+"""The attentive LSTM sequence-to-sequence model of the DiPS paper.
+
+Kumar et al. (2019), "Submodular Optimization-based Diverse Paraphrasing", section 4: an
+LSTM encoder and an LSTM decoder with the global "general" attention of Luong et al.
+(2015), equations 1, 5, 6 and 8. As in the authors' program the attentional vector is
+rectified (Luong et al. take tanh), it is not fed to the next step, and one embedding
+serves both sides. Unlike there, attention does not see the padding of the source, and
+`general` has no bias: it adds the same to every score of a query.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from flax.linen.partitioning import with_sharding_constraint
+from jaxtyping import Array, Bool, Float, Int
+
+from jaxaug.models.layers import MASKED, Linear
+from jaxaug.models.weights.keymap import Weight, identity, transposed
+from jaxaug_papers.dips.lstm_layers import (
+    LstmLayer,
+    State,
+    Tokens,
+    embedder,
+    output,
+    refuse_packed,
+    run_layers,
+)
+
+# Aliases of the embedding, and the bias that has no effect (see above).
+IGNORED = (
+    r"(encoder|decoder)\.embedding\.weight",
+    r"decoder\.attn\.attn\.bias",
+)
+
+
+@flax.struct.dataclass
+class Config:
+    """Sizes; the defaults are those of the paper's program.
+
+    Attributes:
+        vocab_size: rows of the embedding and of the output.
+        dtype: of matrix products; parameters, cell states and logits are float32.
+        emb_dim: width of the embedding.
+        hidden_dim: width of a layer.
+        num_layers: LSTM layers of the encoder, and of the decoder.
+        bidirectional: whether the encoder also reads backwards; the two outputs are
+            added.
+        dropout_rate: between layers, and on the embedded inputs of the decoder.
+        embedding_range: initial embeddings are uniform within plus and minus this.
+    """
+
+    vocab_size: int
+    dtype: Any = jnp.float32
+    emb_dim: int = 256
+    hidden_dim: int = 384
+    num_layers: int = 3
+    bidirectional: bool = False
+    dropout_rate: float = 0.3
+    embedding_range: float = 0.08
+
+
+class Encoder(nn.Module):
+    """Layers of one or two directions."""
+
+    config: Config
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "batch length emb"],
+        is_token: Bool[Array, "batch length"],
+        deterministic: bool,
+    ) -> tuple[Float[Array, "batch length hidden"], list[State]]:
+        """Outputs of the last layer, and the final state of each layer and direction."""
+        config = self.config
+        zeros = jnp.zeros((x.shape[0], config.hidden_dim), jnp.float32)
+        directions = ("forward", "backward")[: 1 + config.bidirectional]
+        outputs, states = [x], []
+        for i in range(config.num_layers):
+            x = jnp.concatenate(outputs, axis=-1)
+            if i > 0:
+                x = nn.Dropout(config.dropout_rate)(x, deterministic=deterministic)
+            outputs = []
+            for direction in directions:
+                layer = LstmLayer(
+                    config.hidden_dim,
+                    direction == "backward",
+                    config.dtype,
+                    name=f"{direction}_{i}",
+                )
+                y, state = layer(x, is_token, (zeros, zeros))
+                outputs.append(y)
+                states.append(state)
+        return sum(outputs[1:], outputs[0]), states
+
+
+class Decoder(nn.Module):
+    """Layers, attention and output.
+
+    With `decode` the states of all layers are kept in the collection `cache`: the first
+    call creates them from the encoder's, each further one takes one position.
+    """
+
+    config: Config
+
+    @nn.compact
+    def __call__(
+        self,
+        x: Float[Array, "batch length emb"],
+        memory: Float[Array, "batch input_length hidden"],
+        initial: Float[Array, "batch layers 2 hidden"],
+        is_source: Bool[Array, "batch input_length"],
+        deterministic: bool,
+        decode: bool,
+    ) -> Float[Array, "batch length vocab"]:
+        config = self.config
+        started = self.has_variable("cache", "cached_state")
+        states = initial
+        if decode:
+            cached = self.variable("cache", "cached_state", lambda: initial)
+            states = cached.value
+        x, states = run_layers(config, x, states, deterministic)
+        if decode and started:
+            cached.value = states
+        context = self._attend(x, memory, is_source)
+        x = jnp.concatenate([jnp.asarray(x, config.dtype), context], axis=-1)
+        x = Linear(
+            config.hidden_dim,
+            ("mlp", "embed"),
+            use_bias=True,
+            dtype=config.dtype,
+            name="concat",
+        )(x)
+        x = with_sharding_constraint(nn.relu(x), ("batch", "length", "embed"))
+        return output(config)(x)
+
+    def _attend(self, x: Array, memory: Array, is_source: Array) -> Array:
+        dtype = self.config.dtype
+        size = self.config.hidden_dim
+        query = Linear(size, ("embed", "kv"), dtype=dtype, name="attention")(x)
+        memory = jnp.asarray(memory, dtype)
+        scores = jnp.einsum("bqh,bkh->bqk", query, memory).astype(jnp.float32)
+        scores = jnp.where(is_source[:, None], scores, MASKED)
+        weights = jax.nn.softmax(scores).astype(dtype)
+        return jnp.einsum("bqk,bkh->bqh", weights, memory)
+
+
+class Transducer(nn.Module):
+    """The encoder-decoder, with the methods of `t5x.examples.t5.network.Transformer`."""
+
+    config: Config
+
+    def setup(self) -> None:
+        self.token_embedder = embedder(self.config)
+        self.encoder = Encoder(self.config)
+        self.decoder = Decoder(self.config)
+
+    def _embed(self, tokens: Tokens) -> Float[Array, "batch length emb"]:
+        # Initialisation feeds float ones where no type is given.
+        return self.token_embedder(tokens.astype(jnp.int32))
+
+    def encode(
+        self,
+        encoder_input_tokens: Tokens,
+        encoder_segment_ids: Tokens | None = None,
+        enable_dropout: bool = True,
+    ) -> Float[Array, "batch length_and_states hidden"]:
+        """Encodes inputs in which 0 is padding, at the end of a row only.
+
+        Returns:
+            Outputs [batch, length, hidden], followed on the length axis by the final
+            hidden and cell states of the layers: one array, because decoding repeats
+            it for every decode of a row.
+
+        Raises:
+            UserError: the inputs are packed.
+        """
+        refuse_packed(encoder_segment_ids)
+        outputs, states = self.encoder(
+            self._embed(encoder_input_tokens),
+            encoder_input_tokens > 0,
+            not enable_dropout,
+        )
+        # Of a bidirectional encoder that is the forward state of layer 0, the backward
+        # state of layer 0, the forward state of layer 1 and so on: as in the program of
+        # the paper.
+        rows = [row for state in states[: self.config.num_layers] for row in state]
+        return jnp.concatenate([outputs, jnp.stack(rows, axis=1)], axis=1)
+
+    def decode(
+        self,
+        encoded: Float[Array, "batch length_and_states hidden"],
+        encoder_input_tokens: Int[Array, "batch input_length"],
+        decoder_input_tokens: Tokens,
+        decoder_target_tokens: Tokens,
+        encoder_segment_ids: Int[Array, "batch input_length"] | None = None,
+        decoder_segment_ids: Tokens | None = None,
+        decoder_positions: Tokens | None = None,
+        enable_dropout: bool = True,
+        decode: bool = False,
+        max_decode_length: int | None = None,
+    ) -> Float[Array, "batch length vocab"]:
+        """Logits of the target tokens given the encoded inputs.
+
+        Args:
+            encoded: output of `encode`.
+            encoder_input_tokens: show which positions of `encoded` are padding.
+            decoder_input_tokens: the targets shifted right; one column in a decoding
+                step. 0, the start, has an embedding like any other token.
+            decoder_target_tokens: not needed; part of the interface, like the positions
+                and the maximum length.
+            encoder_segment_ids: must be None, like those of the decoder.
+            decoder_segment_ids: must be None.
+            decoder_positions: not needed.
+            enable_dropout: needs the random stream "dropout".
+            decode: whether to create the collection `cache` or, if it is given, to take
+                one step.
+            max_decode_length: not needed.
+
+        Raises:
+            UserError: the examples are packed.
+        """
+        del decoder_target_tokens, decoder_positions, max_decode_length
+        refuse_packed(encoder_segment_ids, decoder_segment_ids)
+        length = encoder_input_tokens.shape[1]
+        memory, states = encoded[:, :length], encoded[:, length:]
+        shape = (encoded.shape[0], self.config.num_layers, 2, self.config.hidden_dim)
+        return self.decoder(
+            self._embed(decoder_input_tokens),
+            memory,
+            states.reshape(shape),
+            encoder_input_tokens > 0,
+            not enable_dropout,
+            decode,
+        )
+
+    def __call__(
+        self,
+        encoder_input_tokens: Int[Array, "batch input_length"],
+        decoder_input_tokens: Tokens,
+        decoder_target_tokens: Tokens,
+        encoder_segment_ids: Int[Array, "batch input_length"] | None = None,
+        decoder_segment_ids: Tokens | None = None,
+        encoder_positions: Int[Array, "batch input_length"] | None = None,
+        decoder_positions: Tokens | None = None,
+        *,
+        enable_dropout: bool = True,
+        decode: bool = False,
+    ) -> Float[Array, "batch length vocab"]:
+        """`decode` of `encode`; the arguments are explained there."""
+        del encoder_positions
+        encoded = self.encode(encoder_input_tokens, encoder_segment_ids, enable_dropout)
+        return self.decode(
+            encoded,
+            encoder_input_tokens,
+            decoder_input_tokens,
+            decoder_target_tokens,
+            encoder_segment_ids,
+            decoder_segment_ids,
+            decoder_positions,
+            enable_dropout,
+            decode,
+        )
+
+
+def key_map(config: Config) -> dict[str, Weight]:
+    """Flax path to the name in a state dict of the paper's program."""
+    names: dict[str, Weight] = {
+        "token_embedder/embedding": identity("embedding.weight"),
+        "decoder/attention/kernel": identity("decoder.attn.attn.weight"),
+    }
+    for ours, theirs in (("concat", "concat"), ("output", "out")):
+        names[f"decoder/{ours}/kernel"] = transposed(f"decoder.{theirs}.weight")
+        names[f"decoder/{ours}/bias"] = identity(f"decoder.{theirs}.bias")
+    for i in range(config.num_layers):
+        names |= _layer_map(f"encoder/forward_{i}", f"encoder.rnn.{{}}_l{i}")
+        names |= _layer_map(f"decoder/layers_{i}", f"decoder.rnn.{{}}_l{i}")
+        if config.bidirectional:
+            path, name = f"encoder/backward_{i}", f"encoder.rnn.{{}}_l{i}_reverse"
+            names |= _layer_map(path, name)
+    return names
+
+
+def _layer_map(path: str, name: str) -> Mapping[str, Weight]:
+    return {
+        f"{path}/input_kernel": transposed(name.format("weight_ih")),
+        f"{path}/recurrent_kernel": transposed(name.format("weight_hh")),
+        f"{path}/input_bias": identity(name.format("bias_ih")),
+        f"{path}/recurrent_bias": identity(name.format("bias_hh")),
+    }

@@ -1,0 +1,386 @@
+"""Decoders of a set of paraphrases on Quora's questions, as a table for the docs.
+
+    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model runs/paraphrase_lstm \\
+        --vae_svg runs/paraphrase_vae_svg --rbm runs/paraphrase_rbm
+    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model smollm2 --adapter DIR
+
+TEXT/quora holds test.source.txt and test.target.txt beside those of train. Only pairs of
+which neither question is among the training questions count ("clean"). Every decoder
+writes ten outputs of each source. VAE-SVG and RbM are models of their own. `--sweep` adds
+lambda from 0 to 1, `--ablation` leaves out the terms of F one by one, `--only` names the
+rows to make, such as 'DiPS final*'. Seed s of `--seeds` takes the clean pairs number
+s * SOURCES and following, and another key for what is drawn; the models are the same.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import sacrebleu
+
+from jaxaug.augment.language.wordnet import WordNet
+from jaxaug.core.buckets import pad
+from jaxaug.core.errors import UserError
+from jaxaug.core.text import clean
+from jaxaug.data import pairs as pairs_of
+from jaxaug.decode import beam, dips, dpp, ground_set, set_search, ssr
+from jaxaug.decode.candidates import Candidates
+from jaxaug.metrics import diversity
+from jaxaug.models.layers import int8
+from jaxaug.models.text import registry
+from jaxaug.models.text.language import LanguageModel
+from jaxaug.paraphrase import causal, decoder, samplers
+from jaxaug_papers.dips import translation
+from jaxaug_papers.shared.outputs import head, row
+
+Setting = tuple[str, dict[str, Any]]
+ROWS: dict[str, Setting] = {
+    "SBS": ("beam", {}),
+    "DiPS final": ("dips", {"mode": "final"}),
+    "DPP final": ("dpp", {"mode": "final"}),
+    "SSR final": ("ssr", {"mode": "final"}),
+    "DiPS step": ("dips", {"mode": "step"}),
+    "DBS": ("diverse_beam", {}),
+    "DPP step": ("dpp", {"mode": "step"}),
+    "SSR step": ("ssr", {"mode": "step"}),
+}
+# Rows of models of their own: option, then how they decode.
+OTHERS: dict[str, tuple[str, Setting]] = {
+    "VAE-SVG": ("vae_svg", ("prior", {})),
+    "RbM": ("rbm", ("beam", {})),
+}
+ORDERS = (1, 2, 3, 4)
+LAMBDAS = tuple(n / 10 for n in range(11))
+TERMS = ("L1", "L2", "D1", "D2")
+LENGTH = 32
+
+
+class Outputs:
+    """What a model writes for texts with a sampler."""
+
+    def __init__(
+        self,
+        model: Any,
+        texts: Sequence[str],
+        batch_size: int,
+        num: int,
+        saved: Path | None,
+        seed: int = 0,
+        length: int = 0,
+    ):
+        """`length` is that of the longest text of all seeds, if not of these texts."""
+        self.model, self.num, self.saved = model, num, saved
+        self.key = jax.random.PRNGKey(seed)
+        causal_model = isinstance(model, LanguageModel)
+        self.program = causal.decode if causal_model else decoder.decode
+        words = model.vocabulary if causal_model else model.output_vocabulary
+        self.eos_id = words.eos_id
+        params = jax.device_put(model.params)
+        self.params = causal.ready(model, params) if causal_model else params
+        tokens = [model.encode(clean(text, False)) for text in texts]
+        length = max(length, *map(len, tokens))
+        # One shape, one program: batches of like lengths, each as wide as the widest.
+        order = sorted(range(len(texts)), key=lambda i: len(tokens[i]))
+        parts = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+        self.batches = [
+            (part, pad([tokens[i] for i in part], batch_size, length)) for part in parts
+        ]
+        self.count = len(texts)
+        self.sources: Any = causal.sources_of if causal_model else decoder.sources_of
+        self.wide: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def decode(self, decode_fn: Any, num: int, part: list[int], inputs: Any) -> Any:
+        ids = np.resize(np.asarray(part, np.int32), len(inputs))
+        return self.program(
+            self.model.bare, decode_fn, num, LENGTH, self.params, inputs, ids,
+            self.key,
+        )  # fmt: skip
+
+    def chosen(self, name: str, options: dict[str, Any], place: int) -> Any:
+        """What a selector chooses of the wide beam of a batch."""
+        part, inputs = self.batches[place]
+        width = set_search.WIDTH
+        saved = self.saved and self.saved / f"wide{place}.npz"
+        if place not in self.wide and saved and saved.exists():
+            with np.load(saved) as found:
+                self.wide[place] = found["tokens"], found["scores"]
+        if place not in self.wide:
+            SCORES.clear()
+            found = np.asarray(self.decode(wide_beam, width, part, inputs))
+            jax.effects_barrier()
+            self.wide[place] = found[:, ::-1], SCORES[0][:, ::-1]
+            if saved:
+                saved.parent.mkdir(parents=True, exist_ok=True)
+                np.savez(saved, tokens=self.wide[place][0], scores=self.wide[place][1])
+        tokens, log_probs = map(jnp.asarray, self.wide[place])
+        ended = (tokens == self.eos_id).any(axis=-1)
+        lengths = jnp.where(ended, (tokens == self.eos_id).argmax(axis=-1) + 1, 0)
+        sources = self.sources(self.model.bare, inputs)
+        sources = jnp.where(sources == self.eos_id, 0, sources)
+        shown = Candidates(
+            sequences=tokens,
+            lengths=lengths,
+            log_probs=jnp.where(ended, log_probs, -1e7),
+            parents=jnp.broadcast_to(jnp.arange(width), lengths.shape),
+            finished=ended,
+            source=sources,
+            source_lengths=(sources != 0).sum(axis=1),
+            step=jnp.array(0),
+            rng=jax.random.split(jax.random.key(0), len(inputs)),
+            k=self.num,
+            eos_id=self.eos_id,
+        )
+        options = {k: v for k, v in options.items() if k not in NOT_OF_F}
+        if name == "dips":
+            defaults = {
+                "lam": dips.LAM, "overlap_weights": dips.OVERLAP_WEIGHTS,
+                "distinct_weights": dips.DISTINCT_WEIGHTS, "mu": dips.MU,
+                "rbf_sigma": dips.SIGMA, "unit": True, "normalise": True,
+                "embeddings": self.table(),
+            }  # fmt: skip
+            options = defaults | options
+        if name == "dpp":
+            options = {"quality": 1.0, "ngram_weights": dpp.NGRAM_WEIGHTS} | options
+        choose: Any = {"dips": dips.choose, "dpp": dpp.choose, "ssr": ssr.choose}[name]
+        best = choose(shown, ground_set.from_ended(shown), jnp.max(lengths), **options)
+        # In order of probability, the best last, as decode functions return them.
+        best = jnp.sort(best, axis=1)[:, ::-1]
+        return jnp.take_along_axis(tokens, best[..., None], axis=1)
+
+    def table(self) -> Any:
+        if isinstance(self.model, LanguageModel):
+            rows = int8.table(self.params["decoder"]["token_embedder"])
+            return jnp.pad(rows, ((1, 0), (0, 0)))
+        return int8.table(self.params["token_embedder"])
+
+    def __call__(self, setting: Setting) -> tuple[list[list[str]], float, float]:
+        """Texts of each input, the share that did not end, and seconds a batch."""
+        name, options = setting
+        sampler = samplers.find(name)
+        decode_fn = sampler.build(self.num, sampler.complete(options))
+        found: dict[int, list[str]] = {}
+        endless, seconds = 0, []
+        for place, (part, inputs) in enumerate(self.batches):
+            start = time.perf_counter()
+            if options.get("mode") == "final":
+                rows = np.asarray(self.chosen(name, options, place))
+            else:
+                rows = np.asarray(self.decode(decode_fn, self.num, part, inputs))
+            seconds.append(time.perf_counter() - start)
+            for index, tokens in zip(part, rows, strict=False):
+                endless += int((~(tokens == self.eos_id).any(axis=-1)).sum())
+                found[index] = [
+                    self.model.decode([t for t in one.tolist() if t])
+                    for one in tokens[::-1]
+                ]
+        texts = [found[i] for i in range(self.count)]
+        return texts, endless / (len(texts) * self.num), float(np.mean(seconds))
+
+
+def _first(shown: Candidates) -> Any:
+    """All of them."""
+    return jnp.broadcast_to(jnp.arange(shown.k), (len(shown.lengths), shown.k))
+
+
+# What the programs of a model leave out.
+SCORES: list[np.ndarray] = []
+
+
+def wide_beam(*args: Any, **options: Any) -> Any:
+    """The wide beam with all that ended; its log probabilities go to `SCORES`."""
+    tokens, scores = beam.search(*args, last=_first, alpha=0.0, **options)
+    jax.debug.callback(lambda x: SCORES.append(np.asarray(x)), scores)
+    return tokens, scores
+
+
+NOT_OF_F = ("mode", "probability", "width", "alpha")
+
+
+def figures(
+    outputs: list[list[str]],
+    references: Sequence[str],
+    synonyms: translation.Synonyms | None = None,
+) -> list[float]:
+    """distinct-1..4; BLEU-2 of all, of the first and of the best of each set; METEOR and
+    TER of the first ones; duplicates. In %."""
+    lowered = [[text.lower() for text in texts] for texts in outputs]
+    references = [clean(text, True) for text in references]
+    values = []
+    for n in ORDERS:
+        found = [diversity.distinct(texts, n) for texts in lowered]
+        values.append(100 * float(np.mean([x for x in found if x is not None])))
+    scorer = sacrebleu.BLEU(max_ngram_order=2, effective_order=True)
+
+    def nearest(texts: list[str], reference: str) -> str:
+        return max(
+            texts, key=lambda text: scorer.sentence_score(text, [reference]).score
+        )
+
+    best = list(map(nearest, lowered, references))
+    every = [text for texts in lowered for text in texts]
+    repeated = [
+        to for texts, to in zip(lowered, references, strict=True) for _ in texts
+    ]
+    corpus = sacrebleu.BLEU(max_ngram_order=2)
+    first = [texts[0] for texts in lowered]
+    for hypotheses, to in ((every, repeated), (first, references), (best, references)):
+        values.append(corpus.corpus_score(hypotheses, [list(to)]).score)
+    scores = translation.paraphrase_scores(first, references, synonyms)
+    values += [value for name, value in scores.items() if name != "bleu_2"]
+    same = sum(len(texts) - len(set(texts)) for texts in lowered)
+    values.append(100 * same / len(every))
+    return values
+
+
+def settings(options: argparse.Namespace) -> dict[str, Setting]:
+    """The rows that are asked for."""
+    found = dict(ROWS)
+    if options.sweep:
+        for mode in ("step", "final"):
+            for lam in LAMBDAS:
+                found[f"DiPS {mode}, lambda {lam}"] = (
+                    "dips",
+                    {"mode": mode, "lam": lam},
+                )
+    if options.ablation:
+        for place, term in enumerate(TERMS):
+            mu = tuple(float(i != place) for i in range(4))
+            for mode in ("step", "final"):
+                found[f"DiPS {mode}, no {term}"] = ("dips", {"mode": mode, "mu": mu})
+    if options.only:
+        found = {
+            k: v for k, v in found.items() if any(fnmatch(k, o) for o in options.only)
+        }
+    return found
+
+
+def columns(synonyms: translation.Synonyms | None) -> list[str]:
+    """Names of what `figures` returns and of what comes after it."""
+    meteor = "METEOR" if synonyms else "METEOR (stems)"
+    return [
+        *(f"distinct-{n}" for n in ORDERS),
+        "BLEU",
+        "BLEU of the first",
+        "best BLEU",
+        f"{meteor} of the first",
+        "TER of the first",
+        "duplicates",
+        "unfinished",
+        "s / batch",
+    ]
+
+
+def rows_of(options: argparse.Namespace) -> dict[str, tuple[str, Setting]]:
+    """Row -> the model that writes it, and how."""
+    name = registry.with_adapter(options.model, options.adapter)
+    found = {label: (name, setting) for label, setting in settings(options).items()}
+    for label, (option, setting) in OTHERS.items():
+        folder = getattr(options, option)
+        if folder and any(fnmatch(label, only) for only in options.only or "*"):
+            found[label] = (folder, setting)
+    return found
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--text_dir", type=Path, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--adapter")
+    parser.add_argument("--vae_svg", help="run of configs/paraphrase_vae_svg.gin")
+    parser.add_argument("--rbm", help="run of configs/paraphrase_rbm.gin")
+    parser.add_argument("--sources", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--num", type=int, default=10)
+    parser.add_argument("--batch_size", type=int, default=8)
+    parser.add_argument(
+        "--wide_dir", type=Path, help="keeps the wide beams of one run for another"
+    )
+    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--show", type=int, default=0, help="sources to print whole")
+    parser.add_argument(
+        "--out", type=Path, help="JSON lines to add the rows to, for plots"
+    )
+    parser.add_argument(
+        "--wordnet_dir", help="for METEOR; without it words and stems count alone"
+    )
+    return parser.parse_args()
+
+
+def parts_of(options: argparse.Namespace) -> list[list[tuple[str, str]]]:
+    """The clean pairs of each seed."""
+    train, test = (
+        pairs_of.of_two_files(options.text_dir / "quora", split, "Correct --text_dir.")
+        for split in ("train", "test")
+    )
+    pairs = pairs_of.unseen(test, train)
+    size = options.sources
+    print(f"{len(pairs)} clean pairs, of which {options.seeds} times {size} are used")
+    found = [pairs[size * s : size * (s + 1)] for s in range(options.seeds)]
+    if not found[-1]:
+        raise UserError(
+            f"--seeds {options.seeds} with --sources {size}: there are {len(pairs)} clean "
+            "pairs. Give fewer of one of them."
+        )
+    return found
+
+
+def main() -> None:
+    options = arguments()
+    synonyms = WordNet(options.wordnet_dir).shared if options.wordnet_dir else None
+    parts = parts_of(options)
+    names = columns(synonyms)
+    print("\n".join(head(["decoder", *names])))
+    makers: dict[str, list[Outputs]] = {}
+    for label, (name, setting) in rows_of(options).items():
+        if name not in makers:
+            model = registry.load(name)
+            every = [source for pairs in parts for source, _ in pairs]
+            # One shape for all seeds, too.
+            length = max(len(model.encode(clean(text, False))) for text in every)
+            makers[name] = [
+                Outputs(
+                    model,
+                    [source for source, _ in pairs],
+                    options.batch_size,
+                    options.num,
+                    options.wide_dir and options.wide_dir / str(seed),
+                    seed,
+                    length,
+                )
+                for seed, pairs in enumerate(parts)
+            ]
+        values, shown = [], []
+        for make, pairs in zip(makers[name], parts, strict=True):
+            sources, references = zip(*pairs, strict=True)
+            texts, endless, seconds = make(setting)
+            found = figures(texts, references, synonyms)
+            values.append([*found, 100 * endless, seconds])
+            shown += list(zip(sources, references, texts, strict=True))[: options.show]
+        print(row([label, *map(_figure, zip(*values, strict=True))]), flush=True)
+        for source, reference, outputs in shown:
+            print(
+                f"  {source} | {reference}\n    " + "\n    ".join(outputs), flush=True
+            )
+        if options.out:
+            line = {"row": label, "columns": names, "seeds": values}
+            with options.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+
+
+def _figure(values: Sequence[float]) -> str:
+    """The mean over the seeds, and their standard deviation."""
+    mean = f"{np.mean(values):.1f}"
+    return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.1f}"
+
+
+if __name__ == "__main__":
+    main()

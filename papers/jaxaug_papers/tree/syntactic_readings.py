@@ -1,0 +1,73 @@
+"""The syntactic paraphrase by both readings of Coca et al. (2023), side by side, to be read.
+
+    python -m jaxaug_papers.tree.syntactic_readings OUT [--without_judge]
+
+OUT is the folder of a run of `jaxaug augment` that ranks by a tree. For each text with
+candidates of the same words (Jaccard distance 0) a line: the text, the candidate to which
+the decisions lead, and the one of the least string similarity whatever the decisions are.
+With --without_judge what the judge dropped takes part.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxaug.augment import meaning, tree
+from jaxaug.augment.config import spec_of
+from jaxaug.augment.output import records
+
+LEAST = "string_similarity"
+
+
+def pools(out: Path, without_judge: bool) -> dict[str, dict[str, Any]]:
+    """Text -> its candidates by their texts."""
+    found: dict[str, dict[str, Any]] = {}
+    with (out / records.CANDIDATES).open(encoding="utf-8") as file:
+        for line in file:
+            row = json.loads(line)
+            reasons = [
+                reason
+                for reason in row["dropped"]
+                if not (without_judge and reason.startswith(meaning.REASON))
+            ]
+            if row["candidate"] and not reasons:
+                found.setdefault(row["source"], {})[row["candidate"]] = row
+    return found
+
+
+def picks(rows: Sequence[Mapping[str, Any]], spec: tree.Spec) -> list[str]:
+    """The syntactic paraphrase by each reading; empty if no candidate has the words."""
+    items = [tree.Item(r["candidate"], r["count"], r["metrics"]) for r in rows]
+    same = [item for item in items if not spec.rounded(item, spec.diversity)]
+    if not same:
+        return []
+    fields = {name: getattr(spec, name) for name in ("levels", "decisions", "decimals")}
+    return [
+        tree.rank(
+            same, tree.Spec(**fields, constraints=(), syntactic=reading), 1
+        ).selected[0].text
+        for reading in (tree.BY_DECISIONS, LEAST)
+    ]  # fmt: skip
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--without_judge", action="store_true")
+    options = parser.parse_args()
+    spec = spec_of(records.read_manifest(options.out)["config"]["tree"])
+    texts = pools(options.out, options.without_judge)
+    count = 0
+    for text, rows in sorted(texts.items()):
+        if found := picks([*rows.values()], spec):
+            count += 1
+            print("\t".join([text, *found]))
+    print(f"{count} of {len(texts)} texts", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""A table of config.json in both directions."""
+
+import pytest
+
+from jaxaug.core.errors import UserError
+from jaxaug.models.weights import hf_table
+
+TABLE = (
+    hf_table.Field("n_embd", "emb_dim"),
+    hf_table.Field("n_layer", "num_layers"),
+    hf_table.Field("drop", "rate", 0.1, float),
+    hf_table.Field("sizes", "widths", (), tuple, list),
+)
+
+
+def test_what_is_read_is_written_again():
+    told = {"n_embd": 8, "n_layer": 2, "drop": 0, "sizes": [3, 4], "other": 1}
+    read = hf_table.read(TABLE, told)
+    assert read == {"emb_dim": 8, "num_layers": 2, "rate": 0.0, "widths": (3, 4)}
+    del told["other"]
+    assert hf_table.written(TABLE, read | {"dtype": "float32"}) == told
+
+
+def test_defaults():
+    read = hf_table.read(TABLE, {"n_embd": 8, "n_layer": 2})
+    assert (read["rate"], read["widths"]) == (0.1, ())
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"n_embd": None}, "config.json: lacks n_embd, n_layer. Use the config.json"),
+        ({"n_embd": 8, "n_layer": 2, "drop": 10**400}, "a number is too great"),
+    ],
+)
+def test_what_cannot_be_read(told, message):
+    with pytest.raises(UserError, match=message):
+        hf_table.read(TABLE, told)
