@@ -10,6 +10,12 @@ from jaxaug.augment.language.inflection import BASE, GERUND, PARTICIPLE, PAST, T
 
 NOUN, VERB, WORD = "noun", "verb", "word"
 _TOKEN = re.compile(rf"{LITERAL.pattern}|[^\W\d_](?:[\w'’/-]*\w)?|\S")
+# "Check in date" is "check-in date".
+_PAIR = re.compile(
+    r"\b(check|pick|drop) (in|out|up|off)"
+    r"(?= (?:date|time|day|location|place|point|city|address)\b)",
+    re.IGNORECASE,
+)
 _SUBJECTS = frozenset({"it", "you", "they", "we", "i", "that", "which", "who", "there"})
 _MODALS = frozenset(
     [
@@ -61,7 +67,7 @@ class Chunk:
 
 def tokens(text: str) -> list[str]:
     """Returns the words and marks of a text."""
-    return [match.group() for match in _TOKEN.finditer(text)]
+    return [match.group() for match in _TOKEN.finditer(_PAIR.sub(r"\1-\2", text))]
 
 
 class _Reader:
@@ -116,7 +122,7 @@ class _Reader:
 
     def _verb(self) -> bool:
         word = self.lower[self.place]
-        if word in ("has", "have", "had") and self.found:
+        if word in ("has", "have", "had"):
             return self._take("have", {"has": THIRD, "have": BASE}.get(word, PAST))
         for form in vocabulary.verb_forms(word):
             if self._is_verb(form.form, word):

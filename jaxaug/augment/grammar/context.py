@@ -67,6 +67,7 @@ def _contexts(service: Service) -> Iterator[tuple[str, Context]]:
             *(slot for slot, _ in intent.optional_slots),
         )
     }
+    results = {name for intent in service.intents for name in intent.result_slots}
     for kind, items in (("slot", service.slots), ("intent", service.intents)):
         for item in items:
             others = [one for one in items if one is not item]
@@ -78,7 +79,7 @@ def _contexts(service: Service) -> Iterator[tuple[str, Context]]:
                     frozenset().union(*(_words(one.description) for one in others)),
                     about,
                     bool(values) and values <= {"true", "false", "yes", "no"},
-                    not given or item.name in given,
+                    item.name in given or item.name not in results,
                 ),
             )
 

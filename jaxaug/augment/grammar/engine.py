@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from jaxaug.augment import descriptions
 from jaxaug.augment.grammar import rules, senses
 from jaxaug.augment.grammar.chunks import Chunk, chunks
 from jaxaug.augment.grammar.context import Context
 
 _DEPTH = 3
+# Words of a sentence; the time to match the rules grows with the square.
+_LONGEST = 40
 # Results of one rule that are reworded further, so that no rule fills the list alone.
 _EACH = 6
-
 
 Steps = tuple[tuple[str, str], ...]
 """(name of a rule, text behind it), from the source to the result."""
@@ -44,7 +46,8 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
 
     Returns:
         Distinct results, none of which equals the text but for articles and letter case.
-        Results of few steps come first, and rules take turns.
+        Results of few steps come first, and rules take turns. Sentences of more than 40
+        words have none.
     """
     context = context or Context()
     sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", text)
@@ -60,12 +63,15 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
 
 def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
     body = text.rstrip(".!? ")
+    if body.count(" ") >= _LONGEST:
+        return []
     end = text[len(body) :].strip()
     first = body.partition(" ")[0]
     capital = first[:1].isupper() and (not first.isupper() or first == "A")
     if capital:
         body = body[:1].lower() + body[1:]
     seen = {_folded(body)}
+    literals = descriptions.protected(body)
     known = senses.bases(_parsed(body, _is_verb_phrase(context)))
     layer: list[tuple[str, Steps]] = [(body, ())]
     found: list[Reworded] = []
@@ -78,6 +84,8 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
             if key in seen or not written:
                 continue
             seen.add(key)
+            if not all(literal in written for literal in literals):
+                continue
             following.append((written, steps))
             shown = written[:1].upper() + written[1:] if capital else written
             mark = "" if written.endswith("?") else end

@@ -11,8 +11,8 @@ is two words) and `?` behind optional ones, and of variables:
     {x:DATE+}, {x:DATE!}    it has words before its head, or none
     {v:BUY.base}     a verb of a class of verbs.txt in a form; {v:V.base} of any class
     {x:NPO}          a noun group with what `of` adds to it
-    {t:TAIL}         nothing, or all that follows from a preposition or clause on
-    {t:PTAIL}        the same, but not from `of` on
+    {t:TAIL}         nothing, or all that follows from a preposition on; {t:QTAIL}  but not
+                     from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb behind `and` or `or`
 
 A template repeats variables, perhaps changed: see `_NOUN` and `_VERB`.
@@ -31,9 +31,8 @@ Match = Mapping[str, Sequence[Chunk]]
 
 _FORMS = (BASE, THIRD, PARTICIPLE, GERUND)
 _NOUN_PREPOSITIONS = "of for in at on to from with per by about"
-_TAIL_STARTS = (
-    _NOUN_PREPOSITIONS + " where when that which who to between near as based"
-)
+_TAIL_STARTS = _NOUN_PREPOSITIONS + " between near as based"
+_CLAUSE_STARTS = " where when that which who whom to"
 _VARIABLE = re.compile(r"\{(\w+):([^}]+)\}")
 _WRITTEN = re.compile(r"\{(\w+)(?:\.([^}]+))?\}")
 _OWN = frozenset(
@@ -177,14 +176,16 @@ def _class(name: str) -> str:
     fixed = {
         "NP": noun,
         "NPX": f"{noun}(?:[{_letters(_NOUN_PREPOSITIONS + ' and or')}]{noun})*",
-        "TAIL": f"(?:[{_letters(_TAIL_STARTS)}].*)?",
+        "TAIL": _tail(_TAIL_STARTS),
         "NPO": f"{noun}(?:{_codes[WORD, 'of']}{noun})*",
-        "PTAIL": f"(?:[{_letters(_TAIL_STARTS.removeprefix('of '))}].*)?",
+        "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
+        "QTAIL": _tail(_TAIL_STARTS.removeprefix("of ")),
+        "CTAIL": _tail(_TAIL_STARTS + _CLAUSE_STARTS),
         "MODAL": f"[{_letters('must can may should will could')}]",
         "REST": ".+",
         "PLAIN": f"(?:(?![{_letters('and or')}]{verb}|{_codes[WORD, 'not']}).)+",
         "BE": f"[{_letters('is are')}]",
-        "PREP": f"[{_letters('in at on to for from by')}]",
+        "PREP": f"[{_letters('in at on to for from by with')}]",
         "WAS": f"[{_letters('is are was were')}]",
     }
     if name in fixed:
@@ -194,6 +195,11 @@ def _class(name: str) -> str:
     if form not in _FORMS or not set(classes) <= {*vocabulary.verbs().values()}:
         raise ValueError(f"{name!r} is no class of the grammar")
     return f"[{''.join(_codes[VERB, one, form] for one in classes)}]"
+
+
+def _tail(starts: str) -> str:
+    """Nothing, or all that follows from one of some words on."""
+    return f"(?:[{_letters(starts)}].*)?"
 
 
 def _letters(words: str) -> str:
@@ -245,6 +251,11 @@ def _split(chunks: Sequence[Chunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     words = chunks[0].words
     size = len(words) - vocabulary.noun_size(words)
     return words[:size], words[size:]
+
+
+def _describes(words: Sequence[str]) -> bool:
+    """Whether words before a noun name no thing of their own: adjectives, possessives."""
+    return any(w.lower() in vocabulary.ADJECTIVES or w.endswith("'s") for w in words)
 
 
 def is_plural(chunks: Sequence[Chunk]) -> bool:
@@ -299,9 +310,9 @@ class Unwritable(Exception):
 
 
 def _either(template: str) -> list[str]:
-    """Variables without a space between: a pattern has one of them."""
-    pairs = re.findall(r"(\{\w+\})(\{\w+\})", template)
-    return [one for pair in pairs for one in pair]
+    """Variables without spaces between: a pattern has one of them."""
+    groups = re.findall(r"(?:\{\w+\}){2,}", template)
+    return [one for group in groups for one in re.findall(r"\{\w+\}", group)]
 
 
 def write(template: str, match: Match) -> str:
@@ -340,6 +351,8 @@ def _written(chunks: Sequence[Chunk], change: str) -> str:
         if verb is None:
             raise Unwritable(change)
         return vocabulary.inflected(verb, _VERB[change.removeprefix("event.")])
-    if change in ("mods", "themods") and not _split(chunks)[0]:
-        raise Unwritable(change)
+    if change in ("mods", "themods"):
+        words = _split(chunks)[0]
+        if not words or (change == "themods" and _describes(words)):
+            raise Unwritable(change)
     return _NOUN[change](chunks)

@@ -17,6 +17,7 @@ _FIELDS = ("match", "write", "good", "bad")
 KINDS = ("slot", "flag", "input", "intent", "service")
 _FINAL = "final"
 _VOWEL_SOUND = re.compile(r"\b(a|an) (?=(\w))", re.IGNORECASE)
+_OTHERS = ("people", "somebody", "user", "customer")
 _NOT_AN = ("use", "user", "uni", "one", "euro", "eu")
 
 
@@ -140,9 +141,17 @@ def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]
         context: of the description.
     """
     codes = patterns.encode(chunks)
+    clashes = _clashes(patterns.text_of(chunks))
     for rule in _fitting(context.kind, context.is_flag, context.is_input):
         for written in rule.apply(chunks, codes):
-            yield rule.name, written
+            if clashes or not _clashes(written):
+                yield rule.name, written
+
+
+def _clashes(text: str) -> bool:
+    """Whether a text speaks of the user in the second person and in the third."""
+    words = set(text.split())
+    return not words.isdisjoint(("you", "your")) and not words.isdisjoint(_OTHERS)
 
 
 @functools.cache

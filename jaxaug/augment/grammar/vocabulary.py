@@ -39,6 +39,12 @@ MODIFIERS = _set(
     "incoming requested selected given chosen desired preferred specified scheduled "
     "planned expected particular"
 )
+ADJECTIVES = _set(
+    "monthly weekly daily nightly yearly hourly total overall full average mean exact free "
+    "short long brief maximum minimum highest lowest first last final main new next common "
+    "estimated approximate expected current available relative whole single"
+)
+"""Words before a noun that do not name a thing of their own."""
 _UNCOUNTABLE = _set(
     "species series music food money weather alcohol wifi insurance luggage information"
 )
@@ -90,8 +96,8 @@ def verb_forms(word: str) -> tuple[Form, ...]:
 
 def any_verb(word: str, form: str) -> list[str]:
     """Returns bases of which a lower-case word may be a form, the likeliest first."""
-    if form == BASE:
-        return [word]
+    if form == BASE or word == "does":
+        return ["do" if word == "does" else word]
     if form == inflection.THIRD and word.endswith("ss"):
         return []
     found = [one.base for one in inflection.readings(word) if one.form == form]
@@ -114,6 +120,7 @@ def singular(word: str) -> str:
         # The bases of "prices" are "price" and "pric", and "status" is no plural.
         sibilant = lower[:-2].endswith(("s", "x", "z", "ch", "sh"))
         is_cut = lower.endswith("es") and base == lower[:-2] and not sibilant
+        is_cut |= lower.endswith("ies") and base == lower[:-1]  # "copies"
         if base in nouns() or not (base.endswith(("s", "u", "i")) or is_cut):
             return base
     return word

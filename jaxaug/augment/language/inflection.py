@@ -121,8 +121,16 @@ def _syllables(base: str) -> int:
 
 
 # Words of two syllables whose last one is stressed, or which double all the same.
-_DOUBLING = {"refer", "prefer", "transfer", "permit", "commit", "begin", "forget",
-             "occur"}
+_DOUBLING = {
+    "refer",
+    "prefer",
+    "transfer",
+    "permit",
+    "commit",
+    "begin",
+    "forget",
+    "occur",
+}
 
 
 def _doubles(base: str) -> bool:
