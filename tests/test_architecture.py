@@ -49,9 +49,9 @@ FLOORS = {
         "language tree decisions",
         "judge",
         "config result",
-        "schemes naming selection given meaning",
-        "drawing",
-        "pipeline output plain plan",
+        "schemes selection output",
+        "plan plain",
+        "stages preview",
         "run review explaining",
     ),
     "t5x": (

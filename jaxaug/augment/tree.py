@@ -161,14 +161,6 @@ class Spec:
         return value if decimals is None else round(value, decimals) + 0.0
 
 
-PEGASUS_BART = Spec()
-PEGASUS_B = Spec(
-    levels=("jaccard", "string_similarity"),
-    decisions=("max", "min"),
-    constraints=("jaccard <= 0.5", "entailment >= 0.58"),
-)
-
-
 @dataclass(frozen=True)
 class Node:
     """A node of the tree.

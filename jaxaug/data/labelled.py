@@ -21,17 +21,6 @@ class Sentence:
     label: str
 
 
-def format_line(sentence: Sentence) -> str:
-    """The line of a sentence, without its line feed; `parse_line` inverts it.
-
-    Raises:
-      UserError: label or text cannot stand in such a line.
-    """
-    line = f"{sentence.label}\t{sentence.text}"
-    parse_line(line, "sentence")
-    return line
-
-
 def parse_line(line: str, where: str) -> Sentence:
     """The sentence of a line.
 

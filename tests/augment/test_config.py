@@ -29,7 +29,7 @@ def test_the_files():
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda p: p.stem)
 def test_every_config_makes_its_jobs(path):
     config = configs.load(f"{path}:{TEXTS[path.stem]}" if path.stem in TEXTS else path)
-    jobs = registry.jobs(config)
+    jobs = registry.made(config.scheme, config.seed, config.options)
     assert bool(jobs) == (not config.is_given)
     assert {*config.filters, *config.slot_filters} <= set(filters.FILTERS)
     assert configs.of(config.key(), "again").key() == config.key()
@@ -71,14 +71,13 @@ def test_the_papers_trees():
     outputs = sum(setting.num for setting in generation.grid(bart.options["grid"]))
     assert outputs == 500
     assert {*bart.filters, *bart.slot_filters} == set(filters.FILTERS)
-    assert bart.spec == tree.PEGASUS_BART
+    assert bart.spec == tree.Spec()
     b = configs.load(f"{FOLDER}/pegasus_tree.py:b")
     assert b.spec.constraints == ("jaccard <= 0.5", "entailment >= 0.58")
     assert (b.spec.levels, b.spec.decisions) == (
         ("jaccard", "string_similarity"),
         ("max", "min"),
     )
-    assert b.spec == tree.PEGASUS_B
 
 
 def test_text_behind_the_colon():
@@ -165,7 +164,7 @@ def test_wrong_fields(fields, message):
 
 def test_schemes_and_options_that_are_not_there():
     def jobs(scheme, **options):
-        registry.jobs(configs.of({"scheme": scheme, "options": options}, "here.py"))
+        registry.made(scheme, 0, options)
 
     with pytest.raises(UserError, match="'sentences' is no scheme; did you mean"):
         jobs("sentences")
@@ -215,8 +214,7 @@ def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, opti
 
     def key(folder):
         named = json.loads(json.dumps(options).replace("{}", str(tmp_path / folder)))
-        fields = {"scheme": scheme, "options": named}
-        (job,) = registry.jobs(configs.of(fields, "here.py"))
+        (job,) = registry.made(scheme, 0, named)
         return job.key
 
     for name, weights in (("a", "1"), ("b", "1"), ("c", "2")):
@@ -233,19 +231,17 @@ def test_the_code_of_a_scheme_is_that_of_what_it_uses(monkeypatch):
     names = "schemes.contextual", "schemes.eda", "language.lexicon", "language.words"
     assert {f"jaxaug.augment.{name}" for name in names} == {*found}
     monkeypatch.setattr(generation, "identity", lambda name: name)
-    fields = {"scheme": "qcpg", "options": {"kind": "captions"}}
-    (job,) = registry.jobs(configs.of(fields, "here.py"))
+    (job,) = registry.made("qcpg", 0, {"kind": "captions"})
     assert job.key["models"] == ["qcpg-captions"]
     monkeypatch.setattr(version, "of_outputs", lambda: "other")
-    (changed,) = registry.jobs(configs.of(fields, "here.py"))
+    (changed,) = registry.made("qcpg", 0, {"kind": "captions"})
     assert changed.key["code"] == ["other", job.key["code"][1]]
 
 
 def test_sentence_outputs_depend_on_text_and_seed_alone():
     def outputs(seed, texts):
         options = {"method": "eda", "num": 6}
-        fields = {"scheme": "sentence", "options": options, "seed": seed}
-        (job,) = registry.jobs(configs.of(fields, "here.py"))
+        (job,) = registry.made("sentence", seed, options)
         return dict(zip(texts, job.run(texts), strict=True))
 
     texts = ["city where the event takes place", "date of the trip"]

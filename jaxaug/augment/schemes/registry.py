@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxaug.augment.config import Config
 from jaxaug.augment.schemes import sentences
 from jaxaug.core import extensions, typed
 from jaxaug.core.digests import code_digest
@@ -183,15 +182,6 @@ SCHEMES: Mapping[str, Callable[..., list[Job]]] = {
     "given": given,
 }
 """Name -> (seed, options by keyword) -> jobs."""
-
-
-def jobs(config: Config) -> list[Job]:
-    """The jobs of a run.
-
-    Raises:
-      UserError: no such scheme, or its options are wrong.
-    """
-    return made(config.scheme, config.seed, config.options)
 
 
 def made(scheme: str, seed: int, options: Mapping[str, Any]) -> list[Job]:
