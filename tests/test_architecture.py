@@ -47,7 +47,7 @@ FLOORS = {
     "jaxaug.augment": (
         "descriptions arguments",
         "language tree decisions",
-        "judge",
+        "judge grammar",
         "config result",
         "schemes selection output",
         "plan plain",

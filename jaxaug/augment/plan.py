@@ -13,6 +13,7 @@ from jaxaug.augment import decisions, descriptions
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decided, Decisions
 from jaxaug.augment.descriptions import Description
+from jaxaug.augment.grammar.context import contexts
 from jaxaug.augment.judge import measures, verdicts
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import records, report
@@ -66,6 +67,22 @@ class Plan:
     def decided(self) -> dict[str, Decided]:
         """Id -> what people decided about that description."""
         return self.decisions.of(self.every)
+
+    @functools.cached_property
+    def contexts(self) -> dict[str, list[Json]]:
+        """Text -> the contexts of its places in all schemas, as JSON."""
+        found: dict[str, list[Json]] = {}
+        for schema in self.schemas.values():
+            for text, places in contexts(schema).items():
+                known = found.setdefault(text, [])
+                known += [one for p in places if (one := p.to_json()) not in known]
+        return found
+
+    def items(self, job: Job, texts: Sequence[str]) -> list[Json]:
+        """What a job gets of these texts."""
+        if not job.needs_context:
+            return list(texts)
+        return [[text, self.contexts.get(text, [])] for text in texts]
 
     @functools.cached_property
     def metrics(self) -> dict[str, measures.Metric]:

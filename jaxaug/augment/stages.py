@@ -158,7 +158,7 @@ def _draw(
     for place, job in enumerate(jobs, 1):
         label = f"candidates{again} {place}/{len(jobs)}"
         stage = Stage(CANDIDATES, job.key, job.run, label)
-        results = shards.run(stage, texts, chosen)
+        results = shards.run(stage, plan.items(job, texts), chosen)
         for text, given in zip(texts, results, strict=True):
             if given is not None:
                 outputs.setdefault(text, []).append((job.label, given))

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -17,6 +17,8 @@ _DEPTH = 3
 _LONGEST = 40
 # Results of one rule that are reworded further, so that no rule fills the list alone.
 _EACH = 6
+# Results among which a derivation is looked for.
+_MANY = 1000
 
 Steps = tuple[tuple[str, str], ...]
 """(name of a rule, text behind it), from the source to the result."""
@@ -59,6 +61,37 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
             parts = [*sentences[:place], one.text, *sentences[place + 1 :]]
             found.append(Reworded(" ".join(parts), one.steps))
     return found[:num]
+
+
+def under_all(text: str, contexts: Sequence[Mapping[str, Any]], num: int) -> list[str]:
+    """Rewords a text that stands in several places.
+
+    Args:
+        text: see `reword`.
+        contexts: of the places, as JSON; none is a slot of which nothing is known.
+        num: results, at most.
+
+    Returns:
+        The results under each context in turn.
+    """
+    found = [reword(text, Context.of_json(one), num) for one in contexts]
+    results = [one.text for one in _turns(found or [reword(text, None, num)])]
+    return list(dict.fromkeys(results))[:num]
+
+
+def derivation(text: str, kind: str, result: str) -> Steps:
+    """Returns the steps from a description to a result, or () if the grammar has none.
+
+    Args:
+        text: the description.
+        kind: "slot", "intent" or "service".
+        result: one of its rewordings.
+    """
+    for is_flag in (False, True):
+        for one in reword(text, Context(kind, is_flag=is_flag), _MANY):
+            if one.text == result:
+                return one.steps
+    return ()
 
 
 def _sentence(text: str, context: Context, num: int) -> list[Reworded]:

@@ -4,7 +4,8 @@ A pattern is a sequence of literal words, with `|` between alternatives (`at_whi
 is two words) and `?` behind optional ones, and of variables:
 
     {d:DATE|TIME}    a noun group whose head is of one of the classes of nouns.txt
-    {x:NP}           any noun group;  {x:NPX}  one with what prepositions add to it
+    {x:NP}           any noun group;  {x:NPX}  one with what prepositions add to it;
+                     {x:NPC}  several with `and` or `or`
     {x:NP=start date/starting date}     the group, without determiner, is one of these
     {x:NP<start/starting}   the words before its head are one of these; {x:NP<} has none
     {x:NP>fee/charge}       its head, in the singular, is one of these
@@ -13,6 +14,7 @@ is two words) and `?` behind optional ones, and of variables:
     {x:NPO}          a noun group with what `of` adds to it
     {t:TAIL}         nothing, or all that follows from a preposition on; {t:QTAIL}  but not
                      from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
+    {t:ITAIL}        nothing, or all that follows from `to` on; {t:LTAIL}  from in, at, on, for
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb behind `and` or `or`
 
 A template repeats variables, perhaps changed: see `_NOUN` and `_VERB`.
@@ -165,7 +167,9 @@ def _tested(signs: str, wanted: frozenset[str], chunks: Sequence[Chunk]) -> bool
 def _class(name: str) -> str:
     nouns = {*vocabulary.nouns().values(), "THING"}
     if name in nouns:
-        return _codes[NOUN, name]
+        # Events that are held are events.
+        parts = ("EVENT", "HELD") if name == "EVENT" else (name,)
+        return f"[{''.join(_codes[NOUN, one] for one in parts)}]"
     noun = f"[{''.join(_codes[NOUN, one] for one in sorted(nouns))}]"
     verb = "".join(
         _codes[VERB, one, form]
@@ -179,6 +183,9 @@ def _class(name: str) -> str:
         "TAIL": _tail(_TAIL_STARTS),
         "NPO": f"{noun}(?:{_codes[WORD, 'of']}{noun})*",
         "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
+        "ITAIL": _tail("to"),
+        "LTAIL": f"[{_letters('in at on for')}].*",
+        "NPC": f"{noun}(?:[{_letters('and or')}]{noun})*",
         "QTAIL": _tail(_TAIL_STARTS.removeprefix("of ")),
         "CTAIL": _tail(_TAIL_STARTS + _CLAUSE_STARTS),
         "MODAL": f"[{_letters('must can may should will could')}]",
@@ -226,6 +233,18 @@ def _bare(chunks: Sequence[Chunk]) -> str:
     return text_of([dataclasses.replace(chunks[0], det=""), *chunks[1:]])
 
 
+def _noun(chunks: Sequence[Chunk]) -> str:
+    """The group behind a noun: "hotel [phone number]", not "hotel [full address]"."""
+    if _describes(_split(chunks)[0]):
+        raise Unwritable("noun")
+    return _bare(chunks)
+
+
+def _is_general(chunks: Sequence[Chunk]) -> bool:
+    """Whether a group is a plural without a determiner: "pets"."""
+    return not chunks[0].det and is_plural(chunks)
+
+
 def _numbered(change: Callable[[str], str], chunks: Sequence[Chunk]) -> str:
     *before, head = chunks[0].words
     group = dataclasses.replace(chunks[0], det="", words=(*before, change(head)))
@@ -255,7 +274,8 @@ def _split(chunks: Sequence[Chunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _describes(words: Sequence[str]) -> bool:
     """Whether words before a noun name no thing of their own: adjectives, possessives."""
-    return any(w.lower() in vocabulary.ADJECTIVES or w.endswith("'s") for w in words)
+    plain = vocabulary.ADJECTIVES | vocabulary.MODIFIERS
+    return any(w.lower() in plain or w.endswith("'s") for w in words)
 
 
 def is_plural(chunks: Sequence[Chunk]) -> bool:
@@ -266,6 +286,8 @@ def is_plural(chunks: Sequence[Chunk]) -> bool:
 _NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
     "the": _the,
     "bare": _bare,
+    "noun": _noun,
+    "gen": lambda chunks: _bare(chunks) if _is_general(chunks) else _the(chunks),
     "sg": functools.partial(_numbered, vocabulary.singular),
     "pl": functools.partial(_numbered, vocabulary.plural),
     "a": _a,
