@@ -148,7 +148,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--config",
         help="a file of configs/augment. It is a Python program and is executed, so use "
         "only files you trust; FILE.py:TEXT passes TEXT to its get_config "
-        "(default: configs/augment/schema_tree.py)",
+        "(default: configs/augment/grammar_tree.py)",
     )
     parser.add_argument("--out", help="variants folder to write")
     parser.add_argument(

@@ -23,7 +23,7 @@ from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
 
-_DEFAULT = "configs/augment/schema_tree.py"
+_DEFAULT = "configs/augment/grammar_tree.py"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.out:
         raise UserError(
             "--out is missing: `jaxaug augment --data_dir DIR --out DIR/variants/tree`, "
-            "with --config FILE.py for another way than configs/augment/schema_tree.py."
+            "with --config FILE.py for another way than configs/augment/grammar_tree.py."
         )
     if arguments.shard is not None and arguments.merge is not None:
         raise UserError("--shard and --merge: first all shards, then --merge alone.")

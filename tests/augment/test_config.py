@@ -21,8 +21,8 @@ TEXTS = {"kst": "some/folder"}
 
 def test_the_files():
     assert sorted(p.stem for p in FOLDER.glob("*.py")) == [
-        "backtranslate", "eda", "kst", "oracle", "pegasus_tree", "qcpg",
-        "schema_tree", "smollm2_tree",
+        "backtranslate", "eda", "grammar", "grammar_tree", "kst", "oracle",
+        "pegasus_tree", "qcpg", "schema_tree", "smollm2_tree",
     ]  # fmt: skip
 
 
