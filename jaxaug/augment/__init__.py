@@ -1,8 +1,9 @@
 """Schema augmentation: from a schema to variants of it.
 
-`augment(config, data_dir, out)` does all: `descriptions` are the texts of a schema,
-`schemes` give outputs for them, `judge` filters and measures those, `tree` ranks what is
-left, `pipeline` runs these stages in shards, `output` writes variants and reports.
+`augment(config, data_dir, out)` does all. `plan` resolves a config once; `stages` are
+functions of the plan and a shard: `schemes` give outputs for `descriptions`, `judge`
+filters and measures them. `selection` ranks the rest by a `tree`; `output` writes
+variants and reports.
 """
 
 import lazy_loader

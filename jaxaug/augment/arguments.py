@@ -147,7 +147,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--config",
         help=f"{arguments.CONFIG.format('augment')} "
-        "(default: configs/augment/schema_tree.py)",
+        "(default: configs/augment/grammar_tree.py)",
     )
     parser.add_argument("--out", help="variants folder to write")
     parser.add_argument(

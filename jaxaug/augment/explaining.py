@@ -5,8 +5,10 @@ import dataclasses
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import decisions, selection
+from jaxaug.augment.grammar import engine as grammar
 from jaxaug.augment.output import explain as trees
 from jaxaug.augment.output import records
+from jaxaug.augment.result import Result
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 
@@ -15,6 +17,23 @@ def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug augment explain --help`."""
     print(explain(arguments.out, arguments.id, arguments.image))
     return 0
+
+
+def _derivations(result: Result) -> list[str]:
+    """How the grammar came to the selected texts, rule by rule."""
+    written = {
+        one.candidate.text
+        for one in result.judged
+        if "grammar" in one.candidate.settings
+    }
+    lines = []
+    source, kind = result.description.text, result.description.kind
+    for text in dict.fromkeys(result.selected):
+        steps = grammar.derivation(source, kind, text) if text in written else ()
+        if steps:
+            lines.append(f"{text}: from {source!r}")
+            lines += [f"  by {name}: {after}" for name, after in steps]
+    return lines
 
 
 def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
@@ -55,6 +74,7 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
         for one in result.judged
         if any(not r.startswith(selection.CONSTRAINT) for r in one.dropped)
     ]
+    lines += _derivations(result)
     if image:
         trees.draw(image, ranking, title)
         lines.append(f"wrote {image}")

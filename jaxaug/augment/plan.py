@@ -1,221 +1,286 @@
-"""What a run would do, for `jaxaug augment --dry_run`: no model is read for it."""
+"""A run of `jaxaug augment`, resolved once: texts, jobs, judges, outputs, and digest."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from etils import epath
+
+from jaxaug.augment import config as configs
+from jaxaug.augment import decisions, descriptions
 from jaxaug.augment.config import Config
+from jaxaug.augment.decisions import Decided, Decisions
 from jaxaug.augment.descriptions import Description
-from jaxaug.augment.judge import measures
+from jaxaug.augment.grammar.context import contexts
+from jaxaug.augment.judge import measures, verdicts
 from jaxaug.augment.language import nlp
+from jaxaug.augment.output import records, report
 from jaxaug.augment.schemes import registry
+from jaxaug.augment.schemes.registry import Job
+from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.paths import absolute
-from jaxaug.core.suggestion import suggestion
-from jaxaug.data import folders, seen
-from jaxaug.data.schema import read_schema
-from jaxaug.models.named import catalogue
+from jaxaug.core.paths import is_same
+from jaxaug.core.shards import Json
+from jaxaug.data import folders
+from jaxaug.data.rename import renaming
+from jaxaug.data.schema import Schema, read_schema
 
-_SHOWN = 3  # services of a message
+JUDGED, APART, MEANING = "judged", "apart", "meaning"
+"""Stages that judge candidates; shards lie in folders of these names."""
 
 
-def outputs(config: Config) -> str:
-    """How many a text gets.
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the stages of a run need.
 
-    Raises:
-      UserError: no such scheme, or its options are wrong.
+    Attributes:
+      config: of the run.
+      data_dir: data folder with the original schemas.
+      out: variants folder to write.
+      schemas: split -> its schema.
+      texts: split -> the texts of its schema.
+      rounds: for each round, the jobs that draw candidates.
+      decisions: made by people, read from `out`.
+      given: split -> texts of v1, v2, ... by id; empty unless the scheme is `given`.
+      beside: other rows of the report -> a variants folder, or the plan of a run.
     """
-    jobs = registry.jobs(config)
-    most = sum(job.most for job in jobs)
-    return f"{most} outputs of each text at most, from {len(jobs)} settings"
+
+    config: Config
+    data_dir: epath.Path
+    out: epath.Path
+    schemas: Mapping[str, Schema]
+    texts: Mapping[str, Sequence[Description]]
+    rounds: Sequence[Sequence[Job]]
+    decisions: Decisions
+    given: Mapping[str, Sequence[Mapping[str, str]]]
+    beside: "Mapping[str, epath.Path | Plan]"
+
+    @property
+    def every(self) -> list[Description]:
+        """The texts of all splits."""
+        return [one for found in self.texts.values() for one in found]
+
+    @functools.cached_property
+    def decided(self) -> dict[str, Decided]:
+        """Id -> what people decided about that description."""
+        return self.decisions.of(self.every)
+
+    @functools.cached_property
+    def contexts(self) -> dict[str, list[Json]]:
+        """Text -> the contexts of its places in all schemas, as JSON."""
+        found: dict[str, list[Json]] = {}
+        for schema in self.schemas.values():
+            for text, places in contexts(schema).items():
+                known = found.setdefault(text, [])
+                known += [one for p in places if (one := p.to_json()) not in known]
+        return found
+
+    def items(self, job: Job, texts: Sequence[str]) -> list[Json]:
+        """What a job gets of these texts."""
+        if not job.needs_context:
+            return list(texts)
+        return [[text, self.contexts.get(text, [])] for text in texts]
+
+    @functools.cached_property
+    def metrics(self) -> dict[str, measures.Metric]:
+        """The metrics of candidates; loads their models."""
+        return measures.made(self.config.metrics)
+
+    @functools.cached_property
+    def judge(self) -> verdicts.Judge:
+        """The judge of meaning; loads its models."""
+        return verdicts.judge(**self.config.judge)
+
+    @functools.cached_property
+    def keys(self) -> dict[str, Json]:
+        """Stage that judges -> JSON of everything that its results depend on.
+
+        Raises:
+          UserError: a model, spaCy, or a metric is not on this machine.
+        """
+        config = self.config
+        code = code_digest("jaxaug.augment.judge", "jaxaug.augment.language")
+        rules = [config.filters, config.slot_filters, config.checks, config.commands]
+        found: dict[str, Json] = {
+            JUDGED: {
+                "filters": None if config.is_given else rules,
+                "sensitive": config.sensitive,
+                "metrics": measures.key(config.metrics),
+                "measure_dropped": config.measure_dropped,
+                "code": code,
+                "language": nlp.identity() if config.needs_nlp else "",
+            }
+        }
+        if config.apart_by:
+            metric = {config.apart_by: config.metrics[config.apart_by]}
+            found[APART] = {"metric": measures.key(metric), "code": code}
+        if config.judge:
+            found[MEANING] = {"judge": verdicts.identity(**config.judge)}
+        return found
+
+    @functools.cached_property
+    def work(self) -> str:
+        """The digest of everything that decides what is computed, without decisions."""
+        sources = [folders.schema_path(self.data_dir, split) for split in self.texts]
+        for split, variants in self.given.items():
+            numbers = range(1, len(variants) + 1)
+            sources += [
+                given_path(self.config, self.data_dir, split, n) for n in numbers
+            ]
+        beside = {
+            name: other.digest
+            if isinstance(other, Plan)
+            else [file_digest(path) for path in _schemas_in(other)]
+            for name, other in self.beside.items()
+        }
+        return digest_of(
+            [
+                self.config.key(),
+                [job.key for job in self.rounds[0]],
+                self.keys,
+                measures.key(self.config.report),
+                [file_digest(path) for path in sources],
+                beside,
+                code_digest("jaxaug.augment", "jaxaug.paraphrase"),
+            ]
+        )
+
+    @property
+    def digest(self) -> str:
+        """The digest of everything that decides what is written."""
+        made = self.decisions
+        return digest_of([self.work, made.key()]) if made.decisions else self.work
+
+    @property
+    def outputs(self) -> list[str]:
+        """Paths below `out` of all files that the run writes, without its manifest."""
+        numbers = range(1, self.config.variants + 1)
+        names = [f"v{n}/{split}/schema.json" for n in numbers for split in self.texts]
+        tables = report.FILES if self.config.report else ()
+        return [*names, records.CANDIDATES, *tables]
+
+    def check_target(self) -> None:
+        """Raises `UserError` if `out` holds data that the run reads, or foreign files."""
+        read = [self.data_dir, folders.sgdx_folder(self.data_dir)]
+        read += [one for one in self.beside.values() if not isinstance(one, Plan)]
+        if self.config.is_given:
+            read.append(given_folder(self.data_dir, self.config.options["folder"]))
+        out = self.out.expanduser().resolve()
+        if any(folder.expanduser().resolve() == out for folder in read):
+            raise UserError(
+                f"--out {self.out}: is a folder of the data that the run reads. Choose "
+                f"another one, such as {self.data_dir / 'variants' / 'mine'}."
+            )
+        if is_same(self.out.parent, self.data_dir / "variants"):
+            folders.check_variants_name(self.out)
+        records.check_target(self.out)
 
 
-def lines(
-    config: Config,
-    descriptions: Mapping[str, Sequence[Description]],
-    reads: Mapping[str, str],
-    beside: Sequence[Config] = (),
-) -> list[str]:
-    """What a run would do with these texts.
+def resolve(config: Config, data_dir: PathLike, out: PathLike) -> Plan:
+    """Resolves a config; loads no model.
 
     Args:
-      config: of the run.
-      descriptions: of each split.
-      reads: what the run reads, or its report stands beside: name -> what it is.
-      beside: further runs, done for the report; their models count too.
+      config: what to do.
+      data_dir: data folder with `<split>/schema.json`.
+      out: variants folder to write; decisions of people are read from it.
 
     Raises:
-      UserError: no such scheme, metric or model, or options of one are wrong.
+      UserError: a file or the config is wrong, or there are decisions about variants
+        that are given.
     """
-    every = [one for found in descriptions.values() for one in found]
-    distinct = len({one.text for one in every})
-    kinds = Counter(one.kind for one in every)
-    counts = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
-    splits = ", ".join(f"{name} {len(found)}" for name, found in descriptions.items())
-    runs = [config, *beside]
-    return [
-        f"{config.name}: a dry run; nothing was computed or written",
-        f"texts: {len(every)} ({distinct} distinct) of {splits}; {counts}",
-        *([] if config.is_given else _generation(config)),
-        *_language(config),
-        f"metrics: {_metrics(config.metrics)}",
-        f"metrics of the report: {_metrics(config.report)}",
-        f"variants: v1..v{config.variants} by {_selection(config)}",
-        *(f"reads {name}: {what}" for name, what in reads.items()),
-        *_models(models(runs)),
+    folder = epath.Path(out)
+    schemas = {s: read_schema(folders.schema_path(data_dir, s)) for s in config.splits}
+    texts = {
+        split: descriptions.descriptions(schema, split, config.names)
+        for split, schema in schemas.items()
+    }
+    every = [one for found in texts.values() for one in found]
+    made = decisions.read(folder, every, config.variants)
+    if made.decisions and config.is_given:
+        raise UserError(
+            f"{folder / decisions.FILE}: a config that takes given variants makes no "
+            "choice to decide about. Edit the variants themselves, or remove the file."
+        )
+    rounds = [
+        registry.made(config.scheme, seed_of_round(config.seed, n), config.options)
+        for n in range(config.rounds)
     ]
+    given = {
+        split: _given(config, data_dir, schema, split)
+        for split, schema in schemas.items()
+        if config.is_given
+    }
+    beside = {
+        name: given_folder(data_dir, value)
+        if isinstance(value, str)
+        else resolve(
+            _beside(config, name, value), data_dir, folder / records.BESIDE / name
+        )
+        for name, value in config.beside.items()
+    }
+    return Plan(
+        config,
+        epath.Path(data_dir),
+        folder,
+        schemas,
+        texts,
+        rounds,
+        made,
+        given,
+        beside,
+    )
 
 
-def models(runs: Iterable[Config]) -> list[str]:
-    """Names of all models of some runs, those of their metrics behind the others.
-
-    Raises:
-      UserError: no such scheme or metric, or options of one are wrong.
-    """
-    runs = list(runs)
-    found = [name for run in runs for job in registry.jobs(run) for name in job.models]
-    found += [name for run in runs for name in _of_metrics(_checked(run))]
-    return [*found, *(name for run in runs for name in _of_judge(run.judge))]
+def seed_of_round(seed: int, number: int) -> int:
+    """The seed of a round's outputs; round 0 has the seed of the run."""
+    return zlib.crc32(f"round {number} of seed {seed}".encode()) if number else seed
 
 
-def _of_judge(options: Mapping[str, str]) -> list[str]:
-    model, adapter = options.get("model", ""), options.get("adapter", "")
-    names = (options.get("similarity", ""), f"{model}+{adapter}" if adapter else model)
-    return [name for name in names if name]
+def given_folder(data_dir: PathLike, name: str) -> epath.Path:
+    """The folder of variants that a config names: a path, or `sgdx`."""
+    if name == "sgdx":
+        return folders.sgdx_folder(data_dir)
+    return epath.Path(name).expanduser()
 
 
-def check_unseen(config: Config, data_dir: PathLike) -> None:
-    """Looks whether a model of a run was trained on the wordings of these services.
-
-    All splits of the data count: a model that has read the variants of the test schema
-    hands them to the tracker that is trained on its own.
-
-    Raises:
-      UserError: one was; or a schema, the config or a model's note is wrong.
-    """
-    # Models bring JAX with them.
-    from jaxaug.models.text.registry import seen_services
-
-    known = {name: seen_services(name) for name in models([config])}
-    if not any(known.values()):
-        return
-    paths = [folders.schema_path(data_dir, split) for split in folders.SPLITS]
-    services = [
-        s for path in paths if path.exists() for s in read_schema(path).services
-    ]
-    for name, digests in known.items():
-        if found := seen.names(services, digests):
-            more = ", ..." if len(found) > _SHOWN else ""
-            raise UserError(
-                f"{name} was trained on the wordings of {len(found)} services of "
-                f"{data_dir} ({', '.join(found[:_SHOWN])}{more}), including their "
-                "variants: a tracker's scores with its variants would say nothing about "
-                "unseen wordings. Name a config with another model, such as "
-                "configs/augment/smollm2_tree.py, or add --allow_seen if no scores are "
-                "to be reported."
-            )
+def given_path(
+    config: Config, data_dir: PathLike, split: str, number: int
+) -> epath.Path:
+    """`v1/<split>/schema.json`, or `v1/schema.json` if there is only one split."""
+    found = given_folder(data_dir, config.options["folder"])
+    flat = found / f"v{number}" / "schema.json"
+    if len(config.splits) == 1 and flat.exists():
+        return flat
+    return folders.variant_schema_path(found, f"v{number}", split)
 
 
-def _generation(config: Config) -> list[str]:
-    return [
-        f"scheme {config.scheme}: {outputs(config)}",
-        *_rounds(config),
-        *(f"  {job.most:4}  {job.label}" for job in registry.jobs(config)),
-        f"filters: {_listed(config.filters)}",
-        f"filters of slots alone: {_listed(config.slot_filters)}",
-        f"checks: {_listed(config.checks)}",
-        *([f"judge: {_judge(config.judge)}"] if config.judge else []),
-    ]
-
-
-def _rounds(config: Config) -> list[str]:
-    if config.rounds == 1:
-        return []
-    few = f"fewer than {config.variants} candidates left"
-    return [f"rounds: at most {config.rounds}, after the first for texts with {few}"]
-
-
-def _judge(options: Mapping[str, str]) -> str:
-    return " and ".join(["rules", *_of_judge(options)])
-
-
-def _checked(config: Config) -> dict[str, Mapping[str, object]]:
-    """All metrics of a run, which are there."""
-    found = {**config.metrics, **config.report}
-    for name, options in found.items():
-        own = {key: value for key, value in options.items() if key != "path"}
-        measures.check(options.get("path", name), own)
+def _given(
+    config: Config, data_dir: PathLike, schema: Schema, split: str
+) -> list[Mapping[str, str]]:
+    """The texts of given variants by id, matched by position."""
+    found: list[Mapping[str, str]] = []
+    for number in range(1, config.variants + 1):
+        file = given_path(config, data_dir, split, number)
+        variant = read_schema(file)
+        renaming(schema, variant, str(file))
+        items = descriptions.descriptions(variant, split, config.names)
+        found.append({item.id: item.text for item in items})
     return found
 
 
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"
+def _beside(config: Config, name: str, fields: Mapping[str, Any]) -> Config:
+    """The config of another run for the report."""
+    own = {k: getattr(config, k) for k in ("splits", "variants", "seed")}
+    return configs.of(own | dict(fields), f"beside {name!r}")
 
 
-def _language(config: Config) -> list[str]:
-    """Of the model that analyses texts, where one is needed."""
-    if not config.needs_nlp:
-        return []
-    try:
-        return [f"spaCy: {nlp.identity()}"]
-    except UserError as error:
-        return [f"spaCy: not here: {error}"]
-
-
-def _metrics(metrics: Mapping[str, Mapping[str, object]]) -> str:
-    parts = []
-    for name, options in metrics.items():
-        used = _of_metrics({name: options})
-        parts.append(f"{name} ({used[0]})" if used else name)
-    return _listed(parts)
-
-
-def _of_metrics(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """Models of metrics; one of a user's metric is what its option `model` names."""
-    found: list[str] = []
-    for name, options in metrics.items():
-        path = str(options.get("path", name))
-        named = [str(options["model"])] if "model" in options else []
-        found += named if ":" in path else measures.models(path, options)
-    return found
-
-
-def _selection(config: Config) -> str:
-    if config.is_given:
-        return "the folder that gives them"
-    if config.select != "tree":
-        return "how often a candidate came up"
-    spec = config.spec
-    levels = ", ".join(
-        f"{decision if isinstance(decision, str) else 'a function of'} {level}"
-        for decision, level in zip(spec.decisions, spec.levels, strict=True)
-    )
-    return f"a tree over {levels}; {_listed(spec.constraints)}"
-
-
-def _models(names: Iterable[str]) -> list[str]:
-    """A line for each model: whether it is here, and how it is got if not."""
-    distinct = list(dict.fromkeys(names))
-    if not distinct:
-        return ["models: none"]
-    width = max(map(len, distinct))
-    return ["models:", *(f"  {name:{width}}  {_state(name)}" for name in distinct)]
-
-
-def _state(name: str) -> str:
-    # Models bring JAX with them.
-    from jaxaug.models.text.registry import MODELS
-
-    if absolute(name).exists():
-        return "here, a folder"
-    if "+" in name:
-        return "; ".join(_state(part) for part in name.split("+", 1))
-    if name in catalogue.CATALOGUE:
-        named = catalogue.CATALOGUE[name]
-        return "here" if named.on_disk else f"not here: `jaxaug models fetch {name}`"
-    if name in MODELS:
-        return "one of ours, made or found when it is used"
-    raise UserError(
-        f"model {name!r} is no name of a model and no folder; "
-        f"{suggestion(name, [*MODELS, *catalogue.CATALOGUE])}"
-    )
+def _schemas_in(variants: epath.Path) -> list[epath.Path]:
+    """The schemas of all variants in a folder."""
+    return [
+        folders.variant_schema_path(variants, variant, split)
+        for variant in folders.variant_names(variants)
+        for split in folders.variant_splits(variants, variant)
+    ]

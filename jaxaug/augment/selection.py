@@ -1,18 +1,53 @@
-"""Which candidates of a description become its variants."""
+"""Which candidates of the descriptions become their variants."""
 
 import dataclasses
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from jaxaug.augment import decisions, tree
+from jaxaug.augment import decisions, descriptions, tree
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decided
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.result import Judged, Result
+from jaxaug.core.errors import UserError
 
 SELDOM, CONSTRAINT = "seldom", "constraint"
 """Reasons of the selection beside `decisions.REJECTED`; constraints follow a colon."""
 REASONS = (SELDOM, CONSTRAINT, decisions.REJECTED)
+
+
+def results(
+    config: Config,
+    items: Sequence[Description],
+    judged: Mapping[str, Sequence[Judged]],
+    decided: Mapping[str, Decided],
+) -> list[Result]:
+    """Selects the variants of all descriptions of a schema.
+
+    Args:
+      config: of the run.
+      items: descriptions of the schema.
+      judged: id -> candidates.
+      decided: id -> what people decided, for the descriptions that something was.
+
+    Raises:
+      UserError: people decided for a name that another slot or intent has.
+    """
+    found = [
+        select(config, one, judged[one.id], decided.get(one.id, decisions.NOTHING))
+        for one in items
+    ]
+    _separate_names(found)
+    for result in found:
+        key = result.description.id
+        for number, text in decided.get(key, decisions.NOTHING).pinned.items():
+            if result.selected[number - 1] != text:
+                raise UserError(
+                    f"{decisions.FILE}: {key}: v{number} is decided to be {text!r}, which "
+                    "another slot or intent of the service is called too. Decide for "
+                    "another name."
+                )
+    return found
 
 
 def select(
@@ -80,3 +115,36 @@ def _ranked(
         )
         for one in judged
     ]
+
+
+def _separate_names(results: list[Result]) -> None:
+    """Where two slots or intents of a service would get one name, one keeps its own."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for place, result in enumerate(results):
+        one = result.description
+        if one.kind in ("slot_name", "intent_name"):
+            groups.setdefault((one.id.rpartition("/")[0], one.kind), []).append(place)
+    for places in groups.values():
+        for number in range(len(results[places[0]].selected)):
+            while _give_back(results, places, number):
+                pass
+
+
+def _give_back(results: list[Result], places: Sequence[int], number: int) -> bool:
+    """Gives one name of a variant back if two are equal; the original names differ."""
+    taken: dict[str, int] = {}
+    for place in places:
+        one, text = results[place].description, results[place].selected[number]
+        changed = text != one.text
+        name = descriptions.name_of(text, one.name) if changed else one.name
+        other = taken.setdefault(name, place)
+        if other != place:
+            loser = place if changed else other
+            own = list(results[loser].selected)
+            own[number] = results[loser].description.text
+            kept = results[loser].kept + 1
+            results[loser] = dataclasses.replace(
+                results[loser], selected=tuple(own), kept=kept
+            )
+            return True
+    return False

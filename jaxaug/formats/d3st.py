@@ -13,21 +13,18 @@ digits themselves, so there is nothing to choose. Figure 2a of Coca et al. (2023
 such a slot with options, `a) 1 b) 2 c) 3 d) 4`; `digit_options` writes them too.
 """
 
-import functools
 import json
 import operator
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
-from jaxaug.data import sgd
 from jaxaug.data.schema import Schema, Service
+from jaxaug.formats.d3st_answers import parse
 from jaxaug.formats.records import (
-    NO_INTENT,
     Dialogue,
     Example,
     FrameRandom,
@@ -38,10 +35,6 @@ from jaxaug.formats.records import (
     clean_value,
     join_values,
     letter,
-    letter_index,
-    restore_option,
-    sections,
-    split_values,
     user_frames,
 )
 
@@ -324,136 +317,3 @@ class D3STFormatter:
                 frame.service,
                 rendering.key,
             )
-
-
-def format_frame(
-    dialogue: sgd.Dialogue,
-    turn: int,
-    frame: int,
-    service: Service,
-    options: D3STOptions,
-    epoch: int = 0,
-) -> Example:
-    """The example of one user frame.
-
-    `turn` is an index of `dialogue.turns`, `frame` one of that turn's frames. Loops
-    over many frames are several times faster through `D3STFormatter`.
-
-    Raises:
-      UserError: the frame has no state, or names a slot that the service lacks.
-    """
-    for example in D3STFormatter(Schema((service,)), options).dialogue(
-        _only(dialogue, turn, frame), epoch
-    ):
-        return example
-    raise UserError(
-        f"dialogue {dialogue.dialogue_id!r}: frame {frame} of turn {turn} has no "
-        "state. Only user frames with a state become examples."
-    )
-
-
-def _only(dialogue: sgd.Dialogue, turn: int, frame: int) -> sgd.Dialogue:
-    """The dialogue up to `turn`, with no other state than that of the frame."""
-    turns = [replace(item, frames=()) for item in dialogue.turns[: turn + 1]]
-    frames = tuple(
-        item if index == frame else replace(item, state=None)
-        for index, item in enumerate(dialogue.turns[turn].frames)
-    )
-    turns[turn] = replace(dialogue.turns[turn], frames=frames)
-    return replace(dialogue, turns=tuple(turns))
-
-
-class _Key(NamedTuple):
-    item: re.Pattern[str]  # an index with its delimiter
-    letters: bool
-    slots: list[tuple[str, list[str]]]
-    intents: list[str]
-
-
-@functools.lru_cache(maxsize=4096)
-def _read_key(key: str) -> _Key:
-    data = json.loads(key)
-    # No item begins behind the bar that joins values: '0:11:30 | 11:30 am'.
-    item = re.compile(rf"(?<!\S)(?<!\| )(\d+){re.escape(data['delimiter'])}")
-    return _Key(item, data["letters"], data["slots"], data["intents"])
-
-
-_MARKER = re.compile(r"(?<!\S)\[(states|intents|req_slots)\](?!\S)", re.IGNORECASE)
-_LETTERED = re.compile(r"(\d+)([a-z]+)", re.IGNORECASE)
-_INTENT = re.compile(r"i(\d+)", re.IGNORECASE)
-
-
-def parse(text: str, key: str) -> Parsed:
-    """Reads the answer `text`; `key` is that of the example it answers.
-
-    Inverts the formatter up to what its options drop (letter case of free values,
-    runs of spaces), as long as no value contains a marker, ` | `, or an index with
-    delimiter after a space. Any other text is read as far as possible: unknown or
-    repeated indices, empty values, letters of no option, text outside the sections
-    and sections given twice are left out and counted. Without `[states]`, the text
-    before the first marker is taken for the states.
-    """
-    names = _read_key(key)
-    found, malformed = sections(text, _MARKER, "states")
-    slot_values, unusable = _parse_states(found.get("states", ""), names)
-    malformed += unusable
-    intent = NO_INTENT
-    for word in found.get("intents", "").split():
-        match = _INTENT.fullmatch(word)
-        if match and _index(match[1]) < len(names.intents) and intent == NO_INTENT:
-            intent = names.intents[_index(match[1])]
-        else:
-            malformed += 1
-    requested = []
-    for word in found.get("req_slots", "").split():
-        if word.isascii() and word.isdigit() and _index(word) < len(names.slots):
-            requested.append(names.slots[_index(word)][0])
-        else:
-            malformed += 1
-    return Parsed(slot_values, intent, tuple(requested), malformed)
-
-
-def _index(digits: str) -> int:
-    """The number; a model may write more digits than Python reads."""
-    return int(digits) if len(digits) < 1000 else sys.maxsize
-
-
-def _parse_states(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], int]:
-    slot_values: dict[str, tuple[str, ...]] = {}
-    pieces = names.item.split(text)
-    malformed = int(bool(pieces[0].strip()))
-    for digits, content in zip(pieces[1::2], pieces[2::2], strict=True):
-        index = _index(digits)
-        if index >= len(names.slots) or names.slots[index][0] in slot_values:
-            malformed += 1
-            continue
-        name, options = names.slots[index]
-        values = []
-        for value in split_values(content):
-            read = _read_value(value, index, options, names.letters)
-            if read:
-                values.append(read)
-            else:
-                malformed += 1
-        if values:
-            slot_values[name] = tuple(values)
-    return slot_values, malformed
-
-
-def _read_value(text: str, index: int, options: list[str], letters: bool) -> str | None:
-    """The value that `text` stands for, None where it stands for no option."""
-    if not options:
-        return text
-    match = _LETTERED.fullmatch(text) if letters else None
-    # More letters than any option has are not a letter, but an unlisted value.
-    if match and len(match[2]) > max(3, len(letter(len(options) - 1))):
-        match = None
-    if match:
-        position = letter_index(match[2].lower())
-        if _index(match[1]) == index and position < len(options):
-            return options[position]
-    # An unlisted value was written out; a model may also write out a listed one.
-    restored = restore_option(text, options)
-    if restored is None and match is None:
-        return text
-    return restored

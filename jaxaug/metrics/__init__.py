@@ -1,8 +1,8 @@
 """Scoring functions without side effects, and the reports that are made of them.
 
 `dst` and `sensitivity` define joint goal accuracy and schema sensitivity as the
-benchmarks do; `evaluate_folder` and `evaluate_variants` score predictions in DSTC8 format;
-`text` and `diversity` score free text.
+benchmarks do; `evaluate_folder` scores predictions in DSTC8 format; `text` and
+`diversity` score free text.
 """
 
 import lazy_loader
@@ -10,7 +10,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "evaluate": ["evaluate_folder", "evaluate_variants"],
+        "evaluate": ["evaluate_folder"],
         "predictions": ["Predictions", "read_predictions", "write_predictions"],
         "sensitivity": ["schema_sensitivity"],
         "diversity": ["distinct", "self_bleu"],

@@ -55,23 +55,6 @@ def evaluate_folder(
     return report, frames, counts
 
 
-def evaluate_variants(
-    data_dir: PathLike,
-    split: str,
-    folder: PathLike,
-    exact: bool = False,
-    joint_across_turn: bool = False,
-) -> dict[str, Any]:
-    """Scores `folder/{original,v1..v5}`; the report of `jaxaug evaluate sgdx`.
-
-    Of v1..v5 those count that the data folder has.
-
-    Raises:
-      UserError: one of these folders is missing or cannot be scored.
-    """
-    return _score_variants(data_dir, split, folder, exact, joint_across_turn)[0]
-
-
 def _score_variants(
     data_dir: PathLike,
     split: str,
@@ -79,7 +62,14 @@ def _score_variants(
     exact: bool,
     joint_across_turn: bool,
 ) -> tuple[dict[str, Any], FrameTable]:
-    """The report of `evaluate_variants`, and the scores that its figures are means of."""
+    """Scores `folder/{original,v1..v5}`, of which the data folder has v1..v5.
+
+    Returns:
+      The report of `jaxaug evaluate sgdx`, and the scores that its figures are means of.
+
+    Raises:
+      UserError: one of these folders is missing or cannot be scored.
+    """
     known = variant_names(sgdx_folder(data_dir))
     names = (ORIGINAL, *(name for name in VARIANTS if name in known))
     place = reach(folder, "Name the folder of predictions with --predictions.")

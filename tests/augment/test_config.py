@@ -19,14 +19,14 @@ FOLDER = Path(__file__).parents[2] / "configs/augment"
 
 def test_the_files():
     assert sorted(p.stem for p in FOLDER.glob("*.py")) == [
-        "eda", "schema_tree", "smollm2_tree",
+        "eda", "grammar", "grammar_tree", "schema_tree", "smollm2_tree",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda p: p.stem)
 def test_every_config_makes_its_jobs(path):
     config = configs.load(path)
-    assert registry.jobs(config)
+    assert registry.made(config.scheme, config.seed, config.options)
     assert {*config.filters, *config.slot_filters} <= set(filters.FILTERS)
     assert configs.of(config.key(), "again").key() == config.key()
 
@@ -131,7 +131,7 @@ def test_wrong_fields(fields, message):
 
 def test_schemes_and_options_that_are_not_there():
     def jobs(scheme, **options):
-        registry.jobs(configs.of({"scheme": scheme, "options": options}, "here.py"))
+        registry.made(scheme, 0, options)
 
     with pytest.raises(UserError, match="'sentences' is no scheme; did you mean"):
         jobs("sentences")
@@ -181,8 +181,7 @@ def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, opti
 
     def key(folder):
         named = json.loads(json.dumps(options).replace("{}", str(tmp_path / folder)))
-        fields = {"scheme": scheme, "options": named}
-        (job,) = registry.jobs(configs.of(fields, "here.py"))
+        (job,) = registry.made(scheme, 0, named)
         return job.key
 
     for name, weights in (("a", "1"), ("b", "1"), ("c", "2")):
@@ -199,19 +198,17 @@ def test_the_code_of_a_scheme_is_that_of_what_it_uses(monkeypatch):
     names = "schemes.contextual", "schemes.eda", "language.lexicon", "language.words"
     assert {f"jaxaug.augment.{name}" for name in names} == {*found}
     monkeypatch.setattr(generation, "identity", lambda name: name)
-    fields = {"scheme": "qcpg", "options": {"kind": "captions"}}
-    (job,) = registry.jobs(configs.of(fields, "here.py"))
+    (job,) = registry.made("qcpg", 0, {"kind": "captions"})
     assert job.key["models"] == ["qcpg-captions"]
     monkeypatch.setattr(version, "of_outputs", lambda: "other")
-    (changed,) = registry.jobs(configs.of(fields, "here.py"))
+    (changed,) = registry.made("qcpg", 0, {"kind": "captions"})
     assert changed.key["code"] == ["other", job.key["code"][1]]
 
 
 def test_sentence_outputs_depend_on_text_and_seed_alone():
     def outputs(seed, texts):
         options = {"method": "eda", "num": 6}
-        fields = {"scheme": "sentence", "options": options, "seed": seed}
-        (job,) = registry.jobs(configs.of(fields, "here.py"))
+        (job,) = registry.made("sentence", seed, options)
         return dict(zip(texts, job.run(texts), strict=True))
 
     texts = ["city where the event takes place", "date of the trip"]

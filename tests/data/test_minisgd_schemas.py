@@ -8,11 +8,7 @@ from jaxaug.augment.judge import measures
 from jaxaug.augment.output import comparison
 from jaxaug.data import folders, minisgd
 from jaxaug.data.minisgd.language import OPENERS
-from jaxaug.data.minisgd.overlap import (
-    STOP_WORDS,
-    overlap_report,
-    uncovered_words,
-)
+from jaxaug.data.minisgd.overlap import STOP_WORDS, overlap_report
 from jaxaug.data.minisgd.values import VALUES
 from jaxaug.data.minisgd.world import (
     AUGMENTED,
@@ -173,7 +169,6 @@ def test_overlap_of_training_and_evaluation_variants():
     assert min(report[f"nearest_{label}"] for label in VARIANTS) > 0.4
     # Only words that pretraining would know are left untrained without the variants.
     assert report["covered_augmented"] == 1
-    assert uncovered_words() == set()
     assert report["covered_original"] < 0.85
     for name in ("eda", "tree"):
         assert report["covered_original"] < report[f"covered_{name}"] < 1

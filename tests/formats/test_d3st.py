@@ -10,7 +10,9 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.schema import Intent, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
-from jaxaug.formats.d3st import D3STFormatter, D3STOptions, format_frame, parse
+from jaxaug.formats.d3st import D3STFormatter, D3STOptions
+from jaxaug.formats.d3st_answers import parse
+from tests.support.one_frame import format_frame
 
 SERVICE = Service(
     "Events_1",
@@ -377,11 +379,6 @@ def test_state_of_another_schema():
         UserError, match="turn 2: slot 'town' is no slot of service 'Ev"
     ):
         format_frame(dialogue(state), 2, 0, SERVICE, D3STOptions())
-
-
-def test_frame_without_state():
-    with pytest.raises(UserError, match="frame 0 of turn 0 has no state"):
-        format_frame(dialogue(STATE), 0, 0, SERVICE, D3STOptions())
 
 
 def test_each_frame_gets_its_own_service(sgd_tree):

@@ -9,6 +9,7 @@ import collections
 import functools
 import importlib
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from jaxaug.core import extensions
 from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import nearest, suggestion
 from jaxaug.metrics import diversity
 from jaxaug.metrics import similarity as texts_similarity
@@ -200,13 +202,54 @@ def identities(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]
     return found
 
 
-def unnamed(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The options of metrics but for the names of models; see `identities`."""
-    found = identities(metrics)
+def key(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Json]:
+    """Returns JSON that stands for metrics; loads no model.
+
+    A model counts by its weights, not by its name, and a user's metric by its code.
+
+    Args:
+      metrics: name -> options; see `identities`.
+
+    Raises:
+      UserError: see `identities`.
+    """
+    found: dict[str, Json] = {}
+    for name, models_of in identities(metrics).items():
+        options = dict(metrics[name])
+        path = options.get("path", name)
+        source = _imported(path) if ":" in path else _maker(path)
+        if models_of:
+            options.pop("model", None)
+        found[name] = [options, models_of, extensions.code_of(source)]
+    return found
+
+
+def made(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, Metric]:
+    """Returns the metrics with these options; equal ones are loaded once.
+
+    Args:
+      metrics: name -> options; see `identities`.
+
+    Raises:
+      UserError: see `find`.
+    """
     return {
-        name: {k: v for k, v in options.items() if k != "model" or not found[name]}
-        for name, options in metrics.items()
+        name: _loaded(
+            options.get("path", name),
+            json.dumps({k: v for k, v in options.items() if k != "path"}),
+            json.dumps(models_of),
+        )
+        for (name, options), models_of in zip(
+            metrics.items(), identities(metrics).values(), strict=True
+        )
     }
+
+
+@functools.cache
+def _loaded(name: str, options: str, models_of: str) -> Metric:
+    # Another model in the same folder is loaded again.
+    del models_of
+    return find(name, **json.loads(options))
 
 
 def _maker(name: str) -> Callable[..., Metric]:

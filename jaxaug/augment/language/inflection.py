@@ -76,6 +76,8 @@ def _regular(base: str, form: str) -> str:
     if form in (PLURAL, THIRD):
         if base.endswith(("s", "x", "z", "ch", "sh")):
             return base + "es"
+        if form == THIRD and base.endswith("o"):
+            return base + "es"
         return base[:-1] + "ies" if _ends_in_y(base) else base + "s"
     ending = {GERUND: "ing", COMPARATIVE: "er", SUPERLATIVE: "est"}.get(form, "ed")
     if form in (COMPARATIVE, SUPERLATIVE) and _syllables(base) > 1 + _ends_in_y(base):
@@ -119,7 +121,16 @@ def _syllables(base: str) -> int:
 
 
 # Words of two syllables whose last one is stressed, or which double all the same.
-_DOUBLING = {"refer", "prefer", "transfer", "permit", "commit", "begin", "forget"}
+_DOUBLING = {
+    "refer",
+    "prefer",
+    "transfer",
+    "permit",
+    "commit",
+    "begin",
+    "forget",
+    "occur",
+}
 
 
 def _doubles(base: str) -> bool:

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import inspect
+import pathlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from jaxaug.augment.config import Config
+from jaxaug.augment.grammar import engine
 from jaxaug.augment.schemes import sentences
 from jaxaug.core import extensions, typed
-from jaxaug.core.digests import code_digest
+from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
@@ -30,13 +31,16 @@ class Job:
       run: texts -> outputs of each.
       most: outputs of a text, at most.
       models: names of those that it uses.
+      needs_context: whether `run` takes pairs of a text and its contexts (see
+        `grammar.context`, as JSON) instead of texts.
     """
 
     label: str
     make_key: Callable[[], Json]
-    run: Callable[[Sequence[str]], list[list[str]]]
+    run: Callable[[Sequence[Any]], list[list[str]]]
     most: int
     models: tuple[str, ...] = ()
+    needs_context: bool = False
 
     @functools.cached_property
     def key(self) -> Json:
@@ -110,6 +114,30 @@ def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:
     return [Job(method, lambda: key, run, num)]
 
 
+def grammar(seed: int, *, num: int = 100) -> list[Job]:
+    """The rewording grammar: rules and synonyms, without a model and without chance.
+
+    Args:
+      seed: changes nothing.
+      num: outputs of each text, at most.
+
+    Raises:
+      UserError: `num` is below 1.
+    """
+    del seed
+    if num < 1:
+        raise UserError(f"scheme 'grammar': num={num}: give at least 1.")
+
+    def run(items: Sequence[Any]) -> list[list[str]]:
+        return [engine.under_all(text, found, num) for text, found in items]
+
+    folder = pathlib.Path(engine.__file__).parent
+    tables = [file_digest(path) for path in sorted(folder.glob("*.txt"))]
+    code = code_digest("jaxaug.augment.grammar", "jaxaug.augment.language")
+    key = {"grammar": num, "code": code, "tables": tables}
+    return [Job("grammar", lambda: key, run, num, needs_context=True)]
+
+
 def from_module(module: str, seed: int, **options: Any) -> list[Job]:
     """A module of `jaxaug.augment` with `candidates(texts, *, seed, ...)`.
 
@@ -177,21 +205,13 @@ def given(seed: int, *, folder: str) -> list[Job]:
 SCHEMES: Mapping[str, Callable[..., list[Job]]] = {
     "paraphrase": paraphrase,
     "sentence": sentence,
+    "grammar": grammar,
     "backtranslate": functools.partial(from_module, "backtranslate"),
     "qcpg": functools.partial(from_module, "qcpg"),
     "contextual": functools.partial(from_module, "contextual"),
     "given": given,
 }
 """Name -> (seed, options by keyword) -> jobs."""
-
-
-def jobs(config: Config) -> list[Job]:
-    """The jobs of a run.
-
-    Raises:
-      UserError: no such scheme, or its options are wrong.
-    """
-    return made(config.scheme, config.seed, config.options)
 
 
 def made(scheme: str, seed: int, options: Mapping[str, Any]) -> list[Job]:

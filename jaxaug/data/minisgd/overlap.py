@@ -155,20 +155,6 @@ def overlap_report() -> dict[str, float]:
     return report
 
 
-def uncovered_words() -> set[str]:
-    """Content words of v1..v5 that no training text, aug included, holds."""
-    train = [spec for spec in services() if "train" in spec.splits]
-    known = _training_words(train)
-    for item in _items(train):
-        known |= _words(_texts(item, AUGMENTED))
-    return {
-        word
-        for item in _items(services())
-        for text in _texts(item, VARIANTS)
-        for word in _content(text) - known
-    }
-
-
 @functools.cache
 def evaluation_only_words() -> frozenset[str]:
     """Content words of v1..v5, of all services, that no original train wording has."""

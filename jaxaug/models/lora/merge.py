@@ -20,7 +20,7 @@ def merge(
       params: of the base; NumPy arrays, which stay as they are.
       adapter: nested matrices of the layout.
       layout: of the adapter.
-      sign: -1 takes an adapter out again (see `unmerge`).
+      sign: -1 takes an adapter out again.
 
     Returns:
       Nested parameters in the dtypes of the base; those that the adapter leaves alone
@@ -38,8 +38,3 @@ def merge(
             changed = kernel.astype(np.float32) + part.reshape(kernel.shape)
             flat[f"{path}/kernel"] = changed.astype(kernel.dtype)
     return traverse_util.unflatten_dict(flat, sep="/")
-
-
-def unmerge(params: Mapping[str, Any], adapter: Any, layout: Layout) -> dict[str, Any]:
-    """The parameters of the base of a merged model, up to rounding."""
-    return merge(params, adapter, layout, sign=-1)

@@ -12,7 +12,6 @@ from jaxtyping import Array, Float, Int
 
 from jaxaug.core.buckets import pad, plan
 from jaxaug.core.errors import UserError
-from jaxaug.models.scorers.encoder import Encoder
 from jaxaug.models.scorers.store import Store, Texts, remembered
 from jaxaug.models.text.language import LanguageModel
 
@@ -80,77 +79,6 @@ class CausalPerplexity:
             log_probs = jax.nn.log_softmax(logits)
             chosen = jnp.take_along_axis(log_probs, tokens[..., None], axis=-1)[..., 0]
             return jnp.exp(-jnp.mean(chosen, axis=1, where=tokens != 0))
-
-        return jax.jit(program)
-
-
-class PseudoPerplexity:
-    """exp of the mean of -log p(token | all others), of a masked language model.
-
-    Salazar et al. (2020), equations 1 and 4: each token is masked in a copy of its own.
-    Special tokens are never masked and do not count.
-    """
-
-    def __init__(self, encoder: Encoder, store: Store | None = None):
-        """Takes an encoder with the head for masked words.
-
-        Raises:
-          UserError: it has another head, or the tokenizer has no mask.
-        """
-        self._encoder, self._store = encoder, store
-        head = getattr(encoder.config, "head", None)
-        if head != "masked_lm" or encoder.tokenizer.mask_id is None:
-            raise UserError(
-                f"{encoder.name}: is no masked language model with a mask token (its "
-                f"head is {head!r}). Take a BertForMaskedLM or RobertaForMaskedLM."
-            )
-
-    def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, " texts"]:
-        """Pseudo-perplexity of each text, as far as it fits into the model.
-
-        Raises:
-          UserError: a text has no tokens.
-        """
-        identity = json.dumps([self._encoder.identity, self._encoder.max_length])
-        return remembered(
-            self._store,
-            f"pseudo-perplexity {identity}",
-            [(text,) for text in texts],
-            self._compute,
-        )[:, 0]
-
-    def _compute(self, items: Sequence[Texts]) -> Float[np.ndarray, "n 1"]:
-        words = self._encoder.tokenizer
-        encoded = self._encoder.encode([text for (text,) in items])
-        places = [
-            [p for p, token in enumerate(one.tokens) if token not in words.specials]
-            for one in encoded
-        ]
-        _check(items, [len(found) for found in places])
-        masked, numbers = [], []
-        for one, found in zip(encoded, places, strict=True):
-            for place in found:
-                copy = [*one.tokens]
-                copy[place] = words.mask_id or 0
-                masked.append(one._replace(tokens=copy))
-                numbers.append((place, one.tokens[place]))
-        scores = self._encoder.run(self._program, masked, np.asarray(numbers, np.int32))
-        ends = np.cumsum([len(found) for found in places])[:-1]
-        parts = np.split(scores, ends)
-        return np.array([[np.exp(-np.mean(part))] for part in parts])
-
-    @functools.cached_property
-    def _program(self) -> Any:
-        def program(
-            params: Any, tokens: Array, segments: Array, mask: Array, numbers: Array
-        ) -> Float[Array, " rows"]:
-            module: Any = self._encoder.module
-            logits = module.apply(
-                {"params": params}, tokens, segments, mask, method=module.masked_logits
-            )
-            rows = jnp.arange(len(tokens))
-            here = jax.nn.log_softmax(logits[rows, numbers[:, 0]])
-            return here[rows, numbers[:, 1]]
 
         return jax.jit(program)
 

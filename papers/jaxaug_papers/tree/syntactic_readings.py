@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxaug.augment import meaning, tree
+from jaxaug.augment import stages, tree
 from jaxaug.augment.config import spec_of
 from jaxaug.augment.output import records
 
@@ -31,7 +31,7 @@ def pools(out: Path, without_judge: bool) -> dict[str, dict[str, Any]]:
             reasons = [
                 reason
                 for reason in row["dropped"]
-                if not (without_judge and reason.startswith(meaning.REASON))
+                if not (without_judge and reason.startswith(stages.JUDGE))
             ]
             if row["candidate"] and not reasons:
                 found.setdefault(row["source"], {})[row["candidate"]] = row

@@ -254,25 +254,6 @@ def test_bleurt_reads_reference_then_candidate(tmp_path):
     assert abs(found[0] - pairs.Bleurt(encoder.load(tmp_path))([PAIRS[0][::-1]])) > 1e-3
 
 
-def test_pseudo_perplexity(tmp_path, kept):
-    theirs = bert_folder(tmp_path, "BertForMaskedLM")
-    expected = []
-    for text in TEXTS:
-        tokens, _ = ids(text)
-        total = []
-        for place in range(1, tokens.shape[1] - 1):
-            masked = tokens.clone()
-            masked[0, place] = 4
-            with torch.no_grad():
-                log_probs = torch.log_softmax(theirs(masked).logits[0, place], -1)
-            total.append(log_probs[tokens[0, place]].item())
-        expected.append(np.exp(-np.mean(total)))
-    scorer = perplexity.PseudoPerplexity(encoder.load(tmp_path), kept)
-    np.testing.assert_allclose(scorer(TEXTS), expected, rtol=1e-4)
-    with pytest.raises(UserError, match="text '' has no tokens"):
-        scorer([""])
-
-
 def test_causal_perplexity(tiny_lm, kept):
     theirs = transformers.LlamaForCausalLM.from_pretrained(tiny_lm).eval()
     model = language.load(tiny_lm, "tiny")
@@ -295,7 +276,6 @@ def test_wrong_heads(tmp_path):
     for make, message in (
         (lambda: pairs.Entailment(two), "none of its labels .* is 'entailment'"),
         (lambda: pairs.Bleurt(two), "has 2 outputs, BLEURT has one"),
-        (lambda: perplexity.PseudoPerplexity(plain), "is no masked language model"),
         (lambda: pairs.Similarity(plain, pooling="max"), "use 'mean' or 'cls'"),
     ):
         with pytest.raises(UserError, match=message):

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import decisions, run
+from jaxaug.augment import decisions, preview
+from jaxaug.augment import plan as plans
 from jaxaug.core.errors import UserError
 from tests.support.appended_words import decide
 
@@ -35,7 +36,8 @@ FIELDS = {
 
 
 def dry(data_dir, out, **fields):
-    return run.dry_run(configs.of(FIELDS | fields, "test"), data_dir, out)
+    plan = plans.resolve(configs.of(FIELDS | fields, "test"), data_dir, out)
+    return preview.text(plan)
 
 
 @pytest.fixture(autouse=True)

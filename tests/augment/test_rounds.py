@@ -5,7 +5,8 @@ import json
 import pytest
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import drawing, run
+from jaxaug.augment import plan as plans
+from jaxaug.augment import run
 from jaxaug.augment.output import records
 from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
@@ -39,7 +40,7 @@ def test_texts_with_too_few_candidates_are_drawn_again(sgd_tree, drawn, tmp_path
     run.augment(configs.of(FIELDS, "test"), sgd_tree, out)
     # The third round fills the three variants, so there is no fourth.
     seeds = [seed for seed, _ in drawn]
-    assert seeds == [drawing.seed_of_round(3, number) for number in range(3)]
+    assert seeds == [plans.seed_of_round(3, number) for number in range(3)]
     assert seeds[0] == 3 and len(set(seeds)) == 3
     first, second, third = (set(texts) for _, texts in drawn)
     assert second == third == {text for text in first if len(text.split()) < 4}

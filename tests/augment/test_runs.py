@@ -12,10 +12,12 @@ import pytest
 from jaxaug import cli
 from jaxaug.augment import config as configs
 from jaxaug.augment import descriptions, explaining, run
+from jaxaug.augment import plan as plans
 from jaxaug.augment.judge import measures
 from jaxaug.augment.output import records, variants
 from jaxaug.augment.schemes import registry
 from jaxaug.augment.schemes.registry import Job
+from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
 from jaxaug.core.parts import Part
 from jaxaug.data import folders
@@ -391,22 +393,29 @@ def test_metrics_are_those_of_the_weights_of_their_models(tmp_path, monkeypatch)
 
     def found(folder, **options):
         metrics = {"similarity": {"model": str(tmp_path / folder)} | options}
-        return measures.identities(metrics), measures.unnamed(metrics)
+        return measures.key(metrics)["similarity"]
 
     for name, weights in (("a", "1"), ("b", "1"), ("c", "2")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_text(weights)
     assert found("a") == found("b")
-    assert found("a")[0] != found("c")[0]
-    assert found("a", pooling="cls")[1] == {"similarity": {"pooling": "cls"}}
+    assert found("a") != found("c")
+    assert found("a", pooling="cls")[0] == {"pooling": "cls"}
     before = found("a")
     (tmp_path / "a" / "model.safetensors").write_text("another")
-    assert found("a")[0] != before[0]
+    assert found("a") != before
     monkeypatch.setattr(measures, "code_digest", lambda *modules: "other")
-    assert found("b")[0]["similarity"] == [before[0]["similarity"][0], "other"]
+    assert found("b")[1] == [before[1][0], "other"]
     own = {"mine": {"path": "own_metrics:far", "model": "m"}, "bleu": {}}
-    assert measures.identities(own) == {"mine": [], "bleu": []}
-    assert measures.unnamed(own) == own
+    mine, bleu = measures.key(own).values()
+    assert mine[:2] == [own["mine"], []] and mine[2]
+    assert bleu == [{}, [], ""]
+
+
+def test_another_code_of_a_metric_is_another_run(sgd_tree, fake, tmp_path, monkeypatch):
+    go(sgd_tree, tmp_path / "out")
+    monkeypatch.setattr(extensions, "code_of", lambda source: "other")
+    assert "(3 shards computed, 3 read)" in go(sgd_tree, tmp_path / "out")
 
 
 def test_another_metric_model_is_another_run(sgd_tree, fake, tmp_path, monkeypatch):
@@ -632,6 +641,7 @@ def test_parts_of_machines_make_the_same_files(
     go(sgd_tree, tmp_path / "whole", splits=("train", "dev"))
     texts = len(fake.seen)
     out = tmp_path / "out"
+    plan = plans.resolve(config, sgd_tree, out)
     places = [tmp_path / f"m{n}" if own_folders else out for n in (1, 2, 3)]
     fake.seen.clear()
     for number, place in enumerate(places, 1):
@@ -639,19 +649,18 @@ def test_parts_of_machines_make_the_same_files(
         if number == 3:
             given = [f"{p}.parts" for p in places[:2]] if own_folders else []
             with pytest.raises(UserError, match=r"1 is missing: 3\. .* --shard 3/3"):
-                run._merged(config, sgd_tree, out, given)
+                run._merged(plan, given)
         before = len(fake.seen)
-        run.augment_part(config, sgd_tree, place, Part(number, 3))
+        run.compute_part(plans.resolve(config, sgd_tree, place), Part(number, 3))
         assert 0 < len(fake.seen) - before < texts
         assert not out.exists()
     assert len(fake.seen) < 1.5 * texts
     given = [f"{p}.parts" for p in places] if own_folders else []
     other = configs.of(FIELDS | {"splits": ("train",)}, "test")
     with pytest.raises(UserError, match=r"is a part of other work \(augment differ\)"):
-        run._merged(other, sgd_tree, out, given)
+        run._merged(plans.resolve(other, sgd_tree, out), given)
     fake.crash_at = fake.seen[0]  # Nothing is computed again.
-    folder = run._merged(config, sgd_tree, out, given)
-    assert "(0 shards computed" in run.augment(config, sgd_tree, out, folder)
+    assert "(0 shards computed" in run.carry_out(plan, run._merged(plan, given))
     files = sorted(p.relative_to(out) for p in out.rglob("*") if p.is_file())
     assert len(files) > 6
     for name in files:
@@ -659,9 +668,7 @@ def test_parts_of_machines_make_the_same_files(
     next((places[0].parent / f"{places[0].name}.parts" / "judged").iterdir()).unlink()
     with pytest.raises(UserError, match="a shard of a finished part is missing"):
         run._merged(
-            config,
-            sgd_tree,
-            tmp_path / "again",
+            plans.resolve(config, sgd_tree, tmp_path / "again"),
             [f"{places[0]}.parts"] if not own_folders else given,
         )
 

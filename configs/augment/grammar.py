@@ -1,0 +1,32 @@
+"""Variants by the rewording grammar: rules and synonyms, in seconds and without a model.
+
+    jaxaug augment --config configs/augment/grammar.py --data_dir SGD --out OUT
+
+At most 100 rewordings of each text; `grammar.py:N` asks for N. They are ranked by the tree
+of `smollm2_tree.py` without a model: the words that stay (Jaccard), then the letters.
+`grammar_tree.py` adds MiniLM.
+"""
+
+import ml_collections
+
+
+def get_config(num: str = "100") -> ml_collections.ConfigDict:
+    """The text behind the colon is the number of rewordings of a text."""
+    config = ml_collections.ConfigDict()
+    config.name = "grammar"
+    config.scheme = "grammar"
+    config.options = {"num": int(num)}
+    config.metrics = {
+        "jaccard": {},
+        "string_similarity": {},
+        "length": {"path": "jaxaug.augment.judge.small_models:length"},
+    }
+    config.select = "tree"
+    config.tree = {
+        "levels": ("jaccard", "string_similarity"),
+        "decisions": ("max", "min"),
+        "constraints": ("jaccard <= 0.75", "length <= 2.5", "length >= 0.3"),
+        "syntactic": None,
+    }
+    config.report = {"jaccard": {}, "bleu": {}, "self_bleu": {}}
+    return config

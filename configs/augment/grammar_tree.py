@@ -1,0 +1,56 @@
+"""Variants by the rewording grammar, ranked with MiniLM: a schema in less than a minute.
+
+    jaxaug models fetch minilm
+    jaxaug augment --config configs/augment/grammar_tree.py --data_dir SGD --out OUT
+
+At most 100 rewordings of each text; `grammar_tree.py:N` asks for N. The tree visits the
+most different words first, then the most similar meaning. MiniLM similarity replaces the
+entailment of the paper. What is nearer to another slot or intent of its service is dropped.
+"""
+
+import ml_collections
+
+
+def get_config(num: str = "100") -> ml_collections.ConfigDict:
+    """The text behind the colon is the number of rewordings of a text."""
+    config = ml_collections.ConfigDict()
+    config.name = "grammar tree"
+    config.scheme = "grammar"
+    config.options = {"num": int(num)}
+    config.apart_by = "similarity"
+    config.metrics = {
+        "jaccard": {},
+        "similarity": {
+            "path": "jaxaug.augment.judge.small_models:similarity",
+            "model": "minilm",
+        },
+        "string_similarity": {},
+        "length": {"path": "jaxaug.augment.judge.small_models:length"},
+    }
+    config.select = "tree"
+    config.tree = {
+        "levels": ("jaccard", "similarity", "string_similarity"),
+        "decisions": ("max", "max", "min"),
+        "constraints": (
+            "jaccard <= 0.75",
+            "similarity >= 0.5",
+            "length <= 2.5",
+            "length >= 0.3",
+        ),
+        "syntactic": None,
+    }
+    config.report = {
+        "jaccard": {},
+        "similarity": {"model": "minilm"},
+        "bleu": {},
+        "self_bleu": {},
+    }
+    config.beside = {
+        "EDA": {
+            "scheme": "sentence",
+            "options": {"method": "eda", "num": 20},
+            "metrics": {"jaccard": {}},
+        },
+        "SGD-X": "sgdx",
+    }
+    return config

@@ -1,0 +1,1 @@
+"""The rewording grammar: meaning-preserving rules for the short texts of schemas."""

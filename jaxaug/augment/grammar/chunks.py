@@ -1,0 +1,301 @@
+"""Splits a short text into noun groups, verbs and closed-class words, without a tagger."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxaug.augment.descriptions import LITERAL
+from jaxaug.augment.grammar import vocabulary
+from jaxaug.augment.language.inflection import BASE, GERUND, PARTICIPLE, PAST, THIRD
+
+NOUN, VERB, WORD = "noun", "verb", "word"
+_TOKEN = re.compile(rf"{LITERAL.pattern}|[^\W\d_](?:[\w'’/-]*\w)?|\S")
+# "Check in date" is "check-in date".
+_PAIR = re.compile(
+    r"\b(check|pick|drop) (in|out|up|off)"
+    r"(?= (?:date|time|day|location|place|point|city|address)\b)",
+    re.IGNORECASE,
+)
+_SUBJECTS = frozenset({"it", "you", "they", "we", "i", "that", "which", "who", "there"})
+_MODALS = frozenset(
+    [
+        "can",
+        "could",
+        "will",
+        "would",
+        "should",
+        "may",
+        "might",
+        "must",
+        "do",
+        "does",
+        "did",
+        "not",
+    ]
+)
+# Adjectives that may stand behind their noun.
+_BEHIND = frozenset({"available", "nearest", "closest", "left", "free"})
+_JOINING = frozenset({"and", "or", ","})
+_BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A noun group, a verb or a closed-class word.
+
+    Attributes:
+        kind: `NOUN`, `VERB` or `WORD`.
+        cls: class of the head noun or of the verb; the lower-case word itself for `WORD`.
+        words: of a noun group without its determiner; of a verb with its particle.
+        det: determiner of a noun group, else empty.
+        base: of a verb, with its particle.
+        form: of a verb; a constant of `language.inflection`.
+    """
+
+    kind: str
+    cls: str
+    words: tuple[str, ...]
+    det: str = ""
+    base: str = ""
+    form: str = ""
+
+    @property
+    def text(self) -> str:
+        """The chunk as it was written."""
+        return " ".join([self.det, *self.words] if self.det else self.words)
+
+
+def tokens(text: str) -> list[str]:
+    """Returns the words and marks of a text."""
+    return [match.group() for match in _TOKEN.finditer(_PAIR.sub(r"\1-\2", text))]
+
+
+class _Reader:
+    """Reads tokens from left to right."""
+
+    def __init__(self, words: Sequence[str], is_verb_phrase: bool):
+        self.words, self.is_verb_phrase = words, is_verb_phrase
+        self.lower = [word.lower() for word in words]
+        self.found: list[Chunk] = []
+        # Whether a clause has begun whose verb has not come yet.
+        self.waits = False
+        self.place = 0
+
+    def read(self) -> list[Chunk]:
+        """Returns the chunks of all tokens."""
+        while self.place < len(self.words):
+            if not (self._closed() or self._verb()):
+                self._noun()
+        return self.found
+
+    def _closed(self) -> bool:
+        word = self.lower[self.place]
+        if word == "that" and self._next() in vocabulary.PREPOSITIONS | {""}:
+            return False
+        if word in vocabulary.QUESTIONS:
+            self.waits = True
+        elif word in vocabulary.AUXILIARIES:
+            if (
+                word in ("has", "have", "had", "do", "does", "did")
+                and not self._helps()
+            ):
+                return False
+            self.waits = False
+        elif word not in vocabulary.PREPOSITIONS | vocabulary.OTHERS:
+            return False
+        self.found.append(Chunk(WORD, word, (self.words[self.place],)))
+        self.place += 1
+        return True
+
+    def _helps(self) -> bool:
+        """Whether a form of have or do helps another verb."""
+        after = self.lower[self.place + 1 : self.place + 3]
+        if self.lower[self.place].startswith("d"):
+            before = self.found[-1].cls if self.found else ""
+            relative = before in ("that", "which", "who")
+            return not (relative and after[:1] and after[0] in vocabulary.DETERMINERS)
+        return any(
+            form.form == PARTICIPLE
+            for word in after[:1]
+            for form in vocabulary.verb_forms(word)
+        ) or after[:1] == ["been"]
+
+    def _verb(self) -> bool:
+        word = self.lower[self.place]
+        if word in ("has", "have", "had"):
+            return self._take("have", {"has": THIRD, "have": BASE}.get(word, PAST))
+        for form in vocabulary.verb_forms(word):
+            if self._is_verb(form.form, word):
+                return self._take(form.base, form.form)
+        return self._unknown_verb(word)
+
+    def _unknown_verb(self, word: str) -> bool:
+        """Takes a word that is none of verbs.txt where only a verb can stand."""
+        before = self.found[-1].cls if self.found else ""
+        wanted = ""
+        if before in ("that", "which", "who"):
+            wanted = THIRD
+        elif before in _BE and self._is_closed(self._next()):
+            wanted = PARTICIPLE
+        elif before == "to" and self._next() in vocabulary.DETERMINERS:
+            wanted = BASE
+        for form in vocabulary.any_verb(word, wanted) if wanted else ():
+            self.found.append(
+                Chunk(VERB, "OTHER", (self.words[self.place],), base=form, form=wanted)
+            )
+            self.place += 1
+            self.waits = False
+            return True
+        return False
+
+    def _take(self, base: str, form: str) -> bool:
+        words, verb = [self.words[self.place]], base
+        after = self._next()
+        if after in vocabulary.particles().get(base, ()):
+            verb = f"{base} {after}"
+            words.append(self.words[self.place + 1])
+        elif base not in vocabulary.verbs():
+            return False
+        # After a form of be, or behind its noun, it is a participle.
+        form = PARTICIPLE if form in (PAST, PARTICIPLE) else form
+        cls = vocabulary.verbs()[verb]
+        self.found.append(Chunk(VERB, cls, tuple(words), base=verb, form=form))
+        self.place += len(words)
+        self.waits = False
+        return True
+
+    def _is_verb(self, form: str, word: str) -> bool:
+        """Whether a word that may be a form of a verb is one in its place."""
+        before = self.found[-1] if self.found else None
+        if form == BASE:
+            return self._is_base(before, word)
+        if form == THIRD:
+            return self._is_third(before, word)
+        if form == GERUND:
+            return self._is_gerund(before, word)
+        return before is not None and self._is_participle(before)
+
+    def _is_base(self, before: Chunk | None, word: str) -> bool:
+        after = self._next()
+        is_noun = word in vocabulary.nouns()
+        if before is None:
+            joins = after in ("and", "or", ",", "for")
+            return self.is_verb_phrase and (joins or not self._is_closed(after))
+        if before.cls in _JOINING and len(self.found) > 1:
+            has_verb = any(c.kind == VERB and c.form == BASE for c in self.found[:-2])
+            follows_object = self.found[-2].kind == NOUN and has_verb
+            known = not is_noun or not self._is_closed(after)
+            return self._continues(BASE) or (follows_object and known)
+        if before.cls == "to":
+            return after != "of"
+        if before.cls in _MODALS | {"you", "they", "we", "i", "optionally", "also"}:
+            return True
+        if before.cls in ("that", "which", "who", "where", "when"):
+            return not is_noun
+        if before.kind != NOUN:
+            return False
+        if before.words[-1].lower() == "user":
+            return self.waits or word == "want"
+        return self.waits and vocabulary.is_plural(before.words[-1]) and not is_noun
+
+    def _is_third(self, before: Chunk | None, word: str) -> bool:
+        is_noun = vocabulary.singular(word) in vocabulary.nouns()
+        if before is None:
+            return not is_noun
+        if before.cls in _SUBJECTS:
+            return True
+        return before.kind == NOUN and (self.waits or not is_noun)
+
+    def _is_gerund(self, before: Chunk | None, word: str) -> bool:
+        after = self._next()
+        if self._continues(GERUND) and not self._is_closed(after):
+            return True
+        modifies = after and after not in vocabulary.DETERMINERS
+        if word in vocabulary.MODIFIERS and modifies and not self._is_closed(after):
+            return False
+        before_word = before.cls if before else ""
+        if word in vocabulary.nouns() and before_word not in ("for", "of"):
+            return False
+        if before is None or before.kind == NOUN:
+            return True
+        return before_word in vocabulary.PREPOSITIONS | _BE | _JOINING | {"optionally"}
+
+    def _is_participle(self, before: Chunk) -> bool:
+        if before.cls in _BE | {"has", "have", "had", "who", "that", "which"}:
+            return True
+        if before.kind != NOUN or before.words[-1].lower() in vocabulary.MODIFIERS:
+            return False
+        return self.waits or self._next() in vocabulary.PREPOSITIONS | {"", "the"}
+
+    def _continues(self, form: str) -> bool:
+        """Whether `and` and the like stand behind a verb in a form."""
+        if len(self.found) < 2 or self.found[-1].cls not in _JOINING:
+            return False
+        return self.found[-2].kind == VERB and self.found[-2].form == form
+
+    def _noun(self) -> None:
+        det, words = "", list[str]()
+        start = self.place
+        while self.place < len(self.words):
+            word = self.lower[self.place]
+            if word in vocabulary.DETERMINERS:
+                if words or det:
+                    break
+                det = self.words[self.place]
+            elif self._ends_group(word, bool(words)) or (
+                words and word in _BEHIND and self._is_closed(self._next())
+            ):
+                break
+            else:
+                words.append(self.words[self.place])
+            self.place += 1
+        if self.place == start:  # Nothing fits: the word stands for itself.
+            words.append(self.words[self.place])
+            self.place += 1
+        if self._asks() and len(words) > 1 and self.place == len(self.words):
+            # "is the parcel insured": the last word is what is asked for.
+            self.place -= 1
+            words.pop()
+        if not words:  # A determiner alone.
+            det, words = "", [det]
+        cls = vocabulary.noun_class(tuple(words))
+        self.found.append(Chunk(NOUN, cls, tuple(words), det=det))
+
+    def _asks(self) -> bool:
+        """Whether the text is a question that began with a form of be."""
+        return [chunk.cls for chunk in self.found] in (["is"], ["are"])
+
+    def _ends_group(self, word: str, begun: bool) -> bool:
+        if self._is_closed(word):
+            return True
+        if not begun:
+            return False
+        # The group as it is now is what stands before the word.
+        group = Chunk(NOUN, "THING", (self.words[self.place - 1],))
+        self.found.append(group)
+        found = any(
+            self._is_verb(form.form, word) for form in vocabulary.verb_forms(word)
+        )
+        self.found.pop()
+        return found
+
+    def _is_closed(self, word: str) -> bool:
+        return word == "" or word in (
+            vocabulary.PREPOSITIONS
+            | vocabulary.QUESTIONS
+            | vocabulary.AUXILIARIES
+            | vocabulary.OTHERS
+        )
+
+    def _next(self) -> str:
+        return self.lower[self.place + 1] if self.place + 1 < len(self.words) else ""
+
+
+def chunks(text: str, is_verb_phrase: bool = False) -> list[Chunk]:
+    """Returns the chunks of a text.
+
+    Args:
+        text: of one sentence.
+        is_verb_phrase: whether it may begin with a verb, as descriptions of intents do.
+    """
+    return _Reader(tokens(text), is_verb_phrase).read()

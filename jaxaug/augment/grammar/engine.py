@@ -1,0 +1,180 @@
+"""Rewords short texts: applies the rules of the grammar until there are enough results."""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from jaxaug.augment import descriptions
+from jaxaug.augment.grammar import rules, senses
+from jaxaug.augment.grammar.chunks import Chunk, chunks
+from jaxaug.augment.grammar.context import Context
+
+_DEPTH = 3
+# Words of a sentence; the time to match the rules grows with the square.
+_LONGEST = 40
+# Results of one rule that are reworded further, so that no rule fills the list alone.
+_EACH = 6
+# Results among which a derivation is looked for.
+_MANY = 1000
+
+Steps = tuple[tuple[str, str], ...]
+"""(name of a rule, text behind it), from the source to the result."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reworded:
+    """A rewording.
+
+    Attributes:
+        text: the result.
+        steps: how it came about.
+    """
+
+    text: str
+    steps: Steps
+
+
+def reword(text: str, context: Context | None = None, num: int = 100) -> list[Reworded]:
+    """Rewords a description, deterministically.
+
+    Args:
+        text: single spaces; of one sentence or several, of which one is reworded at a
+            time.
+        context: of the description; None is a slot of which nothing is known.
+        num: results, at most.
+
+    Returns:
+        Distinct results, none of which equals the text but for articles and letter case.
+        Results of few steps come first, and rules take turns. Sentences of more than 40
+        words have none.
+    """
+    context = context or Context()
+    sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", text)
+    if len(sentences) == 1:
+        return _sentence(text, context, num)
+    found = []
+    for place, sentence in enumerate(sentences):
+        for one in _sentence(sentence, context, num):
+            parts = [*sentences[:place], one.text, *sentences[place + 1 :]]
+            found.append(Reworded(" ".join(parts), one.steps))
+    return found[:num]
+
+
+def under_all(text: str, contexts: Sequence[Mapping[str, Any]], num: int) -> list[str]:
+    """Rewords a text that stands in several places.
+
+    Args:
+        text: see `reword`.
+        contexts: of the places, as JSON; none is a slot of which nothing is known.
+        num: results, at most.
+
+    Returns:
+        The results under each context in turn.
+    """
+    found = [reword(text, Context.of_json(one), num) for one in contexts]
+    results = [one.text for one in _turns(found or [reword(text, None, num)])]
+    return list(dict.fromkeys(results))[:num]
+
+
+def derivation(text: str, kind: str, result: str) -> Steps:
+    """Returns the steps from a description to a result, or () if the grammar has none.
+
+    Args:
+        text: the description.
+        kind: "slot", "intent" or "service".
+        result: one of its rewordings.
+    """
+    for is_flag in (False, True):
+        for one in reword(text, Context(kind, is_flag=is_flag), _MANY):
+            if one.text == result:
+                return one.steps
+    return ()
+
+
+def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
+    body = text.rstrip(".!? ")
+    if body.count(" ") >= _LONGEST:
+        return []
+    end = text[len(body) :].strip()
+    first = body.partition(" ")[0]
+    capital = first[:1].isupper() and (not first.isupper() or first == "A")
+    if capital:
+        body = body[:1].lower() + body[1:]
+    seen = {_folded(body)}
+    literals = descriptions.protected(body)
+    known = senses.bases(_parsed(body, _is_verb_phrase(context)))
+    layer: list[tuple[str, Steps]] = [(body, ())]
+    found: list[Reworded] = []
+    for _ in range(_DEPTH):
+        following = []
+        for written, steps in _turns(
+            [list(_once(one, context, known)) for one in layer]
+        ):
+            key = _folded(written)
+            if key in seen or not written:
+                continue
+            seen.add(key)
+            if not all(literal in written for literal in literals):
+                continue
+            following.append((written, steps))
+            shown = written[:1].upper() + written[1:] if capital else written
+            mark = "" if written.endswith("?") else end
+            found.append(Reworded(shown + mark, steps))
+            if len(found) >= num:
+                return found
+        layer = _mixed(following)
+    return found
+
+
+def _once(
+    one: tuple[str, Steps], context: Context, known: AbstractSet[tuple[str, str]]
+) -> Iterator[tuple[str, Steps]]:
+    """The results of one more step; only words of the source get synonyms."""
+    text, steps = one
+    parsed = _parsed(text, _is_verb_phrase(context))
+    used = {name for name, _ in steps}
+    if not used & rules.final():
+        for name, written in rules.apply(parsed, context):
+            if name not in used:
+                yield written, (*steps, (name, written))
+    for name, written in senses.apply(parsed, context, known):
+        if name not in used:
+            yield written, (*steps, (name, written))
+
+
+def _turns(groups: Sequence[Sequence[Any]]) -> Iterator[Any]:
+    """The first of each group, then the second of each, ..."""
+    for place in range(max(map(len, groups), default=0)):
+        for group in groups:
+            if place < len(group):
+                yield group[place]
+
+
+def _mixed(results: Sequence[tuple[str, Steps]]) -> list[tuple[str, Steps]]:
+    """At most `_EACH` results of each last rule, in their order."""
+    counts: dict[str, int] = {}
+    kept = []
+    for written, steps in results:
+        name = steps[-1][0]
+        counts[name] = counts.get(name, 0) + 1
+        if counts[name] <= _EACH:
+            kept.append((written, steps))
+    return kept
+
+
+def _is_verb_phrase(context: Context) -> bool:
+    return context.kind != "slot" or context.is_flag
+
+
+@functools.lru_cache(20_000)
+def _parsed(text: str, is_verb_phrase: bool) -> tuple[Chunk, ...]:
+    return tuple(chunks(text, is_verb_phrase))
+
+
+def _folded(text: str) -> str:
+    """What makes a text distinct: its words without articles."""
+    words = re.findall(r"[^\W_]+", text.lower())
+    return " ".join(word for word in words if word not in ("a", "an", "the"))

@@ -1,0 +1,380 @@
+"""Patterns over chunks, and templates that write what a pattern found.
+
+A pattern is a sequence of literal words, with `|` between alternatives (`at_which`
+is two words) and `?` behind optional ones, and of variables:
+
+    {d:DATE|TIME}    a noun group whose head is of one of the classes of nouns.txt
+    {x:NP}           any noun group;  {x:NPX}  one with what prepositions add to it;
+                     {x:NPC}  several with `and` or `or`
+    {x:NP=start date/starting date}     the group, without determiner, is one of these
+    {x:NP<start/starting}   the words before its head are one of these; {x:NP<} has none
+    {x:NP>fee/charge}       its head, in the singular, is one of these
+    {x:DATE+}, {x:DATE!}    it has words before its head, or none
+    {v:BUY.base}     a verb of a class of verbs.txt in a form; {v:V.base} of any class
+    {x:NPO}          a noun group with what `of` adds to it
+    {t:TAIL}         nothing, or all that follows from a preposition on; {t:QTAIL}  but not
+                     from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
+    {t:ITAIL}        nothing, or all that follows from `to` on; {t:LTAIL}  from in, at, on, for
+    {r:REST}         one chunk or more; {r:PLAIN}  without a second verb behind `and` or `or`
+
+A template repeats variables, perhaps changed: see `_NOUN` and `_VERB`.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from jaxaug.augment.grammar import vocabulary
+from jaxaug.augment.grammar.chunks import NOUN, VERB, WORD, Chunk
+from jaxaug.augment.language.inflection import BASE, GERUND, PARTICIPLE, THIRD
+
+Match = Mapping[str, Sequence[Chunk]]
+
+_FORMS = (BASE, THIRD, PARTICIPLE, GERUND)
+_NOUN_PREPOSITIONS = "of for in at on to from with per by about"
+_TAIL_STARTS = _NOUN_PREPOSITIONS + " between near as based"
+_CLAUSE_STARTS = " where when that which who whom to"
+_VARIABLE = re.compile(r"\{(\w+):([^}]+)\}")
+_WRITTEN = re.compile(r"\{(\w+)(?:\.([^}]+))?\}")
+_OWN = frozenset(
+    [
+        "my",
+        "your",
+        "his",
+        "her",
+        "its",
+        "our",
+        "their",
+        "this",
+        "that",
+        "each",
+        "every",
+        "any",
+        "all",
+        "some",
+        "no",
+        "both",
+    ]
+)
+
+
+class _Codes(dict[tuple[str, ...], str]):
+    """Key of a chunk -> one character; keys get theirs when they are first seen."""
+
+    def __missing__(self, key: tuple[str, ...]) -> str:
+        self[key] = chr(0xE000 + len(self))
+        return self[key]
+
+
+_codes = _Codes()
+
+
+def _key(chunk: Chunk) -> tuple[str, ...]:
+    if chunk.kind == VERB:
+        return (VERB, chunk.cls, chunk.form)
+    return (chunk.kind, chunk.cls)
+
+
+def encode(chunks: Sequence[Chunk]) -> str:
+    """Returns one character for each chunk."""
+    return "".join(_codes[_key(chunk)] for chunk in chunks)
+
+
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """A compiled pattern.
+
+    Attributes:
+        expression: over the characters of `encode`.
+        tests: name of a variable -> whether the chunks it found are allowed.
+        starts: a text that matches begins with one of these characters; empty for any.
+    """
+
+    expression: re.Pattern[str]
+    tests: tuple[tuple[str, Callable[[Sequence[Chunk]], bool]], ...]
+    starts: frozenset[str]
+
+    def match(self, chunks: Sequence[Chunk], codes: str) -> Match | None:
+        """Returns the chunks of each variable, or None if the text does not match."""
+        found = self.expression.fullmatch(codes)
+        if found is None:
+            return None
+        match = {
+            name: chunks[slice(*found.span(name))]
+            for name in self.expression.groupindex
+        }
+        if all(test(match[name]) for name, test in self.tests):
+            return match
+        return None
+
+
+@functools.cache
+def compiled(pattern: str) -> Pattern:
+    """Compiles a pattern.
+
+    Raises:
+        ValueError: a class or form is unknown.
+    """
+    parts, tests = [], []
+    for item in re.findall(r"\{[^}]*\}|\S+", pattern):
+        if variable := _VARIABLE.fullmatch(item):
+            name, kind = variable.groups()
+            expression, test = _variable(kind)
+            parts.append(f"(?P<{name}>{expression})")
+            tests += [(name, test)] if test else []
+        else:
+            optional = item.endswith("?")
+            words = "|".join(
+                "".join(_codes[WORD, word] for word in one.split("_"))
+                for one in item.rstrip("?").split("|")
+            )
+            parts.append(f"(?:{words})" + "?" * optional)
+    expression = "".join(parts)
+    # All that the first part names, so that most patterns need not be tried.
+    starts = frozenset() if "." in parts[0] else frozenset(parts[0])
+    return Pattern(re.compile(expression), tuple(tests), starts)
+
+
+def _variable(kind: str) -> tuple[str, Callable[[Sequence[Chunk]], bool] | None]:
+    found = re.fullmatch(r"([^=<>+!]+)(?:([=<>+!])([^!]*)(!?))?", kind)
+    if not found:
+        raise ValueError(f"{kind!r} is no variable of a pattern")
+    names, sign, values, alone = found.groups()
+    test = None
+    if sign:
+        wanted = frozenset((values or "").split("/"))
+        signs = sign + (alone or "")
+        test = functools.partial(_tested, signs, wanted)
+    return "|".join(map(_class, names.split("|"))), test
+
+
+def _tested(signs: str, wanted: frozenset[str], chunks: Sequence[Chunk]) -> bool:
+    words = [word.lower() for word in chunks[0].words]
+    sign = signs[0]
+    if signs.endswith("!") and len(words) > 1:
+        return False
+    if sign == "=":
+        return " ".join(words) in wanted
+    if sign in "+!":
+        size = vocabulary.noun_size(chunks[0].words)
+        return (len(words) > size) == (sign == "+")
+    if sign == ">":
+        return vocabulary.singular(words[-1]) in wanted
+    return " ".join(words[:-1]) in wanted
+
+
+def _class(name: str) -> str:
+    nouns = {*vocabulary.nouns().values(), "THING"}
+    if name in nouns:
+        # Events that are held are events.
+        parts = ("EVENT", "HELD") if name == "EVENT" else (name,)
+        return f"[{''.join(_codes[NOUN, one] for one in parts)}]"
+    noun = f"[{''.join(_codes[NOUN, one] for one in sorted(nouns))}]"
+    verb = "".join(
+        _codes[VERB, one, form]
+        for one in vocabulary.verbs().values()
+        for form in _FORMS
+    )
+    verb = f"[{verb}]"
+    fixed = {
+        "NP": noun,
+        "NPX": f"{noun}(?:[{_letters(_NOUN_PREPOSITIONS + ' and or')}]{noun})*",
+        "TAIL": _tail(_TAIL_STARTS),
+        "NPO": f"{noun}(?:{_codes[WORD, 'of']}{noun})*",
+        "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
+        "ITAIL": _tail("to"),
+        "LTAIL": f"[{_letters('in at on for')}].*",
+        "NPC": f"{noun}(?:[{_letters('and or')}]{noun})*",
+        "QTAIL": _tail(_TAIL_STARTS.removeprefix("of ")),
+        "CTAIL": _tail(_TAIL_STARTS + _CLAUSE_STARTS),
+        "MODAL": f"[{_letters('must can may should will could')}]",
+        "REST": ".+",
+        "PLAIN": f"(?:(?![{_letters('and or')}]{verb}|{_codes[WORD, 'not']}).)+",
+        "BE": f"[{_letters('is are')}]",
+        "PREP": f"[{_letters('in at on to for from by with')}]",
+        "WAS": f"[{_letters('is are was were')}]",
+    }
+    if name in fixed:
+        return fixed[name]
+    cls, _, form = name.partition(".")
+    classes = sorted({*vocabulary.verbs().values()}) if cls == "V" else [cls]
+    if form not in _FORMS or not set(classes) <= {*vocabulary.verbs().values()}:
+        raise ValueError(f"{name!r} is no class of the grammar")
+    return f"[{''.join(_codes[VERB, one, form] for one in classes)}]"
+
+
+def _tail(starts: str) -> str:
+    """Nothing, or all that follows from one of some words on."""
+    return f"(?:[{_letters(starts)}].*)?"
+
+
+def _letters(words: str) -> str:
+    return "".join(_codes[WORD, word] for word in words.split())
+
+
+def text_of(chunks: Sequence[Chunk]) -> str:
+    """Returns the text of some chunks."""
+    return " ".join(chunk.text for chunk in chunks)
+
+
+def _the(chunks: Sequence[Chunk]) -> str:
+    """The group with `the`, unless it has a possessive or counts its members."""
+    first = chunks[0]
+    if first.kind != NOUN:
+        return text_of(chunks)
+    own = first.det.lower() in _OWN or first.words[0].endswith(("'s", "s'"))
+    own = own or first.words[0][:1].isupper()
+    det = first.det if own else "the"
+    return text_of([dataclasses.replace(first, det=det), *chunks[1:]])
+
+
+def _bare(chunks: Sequence[Chunk]) -> str:
+    return text_of([dataclasses.replace(chunks[0], det=""), *chunks[1:]])
+
+
+def _noun(chunks: Sequence[Chunk]) -> str:
+    """The group behind a noun: "hotel [phone number]", not "hotel [full address]"."""
+    if _describes(_split(chunks)[0]):
+        raise Unwritable("noun")
+    return _bare(chunks)
+
+
+def _is_general(chunks: Sequence[Chunk]) -> bool:
+    """Whether a group is a plural without a determiner: "pets"."""
+    return not chunks[0].det and is_plural(chunks)
+
+
+def _numbered(change: Callable[[str], str], chunks: Sequence[Chunk]) -> str:
+    *before, head = chunks[0].words
+    group = dataclasses.replace(chunks[0], det="", words=(*before, change(head)))
+    return text_of([group, *chunks[1:]])
+
+
+def _a(chunks: Sequence[Chunk]) -> str:
+    text = _numbered(vocabulary.singular, chunks)
+    if chunks[0].cls == "MASS":
+        return text
+    return f"{'an' if text[:1].lower() in 'aeio' else 'a'} {text}"
+
+
+def _possessive(chunks: Sequence[Chunk]) -> str:
+    text = _the(chunks[:1])
+    if text.endswith("s"):
+        raise Unwritable("poss")
+    return f"{text}'s"
+
+
+def _split(chunks: Sequence[Chunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words before the noun of a group, and the noun."""
+    words = chunks[0].words
+    size = len(words) - vocabulary.noun_size(words)
+    return words[:size], words[size:]
+
+
+def _describes(words: Sequence[str]) -> bool:
+    """Whether words before a noun name no thing of their own: adjectives, possessives."""
+    plain = vocabulary.ADJECTIVES | vocabulary.MODIFIERS
+    return any(w.lower() in plain or w.endswith("'s") for w in words)
+
+
+def is_plural(chunks: Sequence[Chunk]) -> bool:
+    """Whether the head of a noun group is a plural."""
+    return vocabulary.is_plural(chunks[0].words[-1])
+
+
+_NOUN: dict[str, Callable[[Sequence[Chunk]], str]] = {
+    "the": _the,
+    "bare": _bare,
+    "noun": _noun,
+    "gen": lambda chunks: _bare(chunks) if _is_general(chunks) else _the(chunks),
+    "sg": functools.partial(_numbered, vocabulary.singular),
+    "pl": functools.partial(_numbered, vocabulary.plural),
+    "a": _a,
+    "poss": _possessive,
+    "ahead": lambda chunks: _a(
+        [dataclasses.replace(chunks[0], words=chunks[0].words[-1:])]
+    ),
+    "head": lambda chunks: " ".join(_split(chunks)[1]),
+    "headpl": lambda chunks: vocabulary.plural(chunks[0].words[-1]),
+    "mods": lambda chunks: " ".join(_split(chunks)[0]),
+    "themods": lambda chunks: "the " + " ".join(_split(chunks)[0]),
+    "is": lambda chunks: "are" if is_plural(chunks) else "is",
+    "has": lambda chunks: "have" if is_plural(chunks) else "has",
+    "does": lambda chunks: "do" if is_plural(chunks) else "does",
+    "it": lambda chunks: "they" if is_plural(chunks) else "it",
+}
+_VERB: dict[str, str] = {
+    "base": BASE, "ing": GERUND, "pp": PARTICIPLE, "third": THIRD,
+}  # fmt: skip
+NOMINALS = {
+    "reserve": "reservation", "book": "booking", "search": "search", "find": "search",
+    "search for": "search", "look for": "search", "transfer": "transfer",
+    "buy": "purchase", "purchase": "purchase", "pay": "payment", "cancel": "cancellation",
+    "rent": "rental", "schedule": "scheduling", "deliver": "delivery", "visit": "visit",
+    "order": "order", "create": "creation", "delete": "deletion", "request": "request",
+    "donate": "donation", "repair": "repair", "manage": "management", "send": "dispatch",
+    "renew": "renewal", "compare": "comparison", "play": "playback", "register": "registration",
+}  # fmt: skip
+EVENT_VERBS = {
+    "departure": "depart", "arrival": "arrive", "pickup": "pick up", "pick-up": "pick up",
+    "drop-off": "drop off", "dropoff": "drop off", "return": "return", "rental": "rent",
+    "delivery": "deliver", "reservation": "reserve", "booking": "book",
+    "collection": "collect", "payment": "pay", "visit": "visit", "stay": "stay",
+    "repair": "repair", "transfer": "transfer", "donation": "donate",
+    "inspection": "inspect", "harvest": "harvest", "purchase": "buy", "order": "order",
+    "treatment": "treat", "vaccination": "vaccinate",
+}  # fmt: skip
+
+
+class Unwritable(Exception):
+    """A template asks for a form that a variable does not have."""
+
+
+def _either(template: str) -> list[str]:
+    """Variables without spaces between: a pattern has one of them."""
+    groups = re.findall(r"(?:\{\w+\}){2,}", template)
+    return [one for group in groups for one in re.findall(r"\{\w+\}", group)]
+
+
+def write(template: str, match: Match) -> str:
+    """Fills in a template.
+
+    Raises:
+        Unwritable: see the class.
+    """
+
+    def put(found: re.Match[str]) -> str:
+        if found[1] not in match:  # Another pattern of the rule has it.
+            if found[0] in _either(template):
+                return ""
+            raise Unwritable(found[1])
+        return _written(match[found[1]], found[2] or "")
+
+    return " ".join(_WRITTEN.sub(put, template).split())
+
+
+def _written(chunks: Sequence[Chunk], change: str) -> str:
+    if not change or not chunks:
+        return text_of(chunks)
+    first = chunks[0]
+    if change.startswith("v:"):  # A given verb, which agrees with the group.
+        base = change[2:]
+        return base if is_plural(chunks) else vocabulary.inflected(base, THIRD)
+    if first.kind == VERB:
+        if change == "noun":
+            if first.base not in NOMINALS:
+                raise Unwritable(change)
+            return NOMINALS[first.base]
+        rest = text_of(chunks[1:])
+        return f"{vocabulary.inflected(first.base, _VERB[change])} {rest}".strip()
+    if change.startswith("event."):
+        verb = EVENT_VERBS.get(vocabulary.singular(first.words[-1]).lower())
+        if verb is None:
+            raise Unwritable(change)
+        return vocabulary.inflected(verb, _VERB[change.removeprefix("event.")])
+    if change in ("mods", "themods"):
+        words = _split(chunks)[0]
+        if not words or (change == "themods" and _describes(words)):
+            raise Unwritable(change)
+    return _NOUN[change](chunks)

@@ -1,0 +1,165 @@
+"""The rules of `rules.txt`: pattern, templates, an example and a counter-example each."""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Sequence
+
+from etils import epath
+
+from jaxaug.augment.grammar import patterns
+from jaxaug.augment.grammar.chunks import Chunk
+from jaxaug.augment.grammar.context import Context
+from jaxaug.core.errors import UserError
+
+_FILE = epath.Path(__file__).parent / "rules.txt"
+_FIELDS = ("match", "write", "good", "bad")
+KINDS = ("slot", "flag", "input", "intent", "service")
+_FINAL = "final"
+_VOWEL_SOUND = re.compile(r"\b(a|an) (?=(\w))", re.IGNORECASE)
+_OTHERS = ("people", "somebody", "user", "customer")
+_NOT_AN = ("use", "user", "uni", "one", "euro", "eu")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A meaning-preserving operation.
+
+    Attributes:
+        name: unique.
+        kinds: descriptions to which it applies: "slot", "intent" or "service"; "flag" is
+            a slot that is true or false, "input" a slot whose value users give.
+        matches: patterns; see `patterns`.
+        writes: templates.
+        good: (source, result) that the rule gives.
+        bad: texts from which the rule makes nothing.
+        is_final: whether no other rule changes its results; synonyms still do.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    matches: tuple[str, ...]
+    writes: tuple[str, ...]
+    good: tuple[tuple[str, str], ...]
+    bad: tuple[str, ...]
+    is_final: bool
+
+    def fits(self, kind: str, is_flag: bool, is_input: bool) -> bool:
+        """Whether the rule applies to a description; see `engine.Context`."""
+        names = {kind}
+        if kind == "slot":
+            names |= {"flag"} if is_flag else {"input"} if is_input else set()
+        return not names.isdisjoint(self.kinds)
+
+    @functools.cached_property
+    def _patterns(self) -> tuple[patterns.Pattern, ...]:
+        return tuple(map(patterns.compiled, self.matches))
+
+    def apply(self, chunks: Sequence[Chunk], codes: str) -> Iterator[str]:
+        """Yields what the rule makes of a text."""
+        for pattern in self._patterns:
+            if pattern.starts and codes[:1] not in pattern.starts:
+                continue
+            match = pattern.match(chunks, codes)
+            if match is None:
+                continue
+            for template in self.writes:
+                try:
+                    yield tidy(patterns.write(template, match))
+                except patterns.Unwritable:
+                    continue
+
+
+def tidy(text: str) -> str:
+    """Corrects `a` and `an`, and the spaces before marks."""
+
+    def article(found: re.Match[str]) -> str:
+        rest = text[found.end() :].lower()
+        vowel = rest[:1] in "aeiou" and not rest.startswith(_NOT_AN)
+        vowel = vowel or rest.startswith(("hour", "honest"))
+        start = found[1][0]
+        return f"{start}n " if vowel else f"{start} "
+
+    text = re.sub(r" ([,;:.!?)])", r"\1", text).replace("( ", "(").replace(" / ", "/")
+    text = re.sub(r"(?<=\w) - (?=\w)", "-", text)
+    return _VOWEL_SOUND.sub(article, text)
+
+
+@functools.cache
+def table() -> tuple[Rule, ...]:
+    """Returns the rules in the order of the file.
+
+    Raises:
+        UserError: a line of the file is none of a rule.
+    """
+    found: list[Rule] = []
+    for block in re.split(r"\n\s*\n", _FILE.read_text(encoding="utf-8")):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        if lines:
+            found.append(_rule(lines))
+    names = [rule.name for rule in found]
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise UserError(f"{_FILE}: two rules are called {twice[0]!r}. Rename one.")
+    return tuple(found)
+
+
+def _rule(lines: Sequence[str]) -> Rule:
+    head = re.fullmatch(r"\[([\w-]+)\]\s+([\w ]+)", lines[0])
+    kinds = tuple(head[2].removesuffix(_FINAL).split()) if head else ()
+    if not head or not set(kinds) <= set(KINDS):
+        raise UserError(
+            f"{_FILE}: {lines[0]!r} begins no rule. Write `[name] kinds`, perhaps with `final` behind, with kinds of "
+            f"{', '.join(KINDS)}."
+        )
+    fields: dict[str, list[str]] = {name: [] for name in _FIELDS}
+    for line in lines[1:]:
+        name, _, value = line.partition(": ")
+        if name not in fields or not value:
+            raise UserError(
+                f"{_FILE}: [{head[1]}]: {line!r} is no line of a rule. Write "
+                f"`name: value`, with a name of {', '.join(_FIELDS)}."
+            )
+        fields[name].append(value.strip())
+    good = [tuple(map(str.strip, value.split("->"))) for value in fields["good"]]
+    return Rule(
+        head[1],
+        kinds,
+        tuple(fields["match"]),
+        tuple(fields["write"]),
+        tuple((pair[0], pair[1]) for pair in good),
+        tuple(fields["bad"]),
+        head[2].endswith(_FINAL),
+    )
+
+
+def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]]:
+    """Yields (name of a rule, result) of each rule that matches a text.
+
+    Args:
+        chunks: of the text.
+        context: of the description.
+    """
+    codes = patterns.encode(chunks)
+    clashes = _clashes(patterns.text_of(chunks))
+    for rule in _fitting(context.kind, context.is_flag, context.is_input):
+        for written in rule.apply(chunks, codes):
+            if clashes or not _clashes(written):
+                yield rule.name, written
+
+
+def _clashes(text: str) -> bool:
+    """Whether a text speaks of the user in the second person and in the third."""
+    words = set(text.split())
+    return not words.isdisjoint(("you", "your")) and not words.isdisjoint(_OTHERS)
+
+
+@functools.cache
+def _fitting(kind: str, is_flag: bool, is_input: bool) -> tuple[Rule, ...]:
+    return tuple(rule for rule in table() if rule.fits(kind, is_flag, is_input))
+
+
+@functools.cache
+def final() -> frozenset[str]:
+    """Returns the names of the rules whose results no other rule changes."""
+    return frozenset(rule.name for rule in table() if rule.is_final)

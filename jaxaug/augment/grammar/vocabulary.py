@@ -1,0 +1,166 @@
+"""The word classes of the grammar: nouns, verbs, and closed classes."""
+
+import functools
+
+from etils import epath
+
+from jaxaug.augment.language import inflection
+from jaxaug.augment.language.inflection import BASE, PLURAL, Form
+
+_FOLDER = epath.Path(__file__).parent
+
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+DETERMINERS = _set(
+    "a an the this that these those each every any all some another my your his her its "
+    "our their both no"
+)
+PREPOSITIONS = _set(
+    "of for in at on to from with without by per about within during near into onto "
+    "between through under over as across before after until since via around inside "
+    "outside near based than"
+)
+QUESTIONS = _set("when where which who whom whose what how whether if that why")
+AUXILIARIES = _set(
+    "is are was were be been being can could will would should may might must do does "
+    "did has have had"
+)
+OTHERS = _set(
+    "and or not it you they we i there optionally also only either , ; : / ( ) . ? ! & -"
+)
+# Gerunds that modify the noun behind them: "starting city".
+MODIFIERS = _set(
+    "starting ending waiting opening closing seating meeting booking parking living "
+    "leaving departing arriving boarding swimming cooking training waking wedding "
+    "shipping mailing billing listening playing walking working viewing outgoing "
+    "incoming requested selected given chosen desired preferred specified scheduled "
+    "planned expected particular"
+)
+ADJECTIVES = _set(
+    "monthly weekly daily nightly yearly hourly total overall full average mean exact free "
+    "short long brief maximum minimum highest lowest first last final main new next common "
+    "estimated approximate expected current available relative whole single"
+)
+"""Words before a noun that do not name a thing of their own."""
+_UNCOUNTABLE = _set(
+    "species series music food money weather alcohol wifi insurance luggage information"
+)
+
+
+@functools.cache
+def nouns() -> dict[str, str]:
+    """Returns noun or two-word noun, singular, in lower case -> class."""
+    return _table("nouns.txt")
+
+
+@functools.cache
+def verbs() -> dict[str, str]:
+    """Returns base form, with its particle -> class."""
+    return _table("verbs.txt")
+
+
+@functools.cache
+def particles() -> dict[str, frozenset[str]]:
+    """Returns base form without a particle -> its particles."""
+    found: dict[str, set[str]] = {}
+    for verb in verbs():
+        base, _, particle = verb.partition(" ")
+        if particle:
+            found.setdefault(base, set()).add(particle)
+    return {base: frozenset(words) for base, words in found.items()}
+
+
+def _table(name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in (_FOLDER / name).read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            kind, *words = line.split()
+            for word in words:
+                found.setdefault(word.replace("_", " "), kind)
+    return found
+
+
+@functools.lru_cache(8192)
+def verb_forms(word: str) -> tuple[Form, ...]:
+    """Returns the readings of a lower-case word as a known verb."""
+    known = {verb.partition(" ")[0] for verb in verbs()} if word else set()
+    return tuple(
+        Form(form.base, "v", form.form)
+        for form in inflection.readings(word)
+        if form.pos in ("", "v") and form.base in known
+    )
+
+
+def any_verb(word: str, form: str) -> list[str]:
+    """Returns bases of which a lower-case word may be a form, the likeliest first."""
+    if form == BASE or word == "does":
+        return ["do" if word == "does" else word]
+    if form == inflection.THIRD and word.endswith("ss"):
+        return []
+    found = [one.base for one in inflection.readings(word) if one.form == form]
+    # The bases of "raised" are "rais" and "raise".
+    return sorted(
+        found, key=lambda base: not base.endswith("e") and base + "e" in found
+    )
+
+
+@functools.lru_cache(8192)
+def singular(word: str) -> str:
+    """Returns the singular of a noun; the word itself if it is no plural."""
+    lower = word.lower()
+    if lower in nouns() or lower in _UNCOUNTABLE or lower.endswith("ss"):
+        return word
+    for form in inflection.readings(lower):
+        if form.form != PLURAL or form.pos != "n":
+            continue
+        base = form.base
+        # The bases of "prices" are "price" and "pric", and "status" is no plural.
+        sibilant = lower[:-2].endswith(("s", "x", "z", "ch", "sh"))
+        is_cut = lower.endswith("es") and base == lower[:-2] and not sibilant
+        is_cut |= lower.endswith("ies") and base == lower[:-1]  # "copies"
+        if base in nouns() or not (base.endswith(("s", "u", "i")) or is_cut):
+            return base
+    return word
+
+
+def is_plural(word: str) -> bool:
+    """Whether a noun is a plural."""
+    return singular(word) != word
+
+
+@functools.lru_cache(8192)
+def plural(word: str) -> str:
+    """Returns the plural of a noun; the word itself if it has none or is one."""
+    if word.lower() in _UNCOUNTABLE or is_plural(word):
+        return word
+    return inflection.inflect(word, "n", PLURAL)
+
+
+@functools.lru_cache(8192)
+def noun_class(words: tuple[str, ...]) -> str:
+    """Returns the class of the noun at the end of a group of words, else THING."""
+    return nouns().get(_noun(words), "THING")
+
+
+@functools.lru_cache(8192)
+def noun_size(words: tuple[str, ...]) -> int:
+    """Returns how many words the noun at the end of a group has: "phone number" has 2."""
+    return _noun(words).count(" ") + 1
+
+
+def _noun(words: tuple[str, ...]) -> str:
+    """The longest known noun at the end of a group, singular; its last word if none."""
+    lower = [word.lower() for word in words]
+    lower[-1] = singular(lower[-1])
+    ends = (" ".join(lower[-size:]) for size in (3, 2) if len(lower) >= size)
+    return next((end for end in ends if end in nouns()), lower[-1])
+
+
+def inflected(base: str, form: str) -> str:
+    """Returns a verb, with its particle, in a form."""
+    if base == "have" and form == inflection.THIRD:
+        return "has"
+    return inflection.inflect(base, "v", form) if form != BASE else base

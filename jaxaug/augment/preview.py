@@ -1,0 +1,225 @@
+"""What a run would do, for `jaxaug augment --dry_run`; no model is read for it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from jaxaug.augment import plan as plans
+from jaxaug.augment.config import Config
+from jaxaug.augment.judge import measures
+from jaxaug.augment.language import nlp
+from jaxaug.augment.output import records
+from jaxaug.augment.plan import Plan
+from jaxaug.core.errors import UserError
+from jaxaug.core.paths import absolute
+from jaxaug.core.suggestion import suggestion
+from jaxaug.data import folders, seen
+from jaxaug.data.schema import read_schema
+from jaxaug.models.named import catalogue
+
+_SHOWN = 3  # services of a message
+
+
+def text(plan: Plan) -> str:
+    """What a run would do: its texts, settings, metrics, models, and files.
+
+    Raises:
+      UserError: a metric or a model is unknown, options of a metric are wrong, or the
+        run could not write into its folder.
+    """
+    plan.check_target()
+    config = plan.config
+    distinct = len({one.text for one in plan.every})
+    kinds = Counter(one.kind for one in plan.every)
+    counts = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+    splits = ", ".join(f"{name} {len(found)}" for name, found in plan.texts.items())
+    others = [other for other in plan.beside.values() if isinstance(other, Plan)]
+    before = "a folder that is there" if plan.out.exists() else "a new folder"
+    lines = [
+        f"{config.name}: a dry run; nothing was computed or written",
+        f"texts: {len(plan.every)} ({distinct} distinct) of {splits}; {counts}",
+        *([] if config.is_given else _generation(plan)),
+        *_language(config),
+        f"metrics: {_metrics(config.metrics)}",
+        f"metrics of the report: {_metrics(config.report)}",
+        f"variants: v1..v{config.variants} by {_selection(config)}",
+        *(f"reads {name}: {what}" for name, what in _reads(plan)),
+        *_models(models([plan, *others])),
+        *([str(plan.decisions)] if plan.decisions.decisions else []),
+        f"would write to {plan.out}, {before}:",
+        *(f"  {name}" for name in (*plan.outputs, records.MANIFEST)),
+    ]
+    return "\n".join(lines)
+
+
+def _reads(plan: Plan) -> Iterator[tuple[str, str]]:
+    """(name, what it is) of variants that a run reads, or that its report shows."""
+    for name, other in plan.beside.items():
+        if isinstance(other, Plan):
+            yield name, f"a run of its own, {_outputs(other)}"
+        else:
+            yield name, f"{other}{'' if other.exists() else ' (not there)'}"
+    if plan.config.is_given:
+        found = plans.given_folder(plan.data_dir, plan.config.options["folder"])
+        yield "variants", str(found)
+
+
+def _outputs(plan: Plan) -> str:
+    jobs = plan.rounds[0]
+    most = sum(job.most for job in jobs)
+    return f"{most} outputs of each text at most, from {len(jobs)} settings"
+
+
+def models(plans: Iterable[Plan]) -> list[str]:
+    """Names of all models of some runs, those of their metrics behind the others.
+
+    Raises:
+      UserError: no such metric, or its options are wrong.
+    """
+    runs = list(plans)
+    found = [name for plan in runs for job in plan.rounds[0] for name in job.models]
+    found += [name for plan in runs for name in _of_metrics(_checked(plan.config))]
+    return [*found, *(name for plan in runs for name in _of_judge(plan.config.judge))]
+
+
+def _of_judge(options: Mapping[str, str]) -> list[str]:
+    model, adapter = options.get("model", ""), options.get("adapter", "")
+    names = (options.get("similarity", ""), f"{model}+{adapter}" if adapter else model)
+    return [name for name in names if name]
+
+
+def check_unseen(plan: Plan) -> None:
+    """Looks whether a model of a run was trained on the wordings of these services.
+
+    All splits of the data count: a model that has read the variants of the test schema
+    hands them to the tracker that is trained on its own.
+
+    Raises:
+      UserError: one was; or a schema, a metric or a model's note is wrong.
+    """
+    # Models bring JAX with them.
+    from jaxaug.models.text.registry import seen_services
+
+    known = {name: seen_services(name) for name in models([plan])}
+    if not any(known.values()):
+        return
+    paths = [folders.schema_path(plan.data_dir, split) for split in folders.SPLITS]
+    services = [
+        s for path in paths if path.exists() for s in read_schema(path).services
+    ]
+    for name, digests in known.items():
+        if found := seen.names(services, digests):
+            more = ", ..." if len(found) > _SHOWN else ""
+            raise UserError(
+                f"{name} was trained on the wordings of {len(found)} services of "
+                f"{plan.data_dir} ({', '.join(found[:_SHOWN])}{more}), including their "
+                "variants: a tracker's scores with its variants would say nothing about "
+                "unseen wordings. Name a config with another model, such as "
+                "configs/augment/smollm2_tree.py, or add --allow_seen if no scores are "
+                "to be reported."
+            )
+
+
+def _generation(plan: Plan) -> list[str]:
+    config = plan.config
+    return [
+        f"scheme {config.scheme}: {_outputs(plan)}",
+        *_rounds(config),
+        *(f"  {job.most:4}  {job.label}" for job in plan.rounds[0]),
+        f"filters: {_listed(config.filters)}",
+        f"filters of slots alone: {_listed(config.slot_filters)}",
+        f"checks: {_listed(config.checks)}",
+        *([f"judge: {_judge(config.judge)}"] if config.judge else []),
+    ]
+
+
+def _rounds(config: Config) -> list[str]:
+    if config.rounds == 1:
+        return []
+    few = f"fewer than {config.variants} candidates left"
+    return [f"rounds: at most {config.rounds}, after the first for texts with {few}"]
+
+
+def _judge(options: Mapping[str, str]) -> str:
+    return " and ".join(["rules", *_of_judge(options)])
+
+
+def _checked(config: Config) -> dict[str, Mapping[str, object]]:
+    """All metrics of a run, which are there."""
+    found = {**config.metrics, **config.report}
+    for name, options in found.items():
+        own = {key: value for key, value in options.items() if key != "path"}
+        measures.check(options.get("path", name), own)
+    return found
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _language(config: Config) -> list[str]:
+    """Of the model that analyses texts, where one is needed."""
+    if not config.needs_nlp:
+        return []
+    try:
+        return [f"spaCy: {nlp.identity()}"]
+    except UserError as error:
+        return [f"spaCy: not here: {error}"]
+
+
+def _metrics(metrics: Mapping[str, Mapping[str, object]]) -> str:
+    parts = []
+    for name, options in metrics.items():
+        used = _of_metrics({name: options})
+        parts.append(f"{name} ({used[0]})" if used else name)
+    return _listed(parts)
+
+
+def _of_metrics(metrics: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """Models of metrics; one of a user's metric is what its option `model` names."""
+    found: list[str] = []
+    for name, options in metrics.items():
+        path = str(options.get("path", name))
+        named = [str(options["model"])] if "model" in options else []
+        found += named if ":" in path else measures.models(path, options)
+    return found
+
+
+def _selection(config: Config) -> str:
+    if config.is_given:
+        return "the folder that gives them"
+    if config.select != "tree":
+        return "how often a candidate came up"
+    spec = config.spec
+    levels = ", ".join(
+        f"{decision if isinstance(decision, str) else 'a function of'} {level}"
+        for decision, level in zip(spec.decisions, spec.levels, strict=True)
+    )
+    return f"a tree over {levels}; {_listed(spec.constraints)}"
+
+
+def _models(names: Iterable[str]) -> list[str]:
+    """A line for each model: whether it is here, and how it is got if not."""
+    distinct = list(dict.fromkeys(names))
+    if not distinct:
+        return ["models: none"]
+    width = max(map(len, distinct))
+    return ["models:", *(f"  {name:{width}}  {_state(name)}" for name in distinct)]
+
+
+def _state(name: str) -> str:
+    # Models bring JAX with them.
+    from jaxaug.models.text.registry import MODELS
+
+    if absolute(name).exists():
+        return "here, a folder"
+    if "+" in name:
+        return "; ".join(_state(part) for part in name.split("+", 1))
+    if name in catalogue.CATALOGUE:
+        named = catalogue.CATALOGUE[name]
+        return "here" if named.on_disk else f"not here: `jaxaug models fetch {name}`"
+    if name in MODELS:
+        return "one of ours, made or found when it is used"
+    raise UserError(
+        f"model {name!r} is no name of a model and no folder; "
+        f"{suggestion(name, [*MODELS, *catalogue.CATALOGUE])}"
+    )

@@ -1,0 +1,85 @@
+"""How short texts are read: noun groups, verbs and closed-class words."""
+
+import pytest
+
+from jaxaug.augment.grammar import patterns
+from jaxaug.augment.grammar.chunks import WORD, chunks
+
+
+def written(text: str, is_verb_phrase: bool = False) -> str:
+    return " | ".join(
+        chunk.text
+        + ("" if chunk.kind == WORD else f" {chunk.cls}")
+        + (f" {chunk.form}" if chunk.form else "")
+        for chunk in chunks(text, is_verb_phrase)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (
+            "city where the hotel is located",
+            "city CITY | where | the hotel SITE | is | located LOCATE participle",
+        ),
+        ("waiting time for the cab", "waiting time TIME | for | the cab VEHICLE"),
+        (
+            "number of seats to reserve",
+            "number COUNT | of | seats ITEM | to | reserve RESERVE base",
+        ),
+        ("phone number of the vet", "phone number PHONE | of | the vet PERSON"),
+        (
+            "album the song belongs to",
+            "album WORK | the song WORK | belongs BELONG third | to",
+        ),
+        (
+            "whether the bar has live music",
+            "whether | the bar SITE | has HAVE third | live music MASS",
+        ),
+        ("is the parcel insured", "is | the parcel THING | insured OTHER participle"),
+        ("is the produce organic", "is | the produce THING | organic THING"),
+        (
+            "farm that grows the crops",
+            "farm SITE | that | grows OTHER third | the crops THING",
+        ),
+        (
+            "number of copies available",
+            "number COUNT | of | copies THING | available THING",
+        ),
+    ],
+)
+def test_slots(text: str, parts: str) -> None:
+    assert written(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("book a room", "book RESERVE base | a room ITEM"),
+        (
+            "find and book hotels",
+            "find FIND base | and | book RESERVE base | hotels SITE",
+        ),
+        (
+            "service for searching and booking houses",
+            "service APP | for | searching FIND gerund | and | "
+            + "booking RESERVE gerund | houses SITE",
+        ),
+        (
+            "manage accounts and transfer money",
+            "manage OTHER base | accounts THING | and | transfer SEND base | money MASS",
+        ),
+        (
+            "search for flights by city and date",
+            "search for FIND base | flights EVENT | by | city CITY | and | date DATE",
+        ),
+    ],
+)
+def test_orders(text: str, parts: str) -> None:
+    assert written(text, is_verb_phrase=True) == parts
+
+
+@pytest.mark.parametrize("kind", ["NOBODY", "V.never", "BUY.past tense", "="])
+def test_a_pattern_with_an_unknown_class_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match=r"no (class|variable)"):
+        patterns.compiled("{x:" + kind + "}")

@@ -1,0 +1,158 @@
+"""Rewording of whole descriptions."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxaug.augment.grammar import senses
+from jaxaug.augment.grammar.context import Context, contexts
+from jaxaug.augment.grammar.engine import reword
+from jaxaug.core.errors import UserError
+from jaxaug.data import folders, minisgd
+from jaxaug.data.schema import Intent, Schema, Service, Slot, read_schema
+
+
+def texts(text: str, context: Context | None = None, num: int = 100) -> list[str]:
+    return [one.text for one in reword(text, context, num)]
+
+
+def test_the_first_rewordings_of_a_place() -> None:
+    assert texts("City of the hotel", num=5) == [
+        "City where the hotel is located",
+        "City in which the hotel is situated",
+        "Which city the hotel is in",
+        "Hotel city",
+        "The hotel's city",
+    ]
+
+
+def test_a_derivation_ends_with_its_text() -> None:
+    for one in reword("date of the concert"):
+        assert one.steps[-1][1] == one.text
+        assert len({name for name, _ in one.steps}) == len(one.steps) <= 3
+
+
+def test_case_and_final_marks_are_those_of_the_source() -> None:
+    assert "Hotel city." in texts("City of the hotel.")
+    assert "hotel city" in texts("city of the hotel")
+    assert "Is the parcel insured?" in texts(
+        "Whether the parcel is insured.", Context(is_flag=True)
+    )
+
+
+def test_sentences_are_reworded_one_at_a_time() -> None:
+    found = texts("Find a doctor. Book a visit.", Context("intent"))
+    assert "Finding a doctor. Book a visit." in found
+    assert "Find a doctor. Booking a visit." in found
+
+
+def test_only_what_users_give_is_wanted() -> None:
+    wanted = "date requested for the appointment"
+    assert wanted in texts("date of the appointment", Context(is_input=True))
+    assert wanted not in texts("date of the appointment", Context(is_input=False))
+
+
+def test_synonyms_depend_on_the_sense_and_on_siblings() -> None:
+    intent = Context("intent")
+    assert "reserve a room" in texts("book a room", intent)
+    assert not any("reserve" in text for text in texts("book of the author"))
+    taken = Context("intent", siblings=frozenset({"reserve"}))
+    assert "reserve a room" not in texts("book a room", taken)
+    assert "film titles" not in texts(
+        "movie titles", Context(siblings=frozenset({"film"}))
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x city town", "is no sense"),
+        ("n city", "two words or more"),
+        ("n city town iff=hotel", "conditions `if=`"),
+    ],
+)
+def test_a_wrong_table_of_senses_is_refused(
+    tmp_path, monkeypatch, line, message
+) -> None:
+    path = tmp_path / "senses.txt"
+    path.write_text(line)
+    monkeypatch.setattr(senses, "_FILE", path)
+    with pytest.raises(UserError, match=f"line 1: .*{message}"):
+        senses.table.__wrapped__()
+
+
+def test_numbers_and_placeholders_survive() -> None:
+    for source in ("price in {currency} for 2 adults", "Number of $rooms to book"):
+        marks = re.findall(r"\d+|[{$]\w+}?", source)
+        found = texts(source)
+        assert found
+        for text in found:
+            assert all(mark in text for mark in marks), text
+
+
+WORDS = [
+    "city",
+    "date",
+    "of",
+    "the",
+    "hotel",
+    "to",
+    "book",
+    "is",
+    "7",
+    "seats",
+    "whether",
+    "and",
+    "price",
+    "where",
+    "/",
+    "'",
+    "{x}",
+]
+
+
+@given(
+    st.lists(st.sampled_from(WORDS), max_size=12), st.sampled_from(["slot", "intent"])
+)
+def test_any_words_give_distinct_texts_and_always_the_same(words, kind) -> None:
+    source = " ".join(words)
+    context = Context(kind, is_flag=len(words) % 2 == 0)
+    found = texts(source, context, 30)
+    assert found == texts(source, context, 30)
+    assert len(set(found)) == len(found) <= 30
+    assert source not in found
+
+
+def test_a_very_long_text_takes_no_long_time() -> None:
+    assert texts("date of the hotel and " * 500) == []
+
+
+def test_nearly_all_texts_of_minisgd_have_rewordings(tmp_path) -> None:
+    root = minisgd.materialise(tmp_path)
+    schema = read_schema(folders.schema_path(root, "train"))
+    found = {
+        text: reword(text, of_text[0], 20) for text, of_text in contexts(schema).items()
+    }
+    few = [text for text, ones in found.items() if len(ones) < 5]
+    assert len(few) <= len(found) // 10, few
+
+
+def test_contexts_say_what_a_text_is_part_of() -> None:
+    flags = ("True", "False")
+    slots = (
+        Slot("title", "title of the book", False, ()),
+        Slot("author", "author of the book", False, ()),
+        Slot("overdue", "whether the loan is overdue", True, flags),
+    )
+    intent = Intent("Find", "find a book", False, ("title",), (), ("overdue",))
+    service = Service("Library_1", "Borrow books", slots, (intent,))
+    found = contexts(Schema((service,)))
+    (title,) = found["title of the book"]
+    assert (title.kind, title.is_flag, title.is_input) == ("slot", False, True)
+    assert {"author", "overdue"} <= title.siblings and "title" not in title.siblings
+    assert {"library", "books"} <= title.service
+    (overdue,) = found["whether the loan is overdue"]
+    assert overdue.is_flag and not overdue.is_input
+    assert Context.of_json(overdue.to_json()) == overdue
