@@ -25,7 +25,9 @@ TEXTS = {"kst": "some/folder"}
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda p: p.stem)
 def test_every_config_makes_its_jobs(path):
     config = configs.load(f"{path}:{TEXTS[path.stem]}" if path.stem in TEXTS else path)
-    assert bool(registry.jobs(config)) == (not config.is_given)
+    assert bool(registry.made(config.scheme, config.seed, config.options)) == (
+        not config.is_given
+    )
     assert {*config.filters, *config.slot_filters} <= set(filters.FILTERS)
     assert configs.of(config.key(), "again").key() == config.key()
 
