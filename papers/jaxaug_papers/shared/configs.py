@@ -17,10 +17,10 @@ T = TypeVar("T")
 def made_all(
     config: ml_collections.ConfigDict | Mapping[str, Any], parts: Mapping[str, type]
 ) -> dict[str, Any]:
-    """The fields of a config; of some, each item is made a dataclass.
+    """Returns the fields of a config, with the items of some fields as dataclasses.
 
     Args:
-      config: what a file gives.
+      config: the return value of `get_config`.
       parts: name of a field -> class of its items.
 
     Raises:
@@ -36,12 +36,12 @@ def made_all(
 
 
 def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
-    """A dataclass of fields that a config gives, lists as tuples.
+    """Returns a dataclass filled with fields of a config; lists become tuples.
 
     Args:
       kind: a dataclass.
       fields: by name.
-      where: beginning of error messages.
+      where: the start of error messages.
 
     Raises:
       UserError: a field is unknown, missing or wrong.
@@ -65,14 +65,14 @@ def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
 
 
 def check(settings: Any, whole: Sequence[str]) -> None:
-    """Checks `dropout_rate`, `learning_rate` and some counts.
+    """Checks `dropout_rate`, `learning_rate` and counts of a dataclass of settings.
 
     Args:
-      settings: a dataclass.
-      whole: names of its fields that are 1 at least.
+      settings: the dataclass.
+      whole: names of its fields that must be at least 1.
 
     Raises:
-      UserError: a number cannot be.
+      UserError: a number is out of range.
     """
     for name in whole:
         if getattr(settings, name) < 1:

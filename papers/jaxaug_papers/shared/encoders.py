@@ -1,4 +1,4 @@
-"""Frozen encodings of sentences, which the triplet network reads."""
+"""Frozen encodings of sentences and words, the inputs of the networks."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ _TABLE = ("embeddings", "token_embedder", "embedding")
 
 
 def find(name: str) -> Encode:
-    """An encoding by name.
+    """Returns an encoder of sentences by name.
 
     Args:
-      name: an encoder of `jaxaug models list` or its folder, for pooled embeddings of
-        unit length, which are kept in the cache folder; with `static:` before it, for
-        the mean of the rows of its table of words.
+      name: an encoder of `jaxaug models list` or its folder gives pooled embeddings of
+        unit length, which are cached. The prefix `static:` gives the mean of the
+        encoder's word embeddings instead.
 
     Raises:
       UserError: no such model on this machine, or it has no table of words.
@@ -39,9 +39,9 @@ def find(name: str) -> Encode:
 def static(
     encoder: encoders.Encoder, texts: Sequence[str]
 ) -> Float[np.ndarray, "texts width"]:
-    """Mean of the word embeddings of each text, special tokens left out.
+    """Returns the mean word embedding of each text, without special tokens.
 
-    A text without a token is the zero vector.
+    A text without tokens gives the zero vector.
 
     Raises:
       UserError: the encoder is not of the BERT family.
@@ -57,14 +57,14 @@ def static(
 def words_of(
     name: str,
 ) -> tuple[Callable[[int, Sequence[str]], list[list[int]]], Any]:
-    """What an LSTM reads in the place of words of its own.
+    """Returns the tokenizer and the word embeddings of an encoder, for an LSTM.
 
     Args:
       name: an encoder of `jaxaug models list`, or its folder.
 
     Returns:
-      A function (any number, texts) -> tokens of each text, and the vectors of the
-      tokens, [tokens, width].
+      A function (unused number, texts) -> tokens of each text, and the embedding table,
+      [tokens, width].
 
     Raises:
       UserError: no such model on this machine, or it is not of the BERT family.
@@ -91,7 +91,7 @@ def _table(encoder: encoders.Encoder) -> Float[np.ndarray, "words width"]:
 
 
 def scale(vectors: Float[np.ndarray, "n width"], norm: float) -> float:
-    """The factor that gives these vectors that norm on average.
+    """Returns the factor that scales vectors to a mean norm.
 
     Raises:
       UserError: all of them are zero.

@@ -3,7 +3,7 @@
 The data sets are those of Wei et al. (2021), "Few-Shot Text Classification with Triplet
 Networks, Data Augmentation, and Curriculum Learning": `huff` (HuffPost, 41 classes),
 `covidclu` (COVID-Q, 87), `amzn` (Amazon products, 318). Any other folder with
-`train.txt` and `test.txt` of lines `label<TAB>sentence` will do.
+`train.txt` and `test.txt` of such lines can be read too.
 """
 
 import random
@@ -23,7 +23,7 @@ _FIX = "Correct the file, or get it again with `jaxaug data fetch fewshot`."
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a class.
+    """A sentence with its class.
 
     Attributes:
       text: as it stands in the file; spaces at its end are part of it.
@@ -36,13 +36,13 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class FewShotData:
-    """A data set.
+    """A data set for classification.
 
     Attributes:
-      name: of its folder.
-      train: every sentence to train on, in its order, repetitions included.
-      test: the sentences to test with; `load` takes the distinct ones of `test.txt`.
-      labels: of train, in the order in which they first appear.
+      name: the name of its folder.
+      train: the training sentences in file order, with repetitions.
+      test: the test sentences; `load` takes the distinct ones of `test.txt`.
+      labels: the labels of train, in order of first appearance.
     """
 
     name: str
@@ -52,13 +52,13 @@ class FewShotData:
 
     @property
     def overlap(self) -> int:
-        """How many test sentences are training sentences, whatever their label."""
+        """Returns how many test sentences are in train, with any label."""
         known = {sentence.text for sentence in self.train}
         return sum(sentence.text in known for sentence in self.test)
 
 
 def load(folder: PathLike) -> FewShotData:
-    """The data set in a folder with `train.txt` and `test.txt`.
+    """Reads a folder with `train.txt` and `test.txt`.
 
     Raises:
       UserError: a file is missing or damaged, or a label of test is not in train.
@@ -71,17 +71,16 @@ def load(folder: PathLike) -> FewShotData:
 def checked(
     folder: PathLike, train: Sequence[Sentence], test: Sequence[Sentence], fix: str
 ) -> FewShotData:
-    """The data set of a folder.
+    """Returns a data set after checks.
 
     Args:
-      folder: names the data set, and errors.
-      train: every sentence.
-      test: every sentence.
-      fix: ends every error message.
+      folder: the folder, for the name of the data set and for errors.
+      train: all training sentences.
+      test: all test sentences.
+      fix: the last sentence of error messages.
 
     Raises:
-      UserError: a split is empty, all of train has one label, or a label of test is not
-        in train.
+      UserError: a split is empty, or a label of test is not in train.
     """
     labels = tuple(by_label(train))
     for name, split in (("train", train), ("test", test)):
@@ -98,7 +97,7 @@ def checked(
 
 
 def read(path: PathLike) -> list[Sentence]:
-    """The sentences of a file, in its order; spaces at their ends are kept.
+    """Returns the sentences of a file in order, with the spaces at their ends.
 
     Raises:
       UserError: no such file, it is empty, or a line is not `label<TAB>sentence`.
@@ -114,11 +113,11 @@ def read(path: PathLike) -> list[Sentence]:
 
 
 def parse_line(line: str, where: str) -> Sentence:
-    """The sentence of a line.
+    """Parses a line.
 
     Args:
-      line: without its line feed.
-      where: names file and line in errors.
+      line: the line without its line feed.
+      where: file and line, for errors.
 
     Raises:
       UserError: the line is not a label, one tab and a text with a word in it.
@@ -141,7 +140,7 @@ def parse_line(line: str, where: str) -> Sentence:
 
 
 def by_label(sentences: Iterable[Sentence]) -> dict[str, list[str]]:
-    """Label -> its texts; labels in the order in which they first appear."""
+    """Returns label -> texts, with the labels in order of first appearance."""
     found: dict[str, list[str]] = {}
     for sentence in sentences:
         found.setdefault(sentence.label, []).append(sentence.text)
@@ -149,10 +148,10 @@ def by_label(sentences: Iterable[Sentence]) -> dict[str, list[str]]:
 
 
 def distinct(sentences: Iterable[Sentence]) -> list[Sentence]:
-    """One sentence for each text, in the order of the first ones.
+    """Returns one sentence for each text, in order of first appearance.
 
-    Of a text with several labels (one test line of HuffPost, three of Amazon) the last
-    one counts, as in the code of Wei et al., so that accuracies are comparable.
+    If a text has several labels (one test line of HuffPost, three of Amazon), the last one
+    counts, as in the code of Wei et al.
     """
     last = {sentence.text: sentence for sentence in sentences}
     return list(last.values())
@@ -161,14 +160,15 @@ def distinct(sentences: Iterable[Sentence]) -> list[Sentence]:
 def few_shot(
     sentences: Sequence[Sentence], per_label: int | None, seed: int
 ) -> list[Sentence]:
-    """The sentences that a seed draws, `per_label` of each label.
+    """Draws `per_label` sentences of each label.
 
-    Draws as Wei et al. and Lu and Lam do: one `random.Random(seed)` goes through the
-    labels in the order in which they first appear, not sorted.
+    One `random.Random(seed)` goes through the labels in order of first appearance, as in
+    the code of Wei et al. and of Lu and Lam.
 
     Args:
-      sentences: of training; a text may be drawn twice if it is there twice.
-      per_label: None takes all of them, whatever the seed.
+      sentences: the training sentences; a repeated text may be drawn twice.
+      per_label: number of sentences; None takes all of them.
+      seed: seed of the draw.
 
     Raises:
       UserError: a label has fewer sentences.

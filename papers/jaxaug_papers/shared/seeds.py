@@ -11,13 +11,14 @@ _CONFIDENCE = 0.95
 
 
 class Difference(NamedTuple):
-    """Of two methods over the same seeds.
+    """The difference of two methods over the same seeds.
 
     Attributes:
-      mean: of the differences of the seeds.
+      mean: mean of the differences.
       deviation: their sample standard deviation; NaN for one seed.
-      half_width: of the 95 % confidence interval of the mean; NaN for one seed.
-      wins: seeds in which it is above 0.
+      half_width: half the width of the 95% confidence interval of the mean; NaN for one
+        seed.
+      wins: number of seeds with a difference above 0.
     """
 
     mean: float
@@ -29,7 +30,7 @@ class Difference(NamedTuple):
 def difference(
     ours: Float[np.ndarray, " seeds"], theirs: Float[np.ndarray, " seeds"]
 ) -> Difference:
-    """Ours minus theirs, seed by seed."""
+    """Returns the statistics of `ours - theirs`, seed by seed."""
     values = np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)
     number = len(values)
     spread = float(values.std(ddof=1)) if number > 1 else math.nan
@@ -39,7 +40,7 @@ def difference(
 
 
 def spread(values: Float[np.ndarray, " seeds"]) -> str:
-    """Mean and deviation of fractions in per cent, such as `41.2 ± 0.9`."""
+    """Formats mean and deviation of fractions in per cent, such as `41.2 ± 0.9`."""
     if len(values) == 1:
         return f"{100 * values[0]:.1f}"
     return f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}"

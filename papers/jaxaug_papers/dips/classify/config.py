@@ -1,4 +1,4 @@
-"""What `jaxaug classify` does: a file with `get_config()`, checked."""
+"""The config of `jaxaug classify`: a file with `get_config()`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -79,7 +79,7 @@ class Config:
 
 
 def load(path: str) -> Config:
-    """The config of a file; see `jaxaug.core.config_file.read`.
+    """Loads the config of a file; see `jaxaug.core.config_file.read`.
 
     Raises:
       UserError: no such file, no `get_config` in it, or a field is unknown or wrong.
@@ -88,7 +88,7 @@ def load(path: str) -> Config:
 
 
 def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
-    """The checked form of a ConfigDict.
+    """Returns the checked form of a ConfigDict.
 
     Raises:
       UserError: a field is unknown, missing or wrong.

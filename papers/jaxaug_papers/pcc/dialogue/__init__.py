@@ -1,7 +1,7 @@
-"""Networks that answer as a persona, those beside which PCC's authors set theirs.
+"""The dialogue models that PCC is compared with: TransferTransfo and PerCVAE.
 
-`transfertransfo` is GPT-2 with speakers and two heads, `percvae` a variational network
-with a memory of the persona, trained by `percvae_model`; `speakers` tells whose the
-tokens of a prompt are, `gru` has gated recurrent units. Experiments:
+`transfertransfo` is GPT-2 with speaker types and two heads. `percvae` is a variational
+network with a memory of the persona, and `percvae_model` trains it. `speakers` finds the
+speaker of each token of a prompt; `gru` has gated recurrent units. Experiments:
 configs/personachat_*.gin.
 """

@@ -1,15 +1,15 @@
 """PerCVAE (Song et al., 2019): a conditional variational autoencoder with persona memory.
 
 "Exploiting Persona Information for Diverse Generation of Conversational Responses". The
-last utterance asks a memory of the persona's words several times (Sukhbaatar et al.,
-2015); what it finds, and the last utterances as two layers of GRUs read them, condition a
+last utterance queries a memory of the persona's words several times (Sukhbaatar et al.,
+2015). The result, and the last utterances as encoded by two layers of GRUs, condition a
 latent variable z and the words of the reply. In training z comes from a network that sees
-the reply, else from the prior.
+the reply, otherwise from the prior.
 
-As in the authors' program but for the inputs, which are those of the persona tasks in the
-style `marked`; softmax over the memory sees no padding. Its auxiliary labels (which trait
-is used, and where words of it stand) and the weights of rare words that they steer in
-decoding are left out: the data here have no such labels.
+The network follows the authors' program. Its inputs are those of the persona tasks in the
+style `marked`, and the softmax over the memory ignores padding. The program's auxiliary
+labels (which trait a reply uses, and which words of it) and the decoding weights that
+depend on them are left out: the data have no such labels.
 """
 
 import itertools

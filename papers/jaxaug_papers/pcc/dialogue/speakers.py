@@ -1,7 +1,7 @@
-"""Whose tokens a prompt of Persona-Chat has, told from the tokens alone.
+"""The speaker of each token of a Persona-Chat prompt, found from the tokens alone.
 
-The styles are those of `jaxaug.formats.persona`: in one of them markers begin the parts
-of the prompt, in the other one the parts are lines that end with the end of sequence.
+The styles are those of `jaxaug.formats.persona`: either markers begin the parts of the
+prompt, or the parts are lines that end with the end of sequence.
 """
 
 from typing import Any
@@ -14,17 +14,17 @@ from jaxaug.core.errors import UserError
 from jaxaug.data.personachat import MARKERS
 
 PERSONA, PARTNER, SELF = 1, 2, 3
-"""Types of tokens; 0 is none."""
+"""Types of tokens; 0 is no type."""
 
 Markers = tuple[tuple[int, int], ...]
-"""(id, type) of each token that begins a part of the prompt."""
+"""(id, type) of each marker, a token that begins a part of the prompt."""
 
 Tokens = Int[Array, "rows length"]
-_TYPES = (PERSONA, PERSONA, PARTNER, SELF)  # Of the parts that MARKERS begin.
+_TYPES = (PERSONA, PERSONA, PARTNER, SELF)  # In the order of MARKERS.
 
 
 def markers_of(vocabulary: Any) -> Markers:
-    """The markers of a SeqIO vocabulary, for the style `marked` of the persona tasks.
+    """Returns the markers of a SeqIO vocabulary, for the style `marked`.
 
     Raises:
         UserError: a marker is not one piece of the vocabulary.
@@ -46,7 +46,7 @@ def markers_of(vocabulary: Any) -> Markers:
 def marked(
     tokens: Tokens, markers: Markers
 ) -> tuple[Bool[Array, "rows length"], Tokens, Tokens]:
-    """Which tokens are markers, where the last one is (-1: nowhere), and its type."""
+    """Returns marker masks, the column of the last marker (-1: none), and its type."""
     kinds = jnp.zeros(tokens.shape, jnp.int32)
     for token, kind in markers:
         kinds = jnp.where(tokens == token, kind, kinds)
@@ -62,15 +62,15 @@ def token_types(
     markers: Markers,
     separator: int,
 ) -> Tokens:
-    """The type of each token that a decoder is fed.
+    """Returns the type of each decoder input token.
 
     Args:
         tokens: the targets shifted right.
-        prompt_lengths: where the last token of the prompt is fed; what follows is the
-            reply, and this token itself asks for it.
-        markers: where there are none, the parts are lines: the persona, and utterances
-            by turns, the last of which is the partner's.
-        separator: ends a line.
+        prompt_lengths: column of the last prompt token; from there on tokens have the
+            type of the reply.
+        markers: see `markers_of`. If empty, the parts are lines: the persona, then
+            utterances of alternating speakers, the last one by the partner.
+        separator: id of the token that ends a line.
     """
     columns = jnp.arange(tokens.shape[1])
     if markers:

@@ -1,14 +1,13 @@
 """TransferTransfo (Wolf et al., 2019): a GPT with speakers and two heads.
 
-Beside its position, every token has a type that says whose it is: of the persona, of the
-partner, or of the one who answers. A second head reads the end of a reply and says how
-well it follows; it learns to tell the reply from those to others ("distractors"). Both
-heads are trained at once, language modelling with twice the weight of the choice.
+In addition to its position, every token has a type: persona, partner, or the one who
+answers. A second head reads the end of a reply and scores how well it follows; it learns
+to tell the reply from replies to other prompts ("distractors"). Both heads are trained
+together, language modelling with twice the weight of the choice.
 
-Differences from the text: types have a table of their own and are absent where no prompt
-is told; distractors are the replies to other examples of the batch, which is as random
-as the batches are; the head reads the last token of the reply that is fed, the one before
-the end of sequence.
+Differences from the paper: types have an embedding table of their own and are absent if no
+prompt is given; distractors are the replies of other examples in the batch; the second
+head reads the last input token of the reply, the one before the end of sequence.
 """
 
 import dataclasses
@@ -33,13 +32,10 @@ _HEADS = "heads"  # The collection in which a call leaves the scores of the choi
 
 @dataclasses.dataclass(frozen=True)
 class Config(gpt2.Config):
-    """The options of `gpt2.Config` and:
+    """The options of `gpt2.Config`, and the markers of speakers.
 
     Attributes:
-        markers: (id, type) of each token that begins a part of the prompt, as
-            `speakers.markers_of` finds them. Where there are none, the parts are lines that end
-            with `separator`: the persona, and utterances by turns, the last of which is
-            the partner's.
+        markers: see `speakers.token_types`.
         separator: id of the end of sequence.
     """
 

@@ -1,4 +1,4 @@
-"""What `jaxaug fewshot` does: a file with `get_config()`, checked."""
+"""The config of `jaxaug fewshot`: a file with `get_config()`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -91,7 +91,7 @@ class Config:
 
 
 def load(path: str) -> Config:
-    """The config of a file.
+    """Loads the config of a file.
 
     Args:
       path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
@@ -104,7 +104,7 @@ def load(path: str) -> Config:
 
 
 def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
-    """The checked form of a ConfigDict.
+    """Returns the checked form of a ConfigDict.
 
     Raises:
       UserError: a field is unknown, missing or wrong.
