@@ -4,6 +4,7 @@ The order is a function of the seed, the tasks, and the schedule, whatever the n
 hosts. Docs: "The order of training data" in `docs/cached_tasks.md`.
 """
 
+import bisect
 import zlib
 from collections import deque
 from collections.abc import Sequence
@@ -108,9 +109,9 @@ class Order:
             for task in tasks
         ]
         sums = [np.cumsum(stage.rates) for stage in stages]
-        self._cumulated = [found / found[-1] for found in sums]
+        self._cumulated = [(found / found[-1]).tolist() for found in sums]
         self._orders: dict[int, tuple[int, np.ndarray]] = {}
-        self._numbers: tuple[int, np.ndarray] = (-1, np.zeros(0))
+        self._numbers: tuple[int, list[float]] = (-1, [])
 
     def start(self) -> Position:
         """Returns the position of the first row."""
@@ -124,7 +125,7 @@ class Order:
         """
         step = position.row // self._batch_size
         ends = [stage.end for stage in self._stages[:-1]]
-        stage = int(np.searchsorted(ends, step, side="right"))
+        stage = bisect.bisect_right(ends, step)
         end = ends[stage] * self._batch_size if stage < len(ends) else _NEVER
         wanted = min(BLOCK, end - position.row)
         drawn, after = self._draw(position, wanted, self._cumulated[stage])
@@ -142,7 +143,7 @@ class Order:
         return [[drawn[number] for number in row] for row in rows[:wanted]], after
 
     def _draw(
-        self, position: Position, rows: int, cumulated: np.ndarray
+        self, position: Position, rows: int, cumulated: Sequence[float]
     ) -> tuple[Row, Position]:
         """Draws the examples of a block, at least as many as fill its rows."""
         counts, draws = list(position.counts), position.draws
@@ -179,13 +180,13 @@ class Order:
         sizes = np.array([self._tasks[which].sizes[index] for which, index in drawn])
         return packing.assign(sizes, np.array(self._room))
 
-    def _choice(self, draw: int, cumulated: np.ndarray) -> int:
+    def _choice(self, draw: int, cumulated: Sequence[float]) -> int:
         """Returns the task of a draw: a function of the seed, the draw and the rates."""
         block, offset = divmod(draw, _DRAWS)
         if self._numbers[0] != block:
             generator = np.random.default_rng((self._seed, _CHOICES, block))
-            self._numbers = (block, generator.random(_DRAWS))
-        return int(np.searchsorted(cumulated, self._numbers[1][offset], side="right"))
+            self._numbers = (block, generator.random(_DRAWS).tolist())
+        return bisect.bisect_right(cumulated, self._numbers[1][offset])
 
     def _index(self, which: int, count: int) -> int:
         """Returns the example of a task that is number `count` of its epochs."""
