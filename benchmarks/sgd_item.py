@@ -14,8 +14,9 @@ from typing import Any
 import flax.serialization
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from sgd_rows import PackedRows
+from sgd_model import load_model
 from t5x import models, optimizers, partitioning, trainer, utils
 
 from jaxaug.core import digests
@@ -23,13 +24,13 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.publishing import replacing
 from jaxaug.curriculum import schedule
 from jaxaug.data.schema import Schema
-from jaxaug.feed import cache, recipes, tokens, vocabulary
-from jaxaug.feed.batches import TokenCache
+from jaxaug.feed import cache, layouts, recipes, tokens
+from jaxaug.feed.arrays import TokenCache
+from jaxaug.feed.batches import TokenBatches
+from jaxaug.feed.examples import Examples
+from jaxaug.feed.order import Stage
 from jaxaug.formats.answers import FrameAnswer, postprocessor
 from jaxaug.look.robustness import RobustnessWriter
-from jaxaug.models import llama
-from jaxaug.models.named import catalogue
-from jaxaug.models.text import continuing, language
 from jaxaug.track.tracker import Tracker
 
 ORDERS = ("mixture", "cyclic", "gradual", "random")
@@ -101,13 +102,14 @@ class Item:
                 found.append(digests.file_digest(folder / "schema.json"))
         return digests.digest_of(found) if found else ""
 
-    def weights(self, levels: int) -> Callable[[int], Sequence[float]]:
-        """Step -> probability of each task of the set, the originals first."""
+    def stages(self, levels: int) -> list[Stage]:
+        """Returns the rates of the tasks of the set by step, the originals first."""
         if self.order == "mixture" or levels == 1:
-            return lambda step: [1.0 / levels] * levels
+            return [Stage(self.steps, (1.0,) * levels)]
         visits = {"cyclic": 2 * levels, "gradual": levels, "random": levels}
         each = max(1, self.steps // visits[self.order])
-        return getattr(schedule, self.order)(each, levels - 1)
+        found = getattr(schedule, self.order)(each, levels - 1)
+        return [*map(Stage, found.ends, found.weights)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,62 +120,17 @@ class Settings:
         model: "smollm2", or "tiny" for tests.
         rows: of a batch.
         microbatches: parts of a batch whose gradients are summed.
-        length: tokens of a packed row.
         eval_rows: inputs that are decoded together.
-        inputs, targets: tokens of an input and of an answer, EOS included.
+        inputs, targets: tokens of an input and of an answer, EOS included; together
+            those of a packed row.
     """
 
     model: str = "smollm2"
     rows: int = 64
     microbatches: int = 4
-    length: int = 1024
     eval_rows: int = 256
     inputs: int = 928
     targets: int = 96
-
-
-class _Words:
-    """A vocabulary with `encode_batch`, whatever library it is from."""
-
-    def __init__(self, words: Any, file: str):
-        self.words, self.file = words, file
-
-    def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """Ids of several texts, without EOS."""
-        if isinstance(self.words, vocabulary.TokenVocabulary):
-            return self.words.processor.encode(texts)
-        return self.words.encode_batch(texts)
-
-
-def load_model(name: str) -> tuple[continuing.PrefixModel, _Words]:
-    """Returns the untrained model and its vocabulary.
-
-    Args:
-        name: "smollm2", from the cache folder, or "tiny": random weights and the
-            vocabulary of `mini`.
-    """
-    if name == "smollm2":
-        folder = catalogue.CATALOGUE[name].folder
-        found = language.load(folder, name)
-        (file,) = sorted(folder.glob("*.gguf"))
-        config = dataclasses.replace(found.module.config, dtype=jnp.bfloat16)
-        module, params, words = found.module, found.params, found.vocabulary
-        module = module.clone(config=config)
-        return continuing.PrefixModel(name, module, params, words, False), _Words(
-            words, str(file)
-        )
-    words = vocabulary.TokenVocabulary(vocabulary.shipped("mini"))
-    config = llama.Config(
-        vocab_size=words.vocab_size, emb_dim=32, num_layers=1, num_heads=2,
-        num_kv_heads=1, head_dim=16, mlp_dim=64, tie_embeddings=True,
-    )  # fmt: skip
-    module = llama.DecoderWrapper(config)
-    ones = jnp.ones((1, 8), jnp.int32)
-    start = jax.random.PRNGKey(0)
-    params = module.init(start, ones, ones, enable_dropout=False)["params"]
-    return continuing.PrefixModel(name, module, params, words, False), _Words(
-        words, words.path
-    )
 
 
 class Learner:
@@ -190,34 +147,56 @@ class Learner:
 
     # Data.
 
-    def train_caches(self, item: Item) -> list[TokenCache]:
+    def train_sets(self, item: Item) -> list[Examples]:
         """Formats and tokenizes the train sets of an item; quick the second time."""
-        tasks = self.table.tasks_of(item.set)
-        return [self._tokens(self.table.recipes[task]["train"]) for task in tasks]
+        end = self.model.input_vocabulary.eos_id
+        return [
+            Examples(
+                task,
+                self._tokens(self.table.recipes[task]["train"]),
+                {"inputs": end, "targets": end},
+            )
+            for task in self.table.tasks_of(item.set)
+        ]
 
     def _tokens(self, recipe: cache.Recipe) -> TokenCache:
         encode = self._words.encode_batch
         with self._building:  # The thread that prepares the next items builds, too.
             return tokens.build(cache.build(recipe), self._words.file, encode=encode)
 
-    def rows(self, item: Item) -> PackedRows:
+    @property
+    def _lengths(self) -> dict[str, int]:
+        return {"inputs": self.settings.inputs, "targets": self.settings.targets}
+
+    def cut(self, tasks: Sequence[Examples]) -> float:
+        """Returns the share of inputs or targets that are cut, whichever is larger."""
+        found = [task.whole_lengths() for task in tasks]
+        return max(
+            float(np.mean(np.concatenate([each[name] for each in found]) > most))
+            for name, most in self._lengths.items()
+        )
+
+    def batches(self, item: Item, tasks: Sequence[Examples]) -> TokenBatches:
         """Returns the training data of an item.
 
         Raises:
-            UserError: more than 1% of the examples would be cut.
+            UserError: more than 1% of the inputs or targets would be cut.
         """
-        caches = self.train_caches(item)
-        settings, eos = self.settings, self.model.input_vocabulary.eos_id
-        found = PackedRows(
-            caches, item.weights(len(caches)), settings.rows, settings.length, eos,
-            item.seed,
-        )  # fmt: skip
-        if (cut := found.cut()) > 0.01:
+        if (cut := self.cut(tasks)) > 0.01:
             raise UserError(
-                f"{item.set}: {100 * cut:.1f}% of the examples are longer than --length "
-                f"{settings.length}. At most 1% may be. Give a larger --length."
+                f"{item.set}: {100 * cut:.1f}% of the examples exceed --inputs "
+                f"{self.settings.inputs} or --targets {self.settings.targets}. At most 1% "
+                "may. Give larger lengths."
             )
-        return found
+        return TokenBatches(
+            tasks,
+            self._lengths,
+            self.settings.rows,
+            stages=item.stages(len(tasks)),
+            seed=item.seed,
+            pack=True,
+            layout="prefix_lm",
+        )
 
     # Training.
 
@@ -234,7 +213,7 @@ class Learner:
             optimizers.adamw(rate, b2=0.95, weight_decay=0.01),
         )
         partitioner = partitioning.PjitPartitioner(num_partitions=1)
-        shape = self.settings.rows, self.settings.length
+        shape = self.settings.rows, sum(self._lengths.values())
         initializer = utils.TrainStateInitializer(
             optimizer_def=model.optimizer_def,
             init_fn=model.get_initial_variables,
@@ -274,14 +253,12 @@ class Learner:
     def compile(self, steps: int) -> float:
         """Compiles the training step of items of that many steps; returns seconds."""
         started = time.perf_counter()
-        shape = self.settings.rows, self.settings.length
-        names = ("input_tokens", "target_tokens", "loss_weights", "segment_ids")
-        batch = {
-            f"decoder_{name}": jnp.zeros(shape, jnp.int32)
-            for name in (*names, "positions")
-        }
+        rows: list[Any] = [[]] * self.settings.rows
+        batch = layouts.find("prefix_lm").fill(rows, self._lengths, pack=True)
         if steps not in self._compiled:
-            self._trainer(steps).compile_train(batch)
+            self._trainer(steps).compile_train(
+                {name: jnp.array(value) for name, value in batch.items()}
+            )
             self._compiled.add(steps)
         return time.perf_counter() - started
 
@@ -300,33 +277,40 @@ class Learner:
             Facts of the training, or None if it stopped early.
         """
         compiling = self.compile(item.steps)
-        work, data = self._trainer(item.steps), self.rows(item)
+        work, tasks = self._trainer(item.steps), self.train_sets(item)
+        data = self.batches(item, tasks)
         work.train_state = None  # Frees the last item's before this one's is made.
         work.train_state = self._state_of(checkpoint)
         step = first = int(work.train_state.step)
-        batches = data.batches(step)
+        if step and checkpoint is not None:
+            data.restore(checkpoint)
         losses: dict[int, Any] = {}
         started = time.perf_counter()
         while step < item.steps:
             spent = time.perf_counter() - started
             if stop(step, spent / (step - first) if step > first else 0.0):
                 if checkpoint is not None:
+                    data.save(checkpoint)
                     _write_state(checkpoint, work.train_state)
                 return None
             count = min(ROUND, item.steps - step)
-            losses[step + count] = work.train(batches, count, step)
+            losses[step + count] = work.train(data, count, step)
             step += count
         jax.block_until_ready(work.train_state.params)
         seconds = time.perf_counter() - started
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
+            Path(f"{checkpoint}.json").unlink(missing_ok=True)
         return {
             "compile_seconds": round(compiling, 1),
             "train_seconds": round(seconds, 1),
             "positions_per_second": round(
-                (step - first) * self.settings.rows * self.settings.length / seconds
+                (step - first)
+                * self.settings.rows
+                * sum(self._lengths.values())
+                / seconds
             ),
-            "share_cut": data.cut(),
+            "share_cut": self.cut(tasks),
             "loss": {n: round(_loss(found), 4) for n, found in losses.items()},
         }
 
@@ -359,13 +343,9 @@ class Learner:
 
     def _tracker(self, family: str) -> Tracker:
         if family not in self._trackers:
-            lengths = {
-                "inputs": self.settings.inputs,
-                "targets": self.settings.targets,
-            }
             rows = self.settings.eval_rows
             self._trackers[family] = Tracker(
-                self.model, family, lengths, Schema(()), rows
+                self.model, family, self._lengths, Schema(()), rows
             )
         return self._trackers[family]
 

@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--checkpoints", type=Path, help="keeps unfinished items")
     parser.add_argument("--compiled", type=Path, help="compiled.tar of an earlier turn")
     parser.add_argument("--model", choices=("smollm2", "tiny"), default="smollm2")
-    for name in ("rows", "microbatches", "length", "eval_rows", "inputs", "targets"):
+    for name in ("rows", "microbatches", "eval_rows", "inputs", "targets"):
         parser.add_argument(f"--{name}", type=int)
     arguments = parser.parse_args()
     if arguments.add:
@@ -156,7 +156,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _prepare(learner: Any, items: Sequence[Any], clock: Clock) -> None:
     for item in items:
         if clock.left:
-            learner.train_caches(item)
+            learner.train_sets(item)
 
 
 def read_queue(path: Path) -> list[Any]:

@@ -6,11 +6,10 @@ the folders of `--seqio_additional_cache_dirs` or `seqio.add_global_cache_dirs`.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import gin
-import numpy as np
 import seqio
 import tensorflow as tf
 from etils import epath
@@ -19,13 +18,20 @@ from jaxaug.core import manifest
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json
-from jaxaug.feed import lengths
+from jaxaug.feed import arrays, lengths, offline_tokens
+from jaxaug.feed.arrays import TokenCache
+from jaxaug.feed.examples import (
+    PAIRS,
+    Ends,
+    Examples,
+    Ids,
+    Lengths,
+    Parts,
+    keep_left_end,
+)
 
 COMPLETED = "COMPLETED"
 """Name of the file that SeqIO looks for: a cache without it is not there."""
-
-
-_BATCH = 1024  # examples that are counted at a time
 
 
 @gin.configurable(module="tasks.cached_task")
@@ -40,32 +46,77 @@ def accept(truncation: bool = False, unknown_pieces: bool = False) -> dict[str, 
 
 
 class CachedTask(seqio.Task):
-    """A task that says what its lengths cut off, and what is wrong with its cache."""
+    """A task that gives its examples to the token feed, and checks lengths and caches."""
 
     loses: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("inputs", "targets"), "their right end"
     )
     """Feature -> what an example loses that is too long."""
 
-    parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "inputs": ("inputs",),
-        "targets": ("targets",),
-    }
+    parts: ClassVar[Parts] = PAIRS
     """Feature -> what it is put together from behind the placeholder."""
 
-    def token_counts(self, split: str, use_cached: bool = False) -> lengths.TokenCounts:
-        """Counts the tokens of all examples of a split.
+    behind: ClassVar[Sequence[Any]] = (seqio.preprocessors.append_eos,)
+    """The preprocessors behind the placeholder, for which `cut` stands."""
+
+    @staticmethod
+    def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
+        """Does to an example what the preprocessors `behind` do; see `Examples.cut`."""
+        return keep_left_end(fields, lengths, ends)
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether `examples` are those of the task's preprocessors."""
+        found = list(self.preprocessors)
+        places = [isinstance(p, seqio.CacheDatasetPlaceholder) for p in found]
+        return True in places and found[places.index(True) + 1 :] == [*self.behind]
+
+    def examples(self, split: str, use_cached: bool = False) -> Examples:
+        """Returns all examples of a split as token ids, made once a process.
 
         Args:
           split: its name.
-          use_cached: whether to count those of the offline cache.
+          use_cached: whether they come from the offline cache.
 
         Raises:
           UserError: the data or the cache is missing or wrong.
         """
         if use_cached:
             self._check_cache(split)
-        return _counted(self, split, use_cached)
+        ends = {
+            name: self.output_features[name].vocabulary.eos_id
+            if self.output_features[name].add_eos
+            else None
+            for name in self.parts
+        }
+        found = _tokens(self, split, use_cached)
+        return Examples(self.name, found, ends, self.parts, self.cut)
+
+    def token_cache(self, split: str) -> TokenCache:
+        """Returns the token ids of a split up to the placeholder."""
+        found = self.preprocess_precache(self.source.get_dataset(split, shuffle=False))
+        fields = self.fields()
+        only = found.map(lambda example: tuple(example[field] for field in fields))
+        rows = (
+            [ids.tolist() for ids in example]
+            for example in only.prefetch(tf.data.AUTOTUNE).as_numpy_iterator()
+        )
+        return arrays.collected(f"{self.name}-{split}", rows, fields)
+
+    def fields(self) -> list[str]:
+        """Names of the ids that an offline cache has."""
+        return [part for parts in self.parts.values() for part in parts]
+
+    def token_counts(self, split: str, use_cached: bool = False) -> lengths.TokenCounts:
+        """Counts the tokens of all examples of a split; see `examples`."""
+        words = self.output_features["targets"].vocabulary
+        return lengths.of_examples(
+            f"{self.name} {split}",
+            self.examples(split, use_cached),
+            words.unk_id,
+            str(getattr(words, "file", words)),
+            self.loses,
+        )
 
     @staticmethod
     def check_lengths(
@@ -102,39 +153,6 @@ class CachedTask(seqio.Task):
         plain = tf.autograph.experimental.do_not_convert(super().get_dataset)
         return plain(sequence_length, split, use_cached=use_cached, **kwargs)
 
-    def count_tokens(self, split: str, use_cached: bool) -> lengths.TokenCounts:
-        """See `token_counts`, which calls this once a process for each split."""
-        source = self._get_cached_source(split) if use_cached else self.source
-        found = source.get_dataset(split=split, shuffle=False)
-        if not use_cached:
-            found = self.preprocess_precache(found)
-        words = self.output_features["targets"].vocabulary
-        unk_id = -1 if words.unk_id is None else words.unk_id
-
-        def count(example: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            sizes = {
-                feature: tf.add_n([tf.size(example[part]) for part in parts])
-                + int(self.output_features[feature].add_eos)
-                for feature, parts in self.parts.items()
-            }
-            lacks = tf.reduce_any(
-                tf.equal(tf.cast(example["targets"], tf.int32), unk_id)
-            )
-            return {**sizes, "unknown": tf.cast(lacks, tf.int32)}
-
-        counted = found.map(count, num_parallel_calls=tf.data.AUTOTUNE).batch(_BATCH)
-        batches = list(counted.as_numpy_iterator())
-        columns = {
-            name: np.concatenate(
-                [np.zeros(0, int), *(batch[name] for batch in batches)]
-            )
-            for name in (*self.parts, "unknown")
-        }
-        unknown = int(columns.pop("unknown").sum())
-        name = f"{self.name} {split}"
-        file = str(getattr(words, "file", words))
-        return lengths.TokenCounts(name, columns, unknown, file, self.loses)
-
     def vocabulary_digest(self) -> str:
         """Hash of the file that the ids of the task come from."""
         return file_digest(self.output_features["inputs"].vocabulary.file)
@@ -165,8 +183,12 @@ class CachedTask(seqio.Task):
 
 
 @functools.cache
-def _counted(task: CachedTask, split: str, use_cached: bool) -> lengths.TokenCounts:
-    return task.count_tokens(split, use_cached)
+def _tokens(task: CachedTask, split: str, use_cached: bool) -> TokenCache:
+    if not use_cached:
+        return task.token_cache(split)
+    found = offline_tokens.build(task.cache_dir, split, fields=task.fields())
+    assert found is not None  # `_check_cache` has found the split.
+    return found
 
 
 @functools.cache

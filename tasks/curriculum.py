@@ -22,10 +22,7 @@ from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.schedule import Schedule
 
 _PLOT = "curriculum.txt"
-COUNTED = 1000  # Rows in which examples are counted.
-_WINDOWED = (
-    4000  # Rows of a reader that may pack windows, which begin with fuller rows.
-)
+_SAMPLED = 4000  # Rows in which examples are counted.
 
 
 def run_steps() -> int:
@@ -180,6 +177,7 @@ def _check_reader() -> None:
         raise UserError(
             "curriculum: rows are packed (DatasetConfig.pack = True), and nothing says how "
             "many examples a row holds. Set train.get_dataset_fn = "
+            "@token_feed.get_dataset, which needs no such number; or "
             "@tasks.curriculum.get_dataset, which counts them; or "
             "level_mixture.examples_per_row; or pack = False."
         )
@@ -189,7 +187,9 @@ def _nobody() -> None:
     """Stands for the reader of T5X."""
 
 
-def counted(cfg: Any, num_shards: int, examples_per_row: Callable[[Any], float]) -> Any:
+def _counted(
+    cfg: Any, num_shards: int, examples_per_row: Callable[[Any], float]
+) -> Any:
     """A `DatasetConfig` whose curriculum counts what its reader reads.
 
     Args:
@@ -243,7 +243,7 @@ def get_dataset(
     """
     count = functools.partial(_count, otherwise, feature_converter_cls)
     return otherwise(
-        counted(cfg, num_shards, count),
+        _counted(cfg, num_shards, count),
         shard_id,
         num_shards,
         feature_converter_cls,
@@ -266,7 +266,7 @@ def _count(otherwise: Callable[..., Any], converter: Any, cfg: Any) -> float:
                 "level_mixture.examples_per_row, or pack = False."
             )
         counts += np.max(batch["decoder_segment_ids"], axis=1).tolist()
-        if len(counts) >= _WINDOWED:
+        if len(counts) >= _SAMPLED:
             break
     return float(np.mean(counts))
 

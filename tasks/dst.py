@@ -1,5 +1,6 @@
 """Registration of the dialogue state tracking tasks and mixtures."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import seqio
@@ -7,7 +8,10 @@ import tensorflow as tf
 from absl import logging
 
 from jaxaug.core.files import PathLike
-from jaxaug.feed import lengths, recipes, tokens
+from jaxaug.feed import recipes, tokens
+from jaxaug.feed.arrays import TokenCache
+from jaxaug.feed.examples import Ends, Ids, Lengths, keep_last_turns
+from jaxaug.feed.lengths import LEFT
 from jaxaug.feed.source import RecordSource
 from tasks import metrics, preprocessors, vocabulary
 from tasks.cached_task import CachedTask
@@ -16,19 +20,23 @@ from tasks.cached_task import CachedTask
 class DialogueTask(CachedTask):
     """A task over record caches; hosts read disjoint shards of them."""
 
-    loses = lengths.LEFT
+    loses = LEFT
+    behind = (
+        preprocessors.truncate_inputs_left,
+        seqio.preprocessors.append_eos_after_trim,
+    )
 
-    def count_tokens(self, split: str, use_cached: bool) -> lengths.TokenCounts:
-        """Counts from the token cache, which is built at the first use."""
-        if use_cached:
-            return super().count_tokens(split, use_cached)
+    @staticmethod
+    def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
+        """See `CachedTask.cut`."""
+        return keep_last_turns(fields, lengths, ends)
+
+    def token_cache(self, split: str) -> TokenCache:
+        """Returns the token cache of a split, which is built at the first use."""
         source = self.source
         assert isinstance(source, RecordSource)
         words = self.output_features["inputs"].vocabulary
-        found = tokens.build(source.cache(split), words.file, encode=words.encode_batch)
-        return lengths.of_cache(
-            f"{self.name} {split}", found, words.unk_id, words.file, self.loses
-        )
+        return tokens.build(source.cache(split), words.file, encode=words.encode_batch)
 
     def _get_cached_source(self, split: str, *arguments: Any) -> seqio.DataSource:
         found = super()._get_cached_source(split, *arguments)
@@ -67,8 +75,7 @@ def register(data_dir: PathLike | None = None) -> None:
             preprocessors=[
                 seqio.preprocessors.tokenize,
                 seqio.CacheDatasetPlaceholder(),
-                preprocessors.truncate_inputs_left,
-                seqio.preprocessors.append_eos_after_trim,
+                *DialogueTask.behind,
             ],
             postprocess_fn=metrics.postprocessor(options.parse),
             metric_fns=[metrics.goal_metrics(splits)],

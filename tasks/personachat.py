@@ -27,6 +27,7 @@ import tensorflow as tf
 
 from jaxaug.curriculum import persona_levels
 from jaxaug.data import personachat
+from jaxaug.feed.examples import Ends, Ids, Lengths, keep_last_turns
 from jaxaug.formats import persona
 from jaxaug.metrics import text as scores_of_text
 from tasks import vocabulary
@@ -72,16 +73,6 @@ def register() -> None:
             seqio.MixtureRegistry.add(f"{prefix}{mixture}", rates)
 
 
-class PersonaTask(CachedTask):
-    """A task whose examples keep their persona where the history is too long."""
-
-    loses: ClassVar = {
-        "inputs": "their oldest utterances",
-        "targets": "the end of the response",
-    }
-    parts: ClassVar = {"inputs": ("persona", "history"), "targets": ("targets",)}
-
-
 def _add(
     name: str, splits: Sequence[str], source: Any, options: persona.PersonaOptions
 ) -> None:
@@ -98,8 +89,7 @@ def _add(
         preprocessors=[
             encode,
             seqio.CacheDatasetPlaceholder(),
-            fit,
-            seqio.preprocessors.append_eos_after_trim,
+            *PersonaTask.behind,
         ],
         postprocess_fn=postprocess,
         metric_fns=[responses, likelihoods],
@@ -209,6 +199,27 @@ def fit(
         return {"inputs": tf.concat([first, rest], axis=0), **others}
 
     return dataset.map(join, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+class PersonaTask(CachedTask):
+    """A task whose examples keep their persona where the history is too long."""
+
+    loses: ClassVar = {
+        "inputs": "their oldest utterances",
+        "targets": "the end of the response",
+    }
+    parts: ClassVar = {"inputs": ("persona", "history"), "targets": ("targets",)}
+    behind = (fit, seqio.preprocessors.append_eos_after_trim)
+
+    @staticmethod
+    def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
+        """Does what `fit` does; see `CachedTask.cut`."""
+        room = lengths["inputs"] - (ends["inputs"] is not None)
+        first, rest = fields["persona"], fields["history"]
+        first = first[: max(room - len(rest), room // 2)]
+        rest = rest[max(len(rest) - room + len(first), 0) :]
+        joined = {"inputs": np.append(first, rest), "targets": fields["targets"]}
+        return keep_last_turns(joined, lengths, ends)
 
 
 def postprocess(

@@ -1,6 +1,5 @@
 """benchmarks/sgd_queue.py and what it consists of, with a tiny model on MiniSGD."""
 
-import itertools
 import json
 import os
 import shutil
@@ -14,12 +13,11 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.feed import recipes
-from jaxaug.feed.batches import TokenCache
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {
-    "model": "tiny", "rows": 2, "microbatches": 1, "length": 448, "eval_rows": 16,
-    "inputs": 384, "targets": 32,
+    "model": "tiny", "rows": 2, "microbatches": 1, "eval_rows": 16, "inputs": 384,
+    "targets": 64,
 }  # fmt: skip
 # A Python that has neither TensorFlow nor SeqIO.
 WITHOUT = """#!{python}
@@ -40,10 +38,9 @@ def programs():
         import sgd_item
         import sgd_page
         import sgd_queue
-        import sgd_rows
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
-    return {"item": sgd_item, "rows": sgd_rows, "queue": sgd_queue, "page": sgd_page}
+    return {"item": sgd_item, "queue": sgd_queue, "page": sgd_page}
 
 
 @pytest.fixture(scope="module")
@@ -58,77 +55,6 @@ def data(tmp_path_factory):
     chosen = {split: sample.choose(source, split, n, 0) for split, n in wanted.items()}
     sample.write(source, folder, chosen)
     return folder
-
-
-def cache_of(*examples):
-    """A token cache of (inputs, targets) pairs."""
-    ids, offsets = {}, {}
-    for place, field in enumerate(("inputs", "targets")):
-        parts = [np.array(example[place], np.int32) for example in examples]
-        ids[field] = np.concatenate(parts)
-        offsets[field] = np.cumsum([0, *map(len, parts)])
-    return TokenCache("test", ids, offsets)
-
-
-def test_rows_are_those_of_seqios_prefix_lm_converter(programs):
-    import seqio
-    import tensorflow as tf
-
-    cache = cache_of(([5, 6, 7], [8]), ([9], [10, 11]), ([12, 13], [14]))
-    rows = programs["rows"].PackedRows([cache], lambda step: [1.0], 1, 16, 1, seed=0)
-    examples = [rows._example(0, count) for count in range(3)]
-    batch = rows._batch([examples])
-    order = [rows._orders[0, 0][count] for count in range(3)]
-    features = [
-        {name: [*cache.get(name, int(index)), 1] for name in ("inputs", "targets")}
-        for index in order
-    ]
-    source = tf.data.Dataset.from_generator(
-        lambda: iter(features),
-        output_signature=dict.fromkeys(
-            ("inputs", "targets"), tf.TensorSpec([None], tf.int32)
-        ),
-    )
-    converted = seqio.PrefixLMFeatureConverter(pack=True)(
-        source, {"inputs": 8, "targets": 8}
-    )
-    (expected,) = converted.as_numpy_iterator()
-    for name in batch:
-        np.testing.assert_array_equal(batch[name][0], expected[name], err_msg=name)
-
-
-def test_rows_go_on_where_they_stopped_and_follow_the_weights(programs):
-    caches = [
-        cache_of(*(([10 * which + 2 + n] * 5, [3]) for n in range(3)))
-        for which in (1, 2)
-    ]
-
-    def weights(step):
-        return [1.0, 0.0] if step < 70 else [0.0, 1.0]
-
-    def made(start, count):
-        rows = programs["rows"].PackedRows(caches, weights, 2, 17, 1, seed=4)
-        return list(itertools.islice(rows.batches(start), count))
-
-    whole, rest = made(0, 80), made(37, 43)
-    for one, two in zip(whole[37:], rest, strict=True):
-        np.testing.assert_array_equal(
-            one["decoder_target_tokens"], two["decoder_target_tokens"]
-        )
-    first = np.concatenate([batch["decoder_target_tokens"] for batch in whole[:64]])
-    assert set(np.unique(first)) == {0, 1, 3, 12, 13, 14}
-    # A window of 256 examples is 64 batches of two rows of two; the third is drawn at
-    # step 128 of the schedule, the second one at step 64.
-    later = made(128, 3)
-    assert set(np.unique(later[0]["decoder_target_tokens"])) == {0, 1, 3, 22, 23, 24}
-
-
-def test_long_examples_lose_the_left_end_of_their_inputs(programs):
-    cache = cache_of((range(10, 40), [3, 4]), ([5], [6]))
-    rows = programs["rows"].PackedRows([cache], lambda step: [1.0], 1, 12, 1, seed=0)
-    assert rows.cut() == 0.5
-    found = {tuple(rows._example(0, count)[0].tolist()) for count in range(2)}
-    assert found == {(32, 33, 34, 35, 36, 37, 38, 39, 1, 3, 4, 1), (5, 1, 6, 1)}
 
 
 def test_items_are_checked_and_named_by_their_variants(programs, data):
@@ -157,14 +83,19 @@ def test_items_are_checked_and_named_by_their_variants(programs, data):
 
 def test_orders_spend_equal_shares_on_every_level(programs):
     item = programs["item"].Item
+
+    def mean(stages):
+        steps = np.diff([0, *(stage.end for stage in stages)])
+        return np.average([stage.rates for stage in stages], axis=0, weights=steps)
+
     shares = {
-        order: np.mean([item("a", 120, 0, order).weights(6)(s) for s in range(120)], 0)
+        order: mean(item("a", 120, 0, order).stages(6))
         for order in ("cyclic", "gradual", "random")
     }
     assert shares["gradual"] == pytest.approx([1 / 3, *[2 / 15] * 5])
     assert shares["cyclic"] == pytest.approx(shares["gradual"])
     assert shares["random"] == pytest.approx(shares["gradual"])
-    assert item("a", 120, 0).weights(6)(7) == pytest.approx([1 / 6] * 6)
+    assert item("a", 120, 0).stages(6) == [(120, (1.0,) * 6)]
 
 
 @pytest.mark.slow
@@ -270,3 +201,13 @@ def test_the_page_holds_what_was_run(programs):
         )
     )
     assert f"{programs['page'].BEGIN}\n{made}\n{programs['page'].END}" in page
+
+
+def test_lengths_that_cut_many_examples_are_refused(programs, data):
+    settings = programs["item"].Settings(**{**SIZES, "inputs": 64})
+    learner = programs["item"].Learner(settings, recipes.table(data))
+    item = programs["item"].Item("d3st_sgd", 40, 1)
+    with pytest.raises(
+        UserError, match=r"\d\d\.\d% of the examples exceed --inputs 64"
+    ):
+        learner.batches(item, learner.train_sets(item))

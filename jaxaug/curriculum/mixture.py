@@ -8,15 +8,14 @@ import difflib
 import inspect
 import itertools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import seqio
 import tensorflow as tf
-from jaxtyping import Float
 
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule as schedules
+from jaxaug.feed.order import Stage
 
 # A name of a task or mixture, or several of them.
 Names = str | Sequence[str]
@@ -27,27 +26,6 @@ _Content = tuple[
     tuple[tuple[str, float, int], ...], schedules.InSteps | schedules.InShares
 ]
 _registered_here: dict[str, _Content] = {}
-
-
-class Scheduled(NamedTuple):
-    """What a `sample_fn` of `scheduled_sample_fn` draws by; its attribute `scheduled`.
-
-    Attributes:
-      ends, weights: of the schedule, in examples.
-      levels: the level of each task.
-    """
-
-    ends: tuple[int, ...]
-    weights: tuple[tuple[float, ...], ...]
-    levels: tuple[int, ...]
-
-
-def level_logits(
-    weights: Sequence[Sequence[float]],
-) -> Float[np.ndarray, "stages levels"]:
-    """Logits of the levels at each stage; a level without weight is never drawn."""
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.log(np.asarray(weights, np.float32)), np.float32(-1e9))
 
 
 def scheduled_sample_fn(
@@ -76,7 +54,9 @@ def scheduled_sample_fn(
             f"curriculum: the tasks have levels {names}, the schedule weighs levels "
             f"{list(range(schedule.levels + 1))}; give every level at least one task"
         )
-    logits = level_logits(schedule.weights)
+    with np.errstate(divide="ignore"):  # A level without weight is never drawn.
+        logits = np.log(np.asarray(schedule.weights, np.float32))
+    logits = np.maximum(logits, np.float32(-1e9))
 
     def sample(
         datasets: Sequence[tf.data.Dataset], rates: Sequence[float], seed: int | None
@@ -113,8 +93,6 @@ def scheduled_sample_fn(
             by_level, choices, stop_on_empty_dataset=True
         )
 
-    content = Scheduled(schedule.ends, schedule.weights, tuple(levels))
-    sample.scheduled = content  # type: ignore[attr-defined]
     return sample
 
 
@@ -133,11 +111,10 @@ def level_mixture(
         of, such as `["d3st_sgd", "d3st_aug_v1", ...]`.
       schedule: in steps of training.
       batch_size: rows of the global batch.
-      examples_per_row: for each level, how many examples packing puts into a row. A
-        reader that knows better replaces these numbers (`ScheduledMixture.read_by`).
-        Empty means that rows are not packed, or that the reader counts. Without
-        packing, stages change at exactly their step; with packing, at the step that
-        these numbers lead to.
+      examples_per_row: for each level, how many examples SeqIO packs into a row. Empty
+        means that rows are not packed, or that the reader counts. Stages of packed
+        SeqIO data change at the step that these numbers lead to. The token feed needs
+        no such numbers: its stages always change at exactly their step.
       num_hosts: in how many shards the data is read; None is as many as whoever reads
         the mixture asks for.
       name: of the mixture; `<name>_2` and so on if this process has one of that name
@@ -171,7 +148,7 @@ def prompt_curriculum(
     mixture: str,
     total_steps: int,
     batch_size: int,
-    examples_per_row: Sequence[float] = (1.0, 1.0, 1.0),
+    examples_per_row: Sequence[float] = (),
     num_hosts: int | None = None,
     stage_ends: Sequence[float] = schedules.PROMPT_STAGE_ENDS,
     stage_weights: Sequence[Sequence[float]] = schedules.PROMPT_STAGE_WEIGHTS,
@@ -187,13 +164,13 @@ def prompt_curriculum(
       total_steps: length of the training run.
       batch_size: rows of the global batch.
       examples_per_row: how many examples of each level (short2, short5, whole
-        schema) packing puts into a row: 1 without packing.
+        schema) SeqIO packs into a row; see `level_mixture`.
       num_hosts: in how many shards the data is read; None is as many as whoever reads
         the mixture asks for.
       stage_ends: shares of the training steps at which each stage but the last ends.
       stage_weights: shares of the levels among the examples of each stage.
       beside: registered tasks of another kind, which are a fourth level; then
-        `examples_per_row` and `stage_weights` say four numbers each.
+        `stage_weights` (and `examples_per_row`) have four numbers each.
 
     Returns:
       the name that the mixture is registered under, as by `level_mixture`.
@@ -250,6 +227,18 @@ class ScheduledMixture(seqio.Mixture):
         for task, level in zip(self.tasks, self._levels, strict=True):
             found[level][task.name] = float(self.get_rate(task))
         return found
+
+    def stages(self) -> list[Stage]:
+        """The rates of the tasks by training step, in the order of `tasks`."""
+        schedule, levels = self._counted.in_steps, self.tasks_of_levels()
+        shares = [
+            (level, float(self.get_rate(task)) / sum(levels[level].values()))
+            for task, level in zip(self.tasks, self._levels, strict=True)
+        ]
+        return [
+            Stage(end, tuple(weights[level] * share for level, share in shares))
+            for end, weights in zip(schedule.ends, schedule.weights, strict=True)
+        ]
 
     def read_by(
         self, shards: int, batch_size: int, examples_per_row: Sequence[float]

@@ -348,6 +348,11 @@ class InSteps:
             self, batch_size=batch_size, examples_per_row=per_row
         )
 
+    @property
+    def in_steps(self) -> Schedule:
+        """The schedule in steps."""
+        return self.schedule
+
     def in_examples(self, shards: int) -> Schedule:
         """Returns the schedule in examples of one of `shards` shards."""
         if self.batch_size % shards:
@@ -377,17 +382,17 @@ class InShares:
             self, batch_size=batch_size, examples_per_row=per_row
         )
 
+    @property
+    def in_steps(self) -> Schedule:
+        """The schedule in steps."""
+        return self._counted(self.steps)
+
     def in_examples(self, shards: int) -> Schedule:
         """Returns the schedule in examples of one of `shards` shards."""
-        rows = round(self.steps * self.batch_size / shards)
-        ends = [*(round(end * rows) for end in self.stage_ends), rows]
-        counted = in_examples(
-            staged(ends, self.stage_weights), 1, self.examples_per_row
-        )
-        # In thousandths of the run: the recorded runs can be repeated to the bit.
-        total = counted.ends[-1]
-        ends = [
-            math.ceil(math.ceil(1000 * end / total) * total / 1000)
-            for end in counted.ends[:-1]
-        ]
-        return staged([*ends, total], counted.weights)
+        rows = self._counted(round(self.steps * self.batch_size / shards))
+        per_row = self.examples_per_row or (1.0,) * (rows.levels + 1)
+        return in_examples(rows, 1, per_row)
+
+    def _counted(self, total: int) -> Schedule:
+        ends = [*(round(end * total) for end in self.stage_ends), total]
+        return staged(ends, self.stage_weights)

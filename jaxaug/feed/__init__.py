@@ -1,7 +1,8 @@
 """From records to batches.
 
-`recipes` names the sets, `cache` formats each of them once into sharded files, `source`
-streams those to SeqIO, `tokens` and `batches` to a trainer without TensorFlow.
+`recipes` names the sets, `cache` formats each of them once into sharded files, `tokens`
+makes token caches of those, and `batches` feeds them to training. `source` streams the
+same examples to SeqIO.
 """
 
 import lazy_loader
@@ -9,7 +10,8 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
-        "batches": ["TokenBatches", "TokenCache"],
+        "arrays": ["TokenCache"],
+        "batches": ["TokenBatches"],
         "cache": ["Recipe", "RecordCache"],
         "parallel": ["Corpus"],
         "recipes": ["Table", "table"],

@@ -1,48 +1,27 @@
-"""Batches from tokenised caches: seeded, resumable, without TensorFlow.
+"""Batches from token caches: seeded, packed, resumable, without TensorFlow.
 
-All hosts walk through one order of examples, of which a global batch is a piece; each
-host takes its rows of it. So the order does not depend on the number of hosts, and all
-of them end at the same batch. The state of the iterator is one counter per cache.
-Batches have the features that encoder-decoder models of T5X take.
+All hosts walk through one order of rows (`jaxaug.feed.order`), of which a global batch is
+a piece; each host takes its rows of it. The state of the iterator is the position of a
+block of rows and the number of rows used of it.
 """
 
 import contextlib
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
+from jaxaug.feed import layouts
+from jaxaug.feed.examples import Examples, Lengths
+from jaxaug.feed.order import BLOCK, Order, Position, Row, Stage, Task
 
-_BLOCK = 1024
-_EOS = 1
-_ORDER = 2  # Part of a saved position: raise it when the same seed gives another order.
-_MOST = 2**62  # Examples that can be counted; nobody reads so many.
-_EXAMPLES, _CHOICES = 0, 1  # Second number of a seed: what is drawn with it.
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCache:
-    """Token ids of a record cache, in its order, without end of sequence.
-
-    Example i of field f is `ids[f][offsets[f][i]:offsets[f][i + 1]]`.
-    """
-
-    name: str
-    ids: Mapping[str, Int[np.ndarray, " tokens"]]
-    offsets: Mapping[str, Int[np.ndarray, " examples+1"]]
-
-    def __len__(self) -> int:
-        return len(self.offsets["inputs"]) - 1
-
-    def get(self, field: str, index: int) -> Int[np.ndarray, " length"]:
-        """Tokens of one field of one example."""
-        start, stop = self.offsets[field][index : index + 2]
-        return self.ids[field][start:stop]
+_ORDER = 3  # Part of a saved position: raise it when the same seed gives another order.
+_MOST = 2**60  # Rows or examples that can be counted; nobody reads so many.
+_FIX = "Start the data anew by not restoring the dataset."
 
 
 class ArraySpec(NamedTuple):
@@ -66,79 +45,97 @@ def known_to_clu(batches: Any) -> Any:
 
 
 class TokenBatches:
-    """Endless (or counted) batches from tokenised caches; can be saved and restored.
+    """Endless (or counted) batches of one host; can be saved and restored.
 
-    The order is a function of the arguments alone. With several caches each example
-    comes from a cache drawn by the rates. A batch is a dict of int32 arrays
-    [batch, length]: encoder_input_tokens, decoder_target_tokens, decoder_input_tokens
-    (targets shifted right) and decoder_loss_weights (1 on real targets).
+    A batch is a dict of int32 arrays [rows, length], the features that SeqIO's converter
+    makes for the class of models.
     """
 
     def __init__(
         self,
-        caches: Sequence[TokenCache],
-        lengths: Mapping[str, int],
+        tasks: Sequence[Examples],
+        lengths: Lengths,
         batch_size: int,
         *,
-        rates: Sequence[float] | None = None,
+        stages: Sequence[Stage] = (),
         seed: int = 0,
         shuffle: bool = True,
+        pack: bool = False,
+        layout: str = "enc_dec",
         shard: tuple[int, int] = (0, 1),
         num_epochs: int | None = None,
     ):
         """Prepares the iterator.
 
         Args:
-          caches: where examples come from.
-          lengths: of `inputs` and `targets`, end of sequence included. Longer inputs
-            lose their left end, longer targets their right end.
-          batch_size: examples in a batch of this host.
-          rates: relative frequency of each cache; None is equal.
+          tasks: where examples come from.
+          lengths: of `inputs` and `targets`, end of sequence included.
+          batch_size: rows of a global batch.
+          stages: rates of the tasks by step; by default all are equal.
           seed: of the order.
           shuffle: whether each epoch is in a new random order.
+          pack: whether a row holds several examples.
+          layout: "enc_dec" or "prefix_lm".
           shard: (index, number) of this host among those that share the data.
-          num_epochs: stop when a cache was read so often; None is never. What does
-            not fill a batch of every host is left out.
+          num_epochs: stop when a task was read so often; None is never. Rows that do not
+            fill a global batch are left out.
 
         Raises:
-          UserError: a cache has fewer examples than there are hosts, or the seed is
-            negative.
+          UserError: the batch does not divide by the hosts, a task has no example, or
+            the seed is negative.
         """
-        self._caches = list(caches)
-        self._lengths = dict(lengths)
-        self._batch_size = batch_size
-        rates = [1.0] * len(self._caches) if rates is None else list(rates)
-        self._rates = np.asarray(rates, float) / sum(rates)
-        self._seed, self._shuffle, self._shard = seed, shuffle, shard
-        self._num_epochs = num_epochs
-        if seed < 0:
-            raise UserError(f"seed {seed} of the data order: use 0 or more.")
-        for item in self._caches:
-            if len(item) < shard[1]:
+        if batch_size % shard[1]:
+            raise UserError(
+                f"DatasetConfig.batch_size = {batch_size} does not divide by {shard[1]} "
+                "hosts. Choose a multiple."
+            )
+        for task in tasks:
+            if not len(task):
                 raise UserError(
-                    f"tokenised cache {item.name} has {len(item)} examples for "
-                    f"{shard[1]} hosts. Use at most one host per example."
+                    f"task {task.name!r} has no example to train on. Look at the data with "
+                    "`jaxaug data check` and `jaxaug tasks`: are there dialogues, and "
+                    "frames of users?"
                 )
-        self._drawn = [0] * len(self._caches)
-        self._orders: dict[int, tuple[int, np.ndarray]] = {}
-        self._choices: tuple[int, np.ndarray] = (-1, np.zeros(0, int))
-        self._peeked: tuple[dict[str, np.ndarray], list[int]] | None = None
+        self._tasks, self._lengths = list(tasks), dict(lengths)
+        self._batch_size, self._shard, self._pack = batch_size, shard, pack
+        self._layout = layouts.find(layout)
+        stages = stages or [Stage(1, (1.0,) * len(self._tasks))]
+        self._order = Order(
+            [
+                Task(task.name, self._layout.sizes(task.cut_lengths(lengths)))
+                for task in tasks
+            ],
+            stages,
+            batch_size,
+            seed=seed,
+            shuffle=shuffle,
+            room=self._layout.room(lengths) if pack else None,
+            num_epochs=num_epochs,
+        )
+        self._stream = json.loads(
+            json.dumps(
+                {
+                    "order": _ORDER,
+                    "tasks": [[task.name, task.cache.name] for task in tasks],
+                    "stages": stages,
+                    "lengths": self._lengths,
+                    "batch_size": batch_size,
+                    "seed": seed,
+                    "shuffle": shuffle,
+                    "pack": pack,
+                    "layout": layout,
+                }
+            )
+        )
+        self._peeked: tuple[dict[str, np.ndarray], dict[str, Any]] | None = None
+        self.reset()
 
     @property
     def element_spec(self) -> dict[str, ArraySpec]:
         """Shape and type of every array of a batch."""
-        encoder = ArraySpec(
-            (self._batch_size, self._lengths["inputs"]), np.dtype(np.int32)
-        )
-        decoder = ArraySpec(
-            (self._batch_size, self._lengths["targets"]), np.dtype(np.int32)
-        )
-        return {
-            "encoder_input_tokens": encoder,
-            "decoder_target_tokens": decoder,
-            "decoder_input_tokens": decoder,
-            "decoder_loss_weights": decoder,
-        }
+        rows = self._batch_size // self._shard[1]
+        empty = self._layout.fill([[]] * rows, self._lengths, self._pack)
+        return {name: ArraySpec(v.shape, v.dtype) for name, v in empty.items()}
 
     def __iter__(self) -> "TokenBatches":
         return self
@@ -148,144 +145,102 @@ class TokenBatches:
             batch, _ = self._peeked
             self._peeked = None
             return batch
-        examples = self._draw()
-        batch = {
-            name: np.zeros(spec.shape, spec.dtype)
-            for name, spec in self.element_spec.items()
-        }
-        for row, (inputs, targets) in enumerate(examples):
-            batch["encoder_input_tokens"][row, : len(inputs)] = inputs
-            batch["decoder_target_tokens"][row, : len(targets)] = targets
-            batch["decoder_loss_weights"][row, : len(targets)] = 1
-        # The end of sequence is shifted, too, as SeqIO does: nothing learns from it.
-        targets = batch["decoder_target_tokens"]
-        batch["decoder_input_tokens"][:, 1:] = targets[:, :-1]
-        return batch
+        rows = [self._next_row() for _ in range(self._batch_size)]
+        size = self._batch_size // self._shard[1]
+        mine = rows[self._shard[0] * size :][:size]
+        examples = [
+            [self._tasks[which].get(index, self._lengths) for which, index in row]
+            for row in mine
+        ]
+        return self._layout.fill(examples, self._lengths, self._pack)
+
+    def _next_row(self) -> Row:
+        while self._used >= len(self._rows):
+            if self._after.ended:
+                raise StopIteration
+            self._go_to(self._after, 0)
+        self._used += 1
+        return self._rows[self._used - 1]
+
+    def _go_to(self, position: Position, used: int) -> None:
+        self._position, self._used = position, used
+        self._rows, self._after = self._order.block(position)
 
     def peek(self) -> dict[str, np.ndarray]:
         """The next batch, which stays the next one."""
         if self._peeked is None:
-            before = list(self._drawn)
+            before = self._state()
             self._peeked = (next(self), before)
         return self._peeked[0]
 
     def reset(self) -> None:
         """Starts again from the first batch."""
-        self._drawn = [0] * len(self._caches)
         self._peeked = None
+        self._go_to(self._order.start(), 0)
+
+    def _state(self) -> dict[str, Any]:
+        return {"position": dataclasses.asdict(self._position), "used": self._used}
 
     def save(self, path: PathLike) -> None:
         """Writes the position to the file `path` + `.json`."""
-        drawn = self._peeked[1] if self._peeked else self._drawn
-        state = {"drawn": drawn, "stream": self._stream()}
-        write_text(f"{path}.json", json.dumps(state))
+        state = self._peeked[1] if self._peeked else self._state()
+        write_text(f"{path}.json", json.dumps({**state, "stream": self._stream}))
 
     def restore(self, path: PathLike) -> None:
         """Continues where the iterator that wrote `path` stood.
 
+        Hosts of one run have the same position.
+
         Raises:
           UserError: the file is missing or damaged, or comes from other data, another
-            seed, batch size, length or number of hosts.
+            seed, batch size, length, or schedule.
         """
-        source, fix = (
-            f"{path}.json",
-            "Start the data anew by not restoring the dataset.",
-        )
-        state = read_json(source, fix)
+        source = f"{path}.json"
+        state = read_json(source, _FIX)
         state = state if isinstance(state, dict) else {}
-        drawn, stream = state.get("drawn"), state.get("stream")
-        if not isinstance(drawn, list) or not isinstance(stream, dict):
-            raise UserError(
-                f"{source}: is no saved position of a token iterator. {fix}"
-            )
-        ours = self._stream()
-        for name in sorted({*ours, *stream}):
-            if name not in ours or stream.get(name) != ours[name]:
+        stream = state.get("stream")
+        if not isinstance(stream, dict):
+            raise UserError(f"{source}: is no saved position of token batches. {_FIX}")
+        for name in sorted({*self._stream, *stream}):
+            if name not in self._stream or stream.get(name) != self._stream[name]:
                 raise UserError(
                     f"{source}: was saved with {shown(name)} {shown(stream.get(name))}, "
-                    f"this run has {shown(ours.get(name))}. Use the same settings, or do "
-                    "not restore the dataset."
+                    f"this run has {shown(self._stream.get(name))}. Use the same settings, "
+                    "or do not restore the dataset."
                 )
-        if (
-            len(drawn) != len(self._caches)
-            or not all(type(count) is int and count >= 0 for count in drawn)
-            or sum(drawn) > _MOST
-        ):
+        position = self._checked(state.get("position"))
+        used = state.get("used")
+        if position is None or type(used) is not int or not 0 <= used <= 2 * BLOCK:
             raise UserError(
-                f"{source}: is no saved position of a token iterator: {shown(drawn)} "
-                f"are no numbers of examples of {len(self._caches)} caches. {fix}"
+                f"{source}: is no saved position of token batches: "
+                f"{shown(state.get('position'))}, {shown(used)} rows used. {_FIX}"
             )
-        self._drawn, self._peeked = drawn, None
+        self._go_to(position, used)
+        self._peeked = None
 
-    def _stream(self) -> dict[str, Any]:
-        """What the order depends on."""
-        return {
-            "order": _ORDER,
-            "caches": [item.name for item in self._caches],
-            "rates": self._rates.tolist(),
-            "lengths": self._lengths,
-            "batch_size": self._batch_size,
-            "seed": self._seed,
-            "shuffle": self._shuffle,
-            "shard": list(self._shard),
-        }
-
-    def _draw(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """(inputs, targets) of the rows that this host has of the next global batch."""
-        shard, shards = self._shard
-        caches = len(self._caches)
-        chosen = self._choose(sum(self._drawn), self._batch_size * shards)
-        drawn = np.add(self._drawn, np.bincount(chosen, minlength=caches)).tolist()
-        if self._num_epochs is not None and any(
-            count > self._num_epochs * len(item)
-            for count, item in zip(drawn, self._caches, strict=True)
+    def _checked(self, found: Any) -> Position | None:
+        """Returns a saved position, or None if it is none of this order."""
+        names = {field.name for field in dataclasses.fields(Position)}
+        if not isinstance(found, dict) or found.keys() != names:
+            return None
+        counts, waiting = found["counts"], found["waiting"]
+        if not (isinstance(counts, list) and _lists(waiting)) or not (
+            len(counts) == len(waiting) == len(self._tasks)
         ):
-            raise StopIteration
-        first = shard * self._batch_size
-        # Of every cache, how many examples come before these rows.
-        place = np.add(self._drawn, np.bincount(chosen[:first], minlength=caches))
-        examples = []
-        for which in chosen[first : first + self._batch_size]:
-            examples.append(self._example(int(which), int(place[which])))
-            place[which] += 1
-        self._drawn = drawn
-        return examples
+            return None
+        numbers = [found["row"], found["draws"], *counts]
+        if not all(type(n) is int and 0 <= n <= _MOST for n in numbers):
+            return None
+        if found["ended"] is not False or not all(
+            type(index) is int and 0 <= index < len(task)
+            for task, queue in zip(self._tasks, waiting, strict=True)
+            for index in queue
+        ):
+            return None
+        return Position(
+            found["row"], found["draws"], tuple(counts), tuple(map(tuple, waiting))
+        )
 
-    def _example(self, which: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """The example of a cache that is its number `count` in the order."""
-        item, index = self._caches[which], self._index(which, count)
-        # Room for the end of sequence; inputs keep their end, where the last turn is.
-        limit = self._lengths["inputs"] - 1
-        inputs = item.get("inputs", index)
-        inputs = inputs[max(len(inputs) - limit, 0) :]
-        targets = item.get("targets", index)[: self._lengths["targets"] - 1]
-        return np.append(inputs, _EOS), np.append(targets, _EOS)
 
-    def _choose(self, position: int, number: int) -> Int[np.ndarray, " number"]:
-        """The caches that examples `position`, `position + 1`, ... come from."""
-        if len(self._caches) == 1:
-            return np.zeros(number, int)
-        first, offset = divmod(position, _BLOCK)
-        blocks = -(-(offset + number) // _BLOCK)
-        drawn = [self._block(first + index) for index in range(blocks)]
-        return np.concatenate(drawn)[offset : offset + number]
-
-    def _block(self, block: int) -> Int[np.ndarray, " block"]:
-        if self._choices[0] != block:
-            generator = np.random.default_rng((self._seed, _CHOICES, block))
-            drawn = generator.choice(len(self._caches), _BLOCK, p=self._rates)
-            self._choices = (block, drawn)
-        return self._choices[1]
-
-    def _index(self, which: int, count: int) -> int:
-        """The example of a cache that is its number `count` in the order."""
-        size = len(self._caches[which])
-        epoch, offset = divmod(count, size)
-        if not self._shuffle:
-            return offset
-        known = self._orders.get(which)
-        if known is None or known[0] != epoch:
-            generator = np.random.default_rng((self._seed, _EXAMPLES, which, epoch))
-            known = (epoch, generator.permutation(size))
-            self._orders[which] = known
-        return int(known[1][offset])
+def _lists(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(each, list) for each in found)

@@ -9,7 +9,7 @@ from absl import logging
 from jaxtyping import Int
 
 from jaxaug.core.errors import UserError
-from jaxaug.feed.batches import TokenCache
+from jaxaug.feed.examples import Examples
 
 MOST_CUT = 0.01
 """Share of the inputs of a data set that may be cut without being accepted."""
@@ -56,31 +56,28 @@ class TokenCounts:
 Needs = Sequence[tuple[TokenCounts, Mapping[str, Any]]]
 
 
-def of_cache(
+def of_examples(
     name: str,
-    found: TokenCache,
+    found: Examples,
     unk_id: int | None,
     vocabulary: str,
     loses: Mapping[str, str],
 ) -> TokenCounts:
-    """Counts the tokens of a token cache, which holds no end of sequence.
+    """Counts the tokens of the examples of a task.
 
     Args:
       name: see `TokenCounts`.
-      found: the cache.
+      found: the examples.
       unk_id: id of unknown pieces, or None if the vocabulary can write every text.
       vocabulary: see `TokenCounts`.
       loses: see `TokenCounts`.
     """
-    lengths = {
-        feature: np.diff(offsets) + 1 for feature, offsets in found.offsets.items()
-    }
     unknown = 0
     if unk_id is not None:
-        places = np.flatnonzero(found.ids["targets"] == unk_id)
-        rows = np.searchsorted(found.offsets["targets"], places, side="right")
-        unknown = len(np.unique(rows))
-    return TokenCounts(name, lengths, unknown, vocabulary, loses)
+        places = np.flatnonzero(found.cache.ids["targets"] == unk_id)
+        ends = found.cache.offsets["targets"]
+        unknown = len(np.unique(np.searchsorted(ends, places, side="right")))
+    return TokenCounts(name, found.whole_lengths(), unknown, vocabulary, loses)
 
 
 def fitting(counts: Sequence[TokenCounts]) -> dict[str, int]:

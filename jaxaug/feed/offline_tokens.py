@@ -2,8 +2,8 @@
 
 `jaxaug data cache` and `seqio_cache_tasks` write ids as `tf.train.Example` records in
 files of TFRecords; see docs/cached_tasks.md. A machine that has only JAX turns a split of
-them into the flat arrays of `TokenCache` once, in the order in which SeqIO reads it
-unshuffled, and trains from those through `jaxaug.feed.batches`.
+them into the flat arrays of `TokenCache` once, shard after shard, and trains from those
+through `jaxaug.feed.batches`.
 
 Sources of the formats: the documentation of TFRecord ("TFRecord and tf.train.Example",
 tensorflow.org) and of protocol buffers.
@@ -25,11 +25,9 @@ from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_ordinary, read_json
 from jaxaug.feed import arrays
-from jaxaug.feed.batches import TokenCache
+from jaxaug.feed.arrays import TokenCache
 
-_LAYOUT = 1  # Raise it when the arrays or their order change.
-# Of SeqIO's readers of files: how many are open at a time, and how much each gives.
-_OPEN_FILES, _BLOCK = 16, 16
+_LAYOUT = 2  # Raise it when the arrays or their order change.
 _AGAIN = "Make the cache again: `jaxaug data cache --task {} --out DIR`."
 
 
@@ -47,6 +45,7 @@ def build(
     split: str,
     sentencepiece_model: PathLike | None = None,
     root: PathLike | None = None,
+    fields: Sequence[str] = arrays.FIELDS,
 ) -> TokenCache | None:
     """The ids of one split of a cached task; None if it has no such split.
 
@@ -55,6 +54,7 @@ def build(
       split: as SeqIO names it.
       sentencepiece_model: None, or the vocabulary that the ids must be of.
       root: parent of all caches on this machine; None is `cache_folder.cache_dir()`.
+      fields: the ids to read.
 
     Raises:
       UserError: the cache is damaged, is no cache of ids, or is one of another
@@ -67,16 +67,21 @@ def build(
     fix = _AGAIN.format(folder.name)
     info = read_json(info_path, fix)
     _check_vocabulary(folder, sentencepiece_model, fix)
-    shards = _shards(folder, split, info, fix)
+    shards = _shards(folder, split, info, fields, fix)
     sizes = [[path.name, path.stat().length] for path in shards]
     notes = folder / manifest.NAME
     known = file_digest(notes) if notes.exists() else ""
-    name = f"offline-{folder.name}-{split}-{digest_of([_LAYOUT, info, sizes, known])}"
+    digest = digest_of([_LAYOUT, [*fields], info, sizes, known])
+    name = f"offline-{folder.name}-{split}-{digest}"
     target = epath.Path(root or cache_folder.cache_dir()) / "tokens" / name
     if manifest.opened(target) is None:
-        examples = _interleaved([_examples(path, fix) for path in shards])
-        cached.publish(target, lambda temporary: arrays.write(examples, temporary))
-    return arrays.open_cache(target)
+        examples = itertools.chain.from_iterable(
+            _examples(path, fields, fix) for path in shards
+        )
+        cached.publish(
+            target, lambda temporary: arrays.write(examples, temporary, fields)
+        )
+    return arrays.open_cache(target, fields)
 
 
 def _check_vocabulary(folder: epath.Path, model: PathLike | None, fix: str) -> None:
@@ -91,7 +96,9 @@ def _check_vocabulary(folder: epath.Path, model: PathLike | None, fix: str) -> N
         )
 
 
-def _shards(folder: epath.Path, split: str, info: Any, fix: str) -> list[epath.Path]:
+def _shards(
+    folder: epath.Path, split: str, info: Any, fields: Sequence[str], fix: str
+) -> list[epath.Path]:
     """The files of a split in the order of their names."""
     wrong = UserError(f"{folder / f'info.{split}.json'}: is no info of a cache. {fix}")
     if not isinstance(info, dict) or not isinstance(info.get("features"), dict):
@@ -99,11 +106,11 @@ def _shards(folder: epath.Path, split: str, info: Any, fix: str) -> list[epath.P
     count, features = info.get("num_shards"), info["features"]
     if type(count) is not int:
         raise wrong
-    for name in arrays.FIELDS:
+    for name in fields:
         if features.get(name) != {"dtype": "int32", "shape": [None]}:
             raise UserError(
-                f"{folder}: split {split!r} has no ids {name!r} (int32, one axis): only "
-                "tasks of one input and one target are read without SeqIO."
+                f"{folder}: split {split!r} has no ids {name!r} (int32, one axis). "
+                "Only tasks of texts are read without SeqIO."
             )
     pattern = re.compile(rf"{re.escape(split)}\.tfrecord-(\d+)-of-0*{count}")
     found = [path for path in folder.iterdir() if pattern.fullmatch(path.name)]
@@ -112,35 +119,15 @@ def _shards(folder: epath.Path, split: str, info: Any, fix: str) -> list[epath.P
     return sorted(found, key=lambda path: path.name)
 
 
-def _interleaved(sources: Sequence[Iterator[Any]]) -> Iterator[Any]:
-    """The order of `tf.data.Dataset.interleave`: some of each of the open sources.
-
-    A source that ends gives its place to the next one when its turn comes again.
-    """
-    waiting = iter(sources)
-    places: list[Iterator[Any] | None] = [None] * _OPEN_FILES
-    while True:
-        for place in range(_OPEN_FILES):
-            places[place] = places[place] or next(waiting, None)
-            source = places[place]
-            if source is None:
-                continue
-            block = list(itertools.islice(source, _BLOCK))
-            yield from block
-            if len(block) < _BLOCK:
-                places[place] = None
-        waiting, left = itertools.tee(waiting)
-        if not any(places) and next(left, None) is None:
-            return
-
-
-def _examples(path: epath.Path, fix: str) -> Iterator[tuple[list[int], ...]]:
-    """The ids of inputs and targets of each record of a file."""
+def _examples(
+    path: epath.Path, fields: Sequence[str], fix: str
+) -> Iterator[tuple[list[int], ...]]:
+    """The ids of each field of each record of a file."""
     example = _example_class()()
     for data in _records(path, fix):
         example.ParseFromString(data)
         features = example.features.feature
-        yield tuple(features[name].int64_list.value[:] for name in arrays.FIELDS)
+        yield tuple(features[name].int64_list.value[:] for name in fields)
 
 
 def _records(path: epath.Path, fix: str) -> Iterator[bytes]:

@@ -5,7 +5,7 @@
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from etils import epath
@@ -23,7 +23,9 @@ from jaxaug.feed import (
     recipes,
     vocabulary,
 )
-from jaxaug.feed.batches import TokenBatches, TokenCache, known_to_clu
+from jaxaug.feed.arrays import TokenCache
+from jaxaug.feed.batches import TokenBatches, known_to_clu
+from jaxaug.feed.examples import Examples
 
 Encode = Callable[[list[str]], list[list[int]]]
 
@@ -103,6 +105,7 @@ def get_dataset(
     sentencepiece_model: PathLike | None = None,
     cache_dirs: Sequence[PathLike] = (),
     accept_truncation: bool = False,
+    layout: str = "enc_dec",
 ) -> TokenBatches:
     """Training batches without TensorFlow: a value for `train.get_dataset_fn` of T5X.
 
@@ -112,7 +115,7 @@ def get_dataset(
       cfg: a `t5x.utils.DatasetConfig`; the name is one of `jaxaug.feed.recipes`.
       shard_id: index of this host.
       num_shards: hosts that share the data; must divide the batch size.
-      feature_converter_cls: of the model; only encoder-decoder features are made.
+      feature_converter_cls: no meaning here, see `layout`.
       num_epochs: see `TokenBatches`.
       continue_from_last_checkpoint: no meaning here; the iterator is restored by the
         checkpoint.
@@ -122,40 +125,35 @@ def get_dataset(
         a single task no data folder is needed.
       accept_truncation: accept lengths that cut more than 1% of the inputs of a task
         or any target.
+      layout: "enc_dec", or "prefix_lm" for decoder-only models.
 
     Raises:
-      UserError: the configuration asks for packing, a mixture that does not exist, a
-        task that is not cached, a batch that does not divide or lengths that cut
-        examples.
+      UserError: the configuration asks for a mixture that does not exist, a task that
+        is not cached, a batch that does not divide or lengths that cut examples.
     """
     del feature_converter_cls, continue_from_last_checkpoint
-    if cfg.pack:
-        raise UserError(
-            "DatasetConfig.pack = True: batches from the tokenised cache are not "
-            "packed. Set pack = False, or train through SeqIO."
-        )
-    if cfg.batch_size % num_shards:
-        raise UserError(
-            f"DatasetConfig.batch_size = {cfg.batch_size} does not divide by "
-            f"{num_shards} hosts. Choose a multiple."
-        )
     if not cfg.use_cached:
         sentencepiece_model = sentencepiece_model or vocabulary.model_file(data_dir)
     found = _offline if cfg.use_cached else _formatted
-    caches = dict(found(cfg, data_dir, sentencepiece_model, cache_dirs))
-    if not caches:
+    tasks = [
+        Examples(task, cache)
+        for task, cache in found(cfg, data_dir, sentencepiece_model, cache_dirs)
+    ]
+    if not tasks:
         raise UserError(
             f"{cfg.mixture_or_task_name!r} has no split {cfg.split!r}. Splits are "
             f"{', '.join(recipes.SPLITS)}, where the data folder has them."
             f"{nearest(cfg.split, recipes.SPLITS)}"
         )
-    _check(caches, cfg, sentencepiece_model, accept_truncation)
+    _check(tasks, cfg, sentencepiece_model, accept_truncation)
     made = TokenBatches(
-        list(caches.values()),
+        tasks,
         cfg.task_feature_lengths,
-        cfg.batch_size // num_shards,
+        cfg.batch_size,
         seed=cfg.seed or 0,
         shuffle=cfg.shuffle,
+        pack=cfg.pack,
+        layout=layout,
         shard=(shard_id, num_shards),
         num_epochs=num_epochs,
     )
@@ -163,7 +161,7 @@ def get_dataset(
 
 
 def _check(
-    caches: Mapping[str, TokenCache],
+    tasks: Sequence[Examples],
     cfg: Any,
     model: PathLike | None,
     accept_truncation: bool,
@@ -171,9 +169,9 @@ def _check(
     """`lengths.check` for the tasks of a training set, with a report of each."""
     unk_id = None if model is None else vocabulary.load(model).unk_id()
     needs = []
-    for task, found in caches.items():
-        name = f"{task} {cfg.split}"
-        counts = lengths.of_cache(name, found, unk_id, str(model), lengths.LEFT)
+    for task in tasks:
+        name = f"{task.name} {cfg.split}"
+        counts = lengths.of_examples(name, task, unk_id, str(model), lengths.LEFT)
         needs.append((counts, cfg.task_feature_lengths))
         lengths.report(*needs[-1])
     lengths.check(

@@ -7,7 +7,7 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import folders, minisgd, sgd
-from jaxaug.feed import arrays, cache, parallel, streams, vocabulary
+from jaxaug.feed import arrays, cache, parallel, vocabulary
 from jaxaug.formats import d3st
 
 AGAIN = (
@@ -59,8 +59,6 @@ def test_missing_caches_are_made_again(data, tmp_path):
     expected = re.escape(f"{records.paths[0]}: no such file. {AGAIN}")
     with pytest.raises(UserError, match=f"^{expected}$"):
         next(records.read())
-    with pytest.raises(UserError, match=f"^{expected}$"):
-        streams.lines_of(records)
     with pytest.raises(
         UserError, match=r"inputs.npy: no such file\. It was in the cache"
     ):

@@ -30,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "programs"))
 from toy_run import TinyModel, TinyNetwork, train_settings
 
 from jaxaug.curriculum import mixture, schedule
+from tasks import token_feed
+from tasks.cached_task import CachedTask
 
 STAGES = schedule.cyclic(4, levels=2, original_fraction=0.25)
 ROWS = 4
@@ -88,9 +90,16 @@ def register() -> list[str]:
             ),
             ["train"],
         )
-        seqio.TaskRegistry.add(
-            name, source, output_features={"inputs": feature, "targets": feature}
+        task = CachedTask(
+            name,
+            source,
+            output_features={"inputs": feature, "targets": feature},
+            preprocessors=[
+                seqio.CacheDatasetPlaceholder(),
+                seqio.preprocessors.append_eos,
+            ],
         )
+        seqio.TaskRegistry.add_provider(name, task)
     return names
 
 
@@ -104,7 +113,6 @@ def run(
             [f"level{level}" for level in range(STAGES.levels + 1)],
             STAGES,
             ROWS,
-            [3.0] * (STAGES.levels + 1) if pack else (),
         ),
         task_feature_lengths={"inputs": length, "targets": length},
         split="train",
@@ -136,6 +144,9 @@ def run(
                     total_steps=STAGES.steps,
                     eval_steps=0,
                     verify_matching_vocabs_fn=None,
+                    get_dataset_fn=functools.partial(
+                        token_feed.get_dataset, otherwise=None
+                    ),
                     data_shards=shards,
                 )
             )

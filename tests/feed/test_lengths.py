@@ -5,7 +5,8 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.feed import lengths
-from jaxaug.feed.batches import TokenCache
+from jaxaug.feed.arrays import TokenCache
+from jaxaug.feed.examples import Examples
 
 
 def counts(inputs, targets=(5,), name="d3st_sgd train", unknown=0):
@@ -19,17 +20,19 @@ MANY = [100] * 99
 
 def test_counts_of_a_token_cache():
     flat = np.array([7, 2, 7, 7, 2, 2], np.int32)
-    found = TokenCache(
+    cache = TokenCache(
         "cache",
         {"inputs": flat, "targets": flat},
         {"inputs": np.array([0, 6, 6, 6]), "targets": np.array([0, 1, 2, 6])},
     )
-    made = lengths.of_cache("a", found, 2, "words.model", lengths.LEFT)
+    found = Examples("task", cache)
+    made = lengths.of_examples("a", found, 2, "words.model", lengths.LEFT)
     assert made.lengths["inputs"].tolist() == [7, 1, 1]
     assert made.lengths["targets"].tolist() == [2, 2, 5]
     # Two targets have unknown pieces, one of them twice.
     assert made.unknown == 2
-    assert lengths.of_cache("a", found, None, "words.model", lengths.LEFT).unknown == 0
+    made = lengths.of_examples("a", found, None, "words.model", lengths.LEFT)
+    assert made.unknown == 0
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from jaxaug.core import files
 from jaxaug.core.errors import UserError
 from jaxaug.curriculum import levels
 from jaxaug.data import schema, seen, sgd, tables
-from jaxaug.feed import batches, cache, tokens, vocabulary
+from jaxaug.feed import batches, cache, examples, tokens, vocabulary
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.metrics import benchmark, evaluate, predictions, training
@@ -288,7 +288,8 @@ def batches_of(material):
     records, model = token_sources(material)
     cached = tokens.build(records, model, material.parent / "token_sources")
     lengths = {"inputs": 16, "targets": 8}
-    return batches.TokenBatches([cached], lengths, 2, seed=3)
+    task = examples.Examples("task", cached)
+    return batches.TokenBatches([task], lengths, 2, seed=3, pack=True)
 
 
 def make_position(folder, material):
@@ -302,18 +303,18 @@ def make_position(folder, material):
 def read_position(path, material):
     stream = batches_of(material)
     stream.restore(path.with_suffix(""))
-    return {name: array.tolist() for name, array in next(stream).items()}, [
-        # The numbers of examples drawn, which a digit may change to another good one.
-        count
-        for count in json.loads(path.read_text("utf-8-sig"))["drawn"]
-    ]
+    # Numbers of rows and examples, which a digit may change to other good ones.
+    position = json.loads(path.read_text("utf-8-sig"))["position"]
+    return {name: array.tolist() for name, array in next(stream).items()}, position
 
 
 def is_position(found, expected, path):
-    (batch, drawn), (_, good) = found, expected
-    assert len(drawn) == len(good)
-    assert all(type(count) is int and count >= 0 for count in drawn)
-    assert batch.keys() == expected[0].keys()
+    (batch, position), (good, kept) = found, expected
+    assert position.keys() == kept.keys() and position["ended"] is False
+    numbers = [position["row"], position["draws"], *position["counts"]]
+    numbers += position["waiting"][0]
+    assert all(type(number) is int and number >= 0 for number in numbers)
+    assert batch.keys() == good.keys()
 
 
 SCORES = {bytes([i]) * 20: np.arange(4, dtype=np.float32) + i for i in range(20)}

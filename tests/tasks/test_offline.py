@@ -11,11 +11,12 @@ pytest.importorskip("seqio")
 import numpy as np
 import seqio
 import tensorflow as tf
+from t5x import utils
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
 from jaxaug.data import minisgd
-from tasks import cached_task, dst, offline, paraphrase, personachat
+from tasks import cached_task, dst, offline, paraphrase, personachat, token_feed
 
 LENGTHS = {"inputs": 60, "targets": 24}
 
@@ -68,6 +69,28 @@ def test_so_is_that_of_a_mixture(out):
     options = {"seed": 3, "num_epochs": 1}
     plain = stream(mixture, "train", **options)
     assert stream(mixture, "train", use_cached=True, **options) == plain
+
+
+def test_so_are_the_batches_of_the_token_feed(out):
+    cached("d3st_aug_2x", out)
+    batches = []
+    for use_cached in (False, True):
+        cfg = utils.DatasetConfig(
+            "d3st_aug_2x",
+            LENGTHS,
+            "train",
+            4,
+            True,
+            3,
+            use_cached=use_cached,
+            pack=True,
+        )
+        converter = seqio.EncDecFeatureConverter
+        found = token_feed.get_dataset(cfg, 0, 1, converter, otherwise=None)
+        batches.append([next(found) for _ in range(80)])
+    for plain, offline_ones in zip(*batches, strict=True):
+        for name, rows in plain.items():
+            np.testing.assert_array_equal(rows, offline_ones[name])
 
 
 def test_a_source_that_is_one_list_is_dealt_out(out):
@@ -284,6 +307,12 @@ def test_persona_chat(out, tmp_path, monkeypatch):
             for use_cached in (False, True)
         ]
         assert found[0] == found[1] and len(found[0]) == 2
+    fed = [task.examples("train", use_cached) for use_cached in (False, True)]
+    rows = [
+        sorted(found.get(n, lengths)["inputs"].tolist() for n in range(2))
+        for found in fed
+    ]
+    assert rows[0] == rows[1]
 
 
 def test_the_command(python, tmp_path):

@@ -1,7 +1,6 @@
-"""Batches of the token feed: SeqIO's, and those of fuller rows."""
+"""The token feed beside SeqIO's pipeline: the same examples, the same stages."""
 
 import collections
-import types
 
 import pytest
 
@@ -9,163 +8,291 @@ pytest.importorskip("seqio")
 
 import numpy as np
 import seqio
+import tensorflow as tf
+from t5x import utils
 
-from jaxaug.core.errors import UserError
+from jaxaug.feed import layouts
 
-LENGTHS = {"inputs": 112, "targets": 48}
+LENGTHS = {"inputs": 80, "targets": 20}  # They cut inputs and targets.
+CONVERTERS = {
+    "enc_dec": seqio.EncDecFeatureConverter,
+    "prefix_lm": seqio.PrefixLMFeatureConverter,
+    "decoder": seqio.DecoderFeatureConverter,
+}
+PERSONA = """1 your persona: i like tea and the long evenings of winter .
+2 your persona: i have two cats .
+3 hi , how are you doing this fine morning ?\tgood , and you ?
+4 i am fine . what do you like ?\tnice , i like tea and cats .
+"""
 
 
-def config(name, batch_size, pack):
+@pytest.fixture(scope="module", autouse=True)
+def more_tasks(tasks, tmp_path_factory):
+    """Tasks of the other kinds, of which no split is empty."""
+    import tasks.paraphrase
+    import tasks.personachat
+
+    folder = tmp_path_factory.mktemp("persona")
+    for name in ("train", "valid"):
+        (folder / f"{name}_self_original_no_cands.txt").write_text(PERSONA)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAXAUG_PERSONACHAT_DIR", str(folder))
+        tasks.paraphrase.register()
+        tasks.personachat.register()
+        yield
+
+
+def config(name, **changes):
     """What T5X's DatasetConfig has."""
-    return types.SimpleNamespace(
-        mixture_or_task_name=name,
-        task_feature_lengths=LENGTHS,
-        split="train",
-        batch_size=batch_size,
-        shuffle=True,
-        seed=3,
-        use_cached=False,
-        pack=pack,
-        use_custom_packing_ops=False,
-        trim_output_features=True,
+    values = {
+        "mixture_or_task_name": name,
+        "task_feature_lengths": LENGTHS,
+        "split": "train",
+        "batch_size": 8,
+        "shuffle": True,
+        "seed": 3,
+        "use_cached": False,
+        "pack": False,
+        "use_custom_packing_ops": False,
+        "trim_output_features": True,
+    }
+    return utils.DatasetConfig(**(values | changes))
+
+
+def feed(cfg, converter=seqio.EncDecFeatureConverter, shard=(0, 1), num_epochs=None):
+    from tasks import token_feed
+
+    return token_feed.get_dataset(
+        cfg, *shard, converter, num_epochs, otherwise=utils.get_dataset
     )
 
 
-@pytest.mark.parametrize("name", ["d3st_sgd", "d3st_aug_4x"])
-def test_data_without_examples(tasks, monkeypatch, name):
-    from tasks import token_feed
-
-    monkeypatch.setattr(token_feed.streams, "lines_of", lambda *_: [range(3, 3)])
-    with pytest.raises(UserError, match="'d3st_.*' has no example of split 'train'"):
-        token_feed.get_dataset(
-            config(name, 8, True), 0, 1, seqio.EncDecFeatureConverter, otherwise=None
-        )
+def rows_of(batches):
+    return collections.Counter(
+        tuple((name, tuple(row)) for name, row in sorted(zip(batch, rows, strict=True)))
+        for batch in batches
+        for rows in zip(*batch.values(), strict=True)
+    )
 
 
-@pytest.mark.parametrize("pack", [True, False])
-@pytest.mark.parametrize("kind", ["task", "mixture", "curriculum"])
-def test_the_token_feed_is_seqio_to_the_bit(tasks, tmp_path, kind, pack):
-    """Both hosts, and a stop in the middle."""
-    from jaxaug.curriculum import mixture
-    from tasks import token_feed
-
-    name = {"task": "d3st_sgd", "mixture": "d3st_aug_4x"}.get(kind)
-    if name is None:
-        # All three stages come up: they end after 0.2 and 0.4 of 10 steps.
-        name = mixture.prompt_curriculum("d3st_aug_2x", 10, 8, num_hosts=2)
-    cfg = config(name, batch_size=8, pack=pack)
-    shard = 1 if kind == "mixture" else 0
+@pytest.mark.parametrize(
+    ("name", "lengths"),
+    [
+        ("d3st_sgd", LENGTHS),
+        ("d3st_aug_v1_short2", LENGTHS),
+        ("paraphrase_aug", {"inputs": 6, "targets": 6}),
+        *(
+            ("personachat_self_original", {"inputs": n, "targets": 4})
+            for n in (9, 24, 60)
+        ),
+        ("personachat_turns_self_original", {"inputs": 12, "targets": 40}),
+    ],
+)
+@pytest.mark.parametrize("kind", CONVERTERS)
+def test_an_epoch_has_the_examples_of_seqio(name, lengths, kind):
     expected = seqio.get_dataset(
         name,
-        LENGTHS,
-        seqio.EncDecFeatureConverter(pack=pack),
-        num_epochs=None,
-        shuffle=True,
-        seed=3,
-        shard_info=seqio.ShardInfo(shard, 2),
-        batch_size=4,
-    ).take(60)
-
-    def feed():
-        return token_feed.get_dataset(
-            cfg, shard, 2, seqio.EncDecFeatureConverter, otherwise=None
-        )
-
-    ours = feed()
-    for number, theirs in enumerate(expected.as_numpy_iterator()):
-        if number == 40:
-            ours.save(tmp_path / "position")
-            ours = feed()
-            next(ours)
-            ours.restore(tmp_path / "position")
-        batch = next(ours)
-        assert batch.keys() == theirs.keys() == ours.element_spec.keys()
-        for feature, value in theirs.items():
-            assert batch[feature].dtype == value.dtype == np.int32
-            np.testing.assert_array_equal(batch[feature], value, f"{number} {feature}")
-    ours.reset()
-    np.testing.assert_array_equal(
-        next(ours)["encoder_input_tokens"], next(feed())["encoder_input_tokens"]
+        lengths,
+        dataset_split="train",
+        feature_converter=CONVERTERS[kind](pack=False),
+        num_epochs=1,
+        shuffle=False,
+        batch_size=1,
     )
+    cfg = config(name, task_feature_lengths=lengths, batch_size=1)
+    found = rows_of(feed(cfg, CONVERTERS[kind], num_epochs=1))
+    assert found == rows_of(expected.as_numpy_iterator())
+    # A packed epoch has the same tokens.
+    cfg = config(name, task_feature_lengths=lengths, batch_size=1, pack=True)
+    sums = [
+        sum(int(batch["decoder_loss_weights"].sum()) for batch in batches)
+        for batches in (
+            feed(cfg, CONVERTERS[kind], num_epochs=1),
+            expected.as_numpy_iterator(),
+        )
+    ]
+    assert sums[0] == sums[1] > 0
 
 
-def level_mixture(steps):
+@pytest.mark.parametrize("kind", layouts.LAYOUTS)
+def test_packed_rows_are_those_of_seqios_converters(kind):
+    rng = np.random.default_rng(0)
+    rows = [
+        [
+            {
+                name: np.append(rng.integers(2, 50, rng.integers(1, 9)), 1)
+                for name in LENGTHS
+            }
+            for _ in range(number)
+        ]
+        for number in (1, 3, 2)
+    ]
+    # Each example fits into a row of the first ones, and none of the next row does.
+    lengths = {"inputs": 30, "targets": 30}
+    batch = layouts.find(kind).fill(rows, lengths, pack=True)
+    for number, row in enumerate(rows):
+        source = tf.data.Dataset.from_generator(
+            lambda row=row: iter(row),
+            output_signature=dict.fromkeys(LENGTHS, tf.TensorSpec([None], tf.int32)),
+        )
+        converted = CONVERTERS[kind](pack=True)(source, lengths)
+        (expected,) = converted.as_numpy_iterator()
+        assert batch.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_array_equal(batch[name][number], value, err_msg=name)
+            assert batch[name].dtype == value.dtype
+
+
+def levels(steps):
     """A mixture whose level is the original schema, then v1, then v2."""
     from jaxaug.curriculum import mixture, schedule
 
     stages = schedule.gradual(steps, levels=2, original_fraction=0.0)
-    levels = ["d3st_sgd", "d3st_aug_v1", "d3st_aug_v2"]
+    names = ["d3st_sgd", "d3st_aug_v1", "d3st_aug_v2"]
     # The batch size is wrong: the reader has its own.
-    return mixture.level_mixture(levels, stages, batch_size=400)
+    return mixture.level_mixture(names, stages, batch_size=400)
 
 
-@pytest.mark.parametrize("shards", [1, 2])
-@pytest.mark.parametrize("open_rows", [0, 1, 16])  # 0: not packed
-def test_stages_change_at_their_step(tasks, monkeypatch, shards, open_rows):
-    from tasks import token_feed
-
-    drawn = []
-    fill = token_feed.streams.StreamBatches._fill
-
-    def note(self, batch, number, row):
-        drawn.append({cache for cache, _ in row})
-        fill(self, batch, number, row)
-
-    monkeypatch.setattr(token_feed.streams.StreamBatches, "_fill", note)
-    cfg = config(level_mixture(60), batch_size=16, pack=open_rows > 0)
-    batches = token_feed.get_dataset(
-        cfg, shards - 1, shards, seqio.EncDecFeatureConverter, otherwise=None,
-        open_rows=max(open_rows, 1),
-    )  # fmt: skip
-    rows = 16 // shards
-    for _ in range(180):
-        next(batches)
-    # Tasks in the order of their names: d3st_aug_v1, d3st_aug_v2, d3st_sgd.
-    first = {
-        level: next(n for n, caches in enumerate(drawn) if caches & {cache}) // rows
-        for level, cache in ((0, 2), (1, 0), (2, 1))
+def texts_of(batch):
+    return {
+        tuple(row[segments == number])
+        for row, segments in zip(
+            batch["encoder_input_tokens"], batch["encoder_segment_ids"], strict=True
+        )
+        for number in range(1, segments.max() + 1)
     }
-    if open_rows:
-        # Rows that are open take examples of the next stage early or late.
-        assert first[0] == 0
-        assert 54 <= first[1] <= 64 and 112 <= first[2] <= 125
-    else:
-        assert first == {0: 0, 1: 60, 2: 120}
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Inputs of each level of `levels`."""
+    found = []
+    for name in ("d3st_sgd", "d3st_aug_v1", "d3st_aug_v2"):
+        cfg = config(name, pack=True, batch_size=1)
+        batches = list(feed(cfg, num_epochs=1))
+        found.append(set.union(*map(texts_of, batches)))
+    return found
+
+
+@pytest.mark.parametrize("shard", [(0, 1), (1, 2)])
+def test_stages_of_packed_rows_change_at_their_step(texts, shard):
+    batches = feed(config(levels(30), batch_size=16, pack=True), shard=shard)
+    for step in range(120):
+        level = min(step // 30, 2)
+        assert texts_of(next(batches)) <= texts[level], step
+
+
+def test_seqio_has_the_same_stage_in_every_step(texts):
+    name = levels(5)
+    whole = {
+        tuple(np.trim_zeros(text)): n for n, each in enumerate(texts) for text in each
+    }
+
+    def stages(batches):
+        return [
+            {
+                whole[tuple(np.trim_zeros(row))]
+                for row in next(batches)["encoder_input_tokens"]
+            }
+            for _ in range(15)
+        ]
+
+    from tasks import curriculum
+
+    reader = curriculum.get_dataset(
+        config(name), 0, 1, seqio.EncDecFeatureConverter, otherwise=utils.get_dataset
+    )
+    theirs, ours = stages(reader.as_numpy_iterator()), stages(feed(config(name)))
+    assert theirs == ours == [{0}] * 5 + [{1}] * 5 + [{2}] * 5
+
+
+def test_a_prompt_curriculum_and_a_mixture():
+    from jaxaug.curriculum import mixture
+
+    name = mixture.prompt_curriculum("d3st_aug_2x", 10, 8)
+    batches = feed(config(name, pack=True))
+    lengths = [
+        np.mean([len(text) for text in texts_of(next(batches))]) for _ in range(10)
+    ]
+    # Stages end after 0.2 and 0.4 of the run.
+    assert max(lengths[:2]) + 5 < min(lengths[4:])
+    stages = seqio.get_mixture_or_task(name).stages()
+    assert [stage.end for stage in stages] == [2, 4, 10]
+    batches = feed(config("d3st_aug_4x", pack=True), seqio.PrefixLMFeatureConverter)
+    assert next(batches)["decoder_causal_attention"].shape == (8, 100)
 
 
 @pytest.mark.parametrize(
-    "kind",
+    ("changes", "reason"),
     [
-        "seqio",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("windows", "prefix_lm")),
+        ({"seed": None}, "DatasetConfig.seed is None"),
+        ({"trim_output_features": False}, "trim_output_features is not set"),
+        ({"task_feature_lengths": {"targets": 8}}, "not both given"),
+        ({"mixture_or_task_name": "nothing"}, "'nothing' is not registered"),
+        ({"split": "dev"}, "no task of d3st_sgd has the split dev"),
+        ({"mixture_or_task_name": "own"}, "task own has preprocessors of its own"),
+        ({"mixture_or_task_name": "own_rates"}, "own_rates has a sample_fn of its own"),
     ],
-)
-def test_examples_in_rows_of_other_readers_are_counted(tasks, kind):
-    from t5x import utils
-    from t5x.feed import packed_converters
+)  # fmt: skip
+def test_other_data_come_from_seqio(monkeypatch, changes, reason):
+    from jaxaug.curriculum.mixture import scheduled_sample_fn
+    from jaxaug.curriculum.schedule import gradual
+    from tasks import token_feed
 
-    from tasks import curriculum, token_feed
+    monkeypatch.setattr(
+        seqio.TaskRegistry, "_REGISTRY", {**seqio.TaskRegistry._REGISTRY}
+    )
+    monkeypatch.setattr(
+        seqio.MixtureRegistry, "_REGISTRY", {**seqio.MixtureRegistry._REGISTRY}
+    )
+    known = seqio.get_mixture_or_task("d3st_sgd")
+    own = type(known)(
+        "own", known.source, known.output_features, list(known.preprocessors)[:-1]
+    )
+    seqio.TaskRegistry.add_provider("own", own)
+    seqio.MixtureRegistry.add(
+        "own_rates",
+        [("d3st_sgd", 1.0), ("d3st_aug_v1", 1.0)],
+        sample_fn=scheduled_sample_fn(gradual(3, 1), [0, 1]),
+    )
+    cfg = config("d3st_sgd", **changes)
+    assert reason in token_feed.why_not(cfg, seqio.EncDecFeatureConverter)
 
-    converter = {
-        "seqio": seqio.EncDecFeatureConverter,
-        "windows": packed_converters.enc_dec,
-        "prefix_lm": packed_converters.prefix_lm,
-    }[kind]
+
+def test_features_of_other_converters_come_from_seqio():
+    from tasks import token_feed
+
+    asked = []
+    made = token_feed.get_dataset(
+        config("d3st_sgd"), 0, 2, seqio.LMFeatureConverter, 1, False,
+        otherwise=lambda *arguments: asked.append(arguments) or "batches",
+    )  # fmt: skip
+    assert made == "batches"
+    assert asked[0][1:] == (0, 2, seqio.LMFeatureConverter, 1, False)
+    both = lambda pack: seqio.PrefixLMFeatureConverter(False, pack=pack)
+    reason = token_feed.why_not(config("d3st_sgd"), both)
+    assert reason == "the loss is computed on inputs, too"
+
+
+def test_examples_in_rows_of_seqio_are_counted():
+    """Upstream packs after mixing: stages are counted in examples."""
+    from tasks import curriculum
+
     plan = {}
 
     def reader(cfg, *arguments):
         plan[str(getattr(cfg.mixture_or_task_name, "name", ""))] = cfg
         return utils.get_dataset(cfg, *arguments)
 
+    lengths = {"inputs": 112, "targets": 48}
     cfg = utils.DatasetConfig(
-        level_mixture(300), LENGTHS, "train", 8, shuffle=True, seed=3, pack=True
+        levels(300), lengths, "train", 8, shuffle=True, seed=3, pack=True
     )
-    batches = curriculum.get_dataset(cfg, 0, 1, converter, otherwise=reader)
+    batches = curriculum.get_dataset(
+        cfg, 0, 1, seqio.EncDecFeatureConverter, otherwise=reader
+    )
     assert isinstance(cfg.mixture_or_task_name, str)
-    found = plan[cfg.mixture_or_task_name].mixture_or_task_name
-    rates = found.examples_per_row
-    ends = found._sample_fn.scheduled.ends
-    assert ends == tuple(np.rint(np.cumsum(300 * 8 * np.array(rates))).astype(int))
+    rates = plan[cfg.mixture_or_task_name].mixture_or_task_name.examples_per_row
     # What the first stage reads are rows of level 0.
     rows = [
         count
@@ -173,63 +300,3 @@ def test_examples_in_rows_of_other_readers_are_counted(tasks, kind):
         for count in batch["decoder_segment_ids"].max(axis=1)
     ]
     assert np.mean(rows) == pytest.approx(rates[0], rel=0.03)
-    if kind == "seqio":
-        level = config("d3st_sgd", 8, True)
-        assert token_feed._count(level, 1) == pytest.approx(rates[0], rel=0.03)
-    else:
-        assert rates[0] > 1.2
-
-
-def test_open_rows_hold_the_same_examples_in_fewer_rows(tasks, tmp_path):
-    """Nothing is lost on the way, and a run that goes on has the batches of one that ran."""
-    from tasks import token_feed
-
-    cfg = config("d3st_aug_4x", batch_size=4, pack=True)
-
-    def feed(number):
-        return token_feed.get_dataset(
-            cfg, 0, 1, seqio.EncDecFeatureConverter, otherwise=None, open_rows=number
-        )
-
-    def examples(batches):
-        """(inputs, targets) of every example, and the share of input that is not padding."""
-        found, full = [], []
-        for batch in batches:
-            full.append(np.mean(batch["encoder_segment_ids"] > 0))
-            for row in range(4):
-                for segment in range(1, batch["encoder_segment_ids"][row].max() + 1):
-                    pair = []
-                    for kind, tokens in (("encoder", "input"), ("decoder", "target")):
-                        inside = batch[f"{kind}_segment_ids"][row] == segment
-                        pair.append(
-                            tuple(batch[f"{kind}_{tokens}_tokens"][row][inside])
-                        )
-                        places = batch[f"{kind}_positions"][row][inside]
-                        np.testing.assert_array_equal(places, np.arange(len(places)))
-                    found.append(tuple(pair))
-        return collections.Counter(found), np.mean(full)
-
-    fuller = feed(32)
-    batches = [next(fuller) for _ in range(30)]
-    ours, share = examples(batches)
-    seqio_feed = feed(1)
-    theirs, seqio_share = examples(next(seqio_feed) for _ in range(60))
-    assert share > seqio_share + 0.05
-    # 32 rows are still open; all others are among what SeqIO packs into more rows.
-    assert sum((ours - theirs).values()) == 0
-
-    again = feed(32)
-    for _ in range(11):
-        next(again)
-    again.save(tmp_path / "position")
-    again = feed(32)
-    next(again)
-    again.restore(tmp_path / "position")
-    for number in range(11, 30):
-        batch = next(again)
-        for name, value in batches[number].items():
-            np.testing.assert_array_equal(batch[name], value, f"{number} {name}")
-    with pytest.raises(UserError, match="pack 32, this run has 16"):
-        feed(16).restore(tmp_path / "position")
-    with pytest.raises(UserError, match="open_rows = 0: must be a whole number"):
-        feed(0)

@@ -1,0 +1,158 @@
+"""Rows of examples as the features of T5X models, equal to SeqIO's feature converters."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from jaxtyping import Int
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import nearest
+from jaxaug.feed.examples import Ids, Lengths
+
+Pairs = Sequence[Sequence[Mapping[str, Ids]]]
+"""The examples of each row, with ids of `inputs` and `targets`."""
+
+Batch = dict[str, Int[np.ndarray, "rows length"]]
+Sizes = Mapping[str, Int[np.ndarray, " examples"]]
+
+
+class Layout(Protocol):
+    """How rows are laid out for one class of models."""
+
+    def room(self, lengths: Lengths) -> tuple[int, ...]:
+        """Returns the tokens of a row for each of its features."""
+
+    def sizes(self, lengths: Sizes) -> Int[np.ndarray, "examples features"]:
+        """Returns the tokens of each example in each feature of a row."""
+
+    def fill(self, rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
+        """Returns the features of rows."""
+
+
+class EncoderDecoder:
+    """`seqio.EncDecFeatureConverter`."""
+
+    def room(self, lengths: Lengths) -> tuple[int, ...]:
+        """See `Layout`."""
+        return lengths["inputs"], lengths["targets"]
+
+    def sizes(self, lengths: Sizes) -> Int[np.ndarray, "examples features"]:
+        """See `Layout`."""
+        return np.stack([lengths["inputs"], lengths["targets"]], axis=1)
+
+    def fill(self, rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
+        """See `Layout`."""
+        inputs = _placed(
+            [[e["inputs"] for e in row] for row in rows], lengths["inputs"]
+        )
+        targets = _placed(
+            [[e["targets"] for e in row] for row in rows], lengths["targets"]
+        )
+        batch = {
+            "encoder_input_tokens": inputs.tokens,
+            "decoder_target_tokens": targets.tokens,
+            "decoder_input_tokens": targets.shifted(pack),
+            "decoder_loss_weights": (targets.segments > 0).astype(np.int32),
+        }
+        if pack:
+            batch |= {
+                "encoder_segment_ids": inputs.segments,
+                "decoder_segment_ids": targets.segments,
+                "encoder_positions": inputs.positions,
+                "decoder_positions": targets.positions,
+            }
+        return batch
+
+
+class PrefixLM:
+    """`seqio.PrefixLMFeatureConverter`: inputs and targets in one sequence."""
+
+    def room(self, lengths: Lengths) -> tuple[int, ...]:
+        """See `Layout`."""
+        return (lengths["inputs"] + lengths["targets"],)
+
+    def sizes(self, lengths: Sizes) -> Int[np.ndarray, "examples features"]:
+        """See `Layout`."""
+        return (lengths["inputs"] + lengths["targets"])[:, None]
+
+    def fill(self, rows: Pairs, lengths: Lengths, pack: bool) -> Batch:
+        """See `Layout`."""
+        (length,) = self.room(lengths)
+        joined = [
+            [np.concatenate([e["inputs"], e["targets"]]) for e in row] for row in rows
+        ]
+        prefixes = [
+            [
+                np.full(len(both), len(e["inputs"]))
+                for both, e in zip(*pair, strict=True)
+            ]
+            for pair in zip(joined, rows, strict=True)
+        ]
+        placed, prefix = _placed(joined, length), _placed(prefixes, length).tokens
+        inside = placed.segments > 0
+        batch = {
+            "decoder_target_tokens": placed.tokens,
+            "decoder_input_tokens": placed.shifted(pack),
+            "decoder_loss_weights": inside & (placed.positions >= prefix),
+            "decoder_causal_attention": inside & (placed.positions <= prefix),
+        }
+        if pack:
+            batch["decoder_segment_ids"] = placed.segments
+            batch["decoder_positions"] = placed.positions
+        return {name: value.astype(np.int32) for name, value in batch.items()}
+
+
+LAYOUTS: Mapping[str, Layout] = {"enc_dec": EncoderDecoder(), "prefix_lm": PrefixLM()}
+
+
+def find(name: str) -> Layout:
+    """Returns a layout.
+
+    Raises:
+      UserError: there is none of that name.
+    """
+    if name not in LAYOUTS:
+        raise UserError(
+            f"{name!r} is no layout of batches. There are {', '.join(LAYOUTS)}."
+            f"{nearest(name, LAYOUTS)}"
+        )
+    return LAYOUTS[name]
+
+
+class _Placed(NamedTuple):
+    """Sequences one after the other in each row.
+
+    Attributes:
+      tokens: their ids, 0 for padding.
+      segments: 1, 2, ... for the sequences of a row, 0 for padding.
+      positions: 0, 1, ... in each sequence.
+    """
+
+    tokens: Int[np.ndarray, "rows length"]
+    segments: Int[np.ndarray, "rows length"]
+    positions: Int[np.ndarray, "rows length"]
+
+    def shifted(self, pack: bool) -> Int[np.ndarray, "rows length"]:
+        """Returns the token before each one, 0 before the first one of a sequence.
+
+        Without packing, the end of sequence is shifted, too, as SeqIO does.
+        """
+        before = np.pad(self.tokens[:, :-1], ((0, 0), (1, 0)))
+        if not pack:
+            return before
+        return np.where(self.positions > 0, before, 0)
+
+
+def _placed(rows: Sequence[Sequence[Any]], length: int) -> _Placed:
+    arrays = [np.zeros((len(rows), length), np.int32) for _ in range(3)]
+    for number, row in enumerate(rows):
+        start = 0
+        for segment, ids in enumerate(row, 1):
+            place = number, slice(start, start + len(ids))
+            for found, value in zip(
+                arrays, (ids, segment, np.arange(len(ids))), strict=True
+            ):
+                found[place] = value
+            start += len(ids)
+    return _Placed(*arrays)

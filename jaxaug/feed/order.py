@@ -1,0 +1,209 @@
+"""Which examples are in which row of training data.
+
+The order is a function of the seed, the tasks, and the schedule, whatever the number of
+hosts. Docs: "The order of training data" in `docs/cached_tasks.md`.
+"""
+
+import bisect
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from jaxaug.core.errors import UserError
+from jaxaug.feed import packing
+
+BLOCK = 256
+"""Rows that are packed together at most."""
+
+_DRAWS = 1024  # random numbers that are made at a time
+_CHOICES, _EXAMPLES = 1, 2  # second number of a seed: what is drawn with it
+_NEVER = 2**62
+
+Row = list[tuple[int, int]]
+"""The examples of a row: number of the task, number of the example in it."""
+
+
+class Stage(NamedTuple):
+    """Training steps with the same rates.
+
+    Attributes:
+      end: the step after the last one; the last stage of a run never ends.
+      rates: relative frequency of each task.
+    """
+
+    end: int
+    rates: tuple[float, ...]
+
+
+class Task(NamedTuple):
+    """What the order depends on of a task.
+
+    Attributes:
+      name: its name.
+      sizes: tokens of each of its examples in each feature of a row.
+    """
+
+    name: str
+    sizes: Int[np.ndarray, "examples features"]
+
+
+@dataclass(frozen=True)
+class Position:
+    """Beginning of a block of rows.
+
+    Attributes:
+      row: rows before it.
+      draws: examples that were drawn before it.
+      counts: examples of each task that were taken from its epochs.
+      waiting: of each task, examples that were drawn but found no row. They are drawn
+        next.
+      ended: whether there are no more rows.
+    """
+
+    row: int
+    draws: int
+    counts: tuple[int, ...]
+    waiting: tuple[tuple[int, ...], ...]
+    ended: bool = False
+
+
+class Order:
+    """Blocks of rows, each a function of its position."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        stages: Sequence[Stage],
+        batch_size: int,
+        *,
+        seed: int,
+        shuffle: bool = True,
+        room: Sequence[int] | None = None,
+        num_epochs: int | None = None,
+    ):
+        """Prepares the order; draws nothing.
+
+        Args:
+          tasks: to draw from.
+          stages: rates of the tasks by step.
+          batch_size: rows of a global batch.
+          seed: of the order, 0 or more.
+          shuffle: whether each epoch of a task is in a new random order.
+          room: tokens of a row for each feature; None puts one example into a row.
+          num_epochs: ends when a task that is drawn was read that often; None never ends.
+
+        Raises:
+          UserError: the seed is negative.
+        """
+        if seed < 0:
+            raise UserError(f"seed {seed} of the data order: use 0 or more.")
+        self._tasks, self._stages, self._batch_size = tasks, stages, batch_size
+        self._seed, self._shuffle, self._room = seed, shuffle, room
+        self._most = [
+            _NEVER if num_epochs is None else num_epochs * len(task.sizes)
+            for task in tasks
+        ]
+        sums = [np.cumsum(stage.rates) for stage in stages]
+        self._cumulated = [(found / found[-1]).tolist() for found in sums]
+        self._orders: dict[int, tuple[int, np.ndarray]] = {}
+        self._numbers: tuple[int, list[float]] = (-1, [])
+
+    def start(self) -> Position:
+        """Returns the position of the first row."""
+        number = len(self._tasks)
+        return Position(0, 0, (0,) * number, ((),) * number)
+
+    def block(self, position: Position) -> tuple[list[Row], Position]:
+        """Returns the rows of a block and the position of the next one.
+
+        All rows of a block belong to one stage.
+        """
+        step = position.row // self._batch_size
+        ends = [stage.end for stage in self._stages[:-1]]
+        stage = bisect.bisect_right(ends, step)
+        end = ends[stage] * self._batch_size if stage < len(ends) else _NEVER
+        wanted = min(BLOCK, end - position.row)
+        drawn, after = self._draw(position, wanted, self._cumulated[stage])
+        rows = self._packed(drawn)
+        wanted = len(rows) if after.ended else wanted
+        # Examples without a row are drawn next, in the order of this block.
+        late: list[list[int]] = [[] for _ in self._tasks]
+        for number in sorted(number for row in rows[wanted:] for number in row):
+            which, index = drawn[number]
+            late[which].append(index)
+        waiting = tuple(
+            (*first, *rest) for first, rest in zip(late, after.waiting, strict=True)
+        )
+        after = replace(after, row=position.row + wanted, waiting=waiting)
+        return [[drawn[number] for number in row] for row in rows[:wanted]], after
+
+    def _draw(
+        self, position: Position, rows: int, cumulated: Sequence[float]
+    ) -> tuple[Row, Position]:
+        """Draws the examples of a block, at least as many as fill its rows."""
+        counts, draws = list(position.counts), position.draws
+        waiting = [deque(queue) for queue in position.waiting]
+        drawn: Row = []
+        ended = False
+        room = [rows] if self._room is None else [rows * size for size in self._room]
+        filled = [0] * len(room)
+        while all(used < size for used, size in zip(filled, room, strict=True)):
+            which = self._choice(draws, cumulated)
+            if not waiting[which] and counts[which] == self._most[which]:
+                ended = True
+                break
+            draws += 1
+            if waiting[which]:
+                index = waiting[which].popleft()
+            else:
+                index = self._index(which, counts[which])
+                counts[which] += 1
+            drawn.append((which, index))
+            sizes = [1] if self._room is None else self._tasks[which].sizes[index]
+            filled = [int(a + b) for a, b in zip(filled, sizes, strict=True)]
+        after = Position(
+            position.row, draws, tuple(counts), tuple(map(tuple, waiting)), ended
+        )
+        return drawn, after
+
+    def _packed(self, drawn: Row) -> list[list[int]]:
+        """Returns rows as lists of numbers of drawn examples."""
+        if self._room is None:
+            return [[number] for number in range(len(drawn))]
+        if not drawn:
+            return []
+        sizes = np.array([self._tasks[which].sizes[index] for which, index in drawn])
+        return packing.assign(sizes, np.array(self._room))
+
+    def _choice(self, draw: int, cumulated: Sequence[float]) -> int:
+        """Returns the task of a draw: a function of the seed, the draw and the rates."""
+        block, offset = divmod(draw, _DRAWS)
+        if self._numbers[0] != block:
+            generator = np.random.default_rng((self._seed, _CHOICES, block))
+            self._numbers = (block, generator.random(_DRAWS).tolist())
+        return bisect.bisect_right(cumulated, self._numbers[1][offset])
+
+    def _index(self, which: int, count: int) -> int:
+        """Returns the example of a task that is number `count` of its epochs."""
+        name, sizes = self._tasks[which]
+        epoch, place = divmod(count, len(sizes))
+        if not self._shuffle:
+            return place
+        known = self._orders.get(which)
+        if known is None or known[0] != epoch:
+            known = (epoch, permutation(self._seed, name, epoch, len(sizes)))
+            self._orders[which] = known
+        return int(known[1][place])
+
+
+def permutation(
+    seed: int, task: str, epoch: int, size: int
+) -> Int[np.ndarray, " size"]:
+    """Returns the order of the examples of a task in one epoch."""
+    key = (seed, _EXAMPLES, zlib.crc32(task.encode()), epoch)
+    return np.random.default_rng(key).permutation(size)
