@@ -2,7 +2,7 @@
 
     jaxaug augment --config configs/augment/grammar.py --data_dir SGD --out OUT
 
-At most 100 rewordings of each text; `grammar.py:N` asks for N. They are ranked by the tree
+At most 200 rewordings of each text; `grammar.py:N` asks for N. They are ranked by the tree
 of `smollm2_tree.py` without a model: the words that stay (Jaccard), then the letters.
 `grammar_tree.py` adds MiniLM.
 """
@@ -10,7 +10,7 @@ of `smollm2_tree.py` without a model: the words that stay (Jaccard), then the le
 import ml_collections
 
 
-def get_config(num: str = "100") -> ml_collections.ConfigDict:
+def get_config(num: str = "200") -> ml_collections.ConfigDict:
     """The text behind the colon is the number of rewordings of a text."""
     config = ml_collections.ConfigDict()
     config.name = "grammar"

@@ -3,7 +3,7 @@
     jaxaug models fetch minilm
     jaxaug augment --config configs/augment/grammar_tree.py --data_dir SGD --out OUT
 
-At most 100 rewordings of each text; `grammar_tree.py:N` asks for N. The tree visits the
+At most 200 rewordings of each text; `grammar_tree.py:N` asks for N. The tree visits the
 most different words first, then the most similar meaning. MiniLM similarity replaces the
 entailment of the paper. What is nearer to another slot or intent of its service is dropped.
 """
@@ -11,7 +11,7 @@ entailment of the paper. What is nearer to another slot or intent of its service
 import ml_collections
 
 
-def get_config(num: str = "100") -> ml_collections.ConfigDict:
+def get_config(num: str = "200") -> ml_collections.ConfigDict:
     """The text behind the colon is the number of rewordings of a text."""
     config = ml_collections.ConfigDict()
     config.name = "grammar tree"

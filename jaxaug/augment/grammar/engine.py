@@ -55,12 +55,17 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
     sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", text)
     if len(sentences) == 1:
         return _sentence(text, context, num)
-    found = []
-    for place, sentence in enumerate(sentences):
-        for one in _sentence(sentence, context, num):
-            parts = [*sentences[:place], one.text, *sentences[place + 1 :]]
-            found.append(Reworded(" ".join(parts), one.steps))
-    return found[:num]
+    groups = [
+        [
+            Reworded(
+                " ".join([*sentences[:place], one.text, *sentences[place + 1 :]]),
+                one.steps,
+            )
+            for one in _sentence(sentence, context, num)
+        ]
+        for place, sentence in enumerate(sentences)
+    ]
+    return list(_turns(groups))[:num]
 
 
 def under_all(text: str, contexts: Sequence[Mapping[str, Any]], num: int) -> list[str]:
