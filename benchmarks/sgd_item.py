@@ -283,14 +283,14 @@ class Learner:
         work.train_state = self._state_of(checkpoint)
         step = first = int(work.train_state.step)
         if step and checkpoint is not None:
-            data.restore(checkpoint)
+            data.restore(f"{checkpoint}.{step}")
         losses: dict[int, Any] = {}
         started = time.perf_counter()
         while step < item.steps:
             spent = time.perf_counter() - started
             if stop(step, spent / (step - first) if step > first else 0.0):
                 if checkpoint is not None:
-                    data.save(checkpoint)
+                    data.save(f"{checkpoint}.{step}")
                     _write_state(checkpoint, work.train_state)
                 return None
             count = min(ROUND, item.steps - step)
@@ -299,8 +299,8 @@ class Learner:
         jax.block_until_ready(work.train_state.params)
         seconds = time.perf_counter() - started
         if checkpoint is not None:
-            checkpoint.unlink(missing_ok=True)
-            Path(f"{checkpoint}.json").unlink(missing_ok=True)
+            for path in checkpoint.parent.glob(f"{checkpoint.name}*"):
+                path.unlink()
         return {
             "compile_seconds": round(compiling, 1),
             "train_seconds": round(seconds, 1),
