@@ -98,16 +98,19 @@ UPSTREAM_NAMES = {
         "t5x.examples.t5.layers",
     },
     "jaxaug/decode": {
-        f"t5x.decoding.{name}"
-        for name in (
-            "DecodingState",
-            "add_beam_dim",
-            "cache_gather_beams",
-            "cache_map",
-            "flat_batch_beam_expand",
-            "flatten_beam_dim",
-            "unflatten_beam_dim",
-        )
+        "t5x.binary_search.float32_bsearch",
+        *(
+            f"t5x.decoding.{name}"
+            for name in (
+                "DecodingState",
+                "add_beam_dim",
+                "cache_gather_beams",
+                "cache_map",
+                "flat_batch_beam_expand",
+                "flatten_beam_dim",
+                "unflatten_beam_dim",
+            )
+        ),
     },
 }
 # And what it does without where upstream's T5X is, in one file of its own.

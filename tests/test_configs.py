@@ -95,9 +95,15 @@ def outputs(python, tmp_path_factory):
         (folder / name).symlink_to(ROOT / "jaxaug/data/minisgd/variants/eda")
     paths = os.pathsep.join(str(folder / name) for name in missing)
     (folder / "pairs.tsv").write_text("a text\tanother text\n")
+    # Checkpoints of `make demo` in the repository would change what the jobs print.
+    repository = folder / "repository"
+    repository.mkdir()
+    for path in ROOT.iterdir():
+        if path.name not in ("runs", "models"):
+            (repository / path.name).symlink_to(path)
     subprocess.run(
         [python, script, str(folder / "jobs.json"), str(folder)],
-        cwd=ROOT,
+        cwd=repository,
         env={
             **os.environ,
             "JAXAUG_VARIANTS_DIR": paths,

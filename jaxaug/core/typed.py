@@ -1,18 +1,24 @@
 """Values that users write, checked against the annotations of what takes them."""
 
 import collections.abc
+import dataclasses
+import functools
+import inspect
 import math
 import numbers
 import os
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from jaxaug.core import json_reader
 from jaxaug.core.arguments import MAX_SEED
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Made = TypeVar("_Made")
 
 _NAMES = {
     bool: "True or False",
@@ -23,6 +29,90 @@ _NAMES = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """Bounds of a number, or of each number of a tuple, in `Annotated[float, Range(0, 1)]`.
+
+    Attributes:
+      least: the smallest number that is allowed.
+      most: the largest number that is allowed.
+      above: whether numbers must be greater than `least`.
+    """
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False
+
+    def __contains__(self, value: Any) -> bool:
+        values = value if isinstance(value, list | tuple) else [value]
+        return all(
+            self.least <= one <= self.most and not (self.above and one == self.least)
+            for one in values
+        )
+
+    def __str__(self) -> str:
+        """Such as `from 0 to 1`, as the end of "a number"."""
+        if self.above:
+            most = f", at most {self.most:g}" if self.most < math.inf else ""
+            return f"above {self.least:g}{most}"
+        if self.most < math.inf:
+            return f"from {self.least:g} to {self.most:g}"
+        return f"of at least {self.least:g}"
+
+
+def bounded(function: _Function) -> _Function:
+    """Checks the arguments whose annotations have a `Range` or a `Literal` at each call."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        given, hints = signature.bind(*args, **kwargs).arguments, _hints(function)
+        bounds = {name: v for name, v in given.items() if _is_bounded(hints.get(name))}
+        check(bounds, function, function.__name__)
+        return function(*args, **kwargs)
+
+    return typing.cast(_Function, wrapper)
+
+
+def flat(options: type) -> Callable[[_Function], _Function]:
+    """Makes a function of `options` take the fields of that dataclass as keywords.
+
+    Gin files, command lines, and callers set the fields one by one; the function gets
+    them whole, made by `made`. Its signature lists them, so that gin knows their names
+    and defaults.
+    """
+    fields = inspect.signature(options).parameters
+
+    def decorate(function: _Function) -> _Function:
+        own = inspect.signature(function)
+        parameters: list[inspect.Parameter] = []
+        for name, one in own.parameters.items():
+            keywords = [f.replace(kind=f.KEYWORD_ONLY) for f in fields.values()]
+            parameters += keywords if name == "options" else [one]
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            given = {name: kwargs.pop(name) for name in fields if name in kwargs}
+            chosen: Any = made(options, given, function.__module__.rpartition(".")[2])
+            return function(*args, options=chosen, **kwargs)
+
+        wrapper.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return typing.cast(_Function, wrapper)
+
+    return decorate
+
+
+def made(kind: type[_Made], values: Mapping[str, Any], where: str) -> _Made:
+    """A dataclass of options from values by name; lists become tuples.
+
+    Raises:
+      UserError: see `check`.
+    """
+    check(values, kind, where)
+    given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    return kind(**given)
+
+
 def check(
     values: Mapping[str, Any], kind: type | Callable[..., Any], where: str
 ) -> None:
@@ -30,7 +120,7 @@ def check(
 
     Lists may stand for tuples, whole numbers for numbers; a number must be finite, and
     where a whole number is wanted it must fit into 64 bits, as in arrays and files.
-    Names that have no annotation are left alone.
+    `Range` bounds numbers. Names that have no annotation are left alone.
 
     Args:
       values: to be checked.
@@ -40,7 +130,13 @@ def check(
     Raises:
       UserError: names the value and what is expected.
     """
-    hints = typing.get_type_hints(kind)
+    check_hints(values, _hints(kind), where)
+
+
+def check_hints(
+    values: Mapping[str, Any], hints: Mapping[str, Any], where: str
+) -> None:
+    """Checks values by name against annotations; see `check`."""
     for name, value in values.items():
         if name in hints and not _fits(value, hints[name]):
             items = value if isinstance(value, list | tuple) else [value]
@@ -67,6 +163,8 @@ def parsed(text: str, kind: Any) -> Any:
       The text itself where it fits nothing, for `check` to complain of.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Annotated:
+        return parsed(text, arguments[0])
     if origin in (types.UnionType, typing.Union):
         found = [value for one in arguments if _fits(value := parsed(text, one), one)]
         return next(iter(found), text)
@@ -98,10 +196,27 @@ def _is_short(value: Any) -> bool:
     return -(2**63) <= value < 2**63
 
 
+@functools.cache
+def _hints(kind: Any) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind, include_extras=True)
+
+
+def _is_bounded(hint: Any) -> bool:
+    origin = typing.get_origin(hint)
+    if origin in (types.UnionType, typing.Union):
+        return any(map(_is_bounded, typing.get_args(hint)))
+    return origin in (Annotated, typing.Literal)
+
+
 def _fits(value: Any, hint: Any) -> bool:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return True
+    if origin is Annotated:
+        ranges = (one for one in arguments[1:] if isinstance(one, Range))
+        return _fits(value, arguments[0]) and all(value in one for one in ranges)
+    if origin is typing.Literal:
+        return value in arguments
     if origin in (types.UnionType, typing.Union):
         return any(_fits(value, one) for one in arguments)
     if hint is bool or hint is str or hint is types.NoneType:
@@ -134,6 +249,11 @@ def _fits(value: Any, hint: Any) -> bool:
 def _named(hint: Any) -> str:
     """What a value should be, in words."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        ranges = [str(one) for one in arguments[1:] if isinstance(one, Range)]
+        return " ".join([_named(arguments[0]), *ranges])
+    if origin is typing.Literal:
+        return " or ".join(map(repr, arguments))
     if origin in (types.UnionType, typing.Union):
         return " or ".join(dict.fromkeys(map(_named, arguments)))
     if origin is tuple and arguments[-1] is not Ellipsis:

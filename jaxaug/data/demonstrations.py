@@ -9,7 +9,7 @@ import argparse
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from etils import epath
 from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, read_json, shown, write_text
-from jaxaug.data import folders, lean, sgd
+from jaxaug.data import folders, sgd
 
 FILE_VARIABLE = "JAXAUG_DEMONSTRATIONS"
 
@@ -113,7 +113,7 @@ def _choose(
     wanted = {s.name for s in sgd.read_schema_of(data_dir, split).services}
     best: dict[str, tuple[tuple, Demonstration]] = {}
     for number, name in enumerate(_splits(data_dir, split)):
-        for dialogue in _dialogues(data_dir, name):
+        for dialogue in sgd.read_dialogues(data_dir, name):
             there = {f.service for turn in dialogue.turns for f in turn.frames}
             for service in there & wanted:
                 candidate = _candidate(dialogue, service, number, name)
@@ -123,20 +123,13 @@ def _choose(
     return {service: demonstration for service, (_, demonstration) in best.items()}
 
 
-def _dialogues(data_dir: str, split: str) -> Iterator[sgd.Dialogue | lean.Dialogue]:
-    schema = sgd.read_schema_of(data_dir, split)
-    for path in folders.dialogue_paths(data_dir, split):
-        yield from lean.read(path, schema)
-
-
 def _candidate(
-    dialogue: sgd.Dialogue | lean.Dialogue, service: str, number: int, split: str
+    dialogue: sgd.Dialogue, service: str, number: int, split: str
 ) -> tuple[tuple, Demonstration] | None:
     """What the rule orders by, smallest first, and what it may choose."""
-    every: Sequence[sgd.Turn | lean.Turn] = dialogue.turns
     states = [
         (index, frame.state)
-        for index, turn in enumerate(every)
+        for index, turn in enumerate(dialogue.turns)
         for frame in (turn.frames if turn.speaker == "USER" else ())
         if frame.service == service and frame.state is not None
     ]

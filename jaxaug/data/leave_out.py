@@ -14,14 +14,13 @@ text of it is met.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass
 
-import msgspec
+from msgspec import structs
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import one_of, suggestion
-from jaxaug.data import lean, sgd
+from jaxaug.data.dialogue import Dialogue, Turn
 from jaxaug.data.schema import Schema
 
 KEPT = ("others", "strict", "alone")
@@ -61,9 +60,7 @@ def check(domain: str, schemas: Sequence[Schema], where: str) -> None:
         )
 
 
-def select(
-    dialogues: Iterable[sgd.Dialogue | lean.Dialogue], selection: Selection
-) -> list[sgd.Dialogue | lean.Dialogue]:
+def select(dialogues: Iterable[Dialogue], selection: Selection) -> list[Dialogue]:
     """The dialogues that are kept; what is not to be asked in them has no state."""
     kept = []
     for dialogue in dialogues:
@@ -81,7 +78,7 @@ def select(
     return kept
 
 
-def _about(dialogue: sgd.Dialogue | lean.Dialogue) -> set[str]:
+def _about(dialogue: Dialogue) -> set[str]:
     """The services of which the user wants something in some turn.
 
     Not the field `services`, which MultiWOZ sometimes leaves empty.
@@ -95,25 +92,17 @@ def _about(dialogue: sgd.Dialogue | lean.Dialogue) -> set[str]:
     }
 
 
-def _asking(
-    dialogue: sgd.Dialogue | lean.Dialogue, asked: set[str]
-) -> sgd.Dialogue | lean.Dialogue:
+def _asking(dialogue: Dialogue, asked: set[str]) -> Dialogue:
     """The dialogue with states of these services alone; frames keep their places."""
-    if isinstance(dialogue, sgd.Dialogue):
-        turns = [
-            replace(turn, frames=tuple(_frame(frame, asked) for frame in turn.frames))
-            for turn in dialogue.turns
-        ]
-        return replace(dialogue, turns=tuple(turns))
-    for turn in dialogue.turns:
-        turn.frames = tuple(
-            frame
-            if frame.service in asked
-            else cast(lean.Frame, msgspec.structs.replace(frame, state=None))
-            for frame in turn.frames
+    turns = tuple(
+        Turn(
+            turn.speaker,
+            turn.utterance,
+            tuple(
+                one if one.service in asked else structs.replace(one, state=None)
+                for one in turn.frames
+            ),
         )
-    return dialogue
-
-
-def _frame(frame: sgd.Frame, asked: set[str]) -> sgd.Frame:
-    return frame if frame.service in asked else replace(frame, state=None)
+        for turn in dialogue.turns
+    )
+    return Dialogue(dialogue.dialogue_id, dialogue.services, turns)

@@ -18,7 +18,7 @@ from jaxaug.data.schema import Schema
 MISMATCH = "variant does not match"
 
 # Actions that speak of an intent put its name into their values.
-_INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
+INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _rename_action(action: dict[str, Any], names: ServiceNames) -> None:
     if slot is None:
         return
     # A service may have a slot of its own called "intent"; only the act tells.
-    if slot == "intent" and action["act"] in _INTENT_ACTS:
+    if slot == "intent" and action["act"] in INTENT_ACTS:
         for key in ("values", "canonical_values"):
             if key in action:
                 action[key] = [names.intents.get(v, v) for v in action[key]]

@@ -6,63 +6,35 @@ dialogue file says is checked against the schema before a record is made of it;
 variants are made by renaming checked dialogues while they are read.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
+import msgspec
 from etils import epath
 
 from jaxaug.core.cache_folder import fix_for
+from jaxaug.core.errors import UserError
 from jaxaug.core.files import FETCH_AGAIN, PathLike, read_json
+from jaxaug.data import dialogue as quick
 from jaxaug.data import folders
 from jaxaug.data.check import check_dialogues, repeated_id
+from jaxaug.data.dialogue import Dialogue, Frame, State, Turn, renamed
 from jaxaug.data.problem import refuse
-from jaxaug.data.rename import Renaming, rename_dialogue, renaming
+from jaxaug.data.rename import Renaming, renaming
 from jaxaug.data.schema import Schema, read_schema
 
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the user wants of one service after a turn.
-
-    `active_intent` is an intent's name or "NONE"; `slot_values` maps a slot to its
-    annotated values (at least one: different wordings of the same value).
-    """
-
-    active_intent: str
-    requested_slots: tuple[str, ...]
-    slot_values: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """Annotation of one service in one turn; system turns have no state.
-
-    `raw` is the frame's JSON object with the same names (actions, spans, service
-    call and results included); read it, do not change it.
-    """
-
-    service: str
-    state: State | None
-    raw: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One utterance with its frames, at most one a service."""
-
-    speaker: Literal["USER", "SYSTEM"]
-    utterance: str
-    frames: tuple[Frame, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Dialogue:
-    """One dialogue; its id is unique in the split."""
-
-    dialogue_id: str
-    services: tuple[str, ...]
-    turns: tuple[Turn, ...]
+__all__ = [
+    "Dialogue",
+    "Frame",
+    "State",
+    "Turn",
+    "dialogue_files",
+    "read_dialogue_file",
+    "read_dialogue_json",
+    "read_dialogues",
+    "read_schema_of",
+    "renaming_of",
+]
 
 
 def read_schema_of(
@@ -147,8 +119,10 @@ def _read_files(
 
 def read_dialogue_file(
     path: PathLike, schema: Schema, rename: Renaming | None = None
-) -> list[Dialogue]:
+) -> Iterator[Dialogue]:
     """Reads one dialogue file: the unit of parallel work.
+
+    Each dialogue is made when it is asked for; an error is raised then, or before.
 
     Args:
       path: the file, local or gs://.
@@ -159,11 +133,26 @@ def read_dialogue_file(
       UserError: the file is missing, is not JSON in UTF-8 or breaks a rule of
         `check_dialogues`; the message gives file, dialogue, turn, frame and field.
     """
-    dialogues = read_dialogue_json(path, schema)
-    if rename is not None:
-        for dialogue in dialogues:
-            rename_dialogue(dialogue, rename)
-    return [_dialogue(dialogue) for dialogue in dialogues]
+    for dialogue in _read_dialogues(path, schema):
+        yield dialogue if rename is None else renamed(dialogue, rename)
+
+
+def _read_dialogues(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
+    """The dialogues of the quick reader; once it gives up, of the checked one."""
+    count = 0
+    try:
+        for dialogue in quick.read(path, schema):
+            yield dialogue
+            count += 1
+    except (
+        UserError,
+        UnicodeDecodeError,
+        RecursionError,
+        msgspec.DecodeError,
+        quick.Rejected,
+    ):
+        found = msgspec.convert(read_dialogue_json(path, schema), list[Dialogue])
+        yield from found[count:]
 
 
 def read_dialogue_json(path: PathLike, schema: Schema) -> list[dict[str, Any]]:
@@ -171,27 +160,3 @@ def read_dialogue_json(path: PathLike, schema: Schema) -> list[dict[str, Any]]:
     data = read_json(path, fix_for(path, FETCH_AGAIN))
     check_dialogues(data, schema, str(path))
     return data
-
-
-def _dialogue(data: Mapping[str, Any]) -> Dialogue:
-    turns = tuple(
-        Turn(
-            turn["speaker"],
-            turn["utterance"],
-            tuple([_frame(frame) for frame in turn["frames"]]),
-        )
-        for turn in data["turns"]
-    )
-    return Dialogue(data["dialogue_id"], tuple(data["services"]), turns)
-
-
-def _frame(data: Mapping[str, Any]) -> Frame:
-    state = data.get("state")
-    if state is None:
-        return Frame(data["service"], None, data)
-    values = {name: tuple(items) for name, items in state["slot_values"].items()}
-    return Frame(
-        data["service"],
-        State(state["active_intent"], tuple(state["requested_slots"]), values),
-        data,
-    )

@@ -4,7 +4,7 @@ import argparse
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO
 
 from etils import epath
@@ -135,11 +135,10 @@ def _marked(turn: Turn, paint: Paint) -> str:
     """The utterance with its spans; of spans that overlap the first and longest."""
     spans: dict[tuple[int, int], list[str]] = {}
     for frame in turn.frames:
-        for span in frame.raw.get("slots", ()):
-            place = span["start"], -span["exclusive_end"]
-            names = spans.setdefault(place, [])
-            if span["slot"] not in names:
-                names.append(span["slot"])
+        for span in frame.slots:
+            names = spans.setdefault((span.start, -span.exclusive_end), [])
+            if span.slot not in names:
+                names.append(span.slot)
     parts, done = [], 0
     for (start, end), names in sorted(spans.items()):
         if start < done:
@@ -178,12 +177,12 @@ def _line(mark: str, slot: str, values: Sequence[str], note: str, paint: Paint) 
 
 def _call(frame: Frame) -> Iterator[str]:
     """What the system asked of the service, and how many results it got."""
-    call: Mapping = frame.raw.get("service_call") or {}
-    if call:
-        given = ", ".join(f"{n}={v}" for n, v in call["parameters"].items())
-        count = len(frame.raw.get("service_results", ()))
+    call = frame.service_call
+    if call is not None:
+        given = ", ".join(f"{n}={v}" for n, v in call.parameters.items())
+        count = len(frame.service_results or ())
         results = "1 result" if count == 1 else f"{count} results"
-        name = f"{frame.service}: calls {call['method']}({given}): {results}"
+        name = f"{frame.service}: calls {call.method}({given}): {results}"
         yield _clean(f"    {name}")
 
 

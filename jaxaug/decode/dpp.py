@@ -9,24 +9,38 @@ n candidates.
 """
 
 import functools
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from jaxaug.core.typed import Range, flat
 from jaxaug.decode import ground_set, ngrams, set_search
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.sample import TokensToLogits
 
-Weights = tuple[float, ...]
-
-NGRAM_WEIGHTS: Weights = (1 / 3, 1 / 2, 1.0)
 # Keeps S positive definite where candidates have the same n-grams.
 _RIDGE = 1e-3
 _SMALLEST = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPPOptions(set_search.SetOptions):
+    """How the process chooses.
+
+    Attributes:
+        mode: this, `probability`, and `width` are as in `SetOptions`.
+        quality: exponent of the (geometric mean) probability of a token in q; 0 leaves
+            dissimilarity alone to decide.
+        ngram_weights: weights of unigrams, bigrams, ... in S.
+    """
+
+    quality: Annotated[float, Range(0)] = 1.0
+    ngram_weights: Annotated[tuple[float, ...], Range(0)] = (1 / 3, 1 / 2, 1.0)
 
 
 def ngram_similarity(
@@ -96,33 +110,25 @@ def choose(
     ground: GroundSet,
     longest: Int[Array, ""],
     *,
-    quality: float,
-    ngram_weights: Weights,
+    options: DPPOptions,
 ) -> Int[Array, "batch k"]:
     """The set of each row of greatest determinant; see `set_search.Choose`."""
     del longest  # There is no loop over tokens.
-    weights = jnp.asarray(ngram_weights, jnp.float32)
+    weights = jnp.asarray(options.ngram_weights, jnp.float32)
 
     def row(ground: GroundSet, log_probs: Float[Array, " n"]) -> Int[Array, " k"]:
         nothing = jnp.zeros((1,), ground.prefixes.dtype)
-        masks, _ = ngrams.ground_masks(
-            ground, nothing, jnp.array(0), len(ngram_weights)
-        )
+        masks, _ = ngrams.ground_masks(ground, nothing, jnp.array(0), len(weights))
         mean = log_probs / jnp.maximum(ground.lengths, 1)
-        log_quality = jnp.where(ground.valid, quality * mean, 0)
+        log_quality = jnp.where(ground.valid, options.quality * mean, 0)
         similarity = ngram_similarity(masks, weights)
         return greedy_select(similarity, log_quality, candidates.k, ground.valid)
 
     return jax.vmap(row)(ground, candidates.log_probs)
 
 
-def select(
-    candidates: Candidates,
-    *,
-    probability: float = 1.0,
-    quality: float = 1.0,
-    ngram_weights: Weights = NGRAM_WEIGHTS,
-) -> Int[Array, "batch k"]:
+@flat(DPPOptions)
+def select(candidates: Candidates, *, options: DPPOptions) -> Int[Array, "batch k"]:
     """Which candidates of a beam step live on, by a determinantal point process.
 
     Applied when DiPS is: with `probability` once the output is half as long as the
@@ -130,20 +136,16 @@ def select(
 
     Args:
         candidates: of one step.
-        probability: of a selection by the process in one step, in [0, 1].
-        quality: exponent of the (geometric mean) probability of a token in q; 0 leaves
-            dissimilarity alone to decide.
-        ngram_weights: weights of unigrams, bigrams, ... in S.
+        options: fields of `DPPOptions`, by keyword.
 
     Raises:
-        UserError: `probability`, `quality` or a weight is out of range.
+        UserError: an option is out of range.
     """
-    ground_set.check_least("quality", quality, 0)
-    ground_set.check_weights("ngram_weights", ngram_weights)
-    choice = functools.partial(choose, quality=quality, ngram_weights=ngram_weights)
-    return set_search.when_due(candidates, choice, probability)
+    choice = functools.partial(choose, options=options)
+    return set_search.when_due(candidates, choice, options.probability)
 
 
+@flat(DPPOptions)
 def decode(
     inputs: Int[Array, "batch length"],
     cache: Any,
@@ -151,40 +153,31 @@ def decode(
     eos_id: int,
     num_decodes: int = 4,
     *,
-    mode: str = "step",
-    probability: float = 1.0,
-    width: int = set_search.WIDTH,
-    quality: float = 1.0,
-    ngram_weights: Weights = NGRAM_WEIGHTS,
+    options: DPPOptions,
     initial_index: Int[Array, " batch"] | None = None,
-    **options: Any,
+    **others: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
     """Beam search in which a determinantal process chooses: a decode function of T5X.
 
     Args:
         inputs: this and all that is not listed here is as in `beam.search`.
-        mode: this, `probability` and `width` are as in `set_search.search`.
-        quality: this and `ngram_weights` are as in `select`.
-        options: further arguments of `beam.search`; `num_candidates` is 3k by default.
+        options: fields of `DPPOptions`, by keyword.
+        others: further arguments of `beam.search`; `num_candidates` is 3k by default.
 
     Returns:
         As `beam.search`.
 
     Raises:
-        UserError: `quality` or a weight is negative; see `set_search.search`.
+        UserError: an option is out of range.
     """
-    ground_set.check_least("quality", quality, 0)
-    ground_set.check_weights("ngram_weights", ngram_weights)
     return set_search.search(
         inputs,
         cache,
         tokens_to_logits,
         eos_id,
         num_decodes,
-        choose=functools.partial(choose, quality=quality, ngram_weights=ngram_weights),
-        mode=mode,
-        probability=probability,
-        width=width,
+        choose=functools.partial(choose, options=options),
+        options=options,
         initial_index=initial_index,
-        **options,
+        **others,
     )

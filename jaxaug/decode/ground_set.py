@@ -5,9 +5,6 @@ Siblings of a beam step share all tokens but the last, so what the set selectors
 extended by a token, and not for each of the 3k candidates.
 """
 
-import math
-from collections.abc import Sequence
-
 import flax.struct
 import jax
 import jax.numpy as jnp
@@ -155,21 +152,3 @@ def check_size(k: int, count: int) -> None:
         raise UserError(
             f"k = {k}, but the set has {count} candidates: k must lie in 1..{count}."
         )
-
-
-def check_least(name: str, value: float, least: float) -> None:
-    """Raises UserError unless an option is a finite number of at least `least`."""
-    if not least <= value < math.inf:
-        raise UserError(f"{name} = {value}: it must be a number of at least {least:g}.")
-
-
-def check_weights(name: str, weights: Sequence[float]) -> None:
-    """Raises UserError unless all weights are finite and not negative."""
-    for place, weight in enumerate(weights):
-        check_least(f"{name}[{place}]", weight, 0)
-
-
-def check_unit(name: str, value: float) -> None:
-    """Raises UserError unless a weight or probability lies in [0, 1]."""
-    if not 0 <= value <= 1:
-        raise UserError(f"{name} = {value}: it must lie in [0, 1].")

@@ -7,32 +7,38 @@ does: a wide beam search without a choice, then one among the sentences that end
 """
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from jaxaug.core.errors import UserError
-from jaxaug.core.suggestion import one_of
+from jaxaug.core.typed import Range
 from jaxaug.decode import beam, ground_set
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.sample import TokensToLogits
 
-MODES = ("step", "final")
-WIDTH = 50
-"""Beams of the mode `final`, as in the authors' program."""
-
 # (candidates, their ground sets, the longest length of a candidate) -> k indices a row.
 Choose = Callable[[Candidates, GroundSet, Int[Array, ""]], Int[Array, "batch k"]]
 
 
-def check_mode(mode: str) -> None:
-    """Raises UserError unless there is such a mode."""
-    if mode not in MODES:
-        raise UserError(f"mode is {mode!r}: {one_of(mode, MODES, 'give')}")
+@dataclass(frozen=True, kw_only=True)
+class SetOptions:
+    """When a set is chosen.
+
+    Attributes:
+        mode: see the head of this module.
+        probability: in `step`, of a choice in one step; see `when_due`.
+        width: in `final`, the least number of beams; it is made a multiple of the number
+            of decodes. The default is that of the authors' program.
+    """
+
+    mode: Literal["step", "final"] = "step"
+    probability: Annotated[float, Range(0, 1)] = 1.0
+    width: Annotated[int, Range(1)] = 50
 
 
 def search(
@@ -43,43 +49,29 @@ def search(
     num_decodes: int,
     *,
     choose: Choose,
-    mode: str,
-    probability: float,
-    width: int,
-    **options: Any,
+    options: SetOptions,
+    **others: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
     """Beam search in which `choose` makes the set: a decode function of T5X.
 
     Args:
         inputs: this and all that is not listed here is as in `beam.search`.
         choose: of the candidates of a step, or of all that ended.
-        mode: "step" or "final".
-        probability: in `step`, of a choice in one step; see `when_due`.
-        width: in `final`, the least number of beams; it is made a multiple of
-            `num_decodes`.
 
     Returns:
         As `beam.search`.
-
-    Raises:
-        UserError: there is no such mode, `probability` is out of range, or `width` is
-            below 1; see `beam.search` too.
     """
-    check_mode(mode)
-    ground_set.check_unit("probability", probability)
-    if width < 1:
-        raise UserError(f"width is {width}: a beam search needs at least 1 beam")
 
     def last(candidates: Candidates) -> Int[Array, "batch k"]:
         longest = jnp.max(candidates.lengths)
         return choose(candidates, ground_set.from_ended(candidates), longest)
 
-    if mode == "final":
-        options["width"] = -(-width // num_decodes) * num_decodes
-        options["last"] = last
+    if options.mode == "final":
+        others["width"] = -(-options.width // num_decodes) * num_decodes
+        others["last"] = last
     else:
-        options["select"] = lambda shown: when_due(shown, choose, probability)
-    return beam.search(inputs, cache, tokens_to_logits, eos_id, num_decodes, **options)
+        others["select"] = lambda shown: when_due(shown, choose, options.probability)
+    return beam.search(inputs, cache, tokens_to_logits, eos_id, num_decodes, **others)
 
 
 def when_due(
@@ -95,11 +87,7 @@ def when_due(
         candidates: of one step.
         choose: its last argument bounds its loops over tokens.
         probability: of a set selection, in [0, 1].
-
-    Raises:
-        UserError: `probability` is out of range.
     """
-    ground_set.check_unit("probability", probability)
     lengths = jnp.max(jnp.where(candidates.possible, candidates.lengths, 0), axis=1)
     due = 2 * lengths >= candidates.source_lengths
     if probability < 1:

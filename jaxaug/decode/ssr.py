@@ -18,10 +18,12 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
+from jaxaug.core.typed import flat
 from jaxaug.decode import edit_distance, ground_set, set_search
 from jaxaug.decode.candidates import Candidates
 from jaxaug.decode.ground_set import GroundSet
 from jaxaug.decode.sample import TokensToLogits
+from jaxaug.decode.set_search import SetOptions
 
 
 def greedy_select(
@@ -73,9 +75,8 @@ def choose(
     return jax.vmap(row)(ground)
 
 
-def select(
-    candidates: Candidates, *, probability: float = 1.0
-) -> Int[Array, "batch k"]:
+@flat(SetOptions)
+def select(candidates: Candidates, *, options: SetOptions) -> Int[Array, "batch k"]:
     """Which candidates of a beam step live on: the representatives of all of them.
 
     Applied when DiPS is: with `probability` once the output is half as long as the
@@ -83,14 +84,15 @@ def select(
 
     Args:
         candidates: of one step.
-        probability: of a selection of representatives in one step, in [0, 1].
+        options: fields of `SetOptions`, by keyword.
 
     Raises:
-        UserError: `probability` is out of range.
+        UserError: an option is out of range.
     """
-    return set_search.when_due(candidates, choose, probability)
+    return set_search.when_due(candidates, choose, options.probability)
 
 
+@flat(SetOptions)
 def decode(
     inputs: Int[Array, "batch length"],
     cache: Any,
@@ -98,24 +100,22 @@ def decode(
     eos_id: int,
     num_decodes: int = 4,
     *,
-    mode: str = "step",
-    probability: float = 1.0,
-    width: int = set_search.WIDTH,
+    options: SetOptions,
     initial_index: Int[Array, " batch"] | None = None,
-    **options: Any,
+    **others: Any,
 ) -> tuple[Int[Array, "batch k length"], Float[Array, "batch k"]]:
     """Beam search that ends in representatives of all candidates: a decode function of T5X.
 
     Args:
         inputs: this and all that is not listed here is as in `beam.search`.
-        mode: this, `probability` and `width` are as in `set_search.search`.
-        options: further arguments of `beam.search`; `num_candidates` is 3k by default.
+        options: fields of `SetOptions`, by keyword.
+        others: further arguments of `beam.search`; `num_candidates` is 3k by default.
 
     Returns:
         As `beam.search`.
 
     Raises:
-        UserError: see `set_search.search`.
+        UserError: an option is out of range.
     """
     return set_search.search(
         inputs,
@@ -124,9 +124,7 @@ def decode(
         eos_id,
         num_decodes,
         choose=choose,
-        mode=mode,
-        probability=probability,
-        width=width,
+        options=options,
         initial_index=initial_index,
-        **options,
+        **others,
     )

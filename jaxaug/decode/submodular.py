@@ -21,6 +21,8 @@ that it is the root of the mean number of representatives of a candidate. EOS is
 """
 
 import functools
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import flax.struct
 import jax
@@ -28,15 +30,50 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
+from jaxaug.core.typed import Range, flat
 from jaxaug.decode import edit_distance, ground_set, ngrams
 from jaxaug.decode.ground_set import GroundSet
+from jaxaug.decode.set_search import SetOptions
 
-Weights = tuple[float, ...]
-Four = tuple[float, float, float, float]
+# F is submodular, and greedily solved with a guarantee, without negative weights only.
+_Weights = Annotated[tuple[float, ...], Range(0)]
 
-OVERLAP_WEIGHTS: Weights = (1 / 3, 1 / 2, 1.0)
-DISTINCT_WEIGHTS: Weights = (1.0, 1 / 2, 1 / 3)
-MU: Four = (1.0, 1.0, 1.0, 1.0)
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["lam", "mu", "rbf_sigma", "overlap_weights", "distinct_weights"],
+    meta_fields=["mode", "probability", "width", "unit", "normalise"],
+)
+@dataclass(frozen=True, kw_only=True)
+class DiPSOptions(SetOptions):
+    """How DiPS chooses.
+
+    Attributes:
+        mode: this, `probability`, and `width` are as in `SetOptions`.
+        lam: the share of L1 + L2.
+        mu: factors of L1, L2, D1 and D2.
+        rbf_sigma: width sigma of the kernel on embeddings. The default is for vectors of
+            length 1: in the table of SmolLM2, of 36 pairs of synonyms the middle one then
+            counts 0.20, film and movie 0.42, and two words of different pairs 0.08
+            (0.002, 0.06 and 0.000 with sigma 1 and vectors as they are, which hardly
+            part them either). The square of less than 1e-6 would underflow in float32.
+        unit: compare embeddings divided by their norm; a word whose embedding is 0 is
+            then close to itself alone.
+        normalise: divide L1, L2 and D1 by their value on the whole set, so that they lie
+            in [0, mu], and the root of D2 by the root of the size of the set; a component
+            that is 0 on the whole set is left out.
+        overlap_weights: w_n, for n = 1, 2, ... as many as given.
+        distinct_weights: u_n likewise.
+    """
+
+    mode: Literal["step", "final"] = "final"
+    lam: Annotated[float, Range(0, 1)] = 0.5
+    mu: Annotated[tuple[float, float, float, float], Range(0)] = (1.0, 1.0, 1.0, 1.0)
+    rbf_sigma: Annotated[float, Range(1e-6)] = 0.8
+    unit: bool = True
+    normalise: bool = True
+    overlap_weights: _Weights = (1 / 3, 1 / 2, 1.0)
+    distinct_weights: _Weights = (1.0, 1 / 2, 1 / 3)
 
 
 class Terms(flax.struct.PyTreeNode):
@@ -87,8 +124,7 @@ def _closeness(
     source: Int[Array, " source_length"],
     source_length: Int[Array, ""],
     embeddings: Float[Array, "vocab d"],
-    rbf_sigma: float | Float[Array, ""],
-    unit: bool,
+    options: DiPSOptions,
 ) -> Float[Array, " n"]:
     """S(x, s) of every candidate; 0 for an empty one and for an empty source."""
     groups, length = ground.prefixes.shape
@@ -98,7 +134,7 @@ def _closeness(
     theirs = embeddings[source].astype(jnp.float32)
     dot = jnp.matmul(ours, theirs.T, precision=lax.Precision.HIGHEST)
     norms = (ours**2).sum(axis=1)[:, None], (theirs**2).sum(axis=1)
-    if unit:
+    if options.unit:
         product = norms[0] * norms[1]
         cosine = dot * lax.rsqrt(jnp.where(product > 0, product, 1))
         # A word without an embedding, which is 0, is close to itself alone.
@@ -109,7 +145,7 @@ def _closeness(
     square = jnp.where(tokens[:, None] == source, 0.0, jnp.maximum(square, 0.0))
     inside = jnp.arange(source.shape[0]) < source_length
     nearest = jnp.min(jnp.where(inside, square, jnp.inf), axis=1, initial=jnp.inf)
-    close = jnp.exp(-nearest / jnp.square(rbf_sigma))
+    close = jnp.exp(-nearest / jnp.square(options.rbf_sigma))
     prefix = close[: groups * length].reshape(groups, length)
     inside = jnp.arange(length) < ground.prefix_lengths[:, None]
     total = jnp.sum(prefix * inside, axis=1)[ground.group]
@@ -124,28 +160,21 @@ def make_terms(
     steps: int | Int[Array, ""] | None = None,
     *,
     embeddings: Float[Array, "vocab d"] | None,
-    lam: float | Float[Array, ""],
-    overlap_weights: Weights,
-    distinct_weights: Weights,
-    mu: Four,
-    rbf_sigma: float | Float[Array, ""],
-    unit: bool,
-    normalise: bool,
+    options: DiPSOptions,
 ) -> Terms:
     """What F needs; `steps` bounds the length of a prefix, the rest is as below."""
-    orders = max(len(overlap_weights), len(distinct_weights))
+    given = options.overlap_weights, options.distinct_weights
+    orders = max(map(len, given))
     own, of_source = ngrams.ground_masks(ground, source, source_length, orders)
     overlap, distinct = (
         jnp.zeros((orders,)).at[: len(weights)].set(jnp.asarray(weights, jnp.float32))
-        for weights in (overlap_weights, distinct_weights)
+        for weights in given
     )
     shared = ngrams.count(own & of_source[:, None])
     valid = ground.valid
     closeness = jnp.zeros(valid.shape)
     if embeddings is not None:
-        closeness = _closeness(
-            ground, source, source_length, embeddings, rbf_sigma, unit
-        )
+        closeness = _closeness(ground, source, source_length, embeddings, options)
     resemblance = 1 - edit_distance.dissimilarity(ground, steps)
     terms = Terms(
         # Not a matrix product, which some devices round to bfloat16.
@@ -155,11 +184,11 @@ def make_terms(
         distinct_weights=distinct,
         centrality=jnp.sum(resemblance * valid[:, None], axis=0) * valid,
         valid=valid,
-        lam=jnp.asarray(lam, jnp.float32),
-        scale=jnp.asarray(mu, jnp.float32),
-        normalised=normalise,
+        lam=jnp.asarray(options.lam, jnp.float32),
+        scale=jnp.asarray(options.mu, jnp.float32),
+        normalised=options.normalise,
     )
-    if normalise:
+    if options.normalise:
         whole = terms.components(valid)
         whole = whole.at[3].set(jnp.sqrt(jnp.sum(valid)))
         terms = terms.replace(
@@ -212,7 +241,8 @@ def greedy(terms: Terms, k: int) -> Int[Array, " k"]:
     return lax.scan(step, start, length=k)[1]
 
 
-@functools.partial(jax.jit, static_argnames=("k", "unit", "normalise"))
+@flat(DiPSOptions)
+@functools.partial(jax.jit, static_argnames="k")
 def greedy_select(
     candidates: Int[Array, "n max_len"],
     lengths: Int[Array, " n"],
@@ -221,13 +251,7 @@ def greedy_select(
     k: int,
     *,
     embeddings: Float[Array, "vocab d"] | None,
-    lam: float | Float[Array, ""],
-    overlap_weights: Weights = OVERLAP_WEIGHTS,
-    distinct_weights: Weights = DISTINCT_WEIGHTS,
-    mu: Four = MU,
-    rbf_sigma: float | Float[Array, ""] = 1.0,
-    unit: bool = False,
-    normalise: bool = False,
+    options: DiPSOptions,
 ) -> Int[Array, " k"]:
     """Chooses k candidates by the greedy maximisation of F (Algorithm 1).
 
@@ -238,16 +262,7 @@ def greedy_select(
         source_length: number of tokens of the source.
         k: how many to choose.
         embeddings: table of the token ids; None leaves out L2.
-        lam: the share of L1 + L2, in [0, 1].
-        overlap_weights: w_n, for n = 1, 2, ... as many as given.
-        distinct_weights: u_n likewise.
-        mu: factors of L1, L2, D1 and D2.
-        rbf_sigma: width sigma of the kernel on embeddings.
-        unit: compare embeddings divided by their norm; a word whose embedding is 0 is
-            then close to itself alone.
-        normalise: divide L1, L2 and D1 by their value on the whole set, so that they lie
-            in [0, mu], and the root of D2 by the root of the size of the set; a component
-            that is 0 on the whole set is left out.
+        options: fields of `DiPSOptions`, by keyword.
 
     Returns:
         Indices in order of selection. Gains within one part in 1e5 count as equal, and
@@ -262,18 +277,13 @@ def greedy_select(
         source,
         source_length,
         embeddings=embeddings,
-        lam=lam,
-        overlap_weights=overlap_weights,
-        distinct_weights=distinct_weights,
-        mu=mu,
-        rbf_sigma=rbf_sigma,
-        unit=unit,
-        normalise=normalise,
+        options=options,
     )
     return greedy(terms, k)
 
 
-@functools.partial(jax.jit, static_argnames=("unit", "normalise"))
+@flat(DiPSOptions)
+@jax.jit
 def objective(
     selected_mask: Bool[Array, " n"],
     candidates: Int[Array, "n max_len"],
@@ -282,13 +292,7 @@ def objective(
     source_length: Int[Array, ""],
     *,
     embeddings: Float[Array, "vocab d"] | None,
-    lam: float | Float[Array, ""],
-    overlap_weights: Weights = OVERLAP_WEIGHTS,
-    distinct_weights: Weights = DISTINCT_WEIGHTS,
-    mu: Four = MU,
-    rbf_sigma: float | Float[Array, ""] = 1.0,
-    unit: bool = False,
-    normalise: bool = False,
+    options: DiPSOptions,
 ) -> dict[str, Float[Array, ""]]:
     """F of the set of the candidates where `selected_mask` is true, and its components.
 
@@ -303,13 +307,7 @@ def objective(
         source,
         source_length,
         embeddings=embeddings,
-        lam=lam,
-        overlap_weights=overlap_weights,
-        distinct_weights=distinct_weights,
-        mu=mu,
-        rbf_sigma=rbf_sigma,
-        unit=unit,
-        normalise=normalise,
+        options=options,
     )
     parts = terms.components(jnp.asarray(selected_mask, bool))
     names = ("l1", "l2", "d1", "d2")

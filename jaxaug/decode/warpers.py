@@ -7,19 +7,20 @@ in order. Ties go to the lowest token id, so that `top_k(1)` is greedy decoding.
 warper empties a row: where nothing would be left, the row stays as it was.
 """
 
-import math
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import flax.struct
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
+from t5x.binary_search import float32_bsearch
 
 from jaxaug.core.errors import UserError
+from jaxaug.core.typed import Range, bounded
 
 # The least temperature by which logits can be divided without overflow.
 COLDEST = 1e-30
-_BITS_OF_ONE = 0x3F800000  # of float32
 
 
 class WarpState(flax.struct.PyTreeNode):
@@ -41,9 +42,7 @@ Logits = Float[Array, "rows vocab"]
 Warper = Callable[[Logits, WarpState], Logits]
 
 
-def _check_positive(factory: str, name: str, value: int) -> None:
-    if value < 1:
-        raise UserError(f"{factory}({name}={value}): must be at least 1")
+_Positive = Annotated[int, Range(1)]
 
 
 def apply(warpers: Sequence[Warper], logits: Logits, state: WarpState) -> Logits:
@@ -53,7 +52,8 @@ def apply(warpers: Sequence[Warper], logits: Logits, state: WarpState) -> Logits
     return logits
 
 
-def temperature(t: float) -> Warper:
+@bounded
+def temperature(t: Annotated[float, Range(0)]) -> Warper:
     """Divides the logits by `t`: below 1 sharper, above 1 flatter; 0 is greedy decoding.
 
     With 0 this is `top_k(1)`: put it behind warpers that remove tokens, for behind it
@@ -62,11 +62,6 @@ def temperature(t: float) -> Warper:
     Raises:
         UserError: `t` is negative, not finite, or too small to divide by.
     """
-    if not 0 <= t < math.inf:
-        raise UserError(
-            f"temperature({t}): must be a finite number that is not negative; 0 is "
-            "greedy decoding"
-        )
     if t == 0:
         return top_k(1)
     if t < COLDEST:
@@ -77,9 +72,9 @@ def temperature(t: float) -> Warper:
     return lambda logits, state: _scaled(logits, logits / t)
 
 
-def top_k(k: int) -> Warper:
+@bounded
+def top_k(k: _Positive) -> Warper:
     """Keeps the `k` most probable tokens (all, if the vocabulary has no more)."""
-    _check_positive("top_k", "k", k)
 
     def warp(logits: Logits, state: WarpState) -> Logits:
         if k >= logits.shape[-1]:
@@ -89,17 +84,16 @@ def top_k(k: int) -> Warper:
     return warp
 
 
-def top_p(p: float) -> Warper:
+@bounded
+def top_p(p: Annotated[float, Range(0, 1, above=True)]) -> Warper:
     """Keeps the smallest set of most probable tokens whose mass is at least `p`.
 
     Nucleus sampling (Holtzman et al., 2020). The least probability of the set is found
     by bisection: on a CPU about forty times as fast as sorting 32 000 tokens.
 
     Raises:
-        UserError: `p` is not in (0, 1].
+        UserError: `p` is not in (0, 1]; 1 keeps all.
     """
-    if not 0 < p <= 1:
-        raise UserError(f"top_p({p}): the mass must lie in (0, 1]; 1 keeps all")
 
     def warp(logits: Logits, state: WarpState) -> Logits:
         if p == 1:
@@ -109,9 +103,9 @@ def top_p(p: float) -> Warper:
     return warp
 
 
-def min_length(n: int, eos_id: int = 1) -> Warper:
+@bounded
+def min_length(n: _Positive, eos_id: int = 1) -> Warper:
     """Removes EOS until `n` tokens are generated."""
-    _check_positive("min_length", "n", n)
 
     def warp(logits: Logits, state: WarpState) -> Logits:
         is_eos = jnp.arange(logits.shape[-1]) == eos_id
@@ -120,19 +114,16 @@ def min_length(n: int, eos_id: int = 1) -> Warper:
     return warp
 
 
-def repetition_penalty(p: float) -> Warper:
+@bounded
+def repetition_penalty(p: Annotated[float, Range(0, above=True)]) -> Warper:
     """Divides positive logits of tokens already present by `p`, multiplies negative ones.
 
     Keskar et al. (2019), section 4.1, in the sign-aware form in common use: `p` above 1
     discourages. Tokens of a forced prompt count as present.
 
     Raises:
-        UserError: `p` is not positive, or not finite.
+        UserError: `p` is not positive, or not finite; 1 changes nothing.
     """
-    if not 0 < p < math.inf:
-        raise UserError(
-            f"repetition_penalty({p}): must be positive and finite; 1 changes nothing"
-        )
 
     def warp(logits: Logits, state: WarpState) -> Logits:
         column = jnp.arange(state.sequences.shape[1])
@@ -144,12 +135,12 @@ def repetition_penalty(p: float) -> Warper:
     return warp
 
 
-def no_repeat_ngrams(n: int) -> Warper:
+@bounded
+def no_repeat_ngrams(n: _Positive) -> Warper:
     """Removes tokens that would complete an n-gram which the row already has.
 
     Paulus et al. (2018), section 2.5. The n-grams of a forced prompt count.
     """
-    _check_positive("no_repeat_ngrams", "n", n)
 
     def warp(logits: Logits, state: WarpState) -> Logits:
         sequences, lengths = state.sequences, state.lengths
@@ -173,7 +164,10 @@ def no_repeat_ngrams(n: int) -> Warper:
 FALLBACK: tuple[Warper, ...] = (top_k(120), top_p(0.95))
 
 
-def bottom_k(k: int = 2, n_steps: int = 1, then: Sequence[Warper] = FALLBACK) -> Warper:
+@bounded
+def bottom_k(
+    k: _Positive = 2, n_steps: _Positive = 1, then: Sequence[Warper] = FALLBACK
+) -> Warper:
     """For the first `n_steps` generated tokens removes the `k` most probable ones.
 
     Bottom-k sampling (Lu & Lam, 2023, eq. 2): drawing from what is left, renormalised,
@@ -184,8 +178,6 @@ def bottom_k(k: int = 2, n_steps: int = 1, then: Sequence[Warper] = FALLBACK) ->
         UserError: `k` or `n_steps` is below 1, or the vocabulary has no more than `k`
             tokens.
     """
-    _check_positive("bottom_k", "k", k)
-    _check_positive("bottom_k", "n_steps", n_steps)
 
     def warp(logits: Logits, state: WarpState) -> Logits:
         vocab = logits.shape[-1]
@@ -245,22 +237,11 @@ def _nucleus(logits: Logits, p: float) -> Bool[Array, "rows vocab"]:
     weights = jnp.exp(logits - jnp.max(logits, axis=-1, keepdims=True))
     wanted = p * jnp.sum(weights, axis=-1)
 
-    def mass(least: Float[Array, " rows"]) -> Float[Array, " rows"]:
-        return jnp.sum(jnp.where(weights >= least[:, None], weights, 0.0), axis=-1)
+    def misses(least: Float[Array, " rows"]) -> Bool[Array, " rows"]:
+        kept = jnp.where(weights >= least[:, None], weights, 0.0)
+        return jnp.sum(kept, axis=-1) < wanted
 
-    def halve(_: int, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = bounds
-        middle = low + (high - low) // 2
-        enough = mass(lax.bitcast_convert_type(middle, jnp.float32)) >= wanted
-        return jnp.where(enough, middle, low), jnp.where(enough, high, middle)
-
-    # The bits of floats that are not negative are ordered as the floats are. A threshold
-    # of 0 has all the mass; one above 1, the largest weight, has none.
-    low = jnp.zeros(wanted.shape, jnp.int32)
-    high = jnp.full(wanted.shape, _BITS_OF_ONE + 1, jnp.int32)
-    low, _ = lax.fori_loop(0, _BITS_OF_ONE.bit_length(), halve, (low, high))
-    least = lax.bitcast_convert_type(low, jnp.float32)[:, None]
-
+    least = float32_bsearch(wanted.shape, misses)[:, None]
     above, tied = weights > least, weights == least
     missing = wanted - jnp.sum(jnp.where(above, weights, 0.0), axis=-1)
     needed = jnp.maximum(jnp.ceil(missing / jnp.maximum(least[:, 0], 1e-38)), 1)

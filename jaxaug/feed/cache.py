@@ -89,7 +89,7 @@ def build(
     Args:
       recipe: what to format.
       workers: processes, 0 for one per core; the bytes do not depend on it.
-      root: parent of all caches; None is `folders.cache_dir()`.
+      root: parent of all caches; None is `cache_folder.cache_dir()`.
 
     Raises:
       UserError: data is missing or wrong, or the cache cannot be written; nothing is

@@ -62,7 +62,7 @@ def unreadable(schema: Schema) -> consistency.Unreadable:
         if _PLAIN.fullmatch(value) and value.lower() != _NO_VALUE and alike < 2:
             return ()
         state = State("NONE", (), {slot: (value,)})
-        turn = Turn("USER", "-", (Frame(service, state, {}),))
+        turn = Turn("USER", "-", (Frame(service, state),))
         dialogue = Dialogue("-", (service,), (turn,))
         return tuple(
             name

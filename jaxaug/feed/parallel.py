@@ -10,7 +10,7 @@ from typing import TypeVar
 from jaxaug.core import garbage
 from jaxaug.core.errors import UserError
 from jaxaug.core.progress import progress
-from jaxaug.data import lean, leave_out, sgd
+from jaxaug.data import leave_out, sgd
 from jaxaug.feed.workers import Pool
 from jaxaug.formats.records import (
     Dialogue,
@@ -76,7 +76,7 @@ def reader(corpus: Corpus) -> Callable[[str], Iterable[Dialogue]]:
     )
 
     def read(path: str) -> Iterable[Dialogue]:
-        found: Iterable[Dialogue] = lean.read(path, schema, names)
+        found = sgd.read_dialogue_file(path, schema, names)
         if corpus.selection is not None:
             return leave_out.select(found, corpus.selection)
         return found

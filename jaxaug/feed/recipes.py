@@ -1,7 +1,7 @@
 """Names of the training and evaluation sets, and what each of them holds.
 
 One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
-(`data/tokens.py`):
+(`feed/tokens.py`):
 
 - `d3st_sgd`: the original schemas; `d3st_<folder>_vN`: variant N of a variants folder
   (`sgdx` is SGD-X, `aug` that of MiniSGD);

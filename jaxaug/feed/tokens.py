@@ -46,7 +46,7 @@ def build(
     Args:
       records: the examples.
       vocabulary_file: file of the vocabulary, local or gs://; decides what `encode` does.
-      root: parent of all caches; None is `folders.cache_dir()`.
+      root: parent of all caches; None is `cache_folder.cache_dir()`.
       encode: token ids of several texts; None for a SentencePiece model.
     """
     # Published tokenizers may read the file of a SentencePiece model, with other ids.

@@ -202,7 +202,7 @@ def train_words(
 
     Args:
       data_dir: folder in the layout of the SGD repository.
-      root: parent folder; None is `folders.cache_dir()`.
+      root: parent folder; None is `cache_folder.cache_dir()`.
       older: as it was before runs had copies: with the words of all variants and
         dialogues, and without bytes.
     """

@@ -22,6 +22,7 @@ from typing import ClassVar, NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
+from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.d3st_answers import parse
 from jaxaug.formats.records import (
@@ -29,7 +30,6 @@ from jaxaug.formats.records import (
     Example,
     FrameRandom,
     Parsed,
-    State,
     check_choices,
     check_slots,
     clean_value,

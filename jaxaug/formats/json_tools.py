@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from jaxaug.core.text import clean
+from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.formats.records import (
     NO_INTENT,
@@ -27,7 +28,6 @@ from jaxaug.formats.records import (
     Example,
     FrameRandom,
     Parsed,
-    State,
     check_choices,
     check_slots,
     clean_value,

@@ -21,12 +21,8 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.suggestion import nearest, one_of
 from jaxaug.core.text import clean
-from jaxaug.data import lean, sgd
+from jaxaug.data.dialogue import Dialogue, Frame
 from jaxaug.data.schema import Schema
-
-Dialogue = sgd.Dialogue | lean.Dialogue
-Frame = sgd.Frame | lean.Frame
-State = sgd.State | lean.State
 
 NO_INTENT = "NONE"
 _MARKS = {"USER": " [user]", "SYSTEM": " [system]"}
@@ -203,13 +199,11 @@ def user_frames(
     The text reads `[user] ... [system] ... [user] ...` with the utterances so far.
     """
     context = ""
-    turns: Sequence[sgd.Turn | lean.Turn] = dialogue.turns
-    for turn_index, turn in enumerate(turns):
+    for turn_index, turn in enumerate(dialogue.turns):
         context += marked(turn.speaker, turn.utterance, lowercase)
         if turn.speaker == "USER":
             shown = context[1:]
-            frames: Sequence[Frame] = turn.frames
-            for frame_index, frame in enumerate(frames):
+            for frame_index, frame in enumerate(turn.frames):
                 if frame.state is not None:
                     yield shown, turn_index, frame_index, frame
 

@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 
 from jaxaug.core.errors import UserError
 from jaxaug.data.demonstrations import Demonstration
+from jaxaug.data.dialogue import State
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import (
     NO_INTENT,
@@ -28,7 +29,6 @@ from jaxaug.formats.records import (
     Example,
     FrameRandom,
     Parsed,
-    State,
     check_choices,
     check_slots,
     clean_value,

@@ -96,7 +96,7 @@ class _Wording:
         corpus = wording.corpus
         self.label, self._exact = label, exact
         place = corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
-        self._benchmark = benchmark.load(*place, keep_raw=False)
+        self._benchmark = benchmark.load(*place)
         self._found: Predictions = read_predictions(wording.folder, self._benchmark)
         original = read_schema_of(corpus.data_dir, corpus.split)
         self._slots, self._intents = _original_names(original, self._benchmark.schema)

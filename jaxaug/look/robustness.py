@@ -84,7 +84,6 @@ class RobustnessWriter:
                 corpus.split,
                 corpus.variant,
                 corpus.variants_dir,
-                keep_raw=False,
             )
         return self._benchmarks[recipe]
 

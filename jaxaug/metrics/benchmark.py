@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
@@ -89,13 +89,8 @@ def load(
     split: str,
     variant: str | None = None,
     variants_dir: PathLike | None = None,
-    keep_raw: bool = True,
 ) -> Benchmark:
     """Reads the references of a split, renamed to a variant of its schema.
-
-    Args:
-      keep_raw: keep what the frames' JSON objects hold beside the state; only the
-        slot_tagging metrics need it, and most of the memory goes there.
 
     Raises:
       UserError: the data cannot be read.
@@ -106,7 +101,7 @@ def load(
         schema = read_schema_of(data_dir, split, variant, variants_dir)
     train = {service.name for service in read_schema_of(data_dir, "train").services}
     dialogues = {
-        dialogue.dialogue_id: dialogue if keep_raw else _without_raw(dialogue)
+        dialogue.dialogue_id: _scored(dialogue)
         for dialogue in read_dialogues(data_dir, split, variant, variants_dir)
     }
     # Variants keep the order of the services (SGD-X).
@@ -117,12 +112,17 @@ def load(
     return Benchmark(schema, dialogues, names, frozenset(train & set(names.values())))
 
 
-def _without_raw(dialogue: Dialogue) -> Dialogue:
+def _scored(dialogue: Dialogue) -> Dialogue:
+    """The dialogue without actions and results, where most of the memory goes."""
     turns = [
-        replace(turn, frames=tuple([replace(frame, raw={}) for frame in turn.frames]))
+        Turn(
+            turn.speaker,
+            turn.utterance,
+            tuple([Frame(one.service, one.state, one.slots) for one in turn.frames]),
+        )
         for turn in dialogue.turns
     ]
-    return replace(dialogue, turns=tuple(turns))
+    return Dialogue(dialogue.dialogue_id, dialogue.services, tuple(turns))
 
 
 def group_scores(

@@ -1,14 +1,15 @@
 """One predicted dialogue against its reference: the checks of the DSTC8 format."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
-from jaxaug.data.sgd import Dialogue, State
+from jaxaug.data import dialogue as records
+from jaxaug.data.dialogue import Dialogue, State
 from jaxaug.metrics.benchmark import scored_frames
 from jaxaug.metrics.slot_scores import Reference
 
@@ -20,13 +21,13 @@ Span = tuple[str, str]  # (slot, text)
 
 
 def spans_of(
-    tags: Iterable[Mapping[str, Any]], utterance: str, free: frozenset[str]
+    tags: Iterable[records.Span], utterance: str, free: frozenset[str]
 ) -> tuple[Span, ...]:
     """The spans of the slots in `free`, as (slot, text)."""
     return tuple(
-        (tag["slot"], utterance[tag["start"] : tag["exclusive_end"]])
+        (tag.slot, utterance[tag.start : tag.exclusive_end])
         for tag in tags
-        if tag["slot"] in free
+        if tag.slot in free
     )
 
 
@@ -65,7 +66,9 @@ class DialogueReader:
 
     def frames(
         self,
-    ) -> Iterator[tuple[Reference, State, Mapping[str, Any], Mapping[str, Any], str]]:
+    ) -> Iterator[
+        tuple[Reference, State, Sequence[records.Span], Mapping[str, Any], str]
+    ]:
         """(reference, state, annotated frame, predicted frame, utterance) of each."""
         dialogue_id = self._dialogue.dialogue_id
         for index, turn in enumerate(self._dialogue.turns):
@@ -94,7 +97,7 @@ class DialogueReader:
                 yield (
                     reference,
                     self._state(raw, reference),
-                    frame.raw,
+                    frame.slots,
                     raw,
                     turn.utterance,
                 )
@@ -168,8 +171,10 @@ class DialogueReader:
                 )
         return State(intent, tuple(requested), {s: tuple(v) for s, v in values.items()})
 
-    def check_spans(self, tags: Any, reference: Reference, utterance: str) -> None:
-        """Raises `UserError` unless `tags` is a list of slot spans in the utterance."""
+    def spans(
+        self, tags: Any, reference: Reference, utterance: str
+    ) -> list[records.Span]:
+        """Predicted spans; raises `UserError` unless they lie in the utterance."""
         where = (
             f"{self._where}, turn {reference.turn}, service {shown(reference.service)}"
         )
@@ -196,6 +201,10 @@ class DialogueReader:
                     "utterance",
                     tag,
                 )
+        return [
+            records.Span(tag["slot"], tag["start"], tag["exclusive_end"])
+            for tag in tags
+        ]
 
 
 def _is_strings(value: Any) -> bool:

@@ -163,17 +163,17 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
             continue
         item, path = found.pop(dialogue_id)
         reader = DialogueReader(item, dialogue, path, result.ignored)
-        for reference, state, raw, predicted_raw, utterance in reader.frames():
+        for reference, state, spans, predicted_raw, utterance in reader.frames():
             result.references.append(reference)
             result.states.append(state)
             free = free_slots[reference.service]
-            annotated.append(spans_of(raw.get("slots", ()), utterance, free))
+            annotated.append(spans_of(spans, utterance, free))
             tagged = predicted_raw.get("slots")
             if tagged is None:
                 predicted.append(None)
             else:
-                reader.check_spans(tagged, reference, utterance)
-                predicted.append(spans_of(tagged, utterance, free))
+                spans = reader.spans(tagged, reference, utterance)
+                predicted.append(spans_of(spans, utterance, free))
     if any(spans is not None for spans in predicted):
         result.spans = annotated, predicted
     return result

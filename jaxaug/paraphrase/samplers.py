@@ -1,12 +1,14 @@
 """The samplers by name: which decode function each of them is, and its options."""
 
+import dataclasses
 import functools
 import inspect
-import math
+import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jaxaug.core import extensions
+from jaxaug.core import extensions, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
 from jaxaug.decode import (
@@ -26,14 +28,7 @@ MOST = 1024
 """Outputs of one input: they are decoded side by side."""
 LONGEST = 4096
 """Tokens of an output."""
-_TOO_LARGE = 2**31  # Of a whole number, for the device; no option needs more.
-_FORMS = {
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    str: "a text",
-    tuple: "as many numbers, with commas between,",
-}
+_KINDS = (bool, int, float, str, tuple)  # Of the default of an option.
 
 
 class Sampler(NamedTuple):
@@ -41,44 +36,49 @@ class Sampler(NamedTuple):
 
     Attributes:
       name: key of `SAMPLERS`.
-      make: (options by keyword) -> decode function; its signature names the options,
-        their types and defaults.
+      make: a dataclass of options with `decode_fn()`, or a function from options by
+        keyword to a decode function. Its signature has the types and defaults.
       single: whether it can give one output only.
     """
 
     name: str
-    make: Callable[..., DecodeFn]
+    make: Callable[..., Any]
     single: bool = False
 
     @property
     def options(self) -> Mapping[str, inspect.Parameter]:
-        """Name -> parameter, of every option."""
-        return inspect.signature(self.make).parameters
+        """Name -> parameter, of every option; gin files alone set n-gram weights."""
+        return {
+            name: one
+            for name, one in inspect.signature(self.make).parameters.items()
+            if not name.endswith("_weights")
+        }
 
     @property
     def code(self) -> str:
         """What stands in keys for the code of another package's; empty for ours."""
         return extensions.code_of(self.make)
 
+    @property
+    def hints(self) -> Mapping[str, Any]:
+        """Name -> annotation of every option; that of its default if it has none."""
+        found = typing.get_type_hints(self.make, include_extras=True)
+        return {n: found.get(n, _hint(p.default)) for n, p in self.options.items()}
+
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All options, those not given at their default.
 
         Raises:
-          UserError: an option that the sampler does not have, or a value of the wrong
-            type, or one that is not finite.
+          UserError: an option that the sampler does not have, a value of the wrong type
+            or out of its bounds, or one that is not finite.
         """
         found = {name: p.default for name, p in self.options.items()}
         for name, value in given.items():
             default = self.option(name).default
-            if type(default) is float and type(value) is int:
-                value = float(value)
-            if not _alike(value, default):
-                raise UserError(
-                    f"sampler {self.name!r}: option {name}={value!r}: expected "
-                    f"{_FORMS[type(default)]} such as {default}; numbers are finite and "
-                    f"below {_TOO_LARGE}."
-                )
-            found[name] = value
+            whole = type(default) is float and type(value) is int
+            found[name] = float(value) if whole else value
+        where = f"sampler {self.name!r}: option"
+        typed.check_hints({name: found[name] for name in given}, self.hints, where)
         return found
 
     def option(self, name: str) -> inspect.Parameter:
@@ -113,10 +113,15 @@ class Sampler(NamedTuple):
 
 
 @functools.cache
-def _made(
-    make: Callable[..., DecodeFn], options: tuple[tuple[str, Any], ...]
-) -> DecodeFn:
-    return make(**dict(options))
+def _made(make: Callable[..., Any], options: tuple[tuple[str, Any], ...]) -> DecodeFn:
+    made = make(**dict(options))
+    return made.decode_fn() if isinstance(make, type) else made
+
+
+def _hint(default: Any) -> Any:
+    if isinstance(default, tuple):
+        return tuple[tuple(float for _ in default)]  # type: ignore[misc]
+    return type(default)
 
 
 def find(name: str) -> Sampler:
@@ -141,133 +146,166 @@ def parse(sampler: str, texts: Sequence[str]) -> dict[str, Any]:
             raise UserError(f"option {text!r}: write it as name=value.")
         if name in options:
             raise UserError(f"option {name!r} comes twice: give it once.")
-        options[name] = _value(chosen.option(name), value)
+        chosen.option(name)
+        hint = chosen.hints[name]
+        found = typed.parsed(value, hint)
+        options[name] = tuple(found) if isinstance(found, list) else found
+        typed.check_hints({name: options[name]}, {name: hint}, "option")
     return options
 
 
-def _value(parameter: inspect.Parameter, text: str) -> Any:
-    kind = type(parameter.default)
-    try:
-        if kind is bool:
-            return {"true": True, "false": False}[text.lower()]
-        if kind is tuple:
-            numbers = tuple(float(part) for part in text.split(","))
-            if len(numbers) != len(parameter.default):
-                raise ValueError(numbers)
-            return numbers
-        return kind(text)
-    except (KeyError, ValueError):
-        raise UserError(
-            f"option {parameter.name}={text!r}: expected {_FORMS[kind]} such as "
-            f"{parameter.default}."
-        ) from None
+# One dataclass for each sampler, in which the options are.
 
 
-def _alike(value: Any, default: Any) -> bool:
-    """Whether a value has the type of the default, and its numbers can be computed."""
-    if isinstance(default, tuple):
-        return (
-            isinstance(value, list | tuple)
-            and len(value) == len(default)
-            and all(_alike(float(v) if type(v) is int else v, 0.0) for v in value)
-        )
-    if type(value) is not type(default):
-        return False
-    if isinstance(value, bool | str):
-        return True
-    return math.isfinite(value) and abs(value) < _TOO_LARGE
+@dataclass(frozen=True, kw_only=True)
+class GreedyOptions:
+    """What forbids tokens; then the most probable one is taken."""
+
+    min_length: int = 0
+    repetition_penalty: float = 1.0
+    no_repeat_ngrams: int = 0
+
+    def chain(self) -> tuple[warpers.Warper, ...]:
+        """What chooses among the tokens that are not forbidden."""
+        return (warpers.top_k(1),)
+
+    def decode_fn(self) -> DecodeFn:
+        """Sampling with what forbids tokens put before what chooses among the rest."""
+        blocking = []
+        if self.repetition_penalty != 1.0:
+            blocking.append(warpers.repetition_penalty(self.repetition_penalty))
+        if self.no_repeat_ngrams:
+            blocking.append(warpers.no_repeat_ngrams(self.no_repeat_ngrams))
+        chain = (*blocking, *self.chain())
+        if not self.min_length:
+            return functools.partial(sample.sample, warpers=chain)
+        # Refuses a negative one before a model is loaded.
+        warpers.min_length(self.min_length)
+        return functools.partial(_not_before, self.min_length, chain)
 
 
-# One function for each sampler: its signature is the list of the sampler's options.
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions(GreedyOptions):
+    """Sampling at a temperature; 0 takes the most probable token of what is left."""
+
+    temperature: float = 1.0
+
+    def kept(self) -> tuple[warpers.Warper, ...]:
+        """What removes improbable tokens, or probable ones."""
+        return ()
+
+    def chain(self) -> tuple[warpers.Warper, ...]:
+        """The warpers behind the temperature, or before one of 0."""
+        warper, others = warpers.temperature(self.temperature), self.kept()
+        return (warper, *others) if self.temperature else (*others, warper)
 
 
-def _greedy(
-    *, min_length: int = 0, repetition_penalty: float = 1.0, no_repeat_ngrams: int = 0
-) -> DecodeFn:
-    return _sample(
-        warpers.top_k(1),
-        min_length=min_length,
-        repetition_penalty=repetition_penalty,
-        no_repeat_ngrams=no_repeat_ngrams,
-    )
+@dataclass(frozen=True, kw_only=True)
+class TopKTopPOptions(SamplingOptions):
+    """Sampling among the k most probable tokens, and among those of the mass p."""
+
+    k: int = 120
+    p: float = 0.95
+
+    def kept(self) -> tuple[warpers.Warper, ...]:
+        """Top-k, then top-p."""
+        return warpers.top_k(self.k), warpers.top_p(self.p)
 
 
-def _sampling(
-    *,
-    temperature: float = 1.0,
-    min_length: int = 0,
-    repetition_penalty: float = 1.0,
-    no_repeat_ngrams: int = 0,
-) -> DecodeFn:
-    return _sample(
-        *_at(temperature),
-        min_length=min_length,
-        repetition_penalty=repetition_penalty,
-        no_repeat_ngrams=no_repeat_ngrams,
-    )
+@dataclass(frozen=True, kw_only=True)
+class BottomKOptions(SamplingOptions):
+    """Bottom-k sampling for `n_steps`, then top-k and top-p."""
 
-
-def _top_k_top_p(
-    *,
-    k: int = 120,
-    p: float = 0.95,
-    temperature: float = 1.0,
-    min_length: int = 0,
-    repetition_penalty: float = 1.0,
-    no_repeat_ngrams: int = 0,
-) -> DecodeFn:
-    return _sample(
-        *_at(temperature, warpers.top_k(k), warpers.top_p(p)),
-        min_length=min_length,
-        repetition_penalty=repetition_penalty,
-        no_repeat_ngrams=no_repeat_ngrams,
-    )
-
-
-def _bottom_k(
-    *,
-    k: int = 2,
-    n_steps: int = 1,
-    then_k: int = 120,
-    then_p: float = 0.95,
-    temperature: float = 1.0,
+    k: int = 2
+    n_steps: int = 1
+    then_k: int = 120
+    then_p: float = 0.95
     # What is improbable at the start is, often, the end: an empty output.
-    min_length: int = 1,
-    repetition_penalty: float = 1.0,
-    no_repeat_ngrams: int = 0,
-) -> DecodeFn:
-    then = (warpers.top_k(then_k), warpers.top_p(then_p))
-    return _sample(
-        *_at(temperature, warpers.bottom_k(k, n_steps, then)),
-        min_length=min_length,
-        repetition_penalty=repetition_penalty,
-        no_repeat_ngrams=no_repeat_ngrams,
-    )
+    min_length: int = 1
+
+    def kept(self) -> tuple[warpers.Warper, ...]:
+        """Bottom-k."""
+        then = warpers.top_k(self.then_k), warpers.top_p(self.then_p)
+        return (warpers.bottom_k(self.k, self.n_steps, then),)
 
 
-def _at(temperature: float, *chain: warpers.Warper) -> tuple[warpers.Warper, ...]:
-    """A chain at a temperature; at 0 the most probable token of what the chain leaves."""
-    warper = warpers.temperature(temperature)
-    return (warper, *chain) if temperature else (*chain, warper)
+@dataclass(frozen=True, kw_only=True)
+class BeamOptions:
+    """Beam search."""
+
+    temperature: float = 1.0
+    alpha: float = 0.6
+
+    def decode_fn(self) -> DecodeFn:
+        """The search."""
+        return functools.partial(beam.search, **dataclasses.asdict(self))
 
 
-def _sample(
-    *chain: warpers.Warper,
-    min_length: int,
-    repetition_penalty: float,
-    no_repeat_ngrams: int,
-) -> DecodeFn:
-    """Sampling with what forbids tokens put before what chooses among the rest."""
-    blocking = []
-    if repetition_penalty != 1.0:
-        blocking.append(warpers.repetition_penalty(repetition_penalty))
-    if no_repeat_ngrams:
-        blocking.append(warpers.no_repeat_ngrams(no_repeat_ngrams))
-    chain = (*blocking, *chain)
-    if not min_length:
-        return functools.partial(sample.sample, warpers=chain)
-    warpers.min_length(min_length)  # Refuses a negative one before a model is loaded.
-    return functools.partial(_not_before, min_length, chain)
+@dataclass(frozen=True, kw_only=True)
+class DiverseBeamOptions:
+    """Diverse beam search; 0 groups: one for each output, 0-grams: Hamming diversity."""
+
+    groups: int = 0
+    strength: float = 0.5
+    ngram: int = 0
+    alpha: float = 0.6
+
+    def decode_fn(self) -> DecodeFn:
+        """The search."""
+        return functools.partial(
+            diverse.decode,
+            groups=self.groups or None,
+            strength=self.strength,
+            ngram=self.ngram or None,
+            alpha=self.alpha,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiPSSampler(dips.DiPSOptions):
+    """Beam search with a choice by DiPS.
+
+    `embeddings` names a file or model, of which `jaxaug.paraphrase.word_vectors` makes
+    the table of a model.
+    """
+
+    embeddings: str = ""
+    alpha: float = 0.6
+
+    def decode_fn(self) -> DecodeFn:
+        """The search."""
+        return _set_search(dips.decode, self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPPSampler(dpp.DPPOptions):
+    """Beam search with a choice by a determinantal point process."""
+
+    alpha: float = 0.6
+
+    def decode_fn(self) -> DecodeFn:
+        """The search."""
+        return _set_search(dpp.decode, self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SSRSampler(set_search.SetOptions):
+    """Beam search with a choice of representatives."""
+
+    alpha: float = 0.6
+
+    def decode_fn(self) -> DecodeFn:
+        """The search."""
+        return _set_search(ssr.decode, self)
+
+
+def _set_search(decode: DecodeFn, options: Any) -> DecodeFn:
+    given = {
+        name: value
+        for name, value in dataclasses.asdict(options).items()
+        if name != "embeddings" and not name.endswith("_weights")
+    }
+    return functools.partial(decode, **given)
 
 
 def _not_before(
@@ -291,93 +329,14 @@ def chain(decode_fn: DecodeFn, eos_id: int) -> tuple[warpers.Warper, ...] | None
     return None
 
 
-def _beam(*, temperature: float = 1.0, alpha: float = 0.6) -> DecodeFn:
-    return functools.partial(beam.search, temperature=temperature, alpha=alpha)
-
-
-def _diverse_beam(
-    *, groups: int = 0, strength: float = 0.5, ngram: int = 0, alpha: float = 0.6
-) -> DecodeFn:
-    # 0 groups: one for each output. 0-grams: Hamming diversity.
-    return functools.partial(
-        diverse.decode,
-        groups=groups or None,
-        strength=strength,
-        ngram=ngram or None,
-        alpha=alpha,
-    )
-
-
-def _dips(
-    *,
-    mode: str = dips.MODE,
-    lam: float = dips.LAM,
-    probability: float = dips.PROBABILITY,
-    width: int = set_search.WIDTH,
-    mu: dips.Four = dips.MU,
-    rbf_sigma: float = dips.SIGMA,
-    unit: bool = True,
-    normalise: bool = True,
-    embeddings: str = "",
-    alpha: float = 0.6,
-) -> DecodeFn:
-    # A file or model, whose table `jaxaug.paraphrase.word_vectors` makes for a model.
-    del embeddings
-    set_search.check_mode(mode)
-    return functools.partial(
-        dips.decode,
-        mode=mode,
-        lam=lam,
-        probability=probability,
-        width=width,
-        mu=mu,
-        rbf_sigma=rbf_sigma,
-        unit=unit,
-        normalise=normalise,
-        alpha=alpha,
-    )
-
-
-def _dpp(
-    *,
-    mode: str = "step",
-    probability: float = 1.0,
-    width: int = set_search.WIDTH,
-    quality: float = 1.0,
-    alpha: float = 0.6,
-) -> DecodeFn:
-    set_search.check_mode(mode)
-    return functools.partial(
-        dpp.decode,
-        mode=mode,
-        probability=probability,
-        width=width,
-        quality=quality,
-        alpha=alpha,
-    )
-
-
-def _ssr(
-    *,
-    mode: str = "step",
-    probability: float = 1.0,
-    width: int = set_search.WIDTH,
-    alpha: float = 0.6,
-) -> DecodeFn:
-    set_search.check_mode(mode)
-    return functools.partial(
-        ssr.decode, mode=mode, probability=probability, width=width, alpha=alpha
-    )
-
-
 def _registered(name: str, found: Any) -> Sampler:
     """The sampler of another package: a function like those above."""
     make = extensions.function(name, found)
     for option in inspect.signature(make).parameters.values():
-        if option.kind is not option.KEYWORD_ONLY or type(option.default) not in _FORMS:
+        if option.kind is not option.KEYWORD_ONLY or type(option.default) not in _KINDS:
             raise TypeError(
                 f"takes {option}: its options are keywords with a default that is "
-                f"{', '.join(kind.__name__ for kind in _FORMS)}"
+                f"{', '.join(kind.__name__ for kind in _KINDS)}"
             )
     return Sampler(name, make)
 
@@ -385,15 +344,15 @@ def _registered(name: str, found: Any) -> Sampler:
 _OWN = {
     sampler.name: sampler
     for sampler in (
-        Sampler("greedy", _greedy, single=True),
-        Sampler("sampling", _sampling),
-        Sampler("top_k_top_p", _top_k_top_p),
-        Sampler("bottom_k", _bottom_k),
-        Sampler("beam", _beam),
-        Sampler("diverse_beam", _diverse_beam),
-        Sampler("dips", _dips),
-        Sampler("dpp", _dpp),
-        Sampler("ssr", _ssr),
+        Sampler("greedy", GreedyOptions, single=True),
+        Sampler("sampling", SamplingOptions),
+        Sampler("top_k_top_p", TopKTopPOptions),
+        Sampler("bottom_k", BottomKOptions),
+        Sampler("beam", BeamOptions),
+        Sampler("diverse_beam", DiverseBeamOptions),
+        Sampler("dips", DiPSSampler),
+        Sampler("dpp", DPPSampler),
+        Sampler("ssr", SSRSampler),
     )
 }
 

@@ -166,7 +166,7 @@ class Tracker:
         shortest = longest = self._lengths["inputs"]
         for schema in schemas:
             names = [service.name for service in schema.services]
-            frames = tuple(Frame(n, turns.UNKNOWN, {"service": n}) for n in names)
+            frames = tuple(Frame(n, turns.UNKNOWN) for n in names)
             empty = Dialogue("", tuple(names), (Turn("USER", "", frames),))
             for example in self._options.formatter(schema).dialogue(empty):
                 shortest = min(shortest, len(self._encode(example.inputs)))

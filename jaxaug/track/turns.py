@@ -170,7 +170,7 @@ def _listed(frames: Any, where: str) -> list[str]:
 def _frames(services: Iterable[str]) -> tuple[Frame, ...]:
     """Frames to be predicted, one a service."""
     names = dict.fromkeys(services)
-    return tuple(Frame(name, UNKNOWN, {"service": name}) for name in names)
+    return tuple(Frame(name, UNKNOWN) for name in names)
 
 
 def _names(value: Any, where: str) -> list[str]:

@@ -428,7 +428,7 @@ def test_levels_of_another_model_are_refused(tmp_path, tiny_lm, monkeypatch, cap
         ("--quota=bottom_k=0", "--quota: keeps nothing. Give numbers, such as bottom"),
         ("--rounds=0", "--rounds is 0: give at least 1"),
         ("--top_p=7", "top_p"),
-        ("--top_p=inf", "option then_p=inf: expected a number such as 0.95"),
+        ("--top_p=inf", "option: then_p=inf: expected a finite number"),
         ("--beta=nan", "--beta is nan: give a finite number"),
         ("--seed=-1", "--seed is -1: give a whole number from 0 to 4294967295"),
         ("--seed=9223372036854775808", "--seed is 9223372036854775808: give a whole"),

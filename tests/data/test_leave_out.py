@@ -6,7 +6,7 @@ import pytest
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
-from jaxaug.data import lean, leave_out, multiwoz, sgd
+from jaxaug.data import leave_out, multiwoz, sgd
 from jaxaug.feed import cache, recipes
 from tests.support import small_multiwoz
 
@@ -31,7 +31,6 @@ def _asked(dialogues):
     }
 
 
-@pytest.mark.parametrize("reader", ["fast", "checked"])
 @pytest.mark.parametrize(
     ("domain", "kept", "expected"),
     [
@@ -54,10 +53,9 @@ def _asked(dialogues):
         ("police", "alone", {}),
     ],
 )
-def test_what_is_kept(data, reader, domain, kept, expected):
+def test_what_is_kept(data, domain, kept, expected):
     path, schema = data / "train/dialogues_001.json", sgd.read_schema_of(data, "train")
-    read = lean.read if reader == "fast" else sgd.read_dialogue_file
-    dialogues = list(read(path, schema))
+    dialogues = list(sgd.read_dialogue_file(path, schema))
     whole = {item.dialogue_id: [t.utterance for t in item.turns] for item in dialogues}
     found = leave_out.select(dialogues, leave_out.Selection(domain, kept))
     assert _asked(found) == expected

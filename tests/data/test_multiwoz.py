@@ -9,7 +9,7 @@ import pytest
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
-from jaxaug.data import fetch, lean, multiwoz, sgd
+from jaxaug.data import dialogue, fetch, multiwoz, sgd
 from tests.support import small_multiwoz
 
 
@@ -41,10 +41,10 @@ def test_every_turn_has_a_frame_of_every_service(public, tmp_path):
     }
     assert both.services == ("hotel", "taxi") and hotel.services == ("hotel",)
     # Spans stay where they are spans; the one that was copied is none.
-    assert [f.raw["slots"] for f in both.turns[0].frames] == [
-        [{"slot": "hotel-name", "start": 4, "exclusive_end": 9}],
-        [],
-        [],
+    assert [frame.slots for frame in both.turns[0].frames] == [
+        (dialogue.Span("hotel-name", 4, 9),),
+        (),
+        (),
     ]
     assert [frame.service for frame in both.turns[1].frames] == ["hotel"]
     # A dialogue about nothing is kept: its turns are scored too.
@@ -75,17 +75,15 @@ def test_frames_of_the_dialogue_alone(public, tmp_path):
     assert [[*services] for services in _states(hotel).values()] == [["hotel"]]
 
 
-def test_both_readers_and_the_check_take_it(public, tmp_path, capsys):
+def test_the_quick_reader_and_the_check_take_it(public, tmp_path, capsys):
     out = tmp_path / "out"
     command = ["data", "convert", "multiwoz22", "--source", str(public)]
     assert main([*command, "--out", str(out)]) == 0
     assert f"written: {out}." in capsys.readouterr().out
     for split in ("train", "dev", "test"):
         schema = sgd.read_schema_of(out, split)
-        fast = list(lean.read(out / split / "dialogues_001.json", schema))
-        assert all(isinstance(dialogue, lean.Dialogue) for dialogue in fast)
-        slow = list(sgd.read_dialogues(out, split))
-        assert [*map(_states, fast)] == [*map(_states, slow)]
+        quick = list(dialogue.read(out / split / "dialogues_001.json", schema))
+        assert quick == list(sgd.read_dialogues(out, split))
     assert main(["data", "check", str(out)]) == 0
     assert "no errors" in capsys.readouterr().out.splitlines()[-1]
     assert main([*command, "--out", str(public)]) == 1
@@ -105,9 +103,8 @@ def test_a_frame_of_another_service_must_be_empty(public, tmp_path):
         data[1]["turns"][0]["frames"][1] = idle | {"state": state}
         path.write_text(json.dumps(data))
         schema = sgd.read_schema_of(tmp_path / "out", "train")
-        for read in (sgd.read_dialogue_file, lean.read):
-            with pytest.raises(UserError, match="expected one of the dialogue's serv"):
-                list(read(path, schema))
+        with pytest.raises(UserError, match="expected one of the dialogue's serv"):
+            list(sgd.read_dialogue_file(path, schema))
 
 
 def test_the_public_folder_itself_is_an_error_with_the_command(public, capsys):

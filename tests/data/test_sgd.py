@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
+from jaxaug.data.dialogue import Call
 from jaxaug.data.rename import rename_dialogue, renaming
 from jaxaug.data.schema import read_schema
 
@@ -31,10 +32,8 @@ def test_reads_every_field(sgd_tree):
         "FindTrain", (), {"city": ("Bern",)}
     )
     assert trip.turns[1].frames[0].state is None
-    assert trip.turns[1].frames[0].raw["service_call"] == {
-        "method": "FindTrain",
-        "parameters": {"city": "Bern"},
-    }
+    call = trip.turns[1].frames[0].service_call
+    assert call == Call("FindTrain", {"city": "Bern"})
     assert trip.turns[2].frames[0].state.requested_slots == ("price",)
     parks, trains = day_out.turns[0].frames
     assert parks.service == "Parks_1"
@@ -61,28 +60,26 @@ def test_variant_is_renamed_by_position(sgd_tree, version):
     assert first.service == f"Trains_1{version}"
     assert first.state == sgd.State(f"FindTrain{tail}", (), {f"city{tail}": ("Bern",)})
     assert third.state.requested_slots == (f"price{tail}",)
-    assert first.raw["slots"][0]["slot"] == f"city{tail}"
-    inform, inform_intent = first.raw["actions"]
-    assert inform["slot"] == f"city{tail}"
-    assert inform_intent["slot"] == "intent"
-    assert inform_intent["values"] == [f"FindTrain{tail}"]
-    assert inform_intent["canonical_values"] == [f"FindTrain{tail}"]
-    count, offer = second.raw["actions"]
-    assert count["slot"] == "count"
-    assert offer["values"] == [f"BuyTicket{tail}"]
-    assert second.raw["service_call"] == {
-        "method": f"FindTrain{tail}",
-        "parameters": {f"city{tail}": "Bern"},
-    }
-    assert second.raw["service_results"][1] == {
+    assert first.slots[0].slot == f"city{tail}"
+    inform, inform_intent = first.actions
+    assert inform.slot == f"city{tail}"
+    assert inform_intent.slot == "intent"
+    assert inform_intent.values == (f"FindTrain{tail}",)
+    assert inform_intent.canonical_values == (f"FindTrain{tail}",)
+    count, offer = second.actions
+    assert count.slot == "count"
+    assert offer.values == (f"BuyTicket{tail}",)
+    parameters = {f"city{tail}": "Bern"}
+    assert second.service_call == Call(f"FindTrain{tail}", parameters)
+    assert second.service_results[1] == {
         f"city{tail}": "Bern",
         f"class{tail}": "second",
         f"price{tail}": "20",
     }
     parks, trains = day_out.turns[0].frames
     # A slot that is called "intent" is a slot, except in acts about intents.
-    assert [a["slot"] for a in parks.raw["actions"]] == [f"intent{tail}", "intent"]
-    assert parks.raw["actions"][0]["values"] == ["picnic"]
+    assert [action.slot for action in parks.actions] == [f"intent{tail}", "intent"]
+    assert parks.actions[0].values == ("picnic",)
     assert parks.state.slot_values == {f"intent{tail}": ("picnic", "a picnic")}
     assert trains.state.active_intent == "NONE"
 
@@ -171,7 +168,7 @@ def test_any_change_is_read_or_refused(sgd_tree, choice):
     path = sgd_tree / "changed.json"
     path.write_text(json.dumps(data))
     try:
-        records = sgd.read_dialogue_file(path, schema, names)
+        records = list(sgd.read_dialogue_file(path, schema, names))
     except UserError as error:
         assert str(error).startswith(f"{path}: ")
     else:

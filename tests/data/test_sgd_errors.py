@@ -271,5 +271,5 @@ def test_long_names_do_not_fill_the_screen(sgd_tree, edit_json, change):
     path = sgd_tree / "dev/dialogues_001.json"
     edit_json(path, lambda data: change(data, "x" * 100_000))
     with pytest.raises(UserError) as error:
-        sgd.read_dialogue_file(path, read_schema(sgd_tree / "dev/schema.json"))
+        list(sgd.read_dialogue_file(path, read_schema(sgd_tree / "dev/schema.json")))
     assert len(str(error.value)) < 1000 and "xxx" in str(error.value)

@@ -38,9 +38,9 @@ class Dips:
         overlap_weights: Sequence[float] = (1 / 3, 1 / 2, 1.0),
         distinct_weights: Sequence[float] = (1.0, 1 / 2, 1 / 3),
         mu: Sequence[float] = (1, 1, 1, 1),
-        rbf_sigma: float = 1.0,
-        normalise: bool = False,
-        unit: bool = False,
+        rbf_sigma: float = 0.8,
+        normalise: bool = True,
+        unit: bool = True,
     ):
         self.lam, self.distinct_weights, self.size = lam, distinct_weights, len(ground)
         self.root_of_d2 = normalise

@@ -1,5 +1,6 @@
 """DiPS against plain Python, its properties, and when a beam step applies it."""
 
+import functools
 import math
 
 import jax
@@ -19,6 +20,8 @@ COUNT, VOCAB = 6, 6
 EMBEDDINGS = np.random.default_rng(0).normal(size=(VOCAB, 3)).astype(np.float32)
 SENTENCE = st.lists(st.integers(1, VOCAB - 1), max_size=WIDTH)
 GROUND = st.lists(SENTENCE, min_size=COUNT, max_size=COUNT)
+# F as the paper writes it.
+PLAIN = {"normalise": False, "unit": False, "rbf_sigma": 1.0}
 OPTIONS = st.fixed_dictionaries(
     {
         "lam": st.sampled_from([0.0, 0.25, 0.5, 1.0]),
@@ -51,6 +54,7 @@ def test_components_by_hand():
         *arguments(ground, [1, 2, 1]),
         embeddings=embeddings,
         lam=0.25,
+        **PLAIN,
     )
     l1 = math.sqrt((2 / 3 + 1 / 2) + 1 / 3)
     l2 = math.sqrt(1.0 + (2 + math.exp(-1)) / 3)
@@ -192,7 +196,7 @@ def test_unit_vectors_part_words_by_their_angle():
     def l2(candidate, source):
         found = dips.objective(
             jnp.array([True]), *arguments([candidate], source),
-            embeddings=embeddings, lam=1.0, unit=True,
+            embeddings=embeddings, lam=1.0, normalise=False, rbf_sigma=1.0,
         )  # fmt: skip
         return float(found["l2"]) ** 2
 
@@ -209,11 +213,12 @@ def test_lambda_trades_diversity_for_fidelity_step_by_step():
     lengths = jnp.asarray(rng.integers(2, WIDTH + 1, (64, 12)))
     source = jnp.asarray(rng.integers(1, VOCAB, (64, WIDTH)))
 
-    @jax.jit
+    @functools.partial(jax.jit, static_argnames="lam")
     def parts(lam):
         def row(ground, lengths, source):
             given = (ground, lengths, source, jnp.array(WIDTH))
-            options = {"embeddings": EMBEDDINGS, "lam": lam, "normalise": True}
+            options = {"embeddings": EMBEDDINGS, "lam": lam} | PLAIN
+            options["normalise"] = True
             chosen = dips.greedy_select(*given, 4, **options)
             mask = jnp.zeros((12,), bool).at[chosen].set(True)
             found = dips.objective(mask, *given, **options)
@@ -221,7 +226,7 @@ def test_lambda_trades_diversity_for_fidelity_step_by_step():
 
         return [x.mean() for x in jax.vmap(row)(ground, lengths, source)]
 
-    found = np.array([parts(lam) for lam in np.linspace(0, 1, 6)])
+    found = np.array([parts(lam) for lam in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)])
     assert (np.diff(found[:, 0]) >= -1e-6).all() and found[-1, 0] > found[0, 0]
     assert (np.diff(found[:, 1]) <= 1e-6).all() and found[-1, 1] < found[0, 1]
 
@@ -312,31 +317,30 @@ def test_probability_is_that_of_a_step():
         assert np.array_equal(choose(some, 0.3), chosen[row])
 
 
-def test_bad_options_are_named():
+@pytest.mark.parametrize(
+    ("select", "option", "message"),
+    [
+        (dips, {"lam": 1.5}, "dips: lam=1.5: expected a finite number from 0 to 1."),
+        (dips, {"probability": -1}, "probability=-1: .* number from 0 to 1."),
+        (dips, {"width": 0}, "width=0: expected a whole number of at least 1."),
+        (dips, {"mode": "all"}, "mode='all': expected 'step' or 'final'."),
+        (dips, {"mu": (1.0, 1.0, -1.0, 1.0)}, "mu=.* of at least 0."),
+        (dips, {"mu": (1.0, 1.0, float("nan"), 1.0)}, "mu=.*: expected .*finite"),
+        (dips, {"mu": (1.0, 1.0)}, "mu=.*: expected "),
+        (dips, {"overlap_weights": (1.0, -1.0)}, "overlap_weights=.* at least 0."),
+        (dips, {"distinct_weights": (-1.0,)}, "distinct_weights=.* at least 0."),
+        (dips, {"rbf_sigma": 1e-30}, "rbf_sigma=1e-30: .* of at least 1e-06."),
+        (dpp, {"ngram_weights": (float("nan"),)}, "dpp: ngram_weights=.*finite"),
+        (dpp, {"quality": -1}, "quality=-1: expected a finite number of at least 0."),
+    ],
+)
+def test_options_out_of_range(select, option, message):
+    with pytest.raises(UserError, match=message):
+        select.select(beam_step([[1]]), **option)
+
+
+def test_l2_needs_embeddings():
     step = beam_step([[1]])
-    with pytest.raises(UserError, match=r"lam = 1.5: it must lie in \[0, 1\]"):
-        dips.select(step, embeddings=EMBEDDINGS, lam=1.5)
-    with pytest.raises(UserError, match=r"probability = -1: it must lie in \[0, 1\]"):
-        dips.select(step, embeddings=EMBEDDINGS, probability=-1)
-    for mu in ((1.0, 1.0, -1.0, 1.0), (1.0, 1.0, float("nan"), 1.0)):
-        with pytest.raises(
-            UserError, match=r"mu\[2\] = (-1.0|nan): it must be a number"
-        ):
-            dips.select(step, embeddings=EMBEDDINGS, mu=mu)
-    for name in ("overlap_weights", "distinct_weights"):
-        with pytest.raises(
-            UserError, match=rf"{name}\[1\] = -1.0: it must be a number"
-        ):
-            dips.select(step, embeddings=EMBEDDINGS, **{name: (1.0, -1.0)})
-    with pytest.raises(UserError, match=r"ngram_weights\[0\] = nan: it must be a"):
-        dpp.select(step, ngram_weights=(float("nan"),))
-    for sigma in (0.0, 1e-30, -1.0):
-        with pytest.raises(UserError, match="rbf_sigma = .* at least 1e-06"):
-            dips.select(step, embeddings=EMBEDDINGS, rbf_sigma=sigma)
-    with pytest.raises(
-        UserError, match="quality = -1: it must be a number of at least"
-    ):
-        dpp.select(step, quality=-1)
     with pytest.raises(UserError, match="give `embedding_table`, or set mu"):
         dips.select(step)
     # Without L2 no embeddings are needed.

@@ -91,5 +91,7 @@ def test_select_represents_the_candidates_of_a_step():
 def test_fillers_come_last():
     found = ssr.select(beam_step([[1]], fillers=5))
     assert sorted(found[0, :2].tolist()) == [0, 1]
-    with pytest.raises(UserError, match="probability = 2"):
+    with pytest.raises(
+        UserError, match="probability=2: expected a finite number from 0 to 1"
+    ):
         ssr.select(beam_step([[1]]), probability=2)

@@ -32,9 +32,9 @@ SERVICE = Service(
 
 def dialogue(state: State, *more: Turn) -> Dialogue:
     turns = (
-        Turn("USER", "Anything in  New York?\n", (Frame("Events_1", None, {}),)),
-        Turn("SYSTEM", "Music or Sports?", (Frame("Events_1", None, {}),)),
-        Turn("USER", "Music, please", (Frame("Events_1", state, {}),)),
+        Turn("USER", "Anything in  New York?\n", (Frame("Events_1", None),)),
+        Turn("SYSTEM", "Music or Sports?", (Frame("Events_1", None),)),
+        Turn("USER", "Music, please", (Frame("Events_1", state),)),
     )
     return Dialogue("7_00001", ("Events_1",), turns + more)
 
@@ -157,7 +157,7 @@ def test_a_short_prompt_of_more_slots_than_there_are_is_the_whole_one():
 def test_more_than_26_options_get_more_letters(number):
     values = tuple(f"value {place}" for place in range(number))
     service = Service("Big_1", "", (Slot("x", "thing", True, values),), ())
-    turn = Turn("USER", "hi", (Frame("Big_1", State("NONE", (), {"x": values}), {}),))
+    turn = Turn("USER", "hi", (Frame("Big_1", State("NONE", (), {"x": values})),))
     example = format_frame(
         Dialogue("1", ("Big_1",), (turn,)), 0, 0, service, D3STOptions()
     )
@@ -286,7 +286,7 @@ def test_options_of_digits_as_in_figure_2a():
         Slot("kind", "Kind of ride", True, ("Pool", "Regular")),
     )
     state = State("NONE", (), {"seats": ("4",), "kind": ("Pool",)})
-    subject = Dialogue("1", ("S_1",), (Turn("USER", "hi", (Frame("S_1", state, {}),)),))
+    subject = Dialogue("1", ("S_1",), (Turn("USER", "hi", (Frame("S_1", state),)),))
     service = Service("S_1", "", slots, ())
     found = {
         style: format_frame(
@@ -334,7 +334,7 @@ def test_parse_inverts_format(data):
         lowercase=data.draw(st.booleans()),
         digit_options=data.draw(st.booleans()),
     )
-    turn = Turn("USER", "hi", (Frame("S_1", state, {}),))
+    turn = Turn("USER", "hi", (Frame("S_1", state),))
     subject = Dialogue("1", ("S_1",), (turn,))
     example = format_frame(subject, 0, 0, service, options)
     parsed = parse(example.targets, example.key)

@@ -37,9 +37,9 @@ INTENTS = JSONOptions(level="dst_intent", lowercase=False)
 def example(values, options=OPTIONS, intent="Buy", requested=(), epoch=0):
     state = State(intent, requested, values)
     turns = (
-        Turn("USER", "Anything in\tOslo?", (Frame("Events_1", None, {}),)),
+        Turn("USER", "Anything in\tOslo?", (Frame("Events_1", None),)),
         Turn("SYSTEM", "What?", ()),
-        Turn("USER", "Music", (Frame("Events_1", state, {}),)),
+        Turn("USER", "Music", (Frame("Events_1", state),)),
     )
     formatter = JSONFormatter(Schema((SERVICE,)), options)
     (found,) = formatter.dialogue(Dialogue("1_00001", ("Events_1",), turns), epoch)

@@ -45,9 +45,9 @@ OPTIONS = SDTOptions(demonstrations=(SHOWN,))
 
 def example(values, options=OPTIONS, intent="Buy", epoch=0):
     turns = (
-        Turn("USER", "Anything in\tOslo?", (Frame("Events_1", None, {}),)),
+        Turn("USER", "Anything in\tOslo?", (Frame("Events_1", None),)),
         Turn("SYSTEM", "What?", ()),
-        Turn("USER", "Music", (Frame("Events_1", State(intent, (), values), {}),)),
+        Turn("USER", "Music", (Frame("Events_1", State(intent, (), values)),)),
     )
     formatter = SDTFormatter(Schema((SERVICE,)), options)
     (found,) = formatter.dialogue(Dialogue("1_00001", ("Events_1",), turns), epoch)

@@ -32,7 +32,7 @@ OPTIONS = SDTIndOptions(demonstrations=(SHOWN,))
 
 
 def examples(values, options=OPTIONS, epoch=0):
-    frame = Frame("Events_1", State("NONE", (), values), {})
+    frame = Frame("Events_1", State("NONE", (), values))
     dialogue = Dialogue("1_1", ("Events_1",), (Turn("USER", "Music", (frame,)),))
     return list(SDTIndFormatter(Schema((SERVICE,)), options).dialogue(dialogue, epoch))
 

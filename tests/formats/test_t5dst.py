@@ -25,9 +25,9 @@ SERVICE = Service(
 def examples(values, options=None, epoch=0):
     options = options or T5DSTOptions()
     turns = (
-        Turn("USER", "Anything in\tOslo?", (Frame("Events_1", None, {}),)),
+        Turn("USER", "Anything in\tOslo?", (Frame("Events_1", None),)),
         Turn("SYSTEM", "What?", ()),
-        Turn("USER", "Music", (Frame("Events_1", State("NONE", (), values), {}),)),
+        Turn("USER", "Music", (Frame("Events_1", State("NONE", (), values)),)),
     )
     formatter = T5DSTFormatter(Schema((SERVICE,)), options)
     return list(formatter.dialogue(Dialogue("1_00001", ("Events_1",), turns), epoch))
@@ -149,7 +149,7 @@ def test_the_703rd_option_and_those_behind_it_invert():
     )
     for place, name in ((701, "zz"), (702, "aaa"), (799, "adt")):
         state = State("NONE", (), {"kind": (values[place],)})
-        turn = Turn("USER", "hi", (Frame("Big_1", state, {}),))
+        turn = Turn("USER", "hi", (Frame("Big_1", state),))
         (example,) = formatter.dialogue(Dialogue("1", ("Big_1",), (turn,)))
         assert example.targets == name
         found = parse(example.targets, example.key)

@@ -326,7 +326,7 @@ def test_summary(lines, tmp_path, capsys):
         ({"seed": -1}, "--seed is -1: give a whole number from 0 to 4294967295"),
         (
             {"sampler": "sampling", "options": {"temperature": float("inf")}},
-            "option temperature=inf: expected a number such as 1.0",
+            "option: temperature=inf: expected a finite number",
         ),
         ({"out": "."}, "cannot be written"),
         ({"out": "lines.txt/out.jsonl"}, "cannot be written"),

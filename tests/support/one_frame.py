@@ -1,6 +1,6 @@
 """The D3ST example of a single frame."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from jaxaug.data import sgd
 from jaxaug.data.schema import Schema, Service

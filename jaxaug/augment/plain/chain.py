@@ -100,11 +100,8 @@ def _hints(name: str, sampler: str | None) -> dict[str, Any]:
         from jaxaug.paraphrase import generation, samplers
 
         own = typing.get_type_hints(generation.Setting)
-        of_sampler = samplers.find(str(sampler)).options
-        hints = {name: type(one.default) for name, one in of_sampler.items()}
-        # Tuples of samplers hold numbers.
-        hints = {k: tuple[float, ...] if v is tuple else v for k, v in hints.items()}
-        return hints | {name: own[name] for name in _OF_SETTING}
+        hints = samplers.find(str(sampler)).hints
+        return {**hints, **{name: own[name] for name in _OF_SETTING}}
     is_model = name in MODEL_SCHEMES
     function: Callable[..., Any] = (
         registry.candidates_of(name) if is_model else sentences.METHODS[name]

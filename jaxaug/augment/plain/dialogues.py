@@ -12,7 +12,7 @@ from etils import epath
 from jaxaug.augment.language import edits
 from jaxaug.augment.language.edits import Span
 from jaxaug.augment.schemes import sentences
-from jaxaug.augment.schemes.noise import check_rate
+from jaxaug.augment.schemes.noise import Rate
 from jaxaug.augment.schemes.user_noise import NOISES
 from jaxaug.core import manifest, publishing, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
@@ -153,7 +153,9 @@ def _values(turn: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _check(noising: Noising) -> None:
-    check_rate("--rate", noising.rate)
+    typed.check_hints(
+        {"--rate": noising.rate}, {"--rate": Rate}, "jaxaug augment dialogues"
+    )
     typed.check_seed(noising.seed, "--seed")
     for name in noising.names:
         if name in sentences.METHODS and name not in NOISES:

@@ -9,10 +9,9 @@ the old one meant: what comes out is noise that reads well, to be filtered.
 """
 
 import functools
-import math
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +24,7 @@ from jaxaug.augment.language.words import Word, edited
 from jaxaug.augment.schemes.eda import synonyms_at
 from jaxaug.core.buckets import pad, plan
 from jaxaug.core.errors import UserError
+from jaxaug.core.typed import Range, bounded
 from jaxaug.models.scorers import encoder as encoders
 from jaxaug.models.scorers.perplexity import CausalPerplexity
 from jaxaug.models.text import language
@@ -43,14 +43,15 @@ class Gap(NamedTuple):
     synonyms: tuple[str, ...]
 
 
+@bounded
 def candidates(
     texts: Sequence[str],
     *,
     model: str = "smollm2",
-    num: int = 1,
-    rate: float = 0.15,
-    top: int = 20,
-    temperature: float = 1.0,
+    num: Annotated[int, Range(1)] = 1,
+    rate: Annotated[float, Range(0, 1, above=True)] = 0.15,
+    top: Annotated[int, Range(1)] = 20,
+    temperature: Annotated[float, Range(0, above=True)] = 1.0,
     protected: Sequence[str] = (),
     seed: int = 0,
 ) -> list[list[str]]:
@@ -77,15 +78,6 @@ def candidates(
       UserError: an argument out of its range, or a model that is not on this machine or
         is neither of both kinds.
     """
-    for name, value, good in (
-        ("rate", rate, 0 < rate <= 1),
-        ("temperature", temperature, 0 < temperature < math.inf),
-        ("top", top, top >= 1),
-        ("num", num, num >= 1),
-    ):
-        if not good:
-            limit = "above 0, at most 1" if name == "rate" else "above 0"
-            raise UserError(f"contextual substitution: {name}={value}: give {limit}.")
     drafts = [
         _Draft(text, np.random.default_rng([seed, zlib.crc32(text.encode()), i]), rate)
         for text in texts

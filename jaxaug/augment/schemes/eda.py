@@ -7,19 +7,21 @@ import numpy as np
 from jaxaug.augment.language import lexicon as lexicons
 from jaxaug.augment.language.lexicon import STOP_WORDS, Lexicon
 from jaxaug.augment.language.words import Word, edited
-from jaxaug.augment.schemes.noise import check_rate, dropped
+from jaxaug.augment.schemes.noise import Rate, dropped
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
+from jaxaug.core.typed import bounded
 
 
+@bounded
 def eda(
     text: str,
     rng: np.random.Generator,
     *,
-    replace: float = 0.25,
-    insert: float = 0.05,
-    swap: float = 0.05,
-    delete: float = 0.05,
+    replace: Rate = 0.25,
+    insert: Rate = 0.05,
+    swap: Rate = 0.05,
+    delete: Rate = 0.05,
     wordnet_dir: PathLike | None = None,
     protected: Sequence[str] = (),
 ) -> str:
@@ -48,8 +50,6 @@ def eda(
       UserError: a rate is not between 0 and 1, or all are 0.
     """
     rates = {"replace": replace, "insert": insert, "swap": swap, "delete": delete}
-    for name, rate in rates.items():
-        check_rate(name, rate)
     chosen = [name for name, rate in rates.items() if rate]
     if not chosen:
         raise UserError("eda: all four rates are 0. Set one above 0.")
@@ -69,11 +69,12 @@ def eda(
     return edited(text, edit, protected)
 
 
+@bounded
 def token_substitution(
     text: str,
     rng: np.random.Generator,
     *,
-    rate: float = 0.1,
+    rate: Rate = 0.1,
     wordnet_dir: PathLike | None = None,
     protected: Sequence[str] = (),
 ) -> str:
@@ -83,7 +84,6 @@ def token_substitution(
     a word are equally likely, where Zhang et al. draw both from a geometric
     distribution. See `eda` for the arguments.
     """
-    check_rate("rate", rate)
     source = lexicons.load(wordnet_dir)
 
     def edit(words: list[Word]) -> list[Word]:

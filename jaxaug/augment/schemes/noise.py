@@ -1,19 +1,24 @@
 """Noise on words: pervasive dropout and SwitchOut."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
 from jaxaug.augment.language import lexicon
 from jaxaug.augment.language.words import Word, edited
-from jaxaug.core.errors import UserError
+from jaxaug.core.typed import Range, bounded
+
+Rate = Annotated[float, Range(0, 1)]
+"""A probability, or a share of the words."""
 
 
+@bounded
 def pervasive_dropout(
     text: str,
     rng: np.random.Generator,
     *,
-    rate: float = 0.1,
+    rate: Rate = 0.1,
     protected: Sequence[str] = (),
 ) -> str:
     """Leaves out each word with a probability (Sennrich et al., 2016), but never all.
@@ -30,16 +35,16 @@ def pervasive_dropout(
     Raises:
       UserError: the rate is not between 0 and 1.
     """
-    check_rate("rate", rate)
     return edited(text, lambda words: dropped(words, rate, rng), protected)
 
 
+@bounded
 def switch_out(
     text: str,
     rng: np.random.Generator,
     *,
-    temperature: float = 1.0,
-    rate: float | None = None,
+    temperature: Annotated[float, Range(0, above=True)] = 1.0,
+    rate: Rate | None = None,
     vocabulary: Sequence[str] = (),
     protected: Sequence[str] = (),
 ) -> str:
@@ -64,10 +69,6 @@ def switch_out(
     Raises:
       UserError: the temperature is not above 0, or the rate not between 0 and 1.
     """
-    if not temperature > 0:
-        raise UserError(f"temperature={temperature}: give a number above 0.")
-    if rate is not None:
-        check_rate("rate", rate)
     drawn = vocabulary or lexicon.built_in().words
 
     def edit(words: list[Word]) -> list[Word]:
@@ -107,9 +108,3 @@ def dropped(
     if len(out) == len(words):
         out.discard(int(rng.integers(len(words))))
     return [word for place, word in enumerate(words) if place not in out]
-
-
-def check_rate(name: str, rate: float) -> None:
-    """Raises `UserError` if a rate is not between 0 and 1."""
-    if not 0 <= rate <= 1:
-        raise UserError(f"{name}={rate}: give a number from 0 to 1.")

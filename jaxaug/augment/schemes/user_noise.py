@@ -11,7 +11,8 @@ import numpy as np
 from jaxaug.augment import descriptions
 from jaxaug.augment.language import edits
 from jaxaug.augment.language.edits import Edit, Span
-from jaxaug.augment.schemes.noise import check_rate
+from jaxaug.augment.schemes.noise import Rate
+from jaxaug.core.typed import bounded
 
 Noise = Callable[[str, np.random.Generator, float, Sequence[Span]], list[Edit]]
 """(text, rng, rate, spans that stay) -> edits, sorted and apart."""
@@ -98,8 +99,9 @@ def _noisy(
     return edits.applied(text, noise(text, rng, rate, kept))
 
 
+@bounded
 def typo_edits(
-    text: str, rng: np.random.Generator, rate: float, kept: Sequence[Span]
+    text: str, rng: np.random.Generator, rate: Rate, kept: Sequence[Span]
 ) -> list[Edit]:
     """The edits of `typos`.
 
@@ -112,7 +114,6 @@ def typo_edits(
     Raises:
       UserError: the rate is not between 0 and 1.
     """
-    check_rate("rate", rate)
     closed = edits.union(kept)
     found = []
     for start, end in edits.words(text):
@@ -143,8 +144,9 @@ def _slip(text: str, place: int, end: int, kind: int, which: float) -> Edit:
     return Edit(place, place + 1, letter * 2)
 
 
+@bounded
 def disfluency_edits(
-    text: str, rng: np.random.Generator, rate: float, kept: Sequence[Span]
+    text: str, rng: np.random.Generator, rate: Rate, kept: Sequence[Span]
 ) -> list[Edit]:
     """The edits of `disfluency`, all of them insertions.
 
@@ -157,7 +159,6 @@ def disfluency_edits(
     Raises:
       UserError: the rate is not between 0 and 1.
     """
-    check_rate("rate", rate)
     closed = edits.union(kept)
     spans = edits.words(text)
     found = []

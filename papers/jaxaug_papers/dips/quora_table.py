@@ -106,7 +106,7 @@ class Outputs:
     def chosen(self, name: str, options: dict[str, Any], place: int) -> Any:
         """What a selector chooses of the wide beam of a batch."""
         part, inputs = self.batches[place]
-        width = set_search.WIDTH
+        width = set_search.SetOptions.width
         saved = self.saved and self.saved / f"wide{place}.npz"
         if place not in self.wide and saved and saved.exists():
             with np.load(saved) as found:
@@ -138,18 +138,13 @@ class Outputs:
             eos_id=self.eos_id,
         )
         options = {k: v for k, v in options.items() if k not in NOT_OF_F}
+        given: dict[str, Any] = {}
         if name == "dips":
-            defaults = {
-                "lam": dips.LAM, "overlap_weights": dips.OVERLAP_WEIGHTS,
-                "distinct_weights": dips.DISTINCT_WEIGHTS, "mu": dips.MU,
-                "rbf_sigma": dips.SIGMA, "unit": True, "normalise": True,
-                "embeddings": self.table(),
-            }  # fmt: skip
-            options = defaults | options
+            given = {"options": dips.DiPSOptions(**options), "embeddings": self.table()}
         if name == "dpp":
-            options = {"quality": 1.0, "ngram_weights": dpp.NGRAM_WEIGHTS} | options
+            given = {"options": dpp.DPPOptions(**options)}
         choose: Any = {"dips": dips.choose, "dpp": dpp.choose, "ssr": ssr.choose}[name]
-        best = choose(shown, ground_set.from_ended(shown), jnp.max(lengths), **options)
+        best = choose(shown, ground_set.from_ended(shown), jnp.max(lengths), **given)
         # In order of probability, the best last, as decode functions return them.
         best = jnp.sort(best, axis=1)[:, ::-1]
         return jnp.take_along_axis(tokens, best[..., None], axis=1)

@@ -23,10 +23,13 @@ NUM = 10
 ROWS = {
     f"beam, {NUM}": ("beam", NUM, {}),
     "DiPS step": ("dips", NUM, {"mode": "step"}),
-    f"beam, {set_search.WIDTH}": ("beam", set_search.WIDTH, {}),
+    f"beam, {set_search.SetOptions.width}": ("beam", set_search.SetOptions.width, {}),
     "DiPS final": ("dips", NUM, {"mode": "final"}),
 }
-BASELINES = {"DiPS step": f"beam, {NUM}", "DiPS final": f"beam, {set_search.WIDTH}"}
+BASELINES = {
+    "DiPS step": f"beam, {NUM}",
+    "DiPS final": f"beam, {set_search.SetOptions.width}",
+}
 
 
 def main() -> None:

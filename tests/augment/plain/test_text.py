@@ -296,7 +296,7 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
         (["--scheme", "eda", "--option", "x.swap=1"], "'x' is no scheme of this chain; known"),
         (["--scheme", "eda", "--option", "swap=1", "swap=0"], "'swap' comes twice: give it"),
         (["--scheme", "eda", "--option", "swap=lots"], "scheme 'eda': swap='lots': expected a"),
-        (["--scheme", "eda", "--option", "swap=7"], "swap=7.0: give a number from 0 to 1."),
+        (["--scheme", "eda", "--option", "swap=7"], "swap=7.0: expected a finite number from 0 to 1."),
         (
             ["--scheme", "typos,disfluency", "--option", "rate=1"],
             "--option rate=1: typos and disfluency have it. Write typos.rate=1.",
@@ -311,7 +311,7 @@ def test_a_paraphraser_and_a_language_model(tiny_lm):
         (
             ["--scheme", "paraphrase", "--model", "nobody", "--sampler", "greedy"]
             + ["--option", "min_length=x"],
-            "sampler 'greedy': option min_length='x': expected a whole number",
+            "sampler 'greedy': option: min_length='x': expected a whole number",
         ),
         (
             ["--scheme", "contextual", "--model", "hf:me/mine"],

@@ -181,8 +181,8 @@ def test_tokens_that_are_words():
 
 def test_wrong_arguments_and_models(bert, tmp_path, monkeypatch):
     for options, text in (
-        ({"rate": 0}, r"rate=0: give above 0, at most 1"),
-        ({"temperature": 0}, r"temperature=0: give above 0"),
+        ({"rate": 0}, r"rate=0: .* above 0, at most 1"),
+        ({"temperature": 0}, r"temperature=0: .* above 0"),
         ({"top": 0}, r"top=0"),
         ({"num": 0}, r"num=0"),
     ):

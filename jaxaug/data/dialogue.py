@@ -1,13 +1,9 @@
-"""A fast reader of dialogue files, for those who need the text and the states alone.
+"""Records of dialogues, and a quick reader of the files that hold them.
 
 msgspec decodes JSON into typed records and checks the types on the way, several times
 faster than `json` and the checks of `jaxaug.data.check`. It reads only what the checked
-reader reads, and gives the same values; whatever it cannot vouch for is left to that
-reader, whose messages say what is wrong. So a file is never read otherwise than there,
-and mistakes are reported as there.
-
-Dialogues are made one at a time, when they are asked for: what is made of one, checked,
-used and dropped stays in the processor's caches, which a file's worth of them does not.
+reader of `jaxaug.data.sgd` accepts, and gives the same values. A file that it cannot
+vouch for is left to that reader, whose messages say what is wrong.
 """
 
 import re
@@ -17,70 +13,78 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from jaxaug.core.errors import UserError
 from jaxaug.core.files import FETCH_AGAIN, PathLike, read_bytes
-from jaxaug.data import sgd
 from jaxaug.data.check import ServiceRules, rules_of
-from jaxaug.data.rename import Renaming, ServiceNames
+from jaxaug.data.rename import INTENT_ACTS, Renaming, ServiceNames
 from jaxaug.data.schema import Schema
 
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 
 
-class _Record(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class _Record(msgspec.Struct, frozen=True, gc=False):
     """Records hold no circles: the garbage collector need not look at them.
 
     Tuples, as they are made and freed faster than lists.
     """
 
 
-class State(_Record):
-    """As `jaxaug.data.sgd.State`."""
+class State(_Record, frozen=True):
+    """What the user wants of one service after a turn.
+
+    `active_intent` is an intent's name or "NONE"; `slot_values` maps a slot to its
+    annotated values (at least one: different wordings of the same value).
+    """
 
     active_intent: str
     requested_slots: tuple[str, ...]
     slot_values: dict[str, tuple[str, ...]]
 
 
-class _Span(_Record):
+class Span(_Record, frozen=True):
+    """A part of the utterance that is the value of a slot."""
+
     slot: str
     start: int
     exclusive_end: int
 
 
-class _Action(_Record):
+class Action(_Record, frozen=True):
+    """A dialogue act; the slots `intent` and `count` belong to no schema."""
+
     act: str
-    slot: str
-    values: tuple[str, ...]
-    canonical_values: tuple[str, ...]
+    slot: str = ""
+    values: tuple[str, ...] = ()
+    canonical_values: tuple[str, ...] = ()
 
 
-class _Call(_Record):
+class Call(_Record, frozen=True):
+    """A call of a service; `method` is an intent, `parameters` are values by slot."""
+
     method: str
     parameters: dict[str, str]
 
 
-class Frame(_Record):
-    """As `jaxaug.data.sgd.Frame`, without `raw`."""
+class Frame(_Record, frozen=True):
+    """Annotation of one service in one turn; system turns have no state."""
 
     service: str
-    slots: tuple[_Span, ...]
-    actions: tuple[_Action, ...]
     state: State | None = None
-    service_call: _Call | None = None
+    slots: tuple[Span, ...] = ()
+    actions: tuple[Action, ...] = ()
+    service_call: Call | None = None
     service_results: tuple[dict[str, str], ...] | None = None
 
 
-class Turn(_Record):
-    """As `jaxaug.data.sgd.Turn`."""
+class Turn(_Record, frozen=True):
+    """One utterance with its frames, at most one a service."""
 
     speaker: Literal["USER", "SYSTEM"]
     utterance: str
     frames: tuple[Frame, ...]
 
 
-class Dialogue(_Record):
-    """As `jaxaug.data.sgd.Dialogue`."""
+class Dialogue(_Record, frozen=True):
+    """One dialogue; its id is unique in the split."""
 
     dialogue_id: str
     services: tuple[str, ...]
@@ -91,45 +95,79 @@ _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _DIALOGUE = msgspec.json.Decoder(Dialogue)
 
 
-class _Rejected(Exception):
+class Rejected(Exception):
     """The checked reader is to look at the file."""
 
 
-def read(
-    path: PathLike, schema: Schema, rename: Renaming | None = None
-) -> Iterator[Dialogue | sgd.Dialogue]:
-    """The dialogues of a file, those of the checked reader once it has to read.
+def read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
+    """The dialogues of a file, each made when it is asked for.
 
-    The arguments and errors are those of `jaxaug.data.sgd.read_dialogue_file`; an error
-    is raised when its dialogue's turn comes, or before.
+    What is made of a dialogue, used, and dropped stays in the processor's caches; the
+    records of a whole file do not.
+
+    Raises:
+      Rejected, UnicodeDecodeError, RecursionError, msgspec.DecodeError: the reader
+        cannot vouch for the file.
+      UserError: there is no such file.
     """
-    count = 0
-    try:
-        for dialogue in _read(path, schema):
-            if rename is not None:
-                _rename(dialogue, rename)
-            yield dialogue
-            count += 1
-    except (
-        UserError,
-        UnicodeDecodeError,
-        RecursionError,
-        msgspec.DecodeError,
-        _Rejected,
-    ):
-        yield from sgd.read_dialogue_file(path, schema, rename)[count:]
-
-
-def _read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
     rules = rules_of(schema)
     ids = {""}
     for data in _LIST.decode(read_bytes(path, FETCH_AGAIN)):
         dialogue = _DIALOGUE.decode(data)
-        # JSON that has a name twice, or null, has more strings than what was made of it.
+        # JSON with a field that is unknown, null, or comes twice has more strings than
+        # what was made of it.
         _require(_quotes(data) == 2 * _check(dialogue, rules))
         _require(dialogue.dialogue_id not in ids)
         ids.add(dialogue.dialogue_id)
         yield dialogue
+
+
+def renamed(dialogue: Dialogue, names: Renaming) -> Dialogue:
+    """The dialogue with the names of a variant; see `jaxaug.data.rename`."""
+    turns = [
+        Turn(
+            turn.speaker,
+            turn.utterance,
+            tuple([_renamed_frame(one, names[one.service]) for one in turn.frames]),
+        )
+        for turn in dialogue.turns
+    ]
+    services = tuple([names[name].service for name in dialogue.services])
+    return Dialogue(dialogue.dialogue_id, services, tuple(turns))
+
+
+def _renamed_frame(frame: Frame, names: ServiceNames) -> Frame:
+    slots, intents = names.slots, names.intents
+    state, call, results = frame.state, frame.service_call, frame.service_results
+    if state is not None:
+        state = State(
+            intents.get(state.active_intent, state.active_intent),
+            tuple([slots[name] for name in state.requested_slots]),
+            {slots[name]: v for name, v in state.slot_values.items()},
+        )
+    if call is not None:
+        parameters = {slots[name]: v for name, v in call.parameters.items()}
+        call = Call(intents[call.method], parameters)
+    if results is not None:
+        results = tuple([{slots[n]: v for n, v in one.items()} for one in results])
+    return Frame(
+        names.service,
+        state,
+        tuple([Span(slots[s.slot], s.start, s.exclusive_end) for s in frame.slots]),
+        tuple([_renamed_action(action, names) for action in frame.actions]),
+        call,
+        results,
+    )
+
+
+def _renamed_action(action: Action, names: ServiceNames) -> Action:
+    act, slot, values, canonical = msgspec.structs.astuple(action)
+    # A service may have a slot of its own called "intent"; only the act tells.
+    if slot == "intent" and act in INTENT_ACTS:
+        values = tuple([names.intents.get(v, v) for v in values])
+        canonical = tuple([names.intents.get(v, v) for v in canonical])
+        return Action(act, slot, values, canonical)
+    return Action(act, names.slots.get(slot, slot), values, canonical)
 
 
 def _quotes(data: msgspec.Raw) -> int:
@@ -140,7 +178,7 @@ def _quotes(data: msgspec.Raw) -> int:
 
 def _require(holds: object) -> None:
     if not holds:
-        raise _Rejected
+        raise Rejected
 
 
 def _check(dialogue: Dialogue, rules: Mapping[str, ServiceRules]) -> int:
@@ -155,9 +193,9 @@ def _check(dialogue: Dialogue, rules: Mapping[str, ServiceRules]) -> int:
         frames = turn.frames
         for frame in frames:
             if frame.service not in services and not _is_idle(frame):
-                raise _Rejected
+                raise Rejected
             if frame.service not in rules:
-                raise _Rejected
+                raise Rejected
             strings += _check_frame(frame, rules[frame.service], length)
         if len(frames) > 1:
             _require(len({frame.service for frame in frames}) == len(frames))
@@ -180,10 +218,10 @@ def _check_frame(frame: Frame, rules: ServiceRules, length: int) -> int:
     strings = 4 + 4 * len(frame.slots) + 6 * len(actions)
     for span in frame.slots:
         if span.slot not in slots or not 0 <= span.start < span.exclusive_end <= length:
-            raise _Rejected
+            raise Rejected
     for action in actions:
         if action.slot not in action_slots:
-            raise _Rejected
+            raise Rejected
         strings += len(action.values) + len(action.canonical_values)
     state = frame.state
     if state is not None:
@@ -194,36 +232,19 @@ def _check_frame(frame: Frame, rules: ServiceRules, length: int) -> int:
             or not values.keys() <= slots
             or not all(values.values())
         ):
-            raise _Rejected
+            raise Rejected
         strings += 5 + len(state.requested_slots) + len(values)
         strings += sum(map(len, values.values()))
     call = frame.service_call
     if call is not None:
         if call.method not in rules.intents or not call.parameters.keys() <= slots:
-            raise _Rejected
+            raise Rejected
         strings += 4 + 2 * len(call.parameters)
     results = frame.service_results
     if results is not None:
         strings += 1
         for result in results:
             if not result.keys() <= slots:
-                raise _Rejected
+                raise Rejected
             strings += 2 * len(result)
     return strings
-
-
-def _rename(dialogue: Dialogue, names: Renaming) -> None:
-    dialogue.services = tuple([names[name].service for name in dialogue.services])
-    for turn in dialogue.turns:
-        for frame in turn.frames:
-            new = names[frame.service]
-            frame.service = new.service
-            if frame.state is not None:
-                _rename_state(frame.state, new)
-
-
-def _rename_state(state: State, names: ServiceNames) -> None:
-    slots = names.slots
-    state.active_intent = names.intents.get(state.active_intent, state.active_intent)
-    state.requested_slots = tuple([slots[name] for name in state.requested_slots])
-    state.slot_values = {slots[name]: v for name, v in state.slot_values.items()}
