@@ -25,7 +25,7 @@ def get_config(num: str = "200") -> ml_collections.ConfigDict:
     config.tree = {
         "levels": ("jaccard", "string_similarity"),
         "decisions": ("max", "min"),
-        "constraints": ("jaccard <= 0.75", "length <= 2.5", "length >= 0.3"),
+        "constraints": ("jaccard <= 0.95", "length <= 2.5", "length >= 0.3"),
         "syntactic": None,
     }
     config.report = {"jaccard": {}, "bleu": {}, "self_bleu": {}}

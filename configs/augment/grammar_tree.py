@@ -32,7 +32,7 @@ def get_config(num: str = "200") -> ml_collections.ConfigDict:
         "levels": ("jaccard", "similarity", "string_similarity"),
         "decisions": ("max", "max", "min"),
         "constraints": (
-            "jaccard <= 0.75",
+            "jaccard <= 0.95",
             "similarity >= 0.5",
             "length <= 2.5",
             "length >= 0.3",

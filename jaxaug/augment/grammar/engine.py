@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -17,11 +18,14 @@ _DEPTH = 3
 _LONGEST = 40
 # Results of one rule that are reworded further, so that no rule fills the list alone.
 _EACH = 6
+# Choices of synonyms for all words of a text.
+_CHOICES = 4
 # Results among which a derivation is looked for.
 _MANY = 1000
 
 Steps = tuple[tuple[str, str], ...]
 """(name of a rule, text behind it), from the source to the result."""
+_Result = tuple[str, Steps]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +52,8 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
 
     Returns:
         Distinct results, none of which equals the text but for articles and letter case.
-        Results of few steps come first, and rules take turns. Sentences of more than 40
+        Results of few steps come first, and rules take turns. Every other one has synonyms
+        for all words that have any. Sentences of more than 40
         words have none.
     """
     context = context or Context()
@@ -108,35 +113,57 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
     capital = first[:1].isupper() and (not first.isupper() or first == "A")
     if capital:
         body = body[:1].lower() + body[1:]
-    seen = {_folded(body)}
     literals = descriptions.protected(body)
     known = senses.bases(_parsed(body, _is_verb_phrase(context)))
-    layer: list[tuple[str, Steps]] = [(body, ())]
+    stepwise = list(itertools.islice(_stepwise(body, context, known), num))
+    at_once = _at_once([(body, ()), *stepwise], context, known)
+    seen = {_folded(body)}
     found: list[Reworded] = []
+    for written, steps in _turns([stepwise, list(at_once)]):
+        key = _folded(written)
+        if key in seen or not all(literal in written for literal in literals):
+            continue
+        seen.add(key)
+        shown = written[:1].upper() + written[1:] if capital else written
+        mark = "" if written.endswith("?") else end
+        found.append(Reworded(shown + mark, steps))
+    return found[:num]
+
+
+def _stepwise(
+    body: str, context: Context, known: AbstractSet[tuple[str, str]]
+) -> Iterator[_Result]:
+    """Results of one step, then of two, and so on; each text once."""
+    seen = {_folded(body)}
+    layer: list[_Result] = [(body, ())]
     for _ in range(_DEPTH):
-        following = []
-        for written, steps in _turns(
-            [list(_once(one, context, known)) for one in layer]
-        ):
-            key = _folded(written)
-            if key in seen or not written:
-                continue
-            seen.add(key)
-            if not all(literal in written for literal in literals):
-                continue
-            following.append((written, steps))
-            shown = written[:1].upper() + written[1:] if capital else written
-            mark = "" if written.endswith("?") else end
-            found.append(Reworded(shown + mark, steps))
-            if len(found) >= num:
-                return found
+        following: list[_Result] = []
+        for result in _turns([list(_once(one, context, known)) for one in layer]):
+            key = _folded(result[0])
+            if key and key not in seen:
+                seen.add(key)
+                following.append(result)
+                yield result
         layer = _mixed(following)
-    return found
+
+
+def _at_once(
+    results: Sequence[_Result], context: Context, known: AbstractSet[tuple[str, str]]
+) -> Iterator[_Result]:
+    """The results without synonyms, with synonyms for all their words."""
+    names = {rule.name for rule in rules.table()}
+    for number in range(_CHOICES):
+        for text, steps in results:
+            if names.issuperset(name for name, _ in steps):
+                parsed = _parsed(text, _is_verb_phrase(context))
+                added, written = senses.replace_all(parsed, context, known, number)
+                if len(added) > 1:
+                    yield written, (*steps, (", ".join(added), written))
 
 
 def _once(
-    one: tuple[str, Steps], context: Context, known: AbstractSet[tuple[str, str]]
-) -> Iterator[tuple[str, Steps]]:
+    one: _Result, context: Context, known: AbstractSet[tuple[str, str]]
+) -> Iterator[_Result]:
     """The results of one more step; only words of the source get synonyms."""
     text, steps = one
     parsed = _parsed(text, _is_verb_phrase(context))
@@ -158,7 +185,7 @@ def _turns(groups: Sequence[Sequence[Any]]) -> Iterator[Any]:
                 yield group[place]
 
 
-def _mixed(results: Sequence[tuple[str, Steps]]) -> list[tuple[str, Steps]]:
+def _mixed(results: Sequence[_Result]) -> list[_Result]:
     """At most `_EACH` results of each last rule, in their order."""
     counts: dict[str, int] = {}
     kept = []

@@ -101,6 +101,38 @@ def apply(
         context: of the description.
         known: words that may be replaced, as `bases` gives them.
     """
+    for place, found in enumerate(_choices(chunks, context, known)):
+        for sense, changed in found:
+            rest = [*chunks[:place], changed, *chunks[place + 1 :]]
+            yield sense.name, tidy(patterns.text_of(rest))
+
+
+def replace_all(
+    chunks: Sequence[Chunk],
+    context: Context,
+    known: AbstractSet[tuple[str, str]],
+    number: int,
+) -> tuple[tuple[str, ...], str]:
+    """Returns (steps, text) with a word of every group replaced that has a synonym.
+
+    Args:
+        chunks: of the text.
+        context: of the description.
+        known: words that may be replaced, as `bases` gives them.
+        number: which synonyms: the next number takes the next one of each word.
+    """
+    names, written = [], list(chunks)
+    for place, found in enumerate(_choices(chunks, context, known)):
+        if found:
+            sense, written[place] = found[number % len(found)]
+            names.append(sense.name)
+    return tuple(names), tidy(patterns.text_of(written))
+
+
+def _choices(
+    chunks: Sequence[Chunk], context: Context, known: AbstractSet[tuple[str, str]]
+) -> list[list[tuple[Sense, Chunk]]]:
+    """For each chunk, its changed forms."""
     words = {
         form
         for chunk in chunks
@@ -108,22 +140,25 @@ def apply(
         for form in (word.lower(), vocabulary.singular(word.lower()))
     }
     near = words | context.service
-    for place, chunk in enumerate(chunks):
-        behind = chunks[place + 1] if place + 1 < len(chunks) else None
-        for sense, changed in _changed(chunk):
-            if (chunk.kind, sense.old) not in known:
-                continue
-            if sense.needed and not sense.needed & near:
-                continue
-            if sense.text and not sense.text & words:
-                continue
-            if sense.refused & near or not _takes(sense, behind):
-                continue
-            new = set(sense.new.split())
-            if new & words or new & (context.siblings - words):
-                continue
-            rest = [*chunks[:place], changed, *chunks[place + 1 :]]
-            yield sense.name, tidy(patterns.text_of(rest))
+    taken = words | context.siblings
+
+    def fits(sense: Sense, chunk: Chunk, behind: Chunk | None) -> bool:
+        if (chunk.kind, sense.old) not in known or not _takes(sense, behind):
+            return False
+        if sense.needed and not sense.needed & near:
+            return False
+        if sense.text and not sense.text & words:
+            return False
+        return not sense.refused & near and not {*sense.new.split()} & taken
+
+    return [
+        [
+            (sense, changed)
+            for sense, changed in _changed(chunk)
+            if fits(sense, chunk, behind)
+        ]
+        for chunk, behind in zip(chunks, [*chunks[1:], None], strict=False)
+    ]
 
 
 def _takes(sense: Sense, behind: Chunk | None) -> bool:
