@@ -205,8 +205,8 @@ def _class(name: str) -> str:
 
 
 def _tail(starts: str) -> str:
-    """Nothing, or all that follows from one of some words on."""
-    return f"(?:[{_letters(starts)}].*)?"
+    """Nothing, or all that follows from one of some words on, and more than that word."""
+    return f"(?:[{_letters(starts)}].+)?"
 
 
 def _letters(words: str) -> str:
