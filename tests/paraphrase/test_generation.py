@@ -38,7 +38,10 @@ def test_lists_are_alternatives():
         ([block(temperature=1.0)], "'temperature' is no setting; use model"),
         ([block(sampler="samplin")], "'samplin' is no sampler; did you mean"),
         ([block(options={"tempo": 1})], "has no option 'tempo'"),
-        ([block(options={"temperature": -1.0})], "temperature: t=-1.0: .* of at least 0"),
+        (
+            [block(options={"temperature": -1.0})],
+            "temperature: t=-1.0: .* of at least 0",
+        ),
         ([block(num=0)], "grid: num is 0: give at least 1"),
         ([block(max_length=0)], "max_length is 0"),
         ([block(sampler="greedy")], "gives one output"),
