@@ -101,7 +101,10 @@ def test_scheme_sampler_and_model_on_a_command_line(
     assert main([*call, *options, "--out", str(tmp_path / "quiet.txt")]) == 0
     assert (tmp_path / "quiet.txt").read_text().upper() == loud
     assert main([*call, "p=x", "--out", str(tmp_path / "no.txt")]) == 1
-    assert "sampler 'min_p': option p='x': expected a number" in capsys.readouterr().err
+    assert (
+        "sampler 'min_p': option: p='x': expected a finite number"
+        in capsys.readouterr().err
+    )
 
 
 def test_verb(house, capsys):

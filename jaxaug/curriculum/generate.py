@@ -14,11 +14,10 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from etils import epath
-from jaxtyping import Bool, Float
 
 from jaxaug.core import buckets, cache_folder, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
@@ -27,14 +26,14 @@ from jaxaug.core.files import PathLike, check_writable, write_text
 from jaxaug.core.publishing import replacing
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.curriculum import difficulty, levels, notes, quotas, told
+from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.difficulty import BETAS, FLOORS, LEVELS, kept
 from jaxaug.curriculum.quotas import Candidate
 from jaxaug.data import tables
-from jaxaug.models.named import catalogue, identities
+from jaxaug.models.named import catalogue
 from jaxaug.models.text import prompts
 from jaxaug.paraphrase import candidates, generation, version
 
-Pairs = Sequence[tuple[str, str]]
 Paraphrase = Callable[[int, generation.Setting, Sequence[str]], list[list[str]]]
 """(number of the round, setting, texts) -> outputs of each text."""
 
@@ -134,7 +133,7 @@ def resolved(options: Options) -> Options:
         similarity = here[0] if here else "minilm"
     if implication == AUTO:
         implication = IMPLICATION if catalogue.find(IMPLICATION).on_disk else NONE
-    scale, beta = _scale(similarity), options.beta
+    scale, beta = measures.scale(similarity), options.beta
     if beta is None:
         betas, other = (FLOORS, None) if implication == NONE else (BETAS, scale.beta)
         beta = betas.get(similarity, other)
@@ -147,27 +146,6 @@ def resolved(options: Options) -> Options:
     return dataclasses.replace(
         options, similarity=similarity, implication=implication, beta=beta
     )
-
-
-def _scale(similarity: str) -> difficulty.Scale:
-    from jaxaug.models.scorers import encoder
-    from jaxaug.models.weights import hf_folder
-
-    if similarity in difficulty.NAMED:
-        return difficulty.NAMED[similarity]
-    return difficulty.scale_of(hf_folder.read_config(encoder.folder_of(similarity))[2])
-
-
-class Scorers(NamedTuple):
-    """What equations 3 and 4 ask of the pairs (text, paraphrase).
-
-    Attributes:
-      similarity: G.
-      implied: M; None is no model of implication.
-    """
-
-    similarity: Callable[[Pairs], Float[np.ndarray, " pairs"]]
-    implied: Callable[[Pairs], Bool[np.ndarray, " pairs"]] | None = None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -231,7 +209,10 @@ def write(
         texts,
         options,
         lambda number, *asked: generation.Paraphraser(_seed(options, number))(*asked),
-        load_scorers(options),
+        measures.load(
+            options.similarity,
+            "" if options.implication == NONE else options.implication,
+        ),
         Shards(cache_folder.cache_dir() / _FOLDER, shard_size),
     )
     # The note comes first: nobody could tell what a file without one was made of.
@@ -247,10 +228,10 @@ def _made_of(options: Options, texts: Sequence[str]) -> dict[str, Any]:
     return dataclasses.asdict(options) | {
         "models": {
             "paraphrases": options.settings[0].key()["model"],
-            "similarity": scorer_identity(options.similarity),
+            "similarity": measures.identity(options.similarity),
             "implication": None
             if options.implication == NONE
-            else scorer_identity(options.implication),
+            else measures.identity(options.implication),
         },
         "prompt_text": options.prompt and list(prompts.find(options.prompt)),
         "code": code_digest(
@@ -261,18 +242,11 @@ def _made_of(options: Options, texts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def scorer_identity(name: str) -> str:
-    """What stands for an encoder; raises `UserError` if it is not on this machine."""
-    from jaxaug.models.scorers import encoder
-
-    return identities.of_folder(encoder.folder_of(name))
-
-
 def make(
     texts: Sequence[str],
     options: Options,
     paraphrase: Paraphrase,
-    scorers: Scorers,
+    scorers: measures.Scorers,
     shards: Shards,
 ) -> tuple[list[levels.Levelled], str]:
     """The levels of each text, and a summary to be printed.
@@ -377,7 +351,7 @@ def _judged(
     texts: Sequence[str],
     new: Sequence[Sequence[tuple[str, str]]],
     options: Options,
-    scorers: Scorers,
+    scorers: measures.Scorers,
 ) -> list[Candidate]:
     """The (paraphrase, sampler) of all texts, in a row, with what equation 3 says."""
     flat = [(t, *one) for t, own in zip(texts, new, strict=True) for one in own]
@@ -397,22 +371,3 @@ def _judged(
             flat, similarity.tolist(), implied.tolist(), passed.tolist(), strict=True
         )
     ]
-
-
-def load_scorers(options: Options) -> Scorers:
-    """The scorers that the options name; their scores are kept in the cache folder.
-
-    Raises:
-      UserError: no such model on this machine, or it is made for something else.
-    """
-    from jaxaug.models.scorers import encoder, pairs
-    from jaxaug.models.scorers.store import Store
-
-    store = Store()
-    loaded = encoder.load(options.similarity)
-    is_cosine = difficulty.scale_of(loaded.config) == difficulty.COSINE
-    similarity = (pairs.Similarity if is_cosine else pairs.Bleurt)(loaded, store)
-    if options.implication == NONE:
-        return Scorers(similarity)
-    judge = pairs.MutualImplication(encoder.load(options.implication), store)
-    return Scorers(similarity, functools.partial(judge.holds))

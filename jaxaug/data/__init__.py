@@ -12,7 +12,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "folders": ["resolve_data_dir", "variant_folders"],
         "schema": ["Intent", "Schema", "Service", "Slot", "read_schema"],
-        "sgd": ["Dialogue", "Frame", "State", "Turn", "read_dialogues"],
+        "dialogue": ["Dialogue", "Frame", "State", "Turn"],
+        "sgd": ["read_dialogues"],
         "variants": ["write_variant"],
     },
 )

@@ -30,6 +30,7 @@ from jaxaug.formats.records import (
     Example,
     FrameRandom,
     Parsed,
+    WholeFrame,
     check_choices,
     check_slots,
     clean_value,
@@ -46,7 +47,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True, slots=True)
-class D3STOptions:
+class D3STOptions(WholeFrame):
     """How D3ST text is written.
 
     Attributes:
@@ -77,12 +78,6 @@ class D3STOptions:
 
     family: ClassVar[str] = "d3st"
     version: ClassVar[int] = 1
-    per_slot: ClassVar[bool] = False
-
-    @property
-    def answers_intents(self) -> bool:
-        """Whether the level asks for them."""
-        return self.level == "dst_intent"
 
     def __post_init__(self) -> None:
         check_choices("D3ST", self, _CHOICES)

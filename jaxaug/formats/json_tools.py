@@ -28,6 +28,7 @@ from jaxaug.formats.records import (
     Example,
     FrameRandom,
     Parsed,
+    WholeFrame,
     check_choices,
     check_slots,
     clean_value,
@@ -41,7 +42,7 @@ _TAGS = ("<tool_call>", "</tool_call>")
 
 
 @dataclass(frozen=True, slots=True)
-class JSONOptions:
+class JSONOptions(WholeFrame):
     """How prompts of tools are written.
 
     Attributes:
@@ -61,12 +62,6 @@ class JSONOptions:
 
     family: ClassVar[str] = "json"
     version: ClassVar[int] = 1
-    per_slot: ClassVar[bool] = False
-
-    @property
-    def answers_intents(self) -> bool:
-        """Whether the level asks for them."""
-        return self.level == "dst_intent"
 
     def __post_init__(self) -> None:
         check_choices("JSON", self, _CHOICES)

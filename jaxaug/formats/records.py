@@ -46,6 +46,20 @@ class Example(msgspec.Struct, frozen=True, gc=False):
     key: str
 
 
+class WholeFrame:
+    """Mixin of options whose examples ask for the whole state of a frame."""
+
+    __slots__ = ()
+
+    per_slot: ClassVar[bool] = False
+    level: str
+
+    @property
+    def answers_intents(self) -> bool:
+        """Whether the level asks for them."""
+        return self.level == "dst_intent"
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """A dialogue state read back from text.

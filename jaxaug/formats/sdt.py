@@ -29,6 +29,7 @@ from jaxaug.formats.records import (
     Example,
     FrameRandom,
     Parsed,
+    WholeFrame,
     check_choices,
     check_slots,
     clean_value,
@@ -57,7 +58,7 @@ _CHOICES = {
 
 
 @dataclass(frozen=True, slots=True)
-class SDTOptions(ShowsDemonstrations):
+class SDTOptions(ShowsDemonstrations, WholeFrame):
     """How SDT text is written.
 
     Attributes:
@@ -88,12 +89,6 @@ class SDTOptions(ShowsDemonstrations):
 
     family: ClassVar[str] = "sdt"
     version: ClassVar[int] = 1
-    per_slot: ClassVar[bool] = False
-
-    @property
-    def answers_intents(self) -> bool:
-        """Whether the level asks for the active intent."""
-        return self.level == "dst_intent"
 
     def __post_init__(self) -> None:
         check_choices("SDT", self, _CHOICES)

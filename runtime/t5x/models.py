@@ -4,13 +4,12 @@ from t5x.metrics import MetricsMap
 from t5x.model.base_model import (
     BaseModel,
     BaseTransformerModel,
-    DecodeFnCallable,
-    TokensIdsToLogitsCallable,
     get_input_vocabulary,
     get_output_vocabulary,
 )
 from t5x.model.decoder_only import DecoderOnlyModel, remove_prefix
 from t5x.model.encoder_decoder import DecoderParams, EncoderDecoderModel
+from t5x.model.interfaces import DecodeFnCallable, TokensIdsToLogitsCallable
 from t5x.model.model_metrics import (
     compute_base_metrics,
     compute_metrics,

@@ -1,15 +1,20 @@
 """Checks of what users write against annotations."""
 
 import dataclasses
+import inspect
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
 
 from jaxaug.core import typed
 from jaxaug.core.errors import UserError
+from jaxaug.core.typed import Range
+
+Rate = Annotated[float, Range(0, 1)]
 
 
 @dataclasses.dataclass
@@ -141,3 +146,55 @@ def test_a_mapping_of_a_command_line_is_read_by_the_one_json_reader():
     for text in ('{"a": 1, "a": 2}', "[" * 100_000, '{"a": ' + "1" * 5000 + "}"):
         assert typed.parsed(text, Mapping[str, Any]) == text
     assert typed.parsed('{"a": 1}', Mapping[str, Any]) == {"a": 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Rates:
+    low: Annotated[float, Range(0, 1)] = 0.5
+    above: Annotated[int, Range(0, above=True)] = 1
+    weights: Annotated[tuple[float, ...], Range(0)] = (1.0,)
+    mode: Literal["a", "b"] = "a"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"low": -0.1}, "here: low=-0.1: expected a finite number from 0 to 1."),
+        ({"low": "x"}, "here: low='x': expected a finite number from 0 to 1."),
+        ({"above": 0}, "here: above=0: expected a whole number above 0."),
+        ({"weights": [1, -1]}, "here: weights=[1, -1]: expected a tuple (each item a "),
+        ({"mode": "c"}, "here: mode='c': expected 'a' or 'b'."),
+    ],
+)
+def test_bounds(fields, message):
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
+        typed.made(Rates, fields, "here")
+
+
+def test_options_are_made_of_fields_that_are_given():
+    assert typed.made(Rates, {"low": 1, "weights": [0, 2]}, "") == Rates(1, 1, (0, 2))
+
+
+def test_a_flat_function_takes_and_lists_the_fields():
+    @typed.flat(Rates)
+    def function(first, *, options: Rates, last=3):
+        return first, options, last
+
+    assert function(1, low=0.25, last=4) == (1, Rates(0.25), 4)
+    assert function(1) == (1, Rates(), 3)
+    assert list(inspect.signature(function).parameters) == [
+        "first", "low", "above", "weights", "mode", "last",
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="test_typed: low=2: expected a finite number"):
+        function(1, low=2)
+
+
+def test_a_bounded_function_checks_each_call():
+    @typed.bounded
+    def half(value: Annotated[float, Range(0, 1)], rate: Rate | None = None):
+        return value / 2, rate
+
+    assert half(1.0) == (0.5, None)
+    for arguments in ((2,), (1, 7)):
+        with pytest.raises(UserError, match="half: .*: expected .*from 0 to 1"):
+            half(*arguments)

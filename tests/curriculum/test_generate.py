@@ -12,6 +12,8 @@ from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
 from jaxaug.curriculum import difficulty, generate, levels
+from jaxaug.curriculum import scorers as measures
+from jaxaug.curriculum.scorers import Pairs, Scorers
 from jaxaug.paraphrase import generation, version
 from jaxaug.paraphrase.generation import Setting
 
@@ -26,7 +28,7 @@ def no_models(monkeypatch):
     monkeypatch.setattr(
         generation, "identity", lambda name: name if name in names else identity(name)
     )
-    monkeypatch.setattr(generate, "scorer_identity", lambda name: name)
+    monkeypatch.setattr(measures, "identity", lambda name: name)
 
 
 class Paraphraser:
@@ -46,7 +48,7 @@ class Paraphraser:
         return [[f"{t} {letter}{first + i}" for i in range(setting.num)] for t in texts]
 
 
-def by_number(pairs: generate.Pairs) -> np.ndarray:
+def by_number(pairs: Pairs) -> np.ndarray:
     """Output 0 is the most similar, 0.98; each one after it is 0.02 less similar."""
     return np.array([0.98 - 0.02 * int(text.split()[-1][1:]) for _, text in pairs])
 
@@ -60,7 +62,7 @@ def made(tmp_path):
             texts,
             dataclasses.replace(OPTIONS, **changes),
             paraphrase or Paraphraser(),
-            scorers or generate.Scorers(by_number),
+            scorers or Scorers(by_number),
             Shards(tmp_path / "shards", 2),
         )
 
@@ -117,7 +119,7 @@ def test_each_sampler_gives_exactly_its_quota(made, quota):
 
 def test_a_text_is_asked_again_until_its_quotas_are_full(made):
     """Of bottom-k one output in ten of `a` passes; of `b` all do."""
-    scorers = generate.Scorers(
+    scorers = Scorers(
         by_number,
         lambda pairs: np.array(
             [p[0] == "b" or "t" in p[1] or p[1][-1] == "0" for p in pairs]
@@ -143,7 +145,7 @@ def test_a_text_is_asked_again_until_its_quotas_are_full(made):
 
 
 def test_a_quota_that_cannot_be_filled_is_told(made):
-    none_of_bottom = generate.Scorers(
+    none_of_bottom = Scorers(
         by_number, lambda pairs: np.array(["t" in t for _, t in pairs])
     )
     (item,), summary = made(["a"], scorers=none_of_bottom, beta=2.0, rounds=2)
@@ -154,7 +156,7 @@ def test_a_quota_that_cannot_be_filled_is_told(made):
 
 
 def test_what_is_neither_similar_nor_implied_is_left_out(made):
-    scorers = generate.Scorers(
+    scorers = Scorers(
         by_number, lambda pairs: np.array([t.endswith("14") for _, t in pairs])
     )
     quota = {"bottom_k": 8, "top_k_top_p": 8}
@@ -256,7 +258,7 @@ def test_copies_and_empty_outputs_are_no_paraphrases(made):
     found, summary = made(
         ["a b"],
         lambda number, setting, texts: [outputs[: setting.num] for _ in texts],
-        generate.Scorers(lambda pairs: np.linspace(0.9, 0.6, len(pairs))),
+        Scorers(lambda pairs: np.linspace(0.9, 0.6, len(pairs))),
         quota={"top_k_top_p": 6},
         oversample=1,
     )
@@ -325,8 +327,8 @@ def run(tmp_path, *extra: str) -> int:
 
 def test_the_command_writes_a_file_once(tmp_path, tiny_lm, monkeypatch, capsys):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-    scorers = generate.Scorers(lambda pairs: np.array([len(t) / 99 for _, t in pairs]))
-    monkeypatch.setattr(generate, "load_scorers", lambda options: scorers)
+    scorers = Scorers(lambda pairs: np.array([len(t) / 99 for _, t in pairs]))
+    monkeypatch.setattr(measures, "load", lambda *names: scorers)
     model = f"--model={tiny_lm}"
     assert run(tmp_path, model, "--beta=0", "--levels=2") == 0
     out = tmp_path / "out" / "levels.jsonl"
@@ -364,8 +366,8 @@ def test_a_table_with_blank_texts_gives_the_levels_of_its_column(
     tmp_path, tiny_lm, monkeypatch
 ):
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-    scorers = generate.Scorers(lambda pairs: np.array([len(t) / 99 for _, t in pairs]))
-    monkeypatch.setattr(generate, "load_scorers", lambda options: scorers)
+    scorers = Scorers(lambda pairs: np.array([len(t) / 99 for _, t in pairs]))
+    monkeypatch.setattr(measures, "load", lambda *names: scorers)
     (tmp_path / "in.csv").write_text("said;label\na;1\n;2\nb b;3\na;1\n")
     extra = [f"--in={tmp_path / 'in.csv'}", "--column=said", f"--model={tiny_lm}"]
     assert run(tmp_path, *extra, "--beta=0", "--levels=2") == 0
@@ -402,8 +404,8 @@ def test_places_of_others_are_left_alone(tmp_path, tiny_lm, monkeypatch, capsys)
 def test_levels_of_another_model_are_refused(tmp_path, tiny_lm, monkeypatch, capsys):
     """A model is its weights: a copy is the same, another one of the name is not."""
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
-    scorers = generate.Scorers(lambda pairs: np.zeros(len(pairs)))
-    monkeypatch.setattr(generate, "load_scorers", lambda options: scorers)
+    scorers = Scorers(lambda pairs: np.zeros(len(pairs)))
+    monkeypatch.setattr(measures, "load", lambda *names: scorers)
     first, copy = tmp_path / "model", tmp_path / "copy"
     shutil.copytree(tiny_lm, first)
     shutil.copytree(tiny_lm, copy)

@@ -7,6 +7,7 @@ import pytest
 
 from jaxaug.data import minisgd
 from jaxaug.models.text import registry
+from jaxaug.models.text.random_parameters import draw_parameters
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +23,7 @@ def _made(tmp_path_factory):
         model.module.config, num_encoder_layers=1, num_decoder_layers=1
     )
     module = type(model.module)(config)
-    params = registry.random_parameters(module, model.input_vocabulary)
+    params = draw_parameters(module, model.input_vocabulary)
     return root, world, dataclasses.replace(model, module=module, params=params)
 
 

@@ -43,23 +43,19 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 # Verbs that say what something is, not what somebody does.
-_STATES = frozenset(
-    (
-        "be", "have", "indicate", "specify", "denote", "represent", "show", "describe",
-        "refer", "mean", "depend", "contain", "include", "state", "tell", "give", "say",
-        "determine", "signify", "concern", "require",
-    )
-)  # fmt: skip
+_STATES = frozenset({
+    "be", "have", "indicate", "specify", "denote", "represent", "show", "describe",
+    "refer", "mean", "depend", "contain", "include", "state", "tell", "give", "say",
+    "determine", "signify", "concern", "require",
+})  # fmt: skip
 _ORDERS = frozenset({("search", "for"), ("look", "for"), ("ask", "for")})
 _PRESENT = frozenset({"VB", "VBG", "VBP", "VBZ"})
 # Passive in form, but they say what is, not what is done: "the city it is located in".
 _STATIVE = frozenset({"locate", "situate", "base", "call", "name", "title", "rate"})
-_NAMES = frozenset(
-    (
-        "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "EVENT", "WORK_OF_ART",
-        "LAW", "LANGUAGE",
-    )
-)  # fmt: skip
+_NAMES = frozenset({
+    "PERSON", "NORP", "FAC", "ORG", "GPE", "LOC", "PRODUCT", "EVENT", "WORK_OF_ART",
+    "LAW", "LANGUAGE",
+})  # fmt: skip
 _QUESTION_TAGS = frozenset({"WDT", "WP", "WP$", "WRB"})
 _SENTENCE_END = frozenset({".", "!", "?"})
 _ARTICLES = frozenset({"a", "an", "the"})

@@ -12,15 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import flax
-import jax
 import jax.numpy as jnp
-import numpy as np
 import tokenizers
 from etils import epath
 from flax import linen as nn
 from jaxtyping import Array
-from t5x import models
 from t5x.examples.t5 import network
 
 import jaxaug
@@ -34,6 +30,7 @@ from jaxaug.feed import vocabulary
 from jaxaug.models.lora import peft_folder
 from jaxaug.models.named import catalogue, identities
 from jaxaug.models.text import adapters, checkpoint, ends, language, prompts
+from jaxaug.models.text.random_parameters import draw_parameters
 from jaxaug.models.tokenizers import hf, marian
 from jaxaug.models.weights import hf_folder, pins
 
@@ -263,30 +260,8 @@ def random_tiny() -> TextModel:
         logits_via_embedding=False,
     )
     module = network.Transformer(config)
-    params = random_parameters(module, words)
+    params = draw_parameters(module, words)
     return TextModel("random-tiny", module, params, words, words, _lowercase(words))
-
-
-def random_parameters(module: nn.Module, words: Any) -> Mapping[str, Any]:
-    """Parameters drawn by NumPy: to run flax's initialisers takes ten times as long."""
-    names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
-    model = models.EncoderDecoderModel(module, words, words, None)
-    shapes = jax.eval_shape(
-        lambda: flax.core.unfreeze(
-            model.get_initial_variables(
-                jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
-            )["params"]
-        )
-    )
-    rng = np.random.default_rng(0)
-
-    def draw(path: tuple[Any, ...], leaf: jax.ShapeDtypeStruct) -> np.ndarray:
-        if path[-1].key == "scale":
-            return np.ones(leaf.shape, np.float32)
-        fan_in = leaf.shape[0] if path[-1].key == "kernel" else 1
-        return rng.standard_normal(leaf.shape, np.float32) / np.float32(fan_in**0.5)
-
-    return jax.tree_util.tree_map_with_path(draw, shapes)
 
 
 def trained_on_minisgd() -> TextModel:

@@ -142,7 +142,7 @@ class Tensors(Mapping[str, np.ndarray]):
         # Rows that are no pairs have a wrong shape, which is found when it is used.
         if heads is None or len(values) % (2 * heads):
             return values
-        return _halves_first(values, heads)
+        return gguf_file.halves_first(values, heads)
 
     def __contains__(self, name: object) -> bool:
         return name in self._tensors
@@ -378,16 +378,6 @@ def hf_name(name: str) -> str:
             f"model.layers.{number}.{_BLOCK[part]}.{kind}" if part in _BLOCK else name
         )
     return f"{_OUTSIDE[stem]}.{kind}" if stem in _OUTSIDE else name
-
-
-def _halves_first(rows: np.ndarray, heads: int) -> np.ndarray:
-    """Undoes the order of the rows of queries and keys; [heads * dim, ...].
-
-    GGUF turns neighbouring rows of a head together in its rotary positions, Hugging
-    Face (and `layers.rotary`) the i-th of the first half with the i-th of the second.
-    """
-    pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
-    return pairs.swapaxes(1, 2).reshape(rows.shape)
 
 
 def _open(path: PathLike) -> gguf_file.Parts:

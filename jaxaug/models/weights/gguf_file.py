@@ -166,3 +166,13 @@ def _tensor(
         return Tensor(name, tensor_type, data.view(plain).reshape(shape))
     rows = (*shape[:-1], shape[-1] // block * size)
     return Tensor(name, tensor_type, data.reshape(rows))
+
+
+def halves_first(rows: np.ndarray, heads: int) -> np.ndarray:
+    """Undoes the order of the rows of queries and keys; [heads * dim, ...].
+
+    GGUF turns neighbouring rows of a head together in its rotary positions, Hugging
+    Face (and `layers.rotary`) the i-th of the first half with the i-th of the second.
+    """
+    pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
+    return pairs.swapaxes(1, 2).reshape(rows.shape)

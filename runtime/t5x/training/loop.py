@@ -20,12 +20,12 @@ from t5x.logs.metrics_writer import to_host
 from t5x.logs.progress import Work, announce
 from t5x.logs.sinks import MetricSink, scalars_of
 from t5x.training.actions import ActionMapType, ActionMode
+from t5x.training.base_trainer import BaseTrainer, PreemptionError
 from t5x.training.nonfinite import nonfinite_parameters
 from t5x.training.preemption import PreemptionGuard
 from t5x.training.run_record import RunRecord
 from t5x.training.schedule import Schedule
 from t5x.training.setup import Saver
-from t5x.training.trainer import BaseTrainer, PreemptionError
 
 TRAIN_METRIC_KEY = "train"
 

@@ -28,7 +28,7 @@ from t5x.logs.sinks import MetricSink
 from t5x.partition.base_partitioner import DataLayout
 from t5x.training import resume, run_record
 from t5x.training.actions import ActionMode, BaseAction
-from t5x.training.trainer import BaseTrainer
+from t5x.training.base_trainer import BaseTrainer
 
 
 class LazyConverter:

@@ -17,6 +17,7 @@ from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
 from jaxaug.models.named import catalogue
 from jaxaug.models.text import registry
+from jaxaug.models.text.random_parameters import draw_parameters
 from jaxaug.models.tokenizers import hf
 from jaxaug.paraphrase import decoder, generation, samplers
 
@@ -164,7 +165,7 @@ def controlled(tmp_path_factory):
         vocab_size=words.vocab_size, emb_dim=16, mlp_dim=16,
     )  # fmt: skip
     module = type(base.module)(config)
-    params = registry.random_parameters(module, words)
+    params = draw_parameters(module, words)
     # So that words are written, not control fields.
     kernel = params["decoder"]["logits_dense"]["kernel"]
     kernel[:, [i for i, name in enumerate(words.texts()) if name not in plain]] = 0.0

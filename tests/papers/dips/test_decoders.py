@@ -6,6 +6,7 @@ import pytest
 from jaxaug.core.buckets import Batch
 from jaxaug.feed import vocabulary
 from jaxaug.models.text import registry
+from jaxaug.models.text.random_parameters import draw_parameters
 from jaxaug.paraphrase import decoder, samplers
 from jaxaug_papers.dips import lstm
 
@@ -27,7 +28,7 @@ def model(tmp_path_factory):
         bidirectional=True, dropout_rate=0.0,
     )  # fmt: skip
     module = lstm.Transducer(config)
-    params = registry.random_parameters(module, words)
+    params = draw_parameters(module, words)
     return registry.TextModel("lstm", module, params, words, words, True)
 
 
