@@ -32,7 +32,7 @@ FLOORS = {
         "doctor cli",
     ),
     "jaxaug.models": (
-        "layers arguments",
+        "layers arguments endpoint",
         "weights",
         "bart_config bert_config causal deberta_config llama_config reading_heads",
         "bart_blocks",
@@ -49,7 +49,7 @@ FLOORS = {
         "language tree decisions",
         "judge",
         "config result",
-        "schemes naming selection given meaning",
+        "schemes naming selection given meaning context",
         "drawing",
         "pipeline output plain plan",
         "run review explaining",

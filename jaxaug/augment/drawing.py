@@ -3,7 +3,9 @@
 import zlib
 from collections.abc import Container, Sequence
 
+from jaxaug.augment import context
 from jaxaug.augment.config import Config
+from jaxaug.augment.descriptions import Description
 from jaxaug.augment.schemes import registry
 from jaxaug.core.shards import Shards, Stage
 from jaxaug.paraphrase import candidates
@@ -24,6 +26,7 @@ def draw(
     shards: Shards,
     chosen: Container[int] | None = None,
     number: int = 0,
+    descriptions: Sequence[Description] = (),
 ) -> dict[str, list[Output]]:
     """What each setting gives for each text.
 
@@ -33,6 +36,7 @@ def draw(
       shards: of all runs.
       chosen: shards to work on; nothing of the texts of others. None is all.
       number: of the round, for the progress bar.
+      descriptions: of the schema, as context for models behind an endpoint.
     """
     outputs: dict[str, list[Output]] = {text: [] for text in sources}
     jobs = registry.jobs(config)
@@ -40,7 +44,8 @@ def draw(
     for place, job in enumerate(jobs, 1):
         label = f"candidates{again} {place}/{len(jobs)}"
         stage = Stage("candidates", job.key, job.run, label)
-        results = shards.run(stage, sources, chosen)
+        items = context.items(sources, descriptions) if job.endpoint else sources
+        results = shards.run(stage, items, chosen)
         for text, given in zip(sources, results, strict=True):
             if given is not None:
                 outputs[text].append((job.label, given))

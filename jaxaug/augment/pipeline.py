@@ -95,7 +95,10 @@ def run(
         drawn = dataclasses.replace(
             config, seed=drawing.seed_of_round(config.seed, number)
         )
-        for text, given in drawing.draw(drawn, texts, shards, number=number).items():
+        found_by_text = drawing.draw(
+            drawn, texts, shards, number=number, descriptions=descriptions
+        )
+        for text, given in found_by_text.items():
             outputs.setdefault(text, []).extend(given)
         found = _judged(config, descriptions, waiting, outputs, shards)
         judged.update(zip([one.id for one in waiting], found, strict=True))
@@ -164,7 +167,7 @@ def run_part(
         for place, source in enumerate(sources)
         if place // shards.size in mine
     }
-    found = drawing.draw(config, texts, shards, needed)
+    found = drawing.draw(config, texts, shards, needed, descriptions=descriptions)
     items = [(s, drawing.merged(config, s.text, found[s.text])) for s in sources]
     judge(config, items, shards, mine)
 

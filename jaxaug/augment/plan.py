@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from jaxaug.augment import context
 from jaxaug.augment.config import Config
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import measures
@@ -57,12 +58,34 @@ def lines(
         f"{config.name}: a dry run; nothing was computed or written",
         f"texts: {len(every)} ({distinct} distinct) of {splits}; {counts}",
         *([] if config.is_given else _generation(config)),
+        *_endpoints(runs, descriptions),
         *_language(config),
         f"metrics: {_metrics(config.metrics)}",
         f"metrics of the report: {_metrics(config.report)}",
         f"variants: v1..v{config.variants} by {_selection(config)}",
         *(f"reads {name}: {what}" for name, what in reads.items()),
         *_models(models(runs)),
+    ]
+
+
+def _endpoints(
+    runs: Iterable[Config], descriptions: Mapping[str, Sequence[Description]]
+) -> list[str]:
+    """What would be asked of models behind endpoints in the first round."""
+    return [
+        line
+        for run in runs
+        for job in ([] if run.is_given else registry.jobs(run))
+        if job.endpoint
+        for line in job.endpoint.plan(
+            [
+                item
+                for found in descriptions.values()
+                for item in context.items(
+                    list(dict.fromkeys(one.text for one in found)), found
+                )
+            ]
+        )
     ]
 
 

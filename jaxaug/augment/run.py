@@ -202,6 +202,7 @@ def augment(
         if config.is_given
         else f"Type some on the page of `jaxaug augment review {folder}`"
     )
+    lines += [job.endpoint.spent() for job in registry.jobs(config) if job.endpoint]
     lines += records.without(results, f"{fix}, then repeat this command.")
     return "\n".join(lines)
 

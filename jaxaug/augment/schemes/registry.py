@@ -18,6 +18,8 @@ from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
+from jaxaug.paraphrase import endpoint
+from jaxaug.paraphrase.endpoint import Writer
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Job:
       run: texts -> outputs of each.
       most: outputs of a text, at most.
       models: names of those that it uses.
+      endpoint: the writer of a model behind an endpoint, which takes (text, context)
+        too; see `jaxaug.augment.context`.
     """
 
     label: str
@@ -37,6 +41,7 @@ class Job:
     run: Callable[[Sequence[str]], list[list[str]]]
     most: int
     models: tuple[str, ...] = ()
+    endpoint: Writer | None = None
 
     @functools.cached_property
     def key(self) -> Json:
@@ -47,13 +52,18 @@ class Job:
 def paraphrase(
     seed: int, *, grid: Sequence[Mapping[str, Any]], batch_size: int = 64
 ) -> list[Job]:
-    """A model of the registry through a grid of settings.
+    """Models through a grid of settings.
 
     Args:
       seed: of everything that is random.
-      grid: see `jaxaug.paraphrase.generation.grid`.
+      grid: blocks for models of the registry, see `jaxaug.paraphrase.generation.grid`,
+        and for models behind an endpoint, see `jaxaug.paraphrase.endpoint.Block`.
       batch_size: outputs that are decoded together.
     """
+    local, settings = endpoint.divided(grid)
+    asked = [_asked(seed, setting) for setting in settings]
+    if asked and not local:
+        return asked
     # Models bring JAX with them.
     from jaxaug.paraphrase import generation
 
@@ -70,8 +80,15 @@ def paraphrase(
             setting.num,
             (setting.model,),
         )
-        for setting in generation.grid(grid)
-    ]
+        for setting in generation.grid(local)
+    ] + asked
+
+
+def _asked(seed: int, setting: endpoint.Setting) -> Job:
+    """The job of a model behind an endpoint."""
+    writer = Writer(setting, seed)
+    key = {"endpoint": setting.key(), "seed": seed}
+    return Job(setting.label, lambda: key, writer, setting.num, endpoint=writer)
 
 
 def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:

@@ -1,0 +1,406 @@
+"""Paraphrases by a model behind an endpoint, with a cache of its replies.
+
+Each reply is kept as soon as it is there, so a run that was stopped or has failed goes on
+with what it lacks. A text is asked for again, in words that name what is there, until it has
+enough paraphrases or its requests are used up.
+"""
+
+import dataclasses
+import itertools
+import os
+import threading
+import typing
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core import cache_folder, shards, typed
+from jaxaug.core.digests import code_digest, digest_of
+from jaxaug.core.errors import UserError
+from jaxaug.core.shards import Json
+from jaxaug.core.suggestion import suggestion
+from jaxaug.core.text import clean, is_copy, spaced
+from jaxaug.models.endpoint import client, replies, server, usage
+from jaxaug.models.endpoint.client import Request
+from jaxaug.models.endpoint.server import Server
+from jaxaug.models.endpoint.usage import Usage
+from jaxaug.paraphrase import templates
+
+LONGEST = 8_000
+"""Characters of a text, at most."""
+_AGAIN = 2  # Requests of a text beyond those that it needs at least.
+_FEW = 5  # Texts without a paraphrase, after which a run ends that has none at all.
+_DEFAULT_PROMPT = "plain"
+_ROOM = 256  # Tokens of a reply around its paraphrases.
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the requests.
+
+    Attributes:
+      temperature: of the server's sampling; None is the server's default.
+      top_p: likewise.
+      max_tokens: tokens of a reply, at most; None fits the paraphrases. Models that
+        think before they answer need more.
+      per_request: paraphrases that one request asks for, at most.
+      json: whether to ask for JSON, if the server can.
+      concurrent: see `Server`, as the other two.
+      retries: repetitions of a failed request.
+      timeout: in seconds.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    per_request: int = 10
+    json: bool = True
+    concurrent: int = 8
+    retries: int = 5
+    timeout: float = 120.0
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if a field is out of range."""
+        for name, good, rule in (
+            ("temperature", (self.temperature or 0) >= 0, "a number from 0 up"),
+            ("top_p", 0 < (1 if self.top_p is None else self.top_p) <= 1,
+             "a number above 0, at most 1"),
+            ("max_tokens", (1 if self.max_tokens is None else self.max_tokens) >= 1,
+             "at least 1"),
+            ("per_request", self.per_request >= 1, "at least 1"),
+        ):  # fmt: skip
+            if not good:
+                raise UserError(f"{name} is {getattr(self, name)}: give {rule}.")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Fields of a request; those that are not set are the server's."""
+        names = ("temperature", "top_p", "max_tokens")
+        return {n: v for n in names if (v := getattr(self, n)) is not None}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`num` outputs of each text by a model behind an endpoint.
+
+    Attributes:
+      server: where the model answers.
+      num: outputs of each text, at most.
+      prompt: a name of `templates.NAMES`, or a file.
+      options: of the requests.
+    """
+
+    server: Server
+    num: int
+    prompt: str = _DEFAULT_PROMPT
+    options: Options = Options()
+
+    @classmethod
+    def of(cls, block: Mapping[str, Any], where: str = "grid") -> "Setting":
+        """The checked setting of a mapping; see `Block` for its fields.
+
+        Raises:
+          UserError: a field is unknown, missing or wrong.
+        """
+        known = typing.get_type_hints(Block)
+        for name in block:
+            if name not in known:
+                raise UserError(
+                    f"{where}: {name!r} is no setting of a model behind an endpoint; "
+                    f"{suggestion(name, known)}"
+                )
+        for name in ("model", "num"):
+            if name not in block:
+                raise UserError(f"{where}: {dict(block)} lacks {name!r}. Add it.")
+        typed.check(block, Block, where)
+        chosen = dict(block.get("options", {}))
+        for name in chosen:
+            if name not in typing.get_type_hints(Options):
+                raise UserError(
+                    f"{where}: no option {name!r}; "
+                    f"{suggestion(name, typing.get_type_hints(Options))}"
+                )
+        typed.check(chosen, Options, where)
+        options = Options(**chosen)
+        prices = block.get("prices")
+        place = Server(
+            block["model"].removeprefix(server.PREFIX),
+            server.address(block.get("endpoint")),
+            block.get("key_variable") or server.KEY_VARIABLE,
+            block.get("max_requests"),
+            None if prices is None else (float(prices[0]), float(prices[1])),
+            options.concurrent,
+            options.retries,
+            options.timeout,
+        )
+        if block["num"] < 1:
+            raise UserError(f"{where}: num is {block['num']}: give at least 1.")
+        prompt = block.get("prompt") or _DEFAULT_PROMPT
+        templates.find(prompt)
+        return cls(place, block["num"], prompt, options)
+
+    @property
+    def label(self) -> str:
+        """Model, address, what is not at its default, number."""
+        fields = dataclasses.asdict(self.options).items()
+        parts = [self.server.name, self.server.url]
+        parts += [f"prompt={epath.Path(self.prompt).name}"]
+        parts += [f"{k}={v}" for k, v in fields if v != getattr(Options(), k)]
+        return " ".join([*parts, f"num={self.num}"])
+
+    def key(self) -> Json:
+        """JSON; everything that the outputs depend on beside text and seed."""
+        return {
+            "model": self.server.name,
+            "endpoint": self.server.url,
+            "prompt": templates.find(self.prompt),
+            "parameters": self.options.parameters,
+            "num": self.num,
+            "per_request": self.options.per_request,
+            "json": self.options.json,
+            "code": code_digest(replies, templates, __name__),
+        }
+
+
+class Block(typing.TypedDict, total=False):
+    """Fields of a block of a grid, and of the command line; see `Setting.of`."""
+
+    model: str
+    endpoint: str
+    num: int
+    prompt: str | None
+    key_variable: str | None
+    max_requests: int | None
+    prices: tuple[float, float] | None
+    options: Mapping[str, Any]
+
+
+def divided(
+    grid: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[Setting]]:
+    """The blocks of a grid for models of this machine, and the settings of the others.
+
+    A list in a block means each of its values in turn, as in
+    `jaxaug.paraphrase.generation.grid`.
+
+    Raises:
+      UserError: see `Setting.of`; or a setting comes twice.
+    """
+    local: list[Mapping[str, Any]] = []
+    settings: list[Setting] = []
+    for block in grid:
+        models = block.get("model") if isinstance(block, Mapping) else None
+        every = models if isinstance(models, list) else [models]
+        mine = [model for model in every if server.is_endpoint(model)]
+        if not mine:
+            local.append(block)
+            continue
+        if others := [model for model in every if model not in mine]:
+            local.append({**block, "model": others})
+        typed.check({"options": block.get("options", {})}, Block, "grid")
+        default = {"prompt": "schema"}
+        options = product(block.get("options", {}))
+        fields = product(default | {**block, "model": mine})
+        settings += [
+            Setting.of({**one, "options": own}) for one in fields for own in options
+        ]
+    labels = [setting.label for setting in settings]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UserError(f"grid: {label!r} comes twice. Leave one out.")
+    return local, settings
+
+
+def product(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The mappings with one value of each field: a list stands for its values."""
+    lists = [v if isinstance(v, list) else [v] for v in fields.values()]
+    return [dict(zip(fields, v, strict=True)) for v in itertools.product(*lists)]
+
+
+class Writer:
+    """Paraphrases texts by one setting.
+
+    What a text gets depends on the text, its context, the setting, the seed and the
+    replies of the server, not on other texts.
+    """
+
+    def __init__(self, setting: Setting, seed: int):
+        """
+        Args:
+          setting: what to ask for.
+          seed: of the server's sampling.
+        """
+        self.setting, self._seed = setting, seed
+        self._template = templates.find(setting.prompt)
+        self._folder = cache_folder.cache_dir() / "endpoint"
+        self._lock = threading.Lock()
+        self._written = self._empty = 0
+
+    def __call__(
+        self, items: Sequence[Json], done: Callable[[], Any] = lambda: None
+    ) -> list[list[str]]:
+        """At most `num` paraphrases of each text, without copies of it.
+
+        Args:
+          items: texts, or (text, context); see `jaxaug.augment.context`.
+          done: is called after each text.
+
+        Raises:
+          UserError: a text is too long, see also `Client.complete`; or the replies for
+            the first texts hold no paraphrase. Replies so far are kept.
+        """
+        pairs = [_pair(item) for item in items]
+        self._check(pairs)
+        asked = self._client()
+        asked.stop.clear()
+        found: dict[int, list[str]] = {}
+        rest = list(enumerate(pairs))
+        # One text first: if the server refuses it, nothing else was asked.
+        while rest and not asked.answered:
+            place, pair = rest.pop(0)
+            found[place] = self._paraphrases(*pair)
+            done()
+        with ThreadPoolExecutor(self.setting.server.concurrent) as pool:
+            futures = {pool.submit(self._paraphrases, *p): i for i, p in rest}
+            try:
+                for future in as_completed(futures):
+                    found[futures[future]] = future.result()
+                    done()
+            except BaseException:
+                asked.stop.set()
+                for future in futures:
+                    future.cancel()
+                raise
+        return [found[place] for place in range(len(pairs))]
+
+    def expected(self, items: Sequence[Json]) -> Usage:
+        """What these texts will need, if each request gives as many as it asks for."""
+        prompts, kept = [], 0
+        for text, context in map(_pair, items):
+            found: dict[str, str] = {}
+            for number in range(self._most()):
+                if len(found) >= self.setting.num:
+                    break
+                request = self._request(text, context, number, list(found.values()))
+                reply = self._kept(request)
+                if reply is None:
+                    lacking = self.setting.num - len(found)
+                    size = self.setting.options.per_request
+                    for start in range(0, lacking, size):
+                        count = min(size, lacking - start)
+                        prompts.append((request.as_json, count, text))
+                    break
+                kept += 1
+                self._add(found, text, reply)
+        return usage.estimate(prompts, kept)
+
+    def spent(self) -> str:
+        """One line with what was asked of the server so far."""
+        place = self.setting.server
+        told = self._client().usage
+        others = told.others(place.model)
+        answered = f"; answered by {', '.join(others)}" if others else ""
+        return f"{place.name}: {told.text(place.prices)}{answered}"
+
+    def plan(self, items: Sequence[Json]) -> list[str]:
+        """Lines of a dry run; nothing is asked of the server."""
+        place, expected = self.setting.server, self.expected(items)
+        key = "is set" if os.environ.get(place.key_variable) else "is not set"
+        lines = [
+            f"{place.name} at {place.url}; the key ${place.key_variable} {key}",
+            f"  expected: {expected.text(place.prices)}",
+        ]
+        limit = place.max_requests
+        if limit is not None and limit < expected.requests:
+            lines.append(f"  the limit of {limit:,} requests (max_requests) is too low")
+        return lines
+
+    def _client(self) -> client.Client:
+        return client.of(self.setting.server)
+
+    def _check(self, pairs: Sequence[tuple[str, Json]]) -> None:
+        for text, _ in pairs:
+            if len(text) > LONGEST:
+                raise UserError(
+                    f"a text has {len(text):,} characters, {LONGEST:,} are the most for "
+                    f"a request: {text[:60]!r} ... Divide it into sentences."
+                )
+
+    def _most(self) -> int:
+        """Requests of a text, at most."""
+        setting = self.setting
+        return -(-setting.num // setting.options.per_request) + _AGAIN
+
+    def _paraphrases(self, text: str, context: Json) -> list[str]:
+        found: dict[str, str] = {}
+        for number in range(self._most()):
+            if len(found) >= self.setting.num:
+                break
+            request = self._request(text, context, number, list(found.values()))
+            reply = self._kept(request)
+            if reply is None:
+                reply = self._client().complete(request)
+                # What holds no paraphrase is asked for again by the next run.
+                if replies.paraphrases(reply):
+                    shards.keep(self._path(request), [reply])
+            else:
+                self._client().note_kept()
+            self._add(found, text, reply)
+        self._note(bool(found))
+        return list(found.values())[: self.setting.num]
+
+    def _add(self, found: dict[str, str], text: str, reply: str) -> None:
+        for one in replies.paraphrases(reply):
+            if not is_copy(one, text):
+                found.setdefault(spaced(one).casefold(), one)
+
+    def _note(self, is_any: bool) -> None:
+        with self._lock:
+            self._written += is_any
+            self._empty += not is_any
+            if not self._written and self._empty >= _FEW:
+                raise nothing(self.setting)
+
+    def _request(
+        self, text: str, context: Json, number: int, known: Sequence[str]
+    ) -> Request:
+        options = self.setting.options
+        count = min(self.setting.num - len(known), options.per_request)
+        as_json, as_list = (
+            templates.filled(self._template, text, count, context, known, form)
+            for form in (True, False)
+        )
+        room = _ROOM + 2 * count * (usage.tokens(text) + 8)
+        seed = zlib.crc32(f"{self._seed} {number} {text}".encode()) & 0x7FFFFFFF
+        return Request(
+            as_json, as_list, count, seed,
+            {"max_tokens": room} | options.parameters, options.json,
+        )  # fmt: skip
+
+    def _path(self, request: Request) -> epath.Path:
+        place = self.setting.server
+        digest = digest_of([place.name, place.url, dataclasses.asdict(request)])
+        return self._folder / digest[:2] / f"{digest}.json"
+
+    def _kept(self, request: Request) -> str | None:
+        found = shards.kept(self._path(request), 1)
+        return None if found is None else found[0]
+
+
+def nothing(setting: Setting) -> UserError:
+    """The error of replies that hold no paraphrase."""
+    return UserError(
+        f"{setting.server.name} at {setting.server.url}: its replies hold no paraphrase "
+        "that differs from the text. They must be a JSON object or a numbered list. "
+        "Take a model that follows instructions, another --prompt, or more room "
+        "(--option max_tokens=4000)."
+    )
+
+
+def _pair(item: Json) -> tuple[str, Json]:
+    text, context = (item, {}) if isinstance(item, str) else item
+    return clean(text, False), context
