@@ -5,6 +5,7 @@ with what it lacks. A text is asked for again, in words that name what is there,
 enough paraphrases or its requests are used up.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -25,7 +26,7 @@ from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import clean, is_copy, spaced
 from jaxaug.models.endpoint import client, replies, server, usage
-from jaxaug.models.endpoint.client import Request
+from jaxaug.models.endpoint.client import Request, Stopped
 from jaxaug.models.endpoint.server import Server
 from jaxaug.models.endpoint.usage import Usage
 from jaxaug.paraphrase import templates
@@ -61,7 +62,7 @@ class Options:
     json: bool = True
     concurrent: int = 8
     retries: int = 5
-    timeout: float = 120.0
+    timeout: float = 300.0
 
     def __post_init__(self) -> None:
         """Raises `UserError` if a field is out of range."""
@@ -265,11 +266,13 @@ class Writer:
             found[place] = self._paraphrases(*pair)
             done()
         with ThreadPoolExecutor(self.setting.server.concurrent) as pool:
-            futures = {pool.submit(self._paraphrases, *p): i for i, p in rest}
+            futures = {pool.submit(self._or_stop, *p): i for i, p in rest}
             try:
                 for future in as_completed(futures):
-                    found[futures[future]] = future.result()
-                    done()
+                    # The error that has stopped the others is among them.
+                    with contextlib.suppress(Stopped):
+                        found[futures[future]] = future.result()
+                        done()
             except BaseException:
                 asked.stop.set()
                 for future in futures:
@@ -352,6 +355,14 @@ class Writer:
             self._add(found, text, reply)
         self._note(bool(found))
         return list(found.values())[: self.setting.num]
+
+    def _or_stop(self, text: str, context: Json) -> list[str]:
+        """As `_paraphrases`; an error stops the requests of other texts at once."""
+        try:
+            return self._paraphrases(text, context)
+        except BaseException:
+            self._client().stop.set()
+            raise
 
     def _add(self, found: dict[str, str], text: str, reply: str) -> None:
         for one in replies.paraphrases(reply):

@@ -3,20 +3,24 @@
 import email.utils
 import json
 import logging
+import shlex
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from jaxaug import cli
+from jaxaug.augment.schemes import registry
 from jaxaug.models.endpoint import client
 from jaxaug.paraphrase import templates
 from tests.support import chat_server
 from tests.support.chat_server import failed, good, said, slow
 
+ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-very-secret-0123456789"
 LINES = ["City of the hotel", "Number of people", "Book a room", "Date of the visit"]
 
@@ -163,12 +167,15 @@ def test_a_server_that_ignores_the_form_is_asked_for_lists(call, server):
     ],
     ids=["429", "500", "503", "timeout", "empty", "truncated", "html", "cut", "closed"],
 )  # fmt: skip
-def test_passing_faults(call, server, fault):
+def test_passing_faults(call, server, fault, caplog):
     server.script = [fault, fault]
     options = ["--option", "timeout=0.3", "concurrent=2"]
     status, text, records = call(*options)
     assert status == 0, text
     assert outputs(records) == EXPECTED and len(server.bodies) == 6
+    told = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert [one.endswith("repeated in 0 s (1 of 5)") for one in told][:1] == [True]
+    assert len(told) == 2 and all(one.startswith("openai:tiny: ") for one in told)
 
 
 @pytest.mark.parametrize("as_date", [False, True])
@@ -352,6 +359,26 @@ def _prompts(texts):
         templates.filled(templates.find("plain"), text, 2, {}, (), True)
         for text in texts
     ]
+
+
+def test_the_commands_of_the_page(server, tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs/paraphrasing.md").read_text(encoding="utf-8")
+    place = "http://localhost:8000/v1"
+    lines = [line for line in page.splitlines() if place in line and line[:4] == "    "]
+    *commands, block = [line.replace(place, server.url) for line in lines]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "lines.txt").write_text("\n".join(LINES) + "\n")
+    for command in commands:
+        assert cli.main(shlex.split(command)[1:]) == 0
+    said = capsys.readouterr().out
+    assert "expected: 4 requests;" in said and "; $0.0001; answered by" in said
+    assert len((tmp_path / "server.jsonl").read_text().splitlines()) == 20
+    assert (tmp_path / "reworded.txt").read_text().splitlines()[
+        3
+    ] == f"{LINES[3]}, wording a"
+    (job,) = registry.made("paraphrase", 0, {"grid": [json.loads(block)]})
+    assert job.run(["Number of rooms"])[0][19] == "Number of rooms, wording t"
 
 
 def test_a_prompt_of_ones_own(call, server, tmp_path):

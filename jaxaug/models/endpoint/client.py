@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from absl import logging
+
 import jaxaug
 from jaxaug.core.errors import UserError
 from jaxaug.core.installed import missing_extra
@@ -91,7 +93,11 @@ class Client:
         key = server.key()
         headers = {"User-Agent": f"jaxaug/{jaxaug.__version__}"}
         headers |= {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = self._library.Client(headers=headers, timeout=server.timeout)
+        self._http = self._library.Client(
+            headers=headers,
+            timeout=server.timeout,
+            limits=self._library.Limits(max_connections=server.concurrent),
+        )
         self._lock = threading.Lock()
         self._left_out: set[str] = set()
         self.usage, self.answered = Usage(), False
@@ -114,7 +120,7 @@ class Client:
                     raise self._error(
                         f"{error} (tried {_times(attempt + 1)}). {error.fix}"
                     ) from None
-                self._rest(attempt, error.after)
+                self._rest(attempt, error)
         raise AssertionError
 
     def _once(self, request: Request) -> str:
@@ -184,9 +190,16 @@ class Client:
                 )
             self.usage.requests += 1
 
-    def _rest(self, attempt: int, after: float | None) -> None:
+    def _rest(self, attempt: int, error: _Passing) -> None:
+        """Waits before a repetition, and says why."""
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt) * random.uniform(0.75, 1.25)
-        if self.stop.wait(wait if after is None else max(after, FIRST_WAIT * 0.1)):
+        if error.after is not None:
+            wait = max(error.after, FIRST_WAIT * 0.1)
+        logging.warning(
+            "%s: %s; repeated in %.0f s (%d of %d)",
+            self.server.name, error, wait, attempt + 1, self.server.retries,
+        )  # fmt: skip
+        if self.stop.wait(wait):
             raise Stopped
 
     def _adapt(self, text: str, body: Mapping[str, Any]) -> bool:

@@ -43,7 +43,7 @@ class Server:
     prices: tuple[float, float] | None = None
     concurrent: int = 8
     retries: int = 5
-    timeout: float = 120.0
+    timeout: float = 300.0
 
     def __post_init__(self) -> None:
         """Raises `UserError` if a field is out of range."""
