@@ -18,7 +18,8 @@ from jaxaug.data import tables
 from jaxaug.metrics import diversity
 from jaxaug.models.endpoint import server
 from jaxaug.paraphrase import endpoint
-from jaxaug.paraphrase.endpoint import Setting, Writer
+from jaxaug.paraphrase.endpoint import Writer
+from jaxaug.paraphrase.endpoint_grid import Options, Setting
 from jaxaug.paraphrase.summary import summary
 
 # Arguments for models of this machine -> what stands for "not given".
@@ -191,7 +192,7 @@ def _check_there(target: epath.Path, notes: Mapping[str, Any]) -> None:
 
 def _options(texts: Sequence[str]) -> dict[str, Any]:
     """The options `name=value` of a command line."""
-    hints = typing.get_type_hints(endpoint.Options)
+    hints = typing.get_type_hints(Options)
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")

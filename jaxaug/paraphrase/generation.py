@@ -22,7 +22,7 @@ from jaxaug.decode.contract import check_decodes
 from jaxaug.models.text import language, precision, prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers, version
-from jaxaug.paraphrase.endpoint import product
+from jaxaug.paraphrase.endpoint_grid import product
 
 # Inputs are this long at least, so that one compiled program serves nearly all.
 _SHORTEST = 32

@@ -17,7 +17,7 @@ from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import spaced
 from jaxaug.models.endpoint.server import is_endpoint
-from jaxaug.paraphrase import endpoint
+from jaxaug.paraphrase import endpoint_grid
 
 PARAPHRASE, CONTEXTUAL = "paraphrase", "contextual"
 _OWN = ("seed", "num", "batch_size")  # Options of the verb itself.
@@ -104,9 +104,9 @@ def steps(
 def _hints(name: str, sampler: str | None, asked: bool) -> dict[str, Any]:
     """Name -> annotation of the options of a scheme; `asked`: of an endpoint."""
     if name == PARAPHRASE and asked:
-        own = typing.get_type_hints(endpoint.Block)
+        own = typing.get_type_hints(endpoint_grid.Block)
         own = {name: own[name] for name in _OF_ENDPOINT}
-        return typing.get_type_hints(endpoint.Options) | own
+        return typing.get_type_hints(endpoint_grid.Options) | own
     if name == PARAPHRASE:
         # Models bring JAX with them.
         from jaxaug.paraphrase import generation, samplers

@@ -18,7 +18,7 @@ from jaxaug.core.digests import code_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
-from jaxaug.paraphrase import endpoint
+from jaxaug.paraphrase import endpoint_grid
 from jaxaug.paraphrase.endpoint import Writer
 
 
@@ -57,10 +57,10 @@ def paraphrase(
     Args:
       seed: of everything that is random.
       grid: blocks for models of the registry, see `jaxaug.paraphrase.generation.grid`,
-        and for models behind an endpoint, see `jaxaug.paraphrase.endpoint.Block`.
+        and for models behind an endpoint, see `jaxaug.paraphrase.endpoint_grid.Block`.
       batch_size: outputs that are decoded together.
     """
-    local, settings = endpoint.divided(grid)
+    local, settings = endpoint_grid.divided(grid)
     asked = [_asked(seed, setting) for setting in settings]
     if asked and not local:
         return asked
@@ -84,7 +84,7 @@ def paraphrase(
     ] + asked
 
 
-def _asked(seed: int, setting: endpoint.Setting) -> Job:
+def _asked(seed: int, setting: endpoint_grid.Setting) -> Job:
     """The job of a model behind an endpoint."""
     writer = Writer(setting, seed)
     key = {"endpoint": setting.key(), "seed": seed}
