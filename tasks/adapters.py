@@ -73,6 +73,7 @@ def _add(name: str, pairs_of_split: Callable[[str], Pairs]) -> None:
 def prompted(plain: Pairs) -> Pairs:
     """Pairs as a language model reads them: (prompt with the input, output)."""
     prompt = prompts.find(prompts.PLAIN)
+    assert isinstance(prompt, prompts.Prompt)
     return [
         (f"{prompt.before}{prompt.space}{left}{prompt.behind}", f" {right}")
         for left, right in plain

@@ -37,7 +37,7 @@ FLOORS = {
         "doctor cli",
     ),
     "jaxaug.models": (
-        "layers arguments",
+        "layers arguments endpoint",
         "weights",
         "bart_config bert_config causal deberta_config llama_config reading_heads",
         "bart_blocks",
@@ -54,7 +54,7 @@ FLOORS = {
         "language tree decisions",
         "judge grammar",
         "config result",
-        "schemes selection output",
+        "schemes selection output context",
         "plan plain",
         "stages preview",
         "run review explaining",

@@ -14,7 +14,7 @@ SCHEMES = {
     "contextual": "words predicted in context by a language model "
     "(--model, such as smollm2)",
     "paraphrase": "whole sentences by a model (--model and --sampler, as for "
-    "`jaxaug paraphrase`)",
+    "`jaxaug paraphrase`; or --model openai:NAME --option endpoint=URL)",
     "backtranslate": "translation there and back (`jaxaug models fetch marian-en-fr marian-fr-en`, "
     "--option pivots=fr)",
     "qcpg": "paraphrases with controlled quality (`jaxaug models fetch qcpg-sentences`)",

@@ -35,6 +35,7 @@ class Description:
       text: what is to be paraphrased; single spaces.
       protected: what a paraphrase must still hold: numbers, placeholders, and values
         of the slot that the text names.
+      values: possible values of a slot.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Description:
     name: str
     text: str
     protected: tuple[str, ...]
+    values: tuple[str, ...] = ()
 
 
 def descriptions(schema: Schema, split: str, names: bool = False) -> list[Description]:
@@ -161,7 +163,7 @@ def _every(schema: Schema, split: str, names: bool) -> Iterator[Description]:
             text = " ".join(item.description.split())
             yield Description(
                 f"{stem}{index}", kind, service.name, item.name, text,
-                protected(text, values),
+                protected(text, values), values,
             )  # fmt: skip
             if names:
                 yield Description(

@@ -9,7 +9,7 @@ from typing import Any
 from etils import epath
 
 from jaxaug.augment import config as configs
-from jaxaug.augment import decisions, descriptions
+from jaxaug.augment import context, decisions, descriptions
 from jaxaug.augment.config import Config
 from jaxaug.augment.decisions import Decided, Decisions
 from jaxaug.augment.descriptions import Description
@@ -80,6 +80,8 @@ class Plan:
 
     def items(self, job: Job, texts: Sequence[str]) -> list[Json]:
         """What a job gets of these texts."""
+        if job.endpoint:
+            return context.items(texts, self.every)
         if not job.needs_context:
             return list(texts)
         return [[text, self.contexts.get(text, [])] for text in texts]

@@ -38,6 +38,7 @@ def text(plan: Plan) -> str:
         f"{config.name}: a dry run; nothing was computed or written",
         f"texts: {len(plan.every)} ({distinct} distinct) of {splits}; {counts}",
         *([] if config.is_given else _generation(plan)),
+        *_endpoints(plan),
         *_language(config),
         f"metrics: {_metrics(config.metrics)}",
         f"metrics of the report: {_metrics(config.report)}",
@@ -49,6 +50,15 @@ def text(plan: Plan) -> str:
         *(f"  {name}" for name in (*plan.outputs, records.MANIFEST)),
     ]
     return "\n".join(lines)
+
+
+def _endpoints(plan: Plan) -> Iterator[str]:
+    """What would be asked of models behind endpoints in the first round."""
+    texts = list(dict.fromkeys(one.text for one in plan.every))
+    for other in (plan, *plan.beside.values()):
+        for job in other.rounds[0] if isinstance(other, Plan) else ():
+            if job.endpoint:
+                yield from job.endpoint.plan(other.items(job, texts))
 
 
 def _reads(plan: Plan) -> Iterator[tuple[str, str]]:

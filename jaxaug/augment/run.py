@@ -173,6 +173,8 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
         if config.is_given
         else f"Type some on the page of `jaxaug augment review {folder}`"
     )
+    jobs = plan.rounds[0]
+    lines += dict.fromkeys(job.endpoint.spent() for job in jobs if job.endpoint)
     lines += records.without(results, f"{fix}, then repeat this command.")
     return "\n".join(lines)
 

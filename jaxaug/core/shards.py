@@ -124,7 +124,7 @@ class Shards:
                 results += [None] * len(block)
                 continue
             path = self.folder / stage.name / f"{digest_of([stage.key, block])}.json"
-            found = _read(path, len(block))
+            found = kept(path, len(block))
             if found is None:
                 started = time.monotonic()
                 found = _computed(stage, block)
@@ -134,9 +134,9 @@ class Shards:
                     raise RuntimeError(
                         f"{label}: {len(found)} results for {len(block)} items"
                     )
-                _write(path, found)
+                keep(path, found)
                 # What is written, not what was computed: a later run reads the same.
-                found = _read(path, len(block))
+                found = kept(path, len(block))
                 self.computed += 1
             else:
                 self.read += 1
@@ -168,7 +168,12 @@ def _computed(stage: Stage, block: Sequence[Json]) -> list[Json]:
         raise
 
 
-def _write(path: epath.Path, results: list[Json]) -> None:
+def keep(path: epath.Path, results: list[Json]) -> None:
+    """Writes results to a file of the cache, for `kept`.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
     try:
         content = {"digest": digest_of(results), "results": results}
         write_text(path, json.dumps(content, ensure_ascii=False))
@@ -181,8 +186,8 @@ def _write(path: epath.Path, results: list[Json]) -> None:
         ) from error
 
 
-def _read(path: epath.Path, count: int) -> list[Json] | None:
-    """The results in a shard; None if there is none, or it is not what was written."""
+def kept(path: epath.Path, count: int) -> list[Json] | None:
+    """The results in a file of the cache; None if it is missing or damaged."""
     try:
         if not path.exists():
             return None

@@ -3,9 +3,8 @@
 import re
 
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-
-import re
-
+_LIST_MARK = re.compile(r"^(?:[-*•]|\(?\d{1,2}[.)])\s+")
+_QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
 _AT_MARKS = re.compile(r" (?=[^\w\s])|(?<=[^\w\s]) ")
 
 
@@ -29,6 +28,14 @@ def clean(text: str, lowercase: bool) -> str:
     if not text.isprintable() or "  " in text or text[:1] == " " or text[-1:] == " ":
         text = " ".join(text.split())
     return text.lower() if lowercase else text
+
+
+def unmarked(text: str) -> str:
+    """A text without the mark of a list before it and without quotes around it all."""
+    text = _LIST_MARK.sub("", text)
+    if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
+        text = text[1:-1].strip()
+    return text
 
 
 def printable(name: str) -> str:

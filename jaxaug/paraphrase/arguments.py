@@ -10,15 +10,16 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser = arguments.verb(
         verbs,
         "paraphrase",
-        "jaxaug.paraphrase.run:run",
+        "jaxaug.paraphrase.endpoint_run:run",
         "paraphrase each text of a file; the same command resumes after a stop",
     )
     parser.add_argument(
         "--model",
         required=True,
         help="random-tiny, minisgd, a name from `jaxaug models list`, or the folder of "
-        "a T5X run or a published model",
+        "a T5X run or a published model; openai:NAME for a model behind --endpoint",
     )
+    _endpoint(parser)
     arguments.trained_run(parser)
     parser.add_argument(
         "--adapter",
@@ -27,9 +28,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--sampler",
-        required=True,
-        help="greedy, sampling, top_k_top_p, bottom_k, beam, diverse_beam, dips, dpp, "
-        "ssr, or one that another package registers",
+        help="needed without --endpoint: greedy, sampling, top_k_top_p, bottom_k, beam, "
+        "diverse_beam, dips, dpp, ssr, or one that another package registers",
     )
     parser.add_argument(
         "--num",
@@ -50,7 +50,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--prompt",
         help="prompt for a language model: schema (default), persona, plain (default with an "
-        "adapter of ours), or a file with {text}",
+        "adapter of ours), or a file with {text}; chat:NAME or chat:FILE puts it into the "
+        "chat template of the model. With --endpoint: plain (default), schema, or a file",
     )
     parser.add_argument(
         "--precision",
@@ -72,8 +73,38 @@ def add(verbs: argparse._SubParsersAction) -> None:
         nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help="option of the sampler, such as k=2",
+        help="option of the sampler, such as k=2; with --endpoint: temperature, top_p, "
+        "max_tokens, per_request, json, concurrent, retries, timeout",
     )
     arguments.texts(parser)
     parser.add_argument("--out", required=True, help="JSON lines to write")
     arguments.shards(parser)
+
+
+def _endpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--endpoint",
+        metavar="URL",
+        help="server with the OpenAI chat-completions interface, such as "
+        "http://localhost:8000/v1, for a model openai:NAME",
+    )
+    parser.add_argument(
+        "--key_variable",
+        metavar="NAME",
+        help="environment variable with the key of the endpoint (default: OPENAI_API_KEY)",
+    )
+    parser.add_argument(
+        "--max_requests",
+        type=arguments.whole(arguments.MANY),
+        help="send the endpoint at most this many requests; the rest needs another call",
+    )
+    parser.add_argument(
+        "--prices",
+        metavar="IN,OUT",
+        help="dollars per million tokens of input and of output, to report the cost",
+    )
+    parser.add_argument(
+        "--dry_run",
+        action="store_true",
+        help="with --endpoint: print the expected requests, tokens and cost, and stop",
+    )

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 import json
 import os
 import zlib
@@ -23,6 +22,7 @@ from jaxaug.decode.contract import check_decodes
 from jaxaug.models.text import language, precision, prompts, registry
 from jaxaug.models.text.language import LanguageModel
 from jaxaug.paraphrase import causal, decoder, samplers, version
+from jaxaug.paraphrase.endpoint_grid import product
 
 # Inputs are this long at least, so that one compiled program serves nearly all.
 _SHORTEST = 32
@@ -121,8 +121,8 @@ def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
         fields = {k: v for k, v in block.items() if k != "options"}
         typed.check({"options": block.get("options", {})}, Setting, "grid")
         options = dict(block.get("options", {}))
-        for chosen in _product(fields):
-            settings += [_checked(chosen, part) for part in _product(options)]
+        for chosen in product(fields):
+            settings += [_checked(chosen, part) for part in product(options)]
     if not settings:
         raise UserError("grid: holds no setting. Give at least one block.")
     labels = [setting.label for setting in settings]
@@ -133,11 +133,6 @@ def grid(blocks: Iterable[Mapping[str, Any]]) -> list[Setting]:
                 "with num."
             )
     return settings
-
-
-def _product(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
-    lists = [v if isinstance(v, list) else [v] for v in fields.values()]
-    return [dict(zip(fields, v, strict=True)) for v in itertools.product(*lists)]
 
 
 def _checked(fields: dict[str, Any], options: dict[str, Any]) -> Setting:
@@ -277,8 +272,10 @@ def _prompted(setting: Setting) -> registry.TextModel | LanguageModel:
 
 
 @functools.cache
-def _with_prompt(model: LanguageModel, prompt: prompts.Prompt) -> LanguageModel:
-    return dataclasses.replace(model, prompt=prompt)
+def _with_prompt(
+    model: LanguageModel, prompt: prompts.Prompt | prompts.Chat
+) -> LanguageModel:
+    return model.with_prompt(prompt)
 
 
 def _ready(setting: Setting) -> Any:

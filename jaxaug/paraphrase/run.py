@@ -33,7 +33,12 @@ REFILL = ("auto", "on", "off")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug paraphrase --help`."""
+    """The verb with a model on this machine; see `endpoint_run.run`."""
+    if arguments.sampler is None:
+        raise UserError(
+            "--sampler is missing: a model on this machine needs one, such as --sampler "
+            "top_k_top_p."
+        )
     text = paraphrase(
         arguments.input,
         arguments.out,
@@ -213,7 +218,8 @@ def _prompt_label(name: str) -> str:
     """Name of a prompt, with a hash of what a file holds: it may change under a run."""
     if name in prompts.PROMPTS:
         return name
-    text = "\0".join(prompts.find(name))
+    found = prompts.find(name)
+    text = "\0".join(found.message if isinstance(found, prompts.Chat) else found)
     return f"{name} {hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
 
 

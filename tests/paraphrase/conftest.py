@@ -1,13 +1,18 @@
-"""A model that decodes in a second: `random-tiny` of fewer layers and words."""
+"""A model that decodes in a second, and a scripted server of a model."""
 
 import contextlib
 import dataclasses
+import json
 
 import pytest
 
+from jaxaug import cli
 from jaxaug.data import minisgd
+from jaxaug.models.endpoint import client
 from jaxaug.models.text import registry
 from jaxaug.models.text.random_parameters import draw_parameters
+from tests.support import chat_server
+from tests.support.chat_server import LINES
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +48,30 @@ def small_world(_made):
     with _patched(root, world) as patch:
         patch.setitem(registry.MODELS, "random-tiny", lambda: model)
         yield world
+
+
+@pytest.fixture
+def server():
+    with chat_server.running() as running:
+        yield running
+
+
+@pytest.fixture
+def call(server, tmp_path, monkeypatch, capsys):
+    """Runs the command; returns its exit status, output and records."""
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    lines, out = tmp_path / "lines.txt", tmp_path / "out.jsonl"
+
+    def run(*more, texts=LINES, num=2, url=server.url):
+        client.of.cache_clear()  # As in a new process.
+        lines.write_text("\n".join(texts) + "\n")
+        arguments = ["paraphrase", "--model", "openai:tiny", "--endpoint", url]
+        arguments += ["--in", str(lines), "--out", str(out), "--num", str(num)]
+        status = cli.main([*arguments, *more])
+        said = capsys.readouterr()
+        records = out.read_text().splitlines() if out.exists() else []
+        return status, said.out + said.err, [json.loads(line) for line in records]
+
+    return run

@@ -280,7 +280,9 @@ def test_wrong_prompts(paraphrase, tmp_path, monkeypatch, model):
     bad.write_text("nothing")
     with pytest.raises(UserError, match=r"holds \{text\} 0 times, expected once"):
         paraphrase(tmp_path / "out", prompt=str(bad))
-    with pytest.raises(UserError, match="Use one of plain, schema, persona, or name"):
+    with pytest.raises(
+        UserError, match="Use one of plain, schema, ask, persona, or name"
+    ):
         paraphrase(tmp_path / "out", prompt="personna")
     with monkeypatch.context() as patch:
         seq2seq = SimpleNamespace(label="t5")

@@ -16,10 +16,13 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json, Shards, Stage
 from jaxaug.core.suggestion import suggestion
 from jaxaug.core.text import spaced
+from jaxaug.models.endpoint.server import is_endpoint
+from jaxaug.paraphrase import endpoint_grid
 
 PARAPHRASE, CONTEXTUAL = "paraphrase", "contextual"
 _OWN = ("seed", "num", "batch_size")  # Options of the verb itself.
 _OF_SETTING = ("prompt", "max_length")  # Of a paraphraser, beside those of its sampler.
+_OF_ENDPOINT = ("endpoint", "prompt", "key_variable", "max_requests", "prices")
 
 Outputs = list[list[str]]
 
@@ -74,7 +77,12 @@ def steps(
             )
         if names.count(name) > 1:
             raise UserError(f"--scheme: {name!r} comes twice. Name it once.")
-    if PARAPHRASE in names and not (model and sampler):
+    asked = PARAPHRASE in names and is_endpoint(model)
+    if asked and sampler:
+        raise UserError(
+            f"--sampler {sampler}: {model} has the sampler of its server. Leave it out."
+        )
+    if PARAPHRASE in names and not (model and (sampler or asked)):
         raise UserError(
             "--scheme paraphrase: --model and --sampler are missing, such as --model "
             "smollm2 --sampler top_k_top_p."
@@ -86,15 +94,19 @@ def steps(
         raise UserError(
             f"--model {model}: only paraphrase and contextual have one. Leave it out."
         )
-    hints = {name: _hints(name, sampler) for name in names}
+    hints = {name: _hints(name, sampler, asked) for name in names}
     given = _given(options, hints)
     if model:
         given[taking or ""]["model"] = model
     return [_step(name, given[name], sampler) for name in names]
 
 
-def _hints(name: str, sampler: str | None) -> dict[str, Any]:
-    """Name -> annotation of the options of a scheme."""
+def _hints(name: str, sampler: str | None, asked: bool) -> dict[str, Any]:
+    """Name -> annotation of the options of a scheme; `asked`: of an endpoint."""
+    if name == PARAPHRASE and asked:
+        own = typing.get_type_hints(endpoint_grid.Block)
+        own = {name: own[name] for name in _OF_ENDPOINT}
+        return typing.get_type_hints(endpoint_grid.Options) | own
     if name == PARAPHRASE:
         # Models bring JAX with them.
         from jaxaug.paraphrase import generation, samplers
@@ -154,14 +166,15 @@ def _step(name: str, options: dict[str, Any], sampler: str | None) -> Step:
     """A step whose options were checked."""
     where = f"scheme {name!r}"
     if name == PARAPHRASE:
-        own = {
-            key: options.pop(key) for key in (*_OF_SETTING, "model") if key in options
-        }
         # Tuples in a list would mean each of their values in turn.
         options = {
             k: tuple(v) if isinstance(v, list) else v for k, v in options.items()
         }
-        step = Step(name, {**own, "sampler": sampler, "options": options})
+        asked = is_endpoint(options.get("model"))
+        names = (*(_OF_ENDPOINT if asked else _OF_SETTING), "model")
+        own = {key: options.pop(key) for key in names if key in options}
+        own = {"prompt": "plain"} | own if asked else own | {"sampler": sampler}
+        step = Step(name, {**own, "options": options})
     else:
         step = Step(name, options)
     if step.method is not None:

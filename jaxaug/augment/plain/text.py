@@ -93,4 +93,6 @@ def augment_text(
     write_text(note, file_digest(target))
     flat = [(text, o) for text, own in zip(texts, outputs, strict=True) for o in own]
     changed = sum(text != output for text, output in flat)
-    return f"{changed:,} of {len(flat):,} outputs differ from their text; wrote {out}"
+    said = f"{changed:,} of {len(flat):,} outputs differ from their text; wrote {out}"
+    jobs = [step.job(seed, num) for step in steps if step.method is None]
+    return "\n".join([said, *(job.endpoint.spent() for job in jobs if job.endpoint)])

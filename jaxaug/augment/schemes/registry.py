@@ -19,6 +19,8 @@ from jaxaug.core.digests import code_digest, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Json
 from jaxaug.core.suggestion import suggestion
+from jaxaug.paraphrase import endpoint_grid
+from jaxaug.paraphrase.endpoint import Writer
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Job:
       models: names of those that it uses.
       needs_context: whether `run` takes pairs of a text and its contexts (see
         `grammar.context`, as JSON) instead of texts.
+      endpoint: the writer of a model behind an endpoint, which takes (text, context)
+        too; see `jaxaug.augment.context`.
     """
 
     label: str
@@ -41,6 +45,7 @@ class Job:
     most: int
     models: tuple[str, ...] = ()
     needs_context: bool = False
+    endpoint: Writer | None = None
 
     @functools.cached_property
     def key(self) -> Json:
@@ -51,13 +56,18 @@ class Job:
 def paraphrase(
     seed: int, *, grid: Sequence[Mapping[str, Any]], batch_size: int = 64
 ) -> list[Job]:
-    """A model of the registry through a grid of settings.
+    """Models through a grid of settings.
 
     Args:
       seed: of everything that is random.
-      grid: see `jaxaug.paraphrase.generation.grid`.
+      grid: blocks for models of the registry, see `jaxaug.paraphrase.generation.grid`,
+        and for models behind an endpoint, see `jaxaug.paraphrase.endpoint_grid.Block`.
       batch_size: outputs that are decoded together.
     """
+    local, settings = endpoint_grid.divided(grid)
+    asked = [_asked(seed, setting) for setting in settings]
+    if asked and not local:
+        return asked
     # Models bring JAX with them.
     from jaxaug.paraphrase import generation
 
@@ -74,8 +84,15 @@ def paraphrase(
             setting.num,
             (setting.model,),
         )
-        for setting in generation.grid(grid)
-    ]
+        for setting in generation.grid(local)
+    ] + asked
+
+
+def _asked(seed: int, setting: endpoint_grid.Setting) -> Job:
+    """The job of a model behind an endpoint."""
+    writer = Writer(setting, seed)
+    key = {"endpoint": setting.key(), "seed": seed}
+    return Job(setting.label, lambda: key, writer, setting.num, endpoint=writer)
 
 
 def sentence(seed: int, *, method: str, num: int, **options: Any) -> list[Job]:

@@ -21,7 +21,9 @@ from jaxaug import models
 from jaxaug.core.digests import file_digest
 from jaxaug.models.named import catalogue
 
-_SUFFIXES = (".safetensors", ".bin", ".gguf", ".json", ".txt", ".model", ".spm")
+_SUFFIXES = (
+    ".safetensors", ".bin", ".gguf", ".jinja", ".json", ".txt", ".model", ".spm",
+)  # fmt: skip
 _BYTES = 16
 # In the text of a module that holds a function.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")

@@ -9,7 +9,6 @@ and sets of candidates end there.
 
 import dataclasses
 import functools
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,18 +21,16 @@ from jaxtyping import Array, Bool, Float, Int
 from t5x import models
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.text import clean
+from jaxaug.core.text import clean, unmarked
 from jaxaug.decode.refill import Begun, with_index
 from jaxaug.models.named import identities
+from jaxaug.models.text import chat_template, prompts
 from jaxaug.models.text import ends as ends_of
-from jaxaug.models.text import prompts
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder
 
 # Among the parameters, beside those of the network.
 _PREFIX = "prefix"
-_LIST_MARK = re.compile(r"^(?:[-*•]|\(?\d{1,2}[.)])\s+")
-_QUOTES = {'"': '"', "'": "'", "“": "”", "`": "`"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -48,6 +45,8 @@ class LanguageModel:
       params: of the module.
       vocabulary: with `id_offset` 1.
       prompt: around each input.
+      is_chat: whether the prompt is a chat, with special tokens written in its text.
+      folder: of the published model, with its chat template.
       listed: ids that the model's files name as ends; see `ends.listed`.
       published: see `jaxaug.models.text.registry.published_identity`.
       trained_prompt: whether the model was trained with that prompt, so that it is
@@ -62,6 +61,8 @@ class LanguageModel:
     listed: tuple[int, ...] = ()
     published: str = ""
     trained_prompt: bool = False
+    is_chat: bool = False
+    folder: epath.Path | None = None
 
     @functools.cached_property
     def identity(self) -> str:
@@ -73,11 +74,16 @@ class LanguageModel:
     @functools.cached_property
     def before(self) -> list[int]:
         """Tokens of the prompt before the input."""
-        return self.vocabulary.encode(self.prompt.before)
+        if not self.is_chat:
+            return self.vocabulary.encode(self.prompt.before)
+        # The module reads the first token at the place of BOS; see `with_prompt`.
+        return self.vocabulary.encode_marked(self.prompt.before)[1:]
 
     @functools.cached_property
     def behind(self) -> list[int]:
         """Tokens of the prompt behind the input."""
+        if self.is_chat:
+            return self.vocabulary.encode_marked(self.prompt.behind)
         return self.vocabulary.encode(self.prompt.behind)
 
     @property
@@ -87,7 +93,31 @@ class LanguageModel:
 
     def prompted(self, prompt: str) -> "LanguageModel":
         """The same model with another prompt; see `prompts.find`."""
-        return dataclasses.replace(self, prompt=prompts.find(prompt))
+        return self.with_prompt(prompts.find(prompt))
+
+    def with_prompt(self, prompt: prompts.Prompt | prompts.Chat) -> "LanguageModel":
+        """The same model with another prompt, which goes into its chat template or not.
+
+        Raises:
+          UserError: the model has no chat template, or a wrong one.
+        """
+        if not isinstance(prompt, prompts.Chat):
+            return dataclasses.replace(self, prompt=prompt, is_chat=False)
+        if self.folder is None:
+            raise UserError(
+                f"{self.label}: has no chat template, as it is not a published model. "
+                f"Leave {prompts.CHAT} out of the prompt's name."
+            )
+        rendered = chat_template.load(self.folder).around(prompt.message)
+        module, first = self.module, self.vocabulary.encode_marked(rendered.before)[:1]
+        if first:
+            # Templates write the first token themselves: it replaces the model's BOS.
+            config = dataclasses.replace(
+                module.config,  # type: ignore[attr-defined]
+                bos_token_id=first[0] - self.vocabulary.id_offset,
+            )
+            module = module.clone(config=config)
+        return dataclasses.replace(self, prompt=rendered, is_chat=True, module=module)
 
     def encode(self, text: str) -> list[int]:
         """Tokens of the prompt with an input in it.
@@ -105,10 +135,7 @@ class LanguageModel:
         are removed.
         """
         first = self.vocabulary.decode(tokens).strip().partition("\n")[0]
-        text = _LIST_MARK.sub("", clean(first, False))
-        if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
-            text = text[1:-1].strip()
-        return text
+        return unmarked(clean(first, False))
 
     @functools.cached_property
     def ends(self) -> Bool[np.ndarray, " vocab"]:
@@ -261,6 +288,7 @@ def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageMode
         published.family.build(config),
         published.params,
         words,
-        prompts.find(prompt),
+        prompts.parse(prompts.PROMPTS[prompts.PLAIN], prompts.PLAIN),
         ends_of.listed(folder, config.vocab_size, 1),
-    )
+        folder=folder,
+    ).prompted(prompt)

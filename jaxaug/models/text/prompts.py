@@ -14,6 +14,8 @@ from jaxaug.core.files import PathLike, read_text
 from jaxaug.core.suggestion import nearest
 
 PLACE = "{text}"
+CHAT = "chat:"
+"""Before the name of a prompt: it goes into the chat template of the model."""
 _FIX = f"Write the examples, then a line with {PLACE} for the input."
 
 _SCHEMA = (
@@ -42,6 +44,12 @@ class Prompt(NamedTuple):
     behind: str
 
 
+class Chat(NamedTuple):
+    """A prompt that is to be the message of a user, in the chat template of a model."""
+
+    message: Prompt
+
+
 def _few_shot(task: str, label: str, examples: tuple[tuple[str, str], ...]) -> str:
     shots = [f"{label}: {a}\nParaphrase: {b}\n\n" for a, b in examples]
     return f"{task}\n\n{''.join(shots)}{label}: {PLACE}\nParaphrase:"
@@ -51,16 +59,24 @@ PLAIN = "plain"
 PROMPTS = {
     PLAIN: f"{PLACE}\n->",
     "schema": _few_shot("Say the same thing in other words.", "Description", _SCHEMA),
+    "ask": "Say the same thing in other words. Reply with the new wording alone.\n\n"
+    f"{PLACE}",
     "persona": _few_shot("Say the same thing in other words.", "Sentence", _PERSONA),
 }
 
 
-def find(name: PathLike) -> Prompt:
-    """The prompt of that name, or in that file.
+def find(name: PathLike) -> Prompt | Chat:
+    """The prompt of that name, or in that file; with `chat:` before it, for a chat.
 
     Raises:
       UserError: neither a name nor a file, or the file does not hold `{text}` once.
     """
+    if str(name).startswith(CHAT):
+        return Chat(_found(str(name).removeprefix(CHAT)))
+    return _found(name)
+
+
+def _found(name: PathLike) -> Prompt:
     known = PROMPTS.get(str(name))
     text = known or read_text(
         name,

@@ -110,6 +110,16 @@ class Tokenizer:
         """Ids of a text; nothing is added, and no part of it is a special token."""
         return self.encode_batch([text])[0]
 
+    def encode_marked(self, text: str) -> list[int]:
+        """Ids of a text of a model's author, in which special tokens are read."""
+        encoded = self._marked.encode(text, add_special_tokens=False)
+        return [token + self.id_offset for token in encoded.ids]
+
+    @functools.cached_property
+    def _marked(self) -> tokenizers.Tokenizer:
+        # A copy, in which special tokens of a text are not its letters.
+        return tokenizers.Tokenizer.from_str(self.backend.to_str())
+
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of several texts, each as in `encode`."""
         encoded = self.backend.encode_batch(list(texts), add_special_tokens=False)

@@ -1,0 +1,45 @@
+"""What stands around a text of a schema, for prompts of language models."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxaug.augment.descriptions import Description
+from jaxaug.augment.judge import siblings
+
+_SERVICE = "service"
+
+
+def items(
+    texts: Sequence[str], descriptions: Sequence[Description]
+) -> list[str | list[Any]]:
+    """Each text with its context: [text, context], or the text if it has none.
+
+    A text of several services has the context of the first one.
+
+    Args:
+      texts: of the schema.
+      descriptions: all of the schema.
+    """
+    found = _contexts(descriptions)
+    return [[text, found[text]] if text in found else text for text in texts]
+
+
+def _contexts(descriptions: Sequence[Description]) -> Mapping[str, Mapping[str, Any]]:
+    """Text -> `kind`, `service`, `siblings`, `values`, and `keep`: what must stay."""
+    services = {one.service: one.text for one in descriptions if one.kind == _SERVICE}
+    others = siblings.beside(descriptions)
+    found: dict[str, dict[str, Any]] = {}
+    for one in descriptions:
+        service = services.get(one.service, "")
+        context = {
+            "kind": one.kind.replace("_", " "),
+            "service": f"{one.service}: {service}" if service else one.service,
+            "siblings": [] if one.kind == _SERVICE else list(others[one.id]),
+            "values": list(one.values),
+            "keep": list(one.protected),
+        }
+        if one.kind == _SERVICE:
+            # The text itself is no context.
+            context["service"] = one.service
+        found.setdefault(one.text, context)
+    return found

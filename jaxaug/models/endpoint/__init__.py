@@ -1,0 +1,1 @@
+"""Language models behind an HTTP server that speaks the OpenAI chat interface."""

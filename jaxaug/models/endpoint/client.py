@@ -1,0 +1,335 @@
+"""Requests to a server, repeated after passing failures.
+
+A server may lack some parameters of the interface. One that refuses a request because
+of such a parameter gets the request again without it, and all later ones too.
+"""
+
+import contextlib
+import email.utils
+import functools
+import json
+import random
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from absl import logging
+
+import jaxaug
+from jaxaug.core.errors import UserError
+from jaxaug.core.installed import missing_extra
+from jaxaug.core.json_reader import decoded
+from jaxaug.core.text import clean
+from jaxaug.models.endpoint import replies
+from jaxaug.models.endpoint.server import Server
+from jaxaug.models.endpoint.usage import Usage, tokens
+
+FIRST_WAIT = 1.0
+"""Seconds before the first repetition; each further wait is twice as long."""
+LONGEST_WAIT = 60.0
+# Of a server's own Retry-After.
+_PATIENCE = 600.0
+_PASSING = (408, 409, 425, 429, 500, 502, 503, 504, 529)
+_REFUSED = (400, 422)
+_FORMAT = "response_format"
+# Of an exhausted account, which no waiting fills.
+_EMPTY_ACCOUNT = ("insufficient_quota", "billing_hard_limit_reached")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request for paraphrases, in both forms of the reply.
+
+    Attributes:
+      as_json: prompt that asks for a JSON object.
+      as_list: prompt that asks for a numbered list.
+      count: paraphrases to ask for.
+      seed: of the server's sampling.
+      parameters: further fields of the request, such as `temperature`.
+      json: whether to ask for JSON at all.
+    """
+
+    as_json: str
+    as_list: str
+    count: int
+    seed: int
+    parameters: Mapping[str, Any]
+    json: bool = True
+
+
+class _Passing(Exception):
+    """A failure after which the same request may succeed."""
+
+    def __init__(self, problem: str, fix: str, after: float | None = None):
+        super().__init__(problem)
+        self.fix, self.after = fix, after
+
+
+class Stopped(Exception):
+    """Raised by a request that is given up because another one failed."""
+
+
+class Client:
+    """Sends requests to a server; may be used by several threads.
+
+    Attributes:
+      usage: of this process.
+      answered: whether any request has succeeded.
+      stop: set to give up all requests that wait.
+    """
+
+    def __init__(self, server: Server):
+        """
+        Args:
+          server: to send requests to.
+
+        Raises:
+          UserError: httpx2 is not installed, or the key is missing or wrong.
+        """
+        self._library = _library()
+        self.server = server
+        key = server.key()
+        headers = {"User-Agent": f"jaxaug/{jaxaug.__version__}"}
+        headers |= {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = self._library.Client(
+            headers=headers,
+            timeout=server.timeout,
+            limits=self._library.Limits(max_connections=server.concurrent),
+        )
+        self._lock = threading.Lock()
+        self._left_out: set[str] = set()
+        self.usage, self.answered = Usage(), False
+        self.stop = threading.Event()
+
+    def complete(self, request: Request) -> str:
+        """The text of the reply to a request.
+
+        Raises:
+          UserError: the server cannot be reached, refuses the request, fails more often
+            than `retries` allows, or the limit of requests is reached.
+          Stopped: `stop` was set.
+        """
+        retries = self.server.retries
+        for attempt in range(retries + 1):
+            try:
+                return self._once(request)
+            except _Passing as error:
+                if attempt == retries or (error.after or 0) > _PATIENCE:
+                    raise self._error(
+                        f"{error} (tried {_times(attempt + 1)}). {error.fix}"
+                    ) from None
+                self._rest(attempt, error)
+        raise AssertionError
+
+    def _once(self, request: Request) -> str:
+        """Sends a request until no parameter is refused any more."""
+        while True:
+            body = self._body(request)
+            status, text, after = self._send(body)
+            if status not in _REFUSED or not self._adapt(text, body):
+                break
+        if status != 200:
+            self._check(status, text, after)
+        return self._read(body, text)
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        with self._lock:
+            left_out = set(self._left_out)
+        as_json = request.json and _FORMAT not in left_out
+        prompt = request.as_json if as_json else request.as_list
+        body = {
+            "model": self.server.model,
+            "messages": [{"role": "user", "content": prompt}],
+            "seed": request.seed,
+            **request.parameters,
+        }
+        if as_json:
+            body[_FORMAT] = replies.schema(request.count)
+        if "max_tokens" in left_out:
+            body["max_completion_tokens"] = body["max_tokens"]
+        return {name: value for name, value in body.items() if name not in left_out}
+
+    def _send(self, body: Mapping[str, Any]) -> tuple[int, str, float | None]:
+        """Status, text, and seconds to wait of one HTTP request."""
+        self._count()
+        url = f"{self.server.url}/chat/completions"
+        library = self._library
+        try:
+            response = self._http.post(url, json=body)
+            text = self.server.hidden(response.text)
+        except library.TimeoutException:
+            raise _Passing(
+                f"no reply within {self.server.timeout:g} s",
+                "Give a longer timeout, or fewer concurrent requests "
+                "(--option timeout=600 concurrent=2).",
+            ) from None
+        except library.ConnectError as error:
+            raise _Passing(
+                f"cannot be reached ({self.server.hidden(_line(error))})",
+                "Start the server, or correct --endpoint.",
+            ) from None
+        except (library.TransportError, library.DecodingError) as error:
+            raise _Passing(
+                f"the connection broke ({self.server.hidden(_line(error))})",
+                "See the log of the server.",
+            ) from None
+        return response.status_code, text, _seconds(response.headers.get("retry-after"))
+
+    def _count(self) -> None:
+        if self.stop.is_set():
+            raise Stopped
+        limit = self.server.max_requests
+        with self._lock:
+            if limit is not None and self.usage.requests >= limit:
+                raise UserError(
+                    f"{self.server.name}: the limit of {_times(limit, 'request')} "
+                    "(max_requests) is reached. The replies so far are kept: repeat "
+                    "the command to go on, or give a higher limit."
+                )
+            self.usage.requests += 1
+
+    def _rest(self, attempt: int, error: _Passing) -> None:
+        """Waits before a repetition, and says why."""
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt) * random.uniform(0.75, 1.25)
+        if error.after is not None:
+            wait = max(error.after, FIRST_WAIT * 0.1)
+        logging.warning(
+            "%s: %s; repeated in %.0f s (%d of %d)",
+            self.server.name, error, wait, attempt + 1, self.server.retries,
+        )  # fmt: skip
+        if self.stop.wait(wait):
+            raise Stopped
+
+    def _adapt(self, text: str, body: Mapping[str, Any]) -> bool:
+        """Leaves out a parameter that a server refuses; says whether there is one."""
+        lower = text.lower()
+        for name in (_FORMAT, "seed", "max_tokens"):
+            named = name in lower or (name == _FORMAT and "json_schema" in lower)
+            if name in body and named:
+                with self._lock:
+                    self._left_out.add(name)
+                return True
+        return False
+
+    def _check(self, status: int, text: str, after: float | None) -> None:
+        """Raises the error of a reply that is no success."""
+        said = _message(text)
+        problem = f"HTTP {status}" + (f": {said}" if said else "")
+        key = f"${self.server.key_variable}"
+        if any(name in text for name in _EMPTY_ACCOUNT):
+            raise self._error(f"{problem}. Add credit to the account of {key}.")
+        if status in _PASSING:
+            fix = "Try again later, or with fewer concurrent requests (--option concurrent=1)."
+            raise _Passing(problem, fix, after)
+        if status in (401, 403):
+            how = "Correct" if self.server.key() else "It is not set; set"
+            raise self._error(f"{problem}. {how} the key in {key}.")
+        if status == 404:
+            raise self._error(
+                f"{problem}. The server needs to know the model "
+                f"{self.server.model!r} and the address. Correct the name or "
+                f"--endpoint; `curl {self.server.url}/models` lists the models."
+            )
+        if 300 <= status < 400:
+            raise self._error(f"{problem}: a redirection. Name its target.")
+        raise self._error(
+            f"{problem}. Correct what the server refuses: the model, the prompt, or an "
+            "option."
+        )
+
+    def _read(self, body: Mapping[str, Any], text: str) -> str:
+        """The content of a successful reply, whose tokens are counted."""
+        try:
+            value = decoded(text)
+            content = value["choices"][0]["message"].get("content") or ""
+            if not isinstance(content, str):
+                raise TypeError(content)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise _Passing(
+                f"the reply is no whole chat completion: {_start(text)}",
+                "Check that --endpoint is the address of an OpenAI-compatible server.",
+            ) from None
+        self._note(value, body, content)
+        if _FORMAT in body and content.strip() and not replies.is_json(content):
+            # The server ignores the form.
+            with self._lock:
+                self._left_out.add(_FORMAT)
+        return content
+
+    def _note(self, value: Any, body: Mapping[str, Any], content: str) -> None:
+        told = value.get("usage")
+        told = told if isinstance(told, dict) else {}
+        numbers = [told.get("prompt_tokens"), told.get("completion_tokens")]
+        is_told = all(type(number) is int for number in numbers)
+        if not is_told:
+            numbers = [tokens(body["messages"][0]["content"]), tokens(content)]
+        served = value.get("model")
+        with self._lock:
+            self.answered = True
+            self.usage.read += numbers[0] or 0
+            self.usage.written += numbers[1] or 0
+            self.usage.is_estimate |= not is_told
+            self.usage.served |= {served} if isinstance(served, str) else set()
+
+    def note_kept(self) -> None:
+        """Counts a reply that was read from the cache."""
+        with self._lock:
+            self.usage.kept += 1
+
+    def _error(self, text: str) -> UserError:
+        return UserError(f"{self.server.name} at {self.server.url}: {text}")
+
+
+@functools.cache
+def of(server: Server) -> Client:
+    """The client of a server, one a process: limits hold for all work together."""
+    return Client(server)
+
+
+def _library() -> Any:
+    try:
+        import httpx2
+    except ImportError:
+        raise missing_extra(
+            "models behind an endpoint need the package httpx2", "endpoint"
+        ) from None
+    return httpx2
+
+
+def _seconds(header: str | None) -> float | None:
+    """Seconds of a Retry-After header, which is a number or a date."""
+    if not header:
+        return None
+    with contextlib.suppress(ValueError):
+        return max(0.0, float(header))
+    with contextlib.suppress(ValueError, TypeError):
+        return max(
+            0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time()
+        )
+    return None
+
+
+def _message(text: str) -> str:
+    """What an error reply says, in one line."""
+    with contextlib.suppress(ValueError):
+        value = json.loads(text)
+        for name in ("error", "message", "detail"):
+            if isinstance(value, dict) and name in value:
+                value = value[name]
+        text = value if isinstance(value, str) else json.dumps(value)
+    return _start(text)
+
+
+def _start(text: str) -> str:
+    text = clean(text, False)
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _line(error: Exception) -> str:
+    return _start(str(error)) or type(error).__name__
+
+
+def _times(number: int, what: str = "time") -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,108 @@
+"""Paraphrases in the reply of a chat model: a JSON object or a numbered list."""
+
+import json
+import re
+from typing import Any
+
+from jaxaug.core.text import clean, unmarked
+
+FIELD = "paraphrases"
+_THOUGHTS = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*\n?")
+_ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(.+)$", re.MULTILINE)
+# A whole string of a list that may be cut off.
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?=\s*[,\]])')
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BOLD = re.compile(r"\A(\*\*|__)(.+)\1\Z")
+
+
+def schema(count: int) -> dict[str, Any]:
+    """The `response_format` of a request for that many paraphrases."""
+    texts = {
+        "type": "array",
+        "items": {"type": "string"},
+        "minItems": count,
+        "maxItems": count,
+    }
+    return {
+        "type": "json_schema",
+        "json_schema": {
+            "name": FIELD,
+            "strict": True,
+            "schema": {
+                "type": "object",
+                "properties": {FIELD: texts},
+                "required": [FIELD],
+                "additionalProperties": False,
+            },
+        },
+    }
+
+
+def instruction(count: int, as_json: bool) -> str:
+    """The sentence of a prompt that tells the form of the reply."""
+    if as_json:
+        return (
+            f'Answer with a JSON object {{"{FIELD}": [...]}} that holds {count} '
+            "strings, and nothing else."
+        )
+    return (
+        f"Answer with a numbered list of {count} lines, one paraphrase a line, and "
+        "nothing else."
+    )
+
+
+def is_json(content: str) -> bool:
+    """Whether a reply begins as JSON does."""
+    return _bare(content)[:1] in ("{", "[")
+
+
+def paraphrases(content: str) -> list[str]:
+    """The texts of a reply, cleaned; those of a cut-off reply that are complete.
+
+    Prose has none: a line counts only with a number or a mark before it.
+    """
+    content = _bare(content)
+    found = _of_json(content) if content[:1] in ("{", "[") else None
+    if found is None:
+        found = [match[1] for match in _ITEM.finditer(content)]
+    texts = [unmarked(_BOLD.sub(r"\2", clean(text, False))) for text in found]
+    # Half of a surrogate pair is in no file of UTF-8.
+    return [t for t in texts if t and not _SURROGATE.search(t)]
+
+
+def _bare(content: str) -> str:
+    """A reply without the thoughts of the model and without marks of code."""
+    return _FENCE.sub("", _THOUGHTS.sub("", content)).strip()
+
+
+def _of_json(content: str) -> list[str] | None:
+    try:
+        value, _ = json.JSONDecoder().raw_decode(content)
+    except (ValueError, RecursionError):
+        inside = content.partition("[")[2]
+        return [json.loads(one[0], strict=False) for one in _whole_strings(inside)]
+    if isinstance(value, dict):
+        lists = [one for one in value.values() if isinstance(one, list)]
+        value = value.get(FIELD, lists[0] if lists else [])
+    if not isinstance(value, list):
+        return []
+    return [text for one in value if (text := _text(one)) is not None]
+
+
+def _whole_strings(text: str) -> list[re.Match[str]]:
+    found = []
+    for match in _STRING.finditer(text):
+        try:
+            json.loads(match[0], strict=False)
+        except ValueError:
+            continue
+        found.append(match)
+    return found
+
+
+def _text(item: Any) -> str | None:
+    """The text of an item: itself, or the first text of an object."""
+    if isinstance(item, dict):
+        item = next((v for v in item.values() if isinstance(v, str)), None)
+    return item if isinstance(item, str) else None

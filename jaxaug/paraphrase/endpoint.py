@@ -1,0 +1,229 @@
+"""Paraphrases by a model behind an endpoint, with a cache of its replies.
+
+Each reply is kept as soon as it is there, so a run that was stopped or has failed goes on
+with what it lacks. A text is asked for again, in words that name what is there, until it has
+enough paraphrases or its requests are used up.
+"""
+
+import contextlib
+import dataclasses
+import os
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core import cache_folder, shards
+from jaxaug.core.digests import digest_of
+from jaxaug.core.errors import UserError
+from jaxaug.core.shards import Json
+from jaxaug.core.text import clean, is_copy, spaced
+from jaxaug.models.endpoint import client, replies, usage
+from jaxaug.models.endpoint.client import Request, Stopped
+from jaxaug.models.endpoint.usage import Usage
+from jaxaug.paraphrase import templates
+from jaxaug.paraphrase.endpoint_grid import Setting
+
+LONGEST = 8_000
+"""Characters of a text, at most."""
+_AGAIN = 2  # Requests of a text beyond those that it needs at least.
+_FEW = 5  # Texts without a paraphrase, after which a run ends that has none at all.
+_ROOM = 256  # Tokens of a reply around its paraphrases.
+
+
+class Writer:
+    """Paraphrases texts by one setting.
+
+    What a text gets depends on the text, its context, the setting, the seed and the
+    replies of the server, not on other texts.
+    """
+
+    def __init__(self, setting: Setting, seed: int):
+        """
+        Args:
+          setting: what to ask for.
+          seed: of the server's sampling.
+        """
+        self.setting, self._seed = setting, seed
+        self._template = templates.find(setting.prompt)
+        self._folder = cache_folder.cache_dir() / "endpoint"
+        self._lock = threading.Lock()
+        self._written = self._empty = 0
+
+    def __call__(
+        self, items: Sequence[Json], done: Callable[[], Any] = lambda: None
+    ) -> list[list[str]]:
+        """At most `num` paraphrases of each text, without copies of it.
+
+        Args:
+          items: texts, or (text, context); see `jaxaug.augment.context`.
+          done: is called after each text.
+
+        Raises:
+          UserError: a text is too long, see also `Client.complete`; or the replies for
+            the first texts hold no paraphrase. Replies so far are kept.
+        """
+        pairs = [_pair(item) for item in items]
+        self._check(pairs)
+        asked = self._client()
+        asked.stop.clear()
+        found: dict[int, list[str]] = {}
+        rest = list(enumerate(pairs))
+        # One text first: if the server refuses it, nothing else was asked.
+        while rest and not asked.answered:
+            place, pair = rest.pop(0)
+            found[place] = self._paraphrases(*pair)
+            done()
+        with ThreadPoolExecutor(self.setting.server.concurrent) as pool:
+            futures = {pool.submit(self._or_stop, *p): i for i, p in rest}
+            try:
+                for future in as_completed(futures):
+                    # The error that has stopped the others is among them.
+                    with contextlib.suppress(Stopped):
+                        found[futures[future]] = future.result()
+                        done()
+            except BaseException:
+                asked.stop.set()
+                for future in futures:
+                    future.cancel()
+                raise
+        return [found[place] for place in range(len(pairs))]
+
+    def expected(self, items: Sequence[Json]) -> Usage:
+        """What these texts will need, if each request gives as many as it asks for."""
+        prompts, kept = [], 0
+        for text, context in map(_pair, items):
+            found: dict[str, str] = {}
+            for number in range(self._most()):
+                if len(found) >= self.setting.num:
+                    break
+                request = self._request(text, context, number, list(found.values()))
+                reply = self._kept(request)
+                if reply is None:
+                    lacking = self.setting.num - len(found)
+                    size = self.setting.options.per_request
+                    for start in range(0, lacking, size):
+                        count = min(size, lacking - start)
+                        prompts.append((request.as_json, count, text))
+                    break
+                kept += 1
+                self._add(found, text, reply)
+        return usage.estimate(prompts, kept)
+
+    def spent(self) -> str:
+        """One line with what was asked of the server so far."""
+        place = self.setting.server
+        told = self._client().usage
+        others = told.others(place.model)
+        answered = f"; answered by {', '.join(others)}" if others else ""
+        return f"{place.name}: {told.text(place.prices)}{answered}"
+
+    def plan(self, items: Sequence[Json]) -> list[str]:
+        """Lines of a dry run; nothing is asked of the server."""
+        place, expected = self.setting.server, self.expected(items)
+        key = "is set" if os.environ.get(place.key_variable) else "is not set"
+        lines = [
+            f"{place.name} at {place.url}; the key ${place.key_variable} {key}",
+            f"  expected: {expected.text(place.prices)}",
+        ]
+        limit = place.max_requests
+        if limit is not None and limit < expected.requests:
+            lines.append(f"  the limit of {limit:,} requests (max_requests) is too low")
+        return lines
+
+    def _client(self) -> client.Client:
+        return client.of(self.setting.server)
+
+    def _check(self, pairs: Sequence[tuple[str, Json]]) -> None:
+        for text, _ in pairs:
+            if len(text) > LONGEST:
+                raise UserError(
+                    f"a text has {len(text):,} characters, {LONGEST:,} are the most for "
+                    f"a request: {text[:60]!r} ... Divide it into sentences."
+                )
+
+    def _most(self) -> int:
+        """Requests of a text, at most."""
+        setting = self.setting
+        return -(-setting.num // setting.options.per_request) + _AGAIN
+
+    def _paraphrases(self, text: str, context: Json) -> list[str]:
+        found: dict[str, str] = {}
+        for number in range(self._most()):
+            if len(found) >= self.setting.num:
+                break
+            request = self._request(text, context, number, list(found.values()))
+            reply = self._kept(request)
+            if reply is None:
+                reply = self._client().complete(request)
+                # What holds no paraphrase is asked for again by the next run.
+                if replies.paraphrases(reply):
+                    shards.keep(self._path(request), [reply])
+            else:
+                self._client().note_kept()
+            self._add(found, text, reply)
+        self._note(bool(found))
+        return list(found.values())[: self.setting.num]
+
+    def _or_stop(self, text: str, context: Json) -> list[str]:
+        """As `_paraphrases`; an error stops the requests of other texts at once."""
+        try:
+            return self._paraphrases(text, context)
+        except BaseException:
+            self._client().stop.set()
+            raise
+
+    def _add(self, found: dict[str, str], text: str, reply: str) -> None:
+        for one in replies.paraphrases(reply):
+            if not is_copy(one, text):
+                found.setdefault(spaced(one).casefold(), one)
+
+    def _note(self, is_any: bool) -> None:
+        with self._lock:
+            self._written += is_any
+            self._empty += not is_any
+            if not self._written and self._empty >= _FEW:
+                raise nothing(self.setting)
+
+    def _request(
+        self, text: str, context: Json, number: int, known: Sequence[str]
+    ) -> Request:
+        options = self.setting.options
+        count = min(self.setting.num - len(known), options.per_request)
+        as_json, as_list = (
+            templates.filled(self._template, text, count, context, known, form)
+            for form in (True, False)
+        )
+        room = _ROOM + 2 * count * (usage.tokens(text) + 8)
+        seed = zlib.crc32(f"{self._seed} {number} {text}".encode()) & 0x7FFFFFFF
+        return Request(
+            as_json, as_list, count, seed,
+            {"max_tokens": room} | options.parameters, options.json,
+        )  # fmt: skip
+
+    def _path(self, request: Request) -> epath.Path:
+        place = self.setting.server
+        digest = digest_of([place.name, place.url, dataclasses.asdict(request)])
+        return self._folder / digest[:2] / f"{digest}.json"
+
+    def _kept(self, request: Request) -> str | None:
+        found = shards.kept(self._path(request), 1)
+        return None if found is None else found[0]
+
+
+def nothing(setting: Setting) -> UserError:
+    """The error of replies that hold no paraphrase."""
+    return UserError(
+        f"{setting.server.name} at {setting.server.url}: its replies hold no paraphrase "
+        "that differs from the text. They must be a JSON object or a numbered list. "
+        "Take a model that follows instructions, another --prompt, or more room "
+        "(--option max_tokens=4000)."
+    )
+
+
+def _pair(item: Json) -> tuple[str, Json]:
+    text, context = (item, {}) if isinstance(item, str) else item
+    return clean(text, False), context

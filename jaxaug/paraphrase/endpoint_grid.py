@@ -1,0 +1,204 @@
+"""Settings of models behind an endpoint, as blocks of a grid."""
+
+import dataclasses
+import itertools
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core import typed
+from jaxaug.core.digests import code_digest
+from jaxaug.core.errors import UserError
+from jaxaug.core.shards import Json
+from jaxaug.core.suggestion import suggestion
+from jaxaug.models.endpoint import replies, server
+from jaxaug.models.endpoint.server import Server
+from jaxaug.paraphrase import templates
+
+DEFAULT_PROMPT = "plain"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the requests.
+
+    Attributes:
+      temperature: of the server's sampling; None is the server's default.
+      top_p: likewise.
+      max_tokens: tokens of a reply, at most; None fits the paraphrases. Models that
+        think before they answer need more.
+      per_request: paraphrases that one request asks for, at most.
+      json: whether to ask for JSON, if the server can.
+      concurrent: see `Server`, as the other two.
+      retries: repetitions of a failed request.
+      timeout: in seconds.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    per_request: int = 10
+    json: bool = True
+    concurrent: int = 8
+    retries: int = 5
+    timeout: float = 300.0
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if a field is out of range."""
+        for name, good, rule in (
+            ("temperature", (self.temperature or 0) >= 0, "a number from 0 up"),
+            ("top_p", 0 < (1 if self.top_p is None else self.top_p) <= 1,
+             "a number above 0, at most 1"),
+            ("max_tokens", (1 if self.max_tokens is None else self.max_tokens) >= 1,
+             "at least 1"),
+            ("per_request", self.per_request >= 1, "at least 1"),
+        ):  # fmt: skip
+            if not good:
+                raise UserError(f"{name} is {getattr(self, name)}: give {rule}.")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Fields of a request; those that are not set are the server's."""
+        names = ("temperature", "top_p", "max_tokens")
+        return {n: v for n in names if (v := getattr(self, n)) is not None}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`num` outputs of each text by a model behind an endpoint.
+
+    Attributes:
+      server: where the model answers.
+      num: outputs of each text, at most.
+      prompt: a name of `templates.NAMES`, or a file.
+      options: of the requests.
+    """
+
+    server: Server
+    num: int
+    prompt: str = DEFAULT_PROMPT
+    options: Options = Options()
+
+    @classmethod
+    def of(cls, block: Mapping[str, Any], where: str = "grid") -> "Setting":
+        """The checked setting of a mapping; see `Block` for its fields.
+
+        Raises:
+          UserError: a field is unknown, missing or wrong.
+        """
+        known = typing.get_type_hints(Block)
+        for name in block:
+            if name not in known:
+                raise UserError(
+                    f"{where}: {name!r} is no setting of a model behind an endpoint; "
+                    f"{suggestion(name, known)}"
+                )
+        for name in ("model", "num"):
+            if name not in block:
+                raise UserError(f"{where}: {dict(block)} lacks {name!r}. Add it.")
+        typed.check(block, Block, where)
+        chosen = dict(block.get("options", {}))
+        for name in chosen:
+            if name not in typing.get_type_hints(Options):
+                raise UserError(
+                    f"{where}: no option {name!r}; "
+                    f"{suggestion(name, typing.get_type_hints(Options))}"
+                )
+        typed.check(chosen, Options, where)
+        options = Options(**chosen)
+        prices = block.get("prices")
+        place = Server(
+            block["model"].removeprefix(server.PREFIX),
+            server.address(block.get("endpoint")),
+            block.get("key_variable") or server.KEY_VARIABLE,
+            block.get("max_requests"),
+            None if prices is None else (float(prices[0]), float(prices[1])),
+            options.concurrent,
+            options.retries,
+            options.timeout,
+        )
+        if block["num"] < 1:
+            raise UserError(f"{where}: num is {block['num']}: give at least 1.")
+        prompt = block.get("prompt") or DEFAULT_PROMPT
+        templates.find(prompt)
+        return cls(place, block["num"], prompt, options)
+
+    @property
+    def label(self) -> str:
+        """Model, address, what is not at its default, number."""
+        fields = dataclasses.asdict(self.options).items()
+        parts = [self.server.name, self.server.url]
+        parts += [f"prompt={epath.Path(self.prompt).name}"]
+        parts += [f"{k}={v}" for k, v in fields if v != getattr(Options(), k)]
+        return " ".join([*parts, f"num={self.num}"])
+
+    def key(self) -> Json:
+        """JSON; everything that the outputs depend on beside text and seed."""
+        return {
+            "model": self.server.name,
+            "endpoint": self.server.url,
+            "prompt": templates.find(self.prompt),
+            "parameters": self.options.parameters,
+            "num": self.num,
+            "per_request": self.options.per_request,
+            "json": self.options.json,
+            "code": code_digest(replies, templates, "jaxaug.paraphrase.endpoint"),
+        }
+
+
+class Block(typing.TypedDict, total=False):
+    """Fields of a block of a grid, and of the command line; see `Setting.of`."""
+
+    model: str
+    endpoint: str
+    num: int
+    prompt: str | None
+    key_variable: str | None
+    max_requests: int | None
+    prices: tuple[float, float] | None
+    options: Mapping[str, Any]
+
+
+def divided(
+    grid: Sequence[Mapping[str, Any]],
+) -> tuple[list[Mapping[str, Any]], list[Setting]]:
+    """The blocks of a grid for models of this machine, and the settings of the others.
+
+    A list in a block means each of its values in turn, as in
+    `jaxaug.paraphrase.generation.grid`.
+
+    Raises:
+      UserError: see `Setting.of`; or a setting comes twice.
+    """
+    local: list[Mapping[str, Any]] = []
+    settings: list[Setting] = []
+    for block in grid:
+        models = block.get("model") if isinstance(block, Mapping) else None
+        every = models if isinstance(models, list) else [models]
+        mine = [model for model in every if server.is_endpoint(model)]
+        if not mine:
+            local.append(block)
+            continue
+        if others := [model for model in every if model not in mine]:
+            local.append({**block, "model": others})
+        typed.check({"options": block.get("options", {})}, Block, "grid")
+        default = {"prompt": "schema"}
+        options = product(block.get("options", {}))
+        fields = product(default | {**block, "model": mine})
+        settings += [
+            Setting.of({**one, "options": own}) for one in fields for own in options
+        ]
+    labels = [setting.label for setting in settings]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise UserError(f"grid: {label!r} comes twice. Leave one out.")
+    return local, settings
+
+
+def product(fields: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The mappings with one value of each field: a list stands for its values."""
+    lists = [v if isinstance(v, list) else [v] for v in fields.values()]
+    return [dict(zip(fields, v, strict=True)) for v in itertools.product(*lists)]

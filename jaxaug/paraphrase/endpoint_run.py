@@ -1,0 +1,217 @@
+"""`jaxaug paraphrase` with a model behind an endpoint."""
+
+import argparse
+import json
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core import json_reader, typed
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, check_writable, shown, write_text
+from jaxaug.core.paths import is_same
+from jaxaug.core.progress import progress
+from jaxaug.core.suggestion import suggestion
+from jaxaug.data import tables
+from jaxaug.metrics import diversity
+from jaxaug.models.endpoint import server
+from jaxaug.paraphrase import endpoint
+from jaxaug.paraphrase.endpoint import Writer
+from jaxaug.paraphrase.endpoint_grid import Options, Setting
+from jaxaug.paraphrase.summary import summary
+
+# Arguments for models of this machine -> what stands for "not given".
+_LOCAL = {
+    "adapter": None, "sampler": None, "batch_size": 32, "max_length": 64,
+    "precision": "float32", "refill": "auto", "shard": None, "merge": None,
+}  # fmt: skip
+_OWN = ("endpoint", "key_variable", "max_requests", "prices", "dry_run")
+_SHOWN = 10  # Lines of a message.
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb `jaxaug paraphrase`, for models of either kind."""
+    if server.is_endpoint(arguments.model):
+        print(_asked(arguments))
+        return 0
+    for name in _OWN:
+        if getattr(arguments, name):
+            raise UserError(
+                f"--{name}: model {arguments.model!r} runs on this machine and has "
+                f"none. Leave it out, or name a model {server.PREFIX}NAME."
+            )
+    # Models bring JAX with them.
+    from jaxaug.paraphrase import run as local
+
+    return local.run(arguments)
+
+
+def _asked(arguments: argparse.Namespace) -> str:
+    for name, default in _LOCAL.items():
+        if getattr(arguments, name) != default:
+            raise UserError(
+                f"--{name}: is for models on this machine, not for {arguments.model}. "
+                "Leave it out; --option sets the parameters of the requests."
+            )
+    setting = Setting.of(
+        {
+            "model": arguments.model,
+            "endpoint": arguments.endpoint,
+            "num": arguments.num,
+            "prompt": arguments.prompt,
+            "key_variable": arguments.key_variable,
+            "max_requests": arguments.max_requests,
+            "prices": _prices(arguments.prices),
+            "options": _options(arguments.option),
+        },
+        "--option",
+    )
+    typed.check_seed(arguments.seed, "--seed")
+    writer = Writer(setting, arguments.seed)
+    if arguments.dry_run:
+        texts = tables.read_texts(arguments.input, arguments.column)
+        return "\n".join([_counted(texts), *writer.plan(_distinct(texts))])
+    return paraphrase(
+        arguments.input, arguments.out, writer,
+        column=arguments.column, seed=arguments.seed,
+    )  # fmt: skip
+
+
+def paraphrase(
+    input_path: PathLike,
+    out: PathLike,
+    writer: Writer,
+    *,
+    column: str | None = None,
+    seed: int = 0,
+) -> str:
+    """Writes paraphrases of each text of a file, at most as many as the setting asks for.
+
+    Args:
+      input_path: texts, local or gs://; see `jaxaug.data.tables.read`.
+      out: JSON lines to write. A record holds `line` (from 1), `input`, `index`, `output`
+        and the setting. The output of a blank text is the text itself, once.
+      writer: of the outputs.
+      column: of the texts; None is `text`, or the only column.
+      seed: of the writer, for the records.
+
+    Returns:
+      A summary of diversity, similarity, requests and cost, to be printed.
+
+    Raises:
+      UserError: an argument, the input file or the server is wrong, or `out` is another
+        file. Replies so far are kept.
+    """
+    setting = writer.setting
+    texts = tables.read_texts(input_path, column)
+    notes = {
+        "model": setting.server.name,
+        "endpoint": setting.server.url,
+        "prompt": setting.prompt,
+        "parameters": setting.options.parameters,
+        "num": setting.num,
+        "seed": seed,
+    }
+    target = epath.Path(out).expanduser()
+    if is_same(input_path, target):
+        raise UserError(f"--out {out}: is the input file. Name another one.")
+    check_writable(out)
+    _check_there(target, notes)
+    diversity.load_sacrebleu()
+    distinct = _distinct(texts)
+    with progress(
+        desc="paraphrase", total=len(distinct), unit="text", last=True
+    ) as bar:
+        found = dict(zip(distinct, writer(distinct, bar.update), strict=True))
+    if not any(found.values()):
+        raise endpoint.nothing(setting)
+    found |= {text: [text] for text in texts if not text.strip()}
+    write_text(out, "".join(_lines(texts, found, notes)))
+    kept = [(text, found[text]) for text in texts if text.strip()]
+    lines = [summary([t for t, _ in kept], [o for _, o in kept]), writer.spent()]
+    few = [
+        number
+        for number, text in enumerate(texts, 1)
+        if text.strip() and len(found[text]) < setting.num
+    ]
+    if few:
+        named = ", ".join(map(str, few[:_SHOWN])) + (
+            ", ..." if len(few) > _SHOWN else ""
+        )
+        lines.append(
+            f"{len(few)} of {len(texts)} inputs have fewer than {setting.num} outputs: "
+            f"line {named}"
+        )
+    return "\n".join(lines)
+
+
+def _lines(
+    texts: Sequence[str], found: Mapping[str, Sequence[str]], notes: Mapping[str, Any]
+) -> list[str]:
+    records = [
+        {"line": number, "input": text, "index": index, "output": output, **notes}
+        for number, text in enumerate(texts, 1)
+        for index, output in enumerate(found[text])
+    ]
+    return [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+
+
+def _distinct(texts: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(text for text in texts if text.strip()))
+
+
+def _counted(texts: Sequence[str]) -> str:
+    return (
+        f"a dry run: nothing was asked or written; {len(texts):,} inputs, "
+        f"{len(_distinct(texts)):,} distinct"
+    )
+
+
+def _check_there(target: epath.Path, notes: Mapping[str, Any]) -> None:
+    """A file that is there must be of the same setting."""
+    if not target.exists():
+        return
+    fix = f"Remove {target}, or name another --out."
+    with target.open("rb") as file:
+        try:
+            record = json_reader.decoded(file.readline())
+            there = {name: record[name] for name in notes}
+        except (ValueError, LookupError, TypeError):
+            raise UserError(
+                f"{target}: is no output of `jaxaug paraphrase` with an endpoint. {fix}"
+            ) from None
+    for name, value in notes.items():
+        if there[name] != value:
+            raise UserError(
+                f"{target}: was made with {name} {shown(there[name])}, this run has "
+                f"{shown(value)}. {fix}"
+            )
+
+
+def _options(texts: Sequence[str]) -> dict[str, Any]:
+    """The options `name=value` of a command line."""
+    hints = typing.get_type_hints(Options)
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name not in hints:
+            raise UserError(
+                f"--option {text}: write it as NAME=VALUE; {suggestion(name, hints)}"
+            )
+        found[name] = typed.parsed(value, hints[name])
+    return found
+
+
+def _prices(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        read, written = map(float, text.split(","))
+    except ValueError:
+        raise UserError(
+            f"--prices {text}: give two numbers, dollars per million tokens of input and "
+            "of output, such as 0.15,0.60."
+        ) from None
+    return read, written

@@ -1,0 +1,26 @@
+"""Paraphrases in the replies of chat models."""
+
+import pytest
+
+from jaxaug.models.endpoint.replies import paraphrases
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ('{"paraphrases": ["a b", " c  d "]}', ["a b", "c d"]),
+        ('["a", "b"]', ["a", "b"]),
+        ('```json\n{"paraphrases": ["a"]}\n```', ["a"]),
+        ('{"paraphrases": [{"text": "a"}, {"number": 2}, 3, "", "\\ud800"]}', ["a"]),
+        ('{"rewordings": ["a"]} and this is why', ["a"]),
+        ('<think>1. no\n{"</think>{"paraphrases": ["a"]}', ["a"]),
+        ('{"paraphrases": ["a \\"b\\"", "c", "cut o', ['a "b"', "c"]),
+        ('{"paraphrases": ["cut o', []),
+        ('{"answer": 1}', []),
+        ("Here they are:\n1. a\n2) **b**\n(3) \"c\"\n\n- d\nThat is all.", list("abcd")),
+        ("Sure! The hotel's city could be called the town of the hotel.", []),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_paraphrases(content: str, found: list[str]):
+    assert paraphrases(content) == found
