@@ -131,20 +131,25 @@ def paraphrase(
     write_text(out, "".join(_lines(texts, found, notes)))
     kept = [(text, found[text]) for text in texts if text.strip()]
     lines = [summary([t for t, _ in kept], [o for _, o in kept]), writer.spent()]
-    few = [
-        number
-        for number, text in enumerate(texts, 1)
-        if text.strip() and len(found[text]) < setting.num
-    ]
-    if few:
-        named = ", ".join(map(str, few[:_SHOWN])) + (
-            ", ..." if len(few) > _SHOWN else ""
-        )
-        lines.append(
-            f"{len(few)} of {len(texts)} inputs have fewer than {setting.num} outputs: "
-            f"line {named}"
-        )
+    lines += _lacking(texts, found, setting.num)
     return "\n".join(lines)
+
+
+def _lacking(
+    texts: Sequence[str], found: Mapping[str, Sequence[str]], num: int
+) -> list[str]:
+    """A line about the texts with too few outputs, if there are any."""
+    few = [
+        str(number)
+        for number, text in enumerate(texts, 1)
+        if text.strip() and len(found[text]) < num
+    ]
+    if not few:
+        return []
+    named = ", ".join(few[:_SHOWN]) + (", ..." if len(few) > _SHOWN else "")
+    return [
+        f"{len(few)} of {len(texts)} inputs have fewer than {num} outputs: line {named}"
+    ]
 
 
 def _lines(

@@ -167,7 +167,9 @@ def test_the_key_is_written_nowhere(
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENAI_API_KEY", f" {KEY}\n")
     echo = f"You sent {KEY}"
-    server.answer = failed(401, echo) if is_refused else said(f"1. {echo}\n2. {KEY}")
+    server.answer = (
+        failed(401, echo) if is_refused else said(f"1. {echo}\n2. The key {KEY}")
+    )
     status, text, records = call("--option", "json=false")
     assert status == int(is_refused)
     assert ("HTTP 401: You sent ***. Correct the key in" in text) == is_refused

@@ -13,6 +13,11 @@ _ITEM = re.compile(r"^\s*(?:\(?\d{1,3}[.):]|[-*\u2022])\s+(.+)$", re.MULTILINE)
 # A whole string of a list that may be cut off.
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"(?=\s*[,\]])')
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LETTER = re.compile(r"[^\W\d_]")
+# Small models repeat words of the prompt before a paraphrase.
+_LABEL = re.compile(
+    r"^\W{0,2}(?:each )?paraphrase\W{0,2}\d*\W{0,2}:\W{0,2}\s+", re.IGNORECASE
+)
 _BOLD = re.compile(r"\A(\*\*|__)(.+)\1\Z")
 
 
@@ -60,15 +65,17 @@ def is_json(content: str) -> bool:
 def paraphrases(content: str) -> list[str]:
     """The texts of a reply, cleaned; those of a cut-off reply that are complete.
 
-    Prose has none: a line counts only with a number or a mark before it.
+    Prose has none: a line counts only with a number or a mark before it. What has no
+    letter is left out.
     """
     content = _bare(content)
     found = _of_json(content) if content[:1] in ("{", "[") else None
     if found is None:
         found = [match[1] for match in _ITEM.finditer(content)]
-    texts = [unmarked(_BOLD.sub(r"\2", clean(text, False))) for text in found]
+    texts = [_LABEL.sub("", _BOLD.sub(r"\2", clean(text, False))) for text in found]
+    texts = [unmarked(text) for text in texts]
     # Half of a surrogate pair is in no file of UTF-8.
-    return [t for t in texts if t and not _SURROGATE.search(t)]
+    return [t for t in texts if _LETTER.search(t) and not _SURROGATE.search(t)]
 
 
 def _bare(content: str) -> str:

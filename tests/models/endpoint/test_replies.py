@@ -19,6 +19,8 @@ from jaxaug.models.endpoint.replies import paraphrases
         ('{"answer": 1}', []),
         ("Here they are:\n1. a\n2) **b**\n(3) \"c\"\n\n- d\nThat is all.", list("abcd")),
         ("Sure! The hotel's city could be called the town of the hotel.", []),
+        ("1. Paraphrase 1: a\n2. Each paraphrase: 2. b\n3. **Paraphrase**: c", list("abc")),
+        ("1. 1.1.1.1\n2. ?\n3. été", ["été"]),
         ("", []),
     ],
 )  # fmt: skip
