@@ -10,6 +10,7 @@ ends by itself within three minutes.
 import argparse
 import collections
 import contextlib
+import functools
 import http.client
 import json
 import re
@@ -248,7 +249,7 @@ def main() -> None:
     arguments = parser.parse_args()
     server = Server(arguments.run)
     attacks: list[tuple[str, Callable[[], object]]] = [
-        (name, lambda n=count, b=body: together(n, lambda: server.ask(b)))
+        (name, functools.partial(together, count, functools.partial(server.ask, body)))
         for name, count, body in bodies()
     ]
     for kind, counts in (
@@ -261,7 +262,7 @@ def main() -> None:
     ):
         for count in counts:
             name = f"{count} {kind.__name__.replace('_', ' ')}"
-            attacks.append((name, lambda k=kind, n=count: k(server, n)))
+            attacks.append((name, functools.partial(kind, server, count)))
     print(f"{'attack':26} {'/healthz':>10} {'memory':>11} {'longest':>10}  answers")
     try:
         for name, attack in attacks:

@@ -55,7 +55,7 @@ OTHERS = {
     "dips": ("dips", {"mode": "step"}),
     "dips_final": ("dips", {"mode": "final"}),
 }
-TORCH = {
+TORCH: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},
     "top_k_top_p": {"do_sample": True, "top_k": 120, "top_p": 0.95},
     "beam": {"do_sample": False, "num_beams": 4},
@@ -127,7 +127,7 @@ class Ours:
         rng = np.random.default_rng(0)
         self.inputs = rng.integers(2, size.vocab, (size.batch, size.inputs), np.int32)
 
-    def program(self, name: str, num: int, length: int) -> Callable[[], np.ndarray]:
+    def program(self, name: str, num: int, length: int) -> Any:
         """Compiles a decoder; the result of a call is [batch, num, length].
 
         Its attribute `memory` is what the program needs beside the weights, in MiB.
@@ -155,9 +155,9 @@ class Ours:
             )[0]
 
         compiled = decode.lower(self.params, self.inputs).compile()
-        plan = compiled.memory_analysis()
-        run = functools.partial(_fetched, compiled, self.params, self.inputs)
-        run.memory = (plan.temp_size_in_bytes + plan.output_size_in_bytes) / 2**20  # type: ignore[attr-defined]
+        plan: Any = compiled.memory_analysis()
+        run: Any = functools.partial(_fetched, compiled, self.params, self.inputs)
+        run.memory = (plan.temp_size_in_bytes + plan.output_size_in_bytes) / 2**20
         return run
 
 
@@ -170,7 +170,9 @@ class Theirs:
 
     def __init__(self, ours: Ours):
         size = self.size = ours.size
+        fields: Any = {"tie_word_embeddings": True, "decoder_start_token_id": 0}
         config = transformers.T5Config(
+            **fields,
             vocab_size=size.vocab,
             d_model=size.emb,
             d_kv=size.head_dim,
@@ -179,8 +181,6 @@ class Theirs:
             num_heads=size.heads,
             dropout_rate=0.0,
             feed_forward_proj="relu",
-            tie_word_embeddings=True,
-            decoder_start_token_id=0,
             eos_token_id=None,
         )
         self.device = "cpu" if jax.default_backend() == "cpu" else "cuda"

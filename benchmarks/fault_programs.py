@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _MODULES = (
@@ -218,7 +219,7 @@ def _verb(arguments: list[str]) -> int:
     from jaxaug.data import minisgd
 
     data = os.environ["JAXAUG_DATA_DIR"]
-    minisgd.materialise = lambda cache: Path(data)
+    vars(minisgd)["materialise"] = lambda cache_dir: Path(data)
     return cli.main(arguments)
 
 
@@ -226,12 +227,12 @@ def _hide_tensorflow() -> None:
     """Training from the tokenised cache does not need it, and it is slow to import."""
     find_spec = PathFinder.find_spec
 
-    def find_present(name: str, path: object = None, target: object = None) -> object:
+    def find_present(name: str, path: Any = None, target: Any = None) -> Any:
         if name.partition(".")[0] in ("seqio", "tensorflow", "tensorflow_text"):
             return None
         return find_spec(name, path, target)
 
-    PathFinder.find_spec = find_present
+    setattr(PathFinder, "find_spec", find_present)  # noqa: B010
 
 
 def _train(arguments: list[str]) -> int:

@@ -86,7 +86,7 @@ def table(level: str, data: Labelled, parts: Mapping[str, np.ndarray]) -> list[s
 def of_minisgd(judge: verdicts.Judge) -> str:
     """What becomes of MiniSGD's hand-written wordings, and of those of other items."""
     root = Path(minisgd.materialise(cache_folder.cache_dir()))
-    own, others = set(), set()
+    own, others = set[Pair](), set[Pair]()
     for split in folders.SPLITS:
         schema = read_schema(folders.schema_path(root, split))
         originals = descriptions.descriptions(schema, split)

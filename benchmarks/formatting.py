@@ -9,6 +9,7 @@ second of CPU time, all processes together: what a core does, whatever else it h
 """
 
 import argparse
+import functools
 import json
 import os
 import tempfile
@@ -89,8 +90,8 @@ def main() -> None:
             )
         }
         for workers in (1, 2):
-            runs[f"jaxaug format, {workers} worker(s)"] = lambda workers=workers: (
-                export.export(corpus, D3STOptions(), out, workers=workers)
+            runs[f"jaxaug format, {workers} worker(s)"] = functools.partial(
+                export.export, corpus, D3STOptions(), out, workers=workers
             )
         baseline = None
         for name, function in runs.items():

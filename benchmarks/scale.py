@@ -84,6 +84,7 @@ def memory(plan: Plan, devices: Sequence[Any] | None = None) -> Memory:
         devices: which ones; default: all.
     """
     import jax
+    import jax.numpy as jnp
     import numpy as np
     from t5x import adafactor, models, partitioning, trainer
     from t5x.checkpoint.state_init import TrainStateInitializer
@@ -130,9 +131,10 @@ def memory(plan: Plan, devices: Sequence[Any] | None = None) -> Memory:
         "decoder_loss_weights": targets,
     }
     start = time.perf_counter()
+    init_fn: Any = model.get_initial_variables
     initializer = TrainStateInitializer(
         optimizer_def=model.optimizer_def,
-        init_fn=model.get_initial_variables,
+        init_fn=init_fn,
         input_shapes=shapes,
         input_types=dict.fromkeys(shapes, np.int32),
         partitioner=partitioner,
@@ -146,11 +148,12 @@ def memory(plan: Plan, devices: Sequence[Any] | None = None) -> Memory:
         summary_dir=None,
         train_state_axes=initializer.train_state_axes,
         rng=jax.random.PRNGKey(0),
-        learning_rate_fn=lambda step: 1e-4,
+        learning_rate_fn=lambda step: jnp.float32(1e-4),
         num_microbatches=None,
     )
     batch = {k: jax.ShapeDtypeStruct(shape, np.int32) for k, shape in shapes.items()}
-    compiled = partitioner.compile(runner._partitioned_train_step, state, batch)
+    step: Any = runner._partitioned_train_step
+    compiled: Any = partitioner.compile(step, state, batch)
     seconds = time.perf_counter() - start
     found = compiled.memory_analysis()
     of_batch = sum(4 * plan.rows * shape[1] for shape in shapes.values())

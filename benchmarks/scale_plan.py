@@ -371,7 +371,7 @@ def with_tables(text: str, tables: Mapping[str, str]) -> str:
         if not re.search(pattern, text, re.DOTALL):
             raise SystemExit(f"{PAGE} has no place for the table {name!r}: {begin}")
         made = begin + content + "\n" + end
-        text = re.sub(pattern, lambda _m, made=made: made, text, flags=re.DOTALL)
+        text = re.sub(pattern, made.replace("\\", r"\\"), text, flags=re.DOTALL)
     return text
 
 

@@ -214,9 +214,10 @@ class Learner:
         )
         partitioner = partitioning.PjitPartitioner(num_partitions=1)
         shape = self.settings.rows, sum(self._lengths.values())
+        init_fn: Any = model.get_initial_variables
         initializer = utils.TrainStateInitializer(
             optimizer_def=model.optimizer_def,
-            init_fn=model.get_initial_variables,
+            init_fn=init_fn,
             input_shapes={"decoder_input_tokens": shape},
             partitioner=partitioner,
         )
@@ -263,7 +264,7 @@ class Learner:
         return time.perf_counter() - started
 
     def train(
-        self, item: Item, checkpoint: Path | None, stop: Callable[[int, int], bool]
+        self, item: Item, checkpoint: Path | None, stop: Callable[[int, float], bool]
     ) -> dict[str, Any] | None:
         """Trains an item, from its checkpoint if there is one.
 

@@ -42,15 +42,15 @@ def load_model(name: str) -> tuple[continuing.PrefixModel, Words]:
         return continuing.PrefixModel(name, module, params, words, False), Words(
             words, str(file)
         )
-    words = vocabulary.TokenVocabulary(vocabulary.shipped("mini"))
+    pieces = vocabulary.TokenVocabulary(vocabulary.shipped("mini"))
     config = llama.Config(
-        vocab_size=words.vocab_size, emb_dim=32, num_layers=1, num_heads=2,
+        vocab_size=pieces.vocab_size, emb_dim=32, num_layers=1, num_heads=2,
         num_kv_heads=1, head_dim=16, mlp_dim=64, tie_embeddings=True,
     )  # fmt: skip
     module = llama.DecoderWrapper(config)
     ones = jnp.ones((1, 8), jnp.int32)
     start = jax.random.PRNGKey(0)
     params = module.init(start, ones, ones, enable_dropout=False)["params"]
-    return continuing.PrefixModel(name, module, params, words, False), Words(
-        words, words.path
+    return continuing.PrefixModel(name, module, params, pieces, False), Words(
+        pieces, pieces.path
     )

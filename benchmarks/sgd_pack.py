@@ -122,7 +122,15 @@ def download(folder: Path, python: str) -> Path:
     for version in _PLATFORMS:
         name = f"manylinux{'' if version in ('1', '2014') else '_'}{version}_x86_64"
         options += ["--platform", name]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", folder]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--dest",
+        str(folder),
+    ]
     options += ["--python-version", python, *(pins.get(n, n) for n in LACKING)]
     subprocess.run([*command, *options], check=True)
     return folder

@@ -218,6 +218,7 @@ def _torch_model(setting: Setting) -> Any:
                 use_cache=False,
             )
         )
+    fields: Any = {"tie_word_embeddings": shape.tied, "decoder_start_token_id": 0}
     return transformers.T5ForConditionalGeneration(
         transformers.T5Config(
             vocab_size=shape.vocab,
@@ -228,9 +229,8 @@ def _torch_model(setting: Setting) -> Any:
             num_heads=shape.heads,
             dropout_rate=0.0,
             feed_forward_proj="gated-gelu",
-            tie_word_embeddings=shape.tied,
-            decoder_start_token_id=0,
             use_cache=False,
+            **fields,
         )
     )
 
