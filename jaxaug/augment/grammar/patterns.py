@@ -9,12 +9,12 @@ is two words) and `?` behind optional ones, and of variables:
     {x:NP=start date/starting date}     the group, without determiner, is one of these
     {x:NP<start/starting}   the words before its head are one of these; {x:NP<} has none
     {x:NP>fee/charge}       its head, in the singular, is one of these
-    {x:DATE+}, {x:DATE!}    it has words before its head, or none
+    {x:DATE+}, {x:DATE!}    it has words before its head, or none; {x:NP*}  it is a plural
     {v:BUY.base}     a verb of a class of verbs.txt in a form; {v:V.base} of any class
     {x:NPO}          a noun group with what `of` adds to it
     {t:TAIL}         nothing, or all that follows from a preposition on; {t:QTAIL}  but not
                      from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
-    {t:ITAIL}        nothing, or all that follows from `to` on; {t:LTAIL}  from in, at, on, for
+    {t:ITAIL}, {t:OTAIL}  nothing, or all that follows from `to` or `of` on; {t:LTAIL}  from in, at, on, for
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb behind `and` or `or`
 
 A template repeats variables, perhaps changed: see `_NOUN` and `_VERB`.
@@ -137,7 +137,7 @@ def compiled(pattern: str) -> Pattern:
 
 
 def _variable(kind: str) -> tuple[str, Callable[[Sequence[Chunk]], bool] | None]:
-    found = re.fullmatch(r"([^=<>+!]+)(?:([=<>+!])([^!]*)(!?))?", kind)
+    found = re.fullmatch(r"([^=<>+!*]+)(?:([=<>+!*])([^!]*)(!?))?", kind)
     if not found:
         raise ValueError(f"{kind!r} is no variable of a pattern")
     names, sign, values, alone = found.groups()
@@ -156,6 +156,8 @@ def _tested(signs: str, wanted: frozenset[str], chunks: Sequence[Chunk]) -> bool
         return False
     if sign == "=":
         return " ".join(words) in wanted
+    if sign == "*":
+        return is_plural(chunks[:1]) or words[-1] == "people"
     if sign in "+!":
         size = vocabulary.noun_size(chunks[0].words)
         return (len(words) > size) == (sign == "+")
@@ -183,6 +185,7 @@ def _class(name: str) -> str:
         "TAIL": _tail(_TAIL_STARTS),
         "NPO": f"{noun}(?:{_codes[WORD, 'of']}{noun})*",
         "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
+        "OTAIL": _tail("of"),
         "ITAIL": _tail("to"),
         "LTAIL": f"[{_letters('in at on for')}].*",
         "NPC": f"{noun}(?:[{_letters('and or')}]{noun})*",

@@ -206,7 +206,7 @@ def _plural_phrase(words: str) -> str:
 
 def _keeps_compound(words: Sequence[str], place: int) -> bool:
     """Whether a word is not the head of a fixed group: "number" in "phone number"."""
-    lower = [word.lower() for word in words]
+    lower = [word.lower().removesuffix("'s") for word in words]
     for start in range(place + 1):
         for end in range(place + 1, len(words) + 1):
             if (
