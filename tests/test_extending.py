@@ -17,7 +17,7 @@ import pytest
 from jaxaug.augment.judge import measures
 from jaxaug.augment.schemes import sentences
 from jaxaug.cli import VERBS, build_parser, main
-from jaxaug.core import extensions, installed
+from jaxaug.core import bundled, config_file, extensions, installed
 from jaxaug.core.errors import UserError
 from jaxaug.data import fetch, minisgd
 from jaxaug.feed import parallel, recipes
@@ -175,6 +175,20 @@ def test_a_data_set_of_a_package_that_is_not_installed(monkeypatch):
         UserError, match="set 'fewshot' comes with the package jaxaug-p"
     ):
         fetch.find("fewshot")
+
+
+def test_configs_of_packages(install, tmp_path, monkeypatch, caplog):
+    place = tmp_path / "place"
+    (place / "configs").mkdir(parents=True)
+    (place / "configs/own.py").write_text("def get_config():\n    return {'a': 1}\n")
+    points = {"a": "broken_one:gone", "own": "own_configs:folder"}
+    source = f"def folder():\n    return {str(place)!r}\n"
+    install("own-configs", {bundled.GROUP: points}, source)
+    monkeypatch.chdir(tmp_path)
+    with caplog.at_level("WARNING", logger="absl"):
+        found, file = config_file.read("configs/own.py", "configs")
+    assert found == {"a": 1} and file == str(place / "configs/own.py")
+    assert "the configs of a are not found: broken_one:gone (t5x.gin_" in caplog.text
 
 
 def test_verbs_of_ours_search_no_package(house, monkeypatch):
