@@ -44,15 +44,17 @@ def test_services_of_the_training_data_are_refused(tmp_path, data_dir, capsys):
     assert command(tmp_path, data_dir, *chosen, "--allow_seen") == 0
 
 
+SCHEMA_TREE = "--config", "configs/augment/schema_tree.py"
+
+
 def test_the_shipped_adapter_has_not_seen_minisgd(tmp_path, data_dir, capsys):
-    """It is what `jaxaug augment` takes without --config."""
     assert len(registry.seen_services("schema-paraphraser")) > 100
     assert registry.seen_services("smollm2") == frozenset()
-    assert command(tmp_path, data_dir) == 0
+    assert command(tmp_path, data_dir, *SCHEMA_TREE) == 0
     assert "schema-paraphraser" in capsys.readouterr().out
 
 
 def test_the_shipped_adapter_has_seen_sgd(tmp_path, real_data, capsys):
-    assert command(tmp_path, real_data / "sgd") == 1
+    assert command(tmp_path, real_data / "sgd", *SCHEMA_TREE) == 1
     said = capsys.readouterr().err
     assert "schema-paraphraser was trained on the wordings of 45 services" in said

@@ -23,7 +23,7 @@ OURS = {
     "jaxaug/augment/judge/measures.py",
     "jaxaug/core/json_places.py",
     "jaxaug/core/json_reader.py",
-    "jaxaug/feed/streams.py",
+    "jaxaug/models/endpoint/replies.py",
     "runtime/t5x/inference/evaluator.py",
     "runtime/t5x/paths.py",
     "runtime/t5x/training/run_lock.py",

@@ -314,7 +314,7 @@ def _seconds(header: str | None) -> float | None:
 def _message(text: str) -> str:
     """What an error reply says, in one line."""
     with contextlib.suppress(ValueError):
-        value = json.loads(text)
+        value = decoded(text)
         for name in ("error", "message", "detail"):
             if isinstance(value, dict) and name in value:
                 value = value[name]
