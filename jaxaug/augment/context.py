@@ -1,4 +1,4 @@
-"""What stands around a text of a schema, for prompts of language models."""
+"""Collects the context of a schema's texts for prompts of language models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -79,7 +79,7 @@ class Plan:
         return found
 
     def items(self, job: Job, texts: Sequence[str]) -> list[Json]:
-        """What a job gets of these texts."""
+        """Returns the texts in the form that a job takes: with contexts if it needs them."""
         if job.endpoint:
             return context.items(texts, self.every)
         if not job.needs_context:

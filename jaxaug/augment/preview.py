@@ -53,7 +53,7 @@ def text(plan: Plan) -> str:
 
 
 def _endpoints(plan: Plan) -> Iterator[str]:
-    """What would be asked of models behind endpoints in the first round."""
+    """Yields the requests that models behind endpoints would get in the first round."""
     texts = list(dict.fromkeys(one.text for one in plan.every))
     for other in (plan, *plan.beside.values()):
         for job in other.rounds[0] if isinstance(other, Plan) else ():

@@ -130,7 +130,7 @@ class _Reader:
         return self._unknown_verb(word)
 
     def _unknown_verb(self, word: str) -> bool:
-        """Takes a word that is none of verbs.txt where only a verb can stand."""
+        """Takes a verb that verbs.txt lacks, where only a verb can stand."""
         before = self.found[-1].cls if self.found else ""
         wanted = ""
         if before in ("that", "which", "who"):

@@ -1,4 +1,4 @@
-"""What a description of a schema is part of."""
+"""The place of a description in its schema, as far as rewording depends on it."""
 
 import dataclasses
 import re
@@ -12,7 +12,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """What a description is part of.
+    """The place of a description in its schema.
 
     Attributes:
         kind: "slot", "intent" or "service".

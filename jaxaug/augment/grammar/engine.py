@@ -207,6 +207,6 @@ def _parsed(text: str, is_verb_phrase: bool) -> tuple[Chunk, ...]:
 
 
 def _folded(text: str) -> str:
-    """What makes a text distinct: its words without articles."""
+    """Returns the words without articles; texts that share them count as one."""
     words = re.findall(r"[^\W_]+", text.lower())
     return " ".join(word for word in words if word not in ("a", "an", "the"))

@@ -56,7 +56,7 @@ class Rule:
         return tuple(map(patterns.compiled, self.matches))
 
     def apply(self, chunks: Sequence[Chunk], codes: str) -> Iterator[str]:
-        """Yields what the rule makes of a text."""
+        """Yields the results of the rule for a text."""
         for pattern in self._patterns:
             if pattern.starts and codes[:1] not in pattern.starts:
                 continue

@@ -86,12 +86,17 @@ def _table(name: str) -> dict[str, str]:
 @functools.lru_cache(8192)
 def verb_forms(word: str) -> tuple[Form, ...]:
     """Returns the readings of a lower-case word as a known verb."""
-    known = {verb.partition(" ")[0] for verb in verbs()} if word else set()
     return tuple(
         Form(form.base, "v", form.form)
         for form in inflection.readings(word)
-        if form.pos in ("", "v") and form.base in known
+        if form.pos in ("", "v") and form.base in _first_words()
     )
+
+
+@functools.cache
+def _first_words() -> frozenset[str]:
+    """The verbs without their particles."""
+    return frozenset(verb.partition(" ")[0] for verb in verbs())
 
 
 def any_verb(word: str, form: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What all trainers do: run steps, keep the train state and the metrics."""
+"""Base class of trainers: runs steps, holds the train state, and reports metrics."""
 
 import abc
 import threading
