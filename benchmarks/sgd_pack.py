@@ -28,7 +28,7 @@ LACKING = (
     "clu", "gguf", "gin-config", "google-crc32c", "lazy-loader", "ml-collections",
     "msgspec", "rapidfuzz", "tensorboardX",
 )  # fmt: skip
-CODE = ("jaxaug", "runtime/t5x", "configs", "benchmarks")
+CODE = ("jaxaug", "runtime/t5x", "configs", "benchmarks", "results/sgd")
 _PLATFORMS = ("2_28", "2_27", "2_24", "2_17", "2014", "1")
 
 
@@ -75,8 +75,8 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
     code = work / "code.tar.xz"
     with tarfile.open(code, "w:xz") as inner:
         for name in tracked(CODE):
-            # The weights of shipped models are not needed, their vocabularies are.
-            if not name.endswith(".safetensors"):
+            # Of shipped models the vocabularies are needed, of finished items the names.
+            if not name.endswith((".safetensors", ".json.xz", ".npz")):
                 inner.add(ROOT / name, name)
     tar.add(code, code.name)
     data = work / "data.tar.xz"
