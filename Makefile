@@ -8,14 +8,16 @@ SEEDS ?= 0 1 2 3 4
 
 # uv unpacks with all cores what pip unpacks with one, and like it leaves compiling a module
 # to whoever imports it first. It does not know pip's settings: it is told of pip's find-links
-# (folders of wheels). Where pip has an index of its own, and where uv fails, pip installs.
+# (folders of wheels). Where pip has an index of its own, and where uv fails, pip installs;
+# that of Python 3.11.2 (23.0) finds no solution for the development tools.
 define install
 	@links=$$($(BIN)/pip config list | sed -n "s/.*\.find-links='\(.*\)'/\1/p" | paste -sd' ' -); \
 	if $(BIN)/pip config list | grep -q '\.index-url=' || \
 	  ! $(BIN)/pip install --quiet --constraint constraints.txt uv || \
 	  ! UV_FIND_LINKS="$$(echo $$links | tr ' ' ',')" \
 	    $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt $(1); \
-	then $(BIN)/pip install --quiet --no-compile --constraint constraints.txt $(1); fi
+	then $(BIN)/pip install --quiet --constraint constraints.txt --upgrade pip && \
+	  $(BIN)/pip install --quiet --no-compile --constraint constraints.txt $(1); fi
 endef
 
 .DEFAULT_GOAL := help

@@ -42,10 +42,12 @@ def project(name: str) -> dict:
 
 
 def pins() -> dict[str, Version]:
-    lines = (ROOT / "constraints.txt").read_text().split()
+    """The versions for the Python that runs the test."""
+    lines = map(Requirement, (ROOT / "constraints.txt").read_text().splitlines())
     return {
-        canonicalize_name(name): Version(version)
-        for name, _, version in (line.partition("==") for line in lines)
+        canonicalize_name(line.name): Version(str(line.specifier).removeprefix("=="))
+        for line in lines
+        if line.marker is None or line.marker.evaluate()
     }
 
 

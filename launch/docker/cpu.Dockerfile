@@ -7,8 +7,10 @@ WORKDIR /jaxaug
 COPY pyproject.toml setup.py constraints.txt README.md LICENSE NOTICE ./
 COPY runtime/pyproject.toml runtime/README.md runtime/LICENSE runtime/NOTICE runtime/
 COPY runtime/t5x/__init__.py runtime/t5x/
+COPY papers/pyproject.toml papers/setup.py papers/README.md papers/LICENSE papers/NOTICE papers/
+COPY papers/jaxaug_papers/__init__.py papers/jaxaug_papers/
 COPY jaxaug/__init__.py jaxaug/
 COPY tasks/__init__.py tasks/
-RUN pip install --no-cache-dir --constraint constraints.txt -e ./runtime -e '.'
+RUN pip install --no-cache-dir --constraint constraints.txt -e ./runtime -e ./papers -e '.'
 COPY . .
 ENTRYPOINT ["launch/entry.sh"]
