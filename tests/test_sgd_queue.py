@@ -36,11 +36,11 @@ def programs():
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         import sgd_item
-        import sgd_page
+        import tables
         import sgd_queue
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
-    return {"item": sgd_item, "queue": sgd_queue, "page": sgd_page}
+    return {"item": sgd_item, "queue": sgd_queue, "page": tables}
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_a_turn_on_a_machine_without_tensorflow(programs, data, tmp_path):
     about = json.loads((folder / "item.json").read_text())
     assert about["seed"] == 2 and about["positions_per_second"] > 0
     # Random weights are right about frames whose state is empty only.
-    page = "\n".join(programs["page"].table(results, queue))
+    page = "\n".join(programs["page"].queue_table(results, queue))
     assert f"| d3st_tree_2x {about['variants'][:8]} | mixture | 3 | 2 | " in page
 
 
@@ -191,16 +191,6 @@ def test_damaged_parts_are_not_unpacked(tmp_path):
     assert done.returncode == 1
     assert "a part is missing or damaged" in done.stderr
     assert not (tmp_path / "unpacked").exists()
-
-
-def test_the_page_holds_what_was_run(programs):
-    page = (ROOT / "docs/sgd.md").read_text(encoding="utf-8")
-    made = "\n".join(
-        programs["page"].table(
-            ROOT / "results/sgd", ROOT / "benchmarks/sgd_queue.jsonl"
-        )
-    )
-    assert f"{programs['page'].BEGIN}\n{made}\n{programs['page'].END}" in page
 
 
 def test_lengths_that_cut_many_examples_are_refused(programs, data):

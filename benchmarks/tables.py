@@ -1,0 +1,306 @@
+"""Writes the tables of README.md and docs/ from results/, the committed results.
+
+    python benchmarks/tables.py                 # writes
+    python benchmarks/tables.py --check         # fails if a page is not up to date
+    python benchmarks/tables.py --add RUN...    # stores runs of benchmarks/compare.sh
+
+A table stands between `<!-- begin: NAME -->` and `<!-- end -->`. A run is a folder of
+results/SET: `item.json` says what was run, when and on what, `robustness/` has its scores
+with one bit per frame and wording, from which intervals over dialogues and seeds
+(bootstrap) are computed. `jaxaug report results/SET/*` prints all differences.
+"""
+
+import argparse
+import collections
+import datetime
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jaxaug.core.digests import digest_of
+from jaxaug.core.errors import UserError
+from jaxaug.metrics import frames, report
+from jaxaug.metrics.report_verb import read_all
+from jaxaug.metrics.statistics import (
+    Difference,
+    Statistics,
+    difference_cell,
+    p_cell,
+    statistics_of,
+    with_intervals,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+MINISGD = ROOT / "results/minisgd"
+SGD = ROOT / "results/sgd"
+QUEUE = ROOT / "benchmarks/sgd_queue.jsonl"
+ITEM = "item.json"
+QUEUE_HEADER = (
+    "| training set | order | steps | seeds | JGA original | JGA v1-5 (95% interval) "
+    "| unseen services | SS | device |"
+)
+SETS = {
+    "sgd": "originals only",
+    "eda_6x": "+ five variants by EDA",
+    "tree_2x": "+ v1 by the grammar and the tree",
+    "tree_4x": "+ v1 to v3 by the grammar and the tree",
+    "tree_6x": "+ five by the grammar and the tree",
+    "aug_6x": "+ five written by hand",
+    "sgdx_6x": "+ v1-5 themselves (oracle)",
+}
+COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
+Key = tuple[str, str, int]
+
+
+def main() -> None:
+    """Runs the program."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--add", nargs="+", type=Path, metavar="RUN")
+    arguments = parser.parse_args()
+    try:
+        for run in arguments.add or ():
+            add(run, MINISGD)
+        stale = [page for page, text in pages() if page.read_text() != text]
+        if arguments.check and stale:
+            names = ", ".join(str(page.relative_to(ROOT)) for page in stale)
+            raise UserError(f"{names}: run `python benchmarks/tables.py`.")
+        for page, text in pages() if stale else ():
+            page.write_text(text, encoding="utf-8")
+    except UserError as error:
+        sys.exit(f"tables.py: error: {error}")
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Yields each page that has tables, and its text with tables of today's results.
+
+    Raises:
+        UserError: a table has no end, or an unknown name.
+    """
+    made: dict[str, str] = {}
+    pattern = re.compile(r"<!-- begin: (\S+) -->\n(.*?)<!-- end -->", re.DOTALL)
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = page.read_text(encoding="utf-8")
+        if text.count("<!-- begin: ") != len(pattern.findall(text)):
+            raise UserError(f"{page}: a table has no `<!-- end -->`. Add it.")
+
+        def table(found: re.Match, page: Path = page) -> str:
+            name = found[1]
+            if name not in TABLES:
+                raise UserError(f"{page}: no table is named {name!r}: {list(TABLES)}.")
+            made.setdefault(name, "\n".join(TABLES[name]()))
+            return f"<!-- begin: {name} -->\n{made[name]}\n<!-- end -->"
+
+        if "<!-- begin: " in text:
+            yield page, pattern.sub(table, text)
+
+
+def add(run: Path, results: Path) -> None:
+    """Stores what tables need of a finished run of t5x.train on MiniSGD.
+
+    Raises:
+        UserError: the run has no robustness report, or no set and seed in its name.
+    """
+    named = re.fullmatch(r"(\w+?)_(\w+)-seed(\d+)", run.name)
+    if not named or named[2] not in SETS:
+        raise UserError(f"{run}: not FORMAT_SET-seedN with a set of {list(SETS)}.")
+    found = report.read_runs(run)[0]
+    source = Path(found.place)
+    folder = results / run.name
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / report.REPORT_FOLDER).mkdir(parents=True)
+    scores = json.loads(source.read_text(encoding="utf-8"))
+    for wording, services in scores["per_variant"].items():
+        groups = {name: s for name, s in services.items() if name.startswith("#")}
+        scores["per_variant"][wording] = groups
+    target = folder / report.REPORT_FOLDER / source.name
+    target.write_text(json.dumps(scores) + "\n", encoding="utf-8")
+    shutil.copy(frames.frames_file(source), frames.frames_file(target))
+    finished = source.stat().st_mtime
+    about = {
+        "name": run.name,
+        "set": f"{named[1]}_{named[2]}",
+        "seed": int(named[3]),
+        "steps": int(source.stem.rpartition("-")[2]),
+        "config": json.loads((run / "config_digest.json").read_text())["digest"],
+        "variants": variants_digest(named[2]),
+        "command": f"benchmarks/compare.sh {named[3]}",
+        **environment(),
+        "date": datetime.date.fromtimestamp(finished).isoformat(),
+    }
+    (folder / ITEM).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def variants_digest(name: str) -> str:
+    """Digest of the shipped variants of a set; "" for the originals and SGD-X."""
+    folder = ROOT / "jaxaug/data/minisgd/variants" / name.rpartition("_")[0]
+    files = sorted(folder.glob("v*/train/schema.json"))
+    return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
+
+
+def environment() -> dict[str, Any]:
+    """Returns the commit, the machine and the versions."""
+    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(git, check=False, capture_output=True, text=True).stdout
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line for line in lines if line.startswith("model name")), "")
+    return {
+        "commit": commit.strip(),
+        "machine": f"{os.cpu_count()} cores of {processor.partition(': ')[2]}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("jax", "flax")},
+    }
+
+
+def compared(names: Sequence[str] = COMPARED) -> tuple[list[report.Run], Statistics]:
+    """Configurations of results/minisgd in the given order, and their statistics."""
+    folders = [
+        path.parent
+        for name in names
+        for path in sorted(MINISGD.glob(f"d3st_{name}-seed*/{ITEM}"))
+    ]
+    if not folders:
+        return [], statistics_of([])
+    runs = read_all([str(folder) for folder in folders])
+    statistics = statistics_of(runs)
+    rows = with_intervals([*runs, *report.aggregate_seeds(runs)], statistics)
+    return report.configurations(rows), statistics
+
+
+def _label(run: report.Run) -> str:
+    name = report.split_seed(run.name.partition(" (mean")[0])[0]
+    return SETS[name.partition("_")[2]]
+
+
+def readme_table() -> list[str]:
+    """Training schemas and the three figures that count."""
+    rows = ["| training schemas | JGA, originals | JGA, v1-5 | SS (lower is better) |"]
+    rows.append("|---|---|---|---|")
+    columns = ("jga_orig", "jga_v1_5", "ss_jga")
+    for run in compared()[0]:
+        cells = [report.cell(run, column).split()[0] for column in columns]
+        rows.append("| " + " | ".join([_label(run), *cells]) + " |")
+    return rows
+
+
+def minisgd_table() -> list[str]:
+    """Every figure of the compared sets, with deviations and an interval."""
+    rows = ["| training schemas | " + " | ".join(report.COLUMNS.values()) + " |"]
+    rows.append("|" + "---|" * (1 + len(report.COLUMNS)))
+    for run in compared()[0]:
+        cells = []
+        for column in report.COLUMNS:
+            text = report.cell(run, column)
+            if column == "jga_v1_5":
+                text += f" ({_ends(run)})"
+            cells.append(text)
+        rows.append("| " + " | ".join([_label(run), *cells]) + " |")
+    return rows
+
+
+def minisgd_differences() -> list[str]:
+    """Differences of all pairs of the compared sets, in points."""
+    columns = ("jga_orig", "jga_v1_5", "jga_v1_5_seen", "jga_v1_5_unseen", "ss_jga")
+    header = ["difference", *(report.COLUMNS[name] for name in columns), "p (Holm)"]
+    rows = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+
+    def line(one: Difference) -> str:
+        names = [SETS[name.partition("_")[2]] for name in (one.first, one.second)]
+        cells = [difference_cell(one, column) for column in columns]
+        title = f"{names[0]} - {names[1]}".replace("+ ", "")
+        return "| " + " | ".join([title, *cells, p_cell(one.p_holm)]) + " |"
+
+    return rows + [line(one) for one in compared()[1].differences]
+
+
+def _ends(run: report.Run) -> str:
+    low, high = run.intervals.get("jga_v1_5", (float("nan"),) * 2)
+    return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def queue_table(results: Path = SGD, queue: Path = QUEUE) -> list[str]:
+    """Returns the lines of the table: configurations of the queue, then others."""
+    lines = queue.read_text(encoding="utf-8").splitlines()
+    wanted: dict[Key, list[int]] = collections.defaultdict(list)
+    for item in map(json.loads, lines):
+        wanted[key_of(item)].append(item["seed"])
+    finished: dict[str, dict[Key, list[dict]]] = collections.defaultdict(dict)
+    for path in sorted(results.glob(f"*/{ITEM}")):
+        item = json.loads(path.read_text(encoding="utf-8"))
+        finished[item["variants"]].setdefault(key_of(item), []).append(item)
+    figures = figures_of([path.parent for path in sorted(results.glob(f"*/{ITEM}"))])
+    rows = [QUEUE_HEADER, "|" + "---|" * (QUEUE_HEADER.count("|") - 1)]
+    for key, seeds in wanted.items():
+        found = [runs[key] for runs in finished.values() if key in runs]
+        rows += [queue_row(key, runs, seeds, figures) for runs in found or [[]]]
+    for runs in finished.values():
+        for key in runs.keys() - wanted.keys():
+            rows.append(queue_row(key, runs[key], [], figures))
+    return rows
+
+
+def key_of(item: Mapping) -> Key:
+    """Returns what all seeds of a configuration share, without the variants' version."""
+    return item["set"], item.get("order", "mixture"), item["steps"]
+
+
+def figures_of(folders: Sequence[Path]) -> dict[str, report.Run]:
+    """Configuration, as `split_seed` names it -> its figures with intervals."""
+    if not folders:
+        return {}
+    runs = read_all([str(folder) for folder in folders])
+    rows = with_intervals([*runs, *report.aggregate_seeds(runs)], statistics_of(runs))
+    return {
+        report.split_seed(row.name.partition(" (mean")[0])[0]: row
+        for row in report.configurations(rows)
+    }
+
+
+def queue_row(
+    key: Key,
+    runs: Sequence[Mapping],
+    seeds: Sequence[int],
+    figures: Mapping[str, report.Run],
+) -> str:
+    """Returns one line of the table of the queue."""
+    name, order, steps = key
+    done = sorted(run["seed"] for run in runs)
+    missing = sorted(set(seeds) - set(done))
+    text = ", ".join(map(str, done)) or "none"
+    if missing:
+        text += f" (not run: {', '.join(map(str, missing))})"
+    if not runs:
+        cells = ["not run"] * 4 + [""]
+    else:
+        found = figures[report.split_seed(runs[0]["name"])[0]]
+        devices = sorted({run["device"] for run in runs})
+        cells = [
+            report.cell(found, "jga_orig"),
+            f"{report.cell(found, 'jga_v1_5')} ({_ends(found)})",
+            report.cell(found, "jga_v1_5_unseen"),
+            report.cell(found, "ss_jga"),
+            ", ".join(devices),
+        ]
+        if digest := runs[0]["variants"]:
+            name = f"{name} {digest[:8]}"
+    return "| " + " | ".join([name, order, f"{steps:,}", text, *cells]) + " |"
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "readme": readme_table,
+    "minisgd": minisgd_table,
+    "minisgd-differences": minisgd_differences,
+    "sgd-queue": queue_table,
+}
+
+
+if __name__ == "__main__":
+    main()
