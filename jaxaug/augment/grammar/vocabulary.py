@@ -35,7 +35,7 @@ OTHERS = _set(
 MODIFIERS = _set(
     "starting ending waiting opening closing seating meeting booking parking living "
     "leaving departing arriving boarding swimming cooking training waking wedding "
-    "shipping mailing billing listening playing walking working viewing outgoing "
+    "charging shipping mailing billing listening playing walking working viewing outgoing "
     "incoming requested selected given chosen desired preferred specified scheduled "
     "planned expected particular"
 )
