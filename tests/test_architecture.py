@@ -51,8 +51,10 @@ FLOORS = {
     ),
     "jaxaug.augment": (
         "descriptions arguments",
-        "language tree decisions",
+        "language decisions",
         "judge grammar",
+        "spread",
+        "tree",
         "config result",
         "schemes selection output context",
         "plan plain",

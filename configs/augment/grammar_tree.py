@@ -3,9 +3,10 @@
     jaxaug models fetch minilm
     jaxaug augment --config configs/augment/grammar_tree.py --data_dir SGD --out OUT
 
-At most 200 rewordings of each text; `grammar_tree.py:N` asks for N. The tree visits the
-most different words first, then the most similar meaning. MiniLM similarity replaces the
-entailment of the paper. What is nearer to another slot or intent of its service is dropped.
+At most 200 rewordings of each text; `grammar_tree.py:N` asks for N. The variants are those
+that differ most from the source and from each other in words and frames, as far as
+the meaning is similar. MiniLM similarity replaces the entailment of the paper. What is
+nearer to another slot or intent of its service is dropped.
 """
 
 import ml_collections
@@ -32,12 +33,12 @@ def get_config(num: str = "200") -> ml_collections.ConfigDict:
         "levels": ("jaccard", "similarity", "string_similarity"),
         "decisions": ("max", "max", "min"),
         "constraints": (
-            "jaccard <= 0.95",
             "similarity >= 0.5",
             "length <= 2.5",
             "length >= 0.3",
         ),
         "syntactic": None,
+        "walk": "spread",
     }
     config.report = {
         "jaccard": {},

@@ -9,6 +9,7 @@ from jaxaug.augment.judge import measures
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import records
 from jaxaug.augment.plan import Plan
+from jaxaug.augment.tree import SPREAD
 from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
 from jaxaug.core.suggestion import suggestion
@@ -204,7 +205,8 @@ def _selection(config: Config) -> str:
         f"{decision if isinstance(decision, str) else 'a function of'} {level}"
         for decision, level in zip(spec.decisions, spec.levels, strict=True)
     )
-    return f"a tree over {levels}; {_listed(spec.constraints)}"
+    apart = ", as different from each other as can be" * (spec.walk == SPREAD)
+    return f"a tree over {levels}{apart}; {_listed(spec.constraints)}"
 
 
 def _models(names: Iterable[str]) -> list[str]:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from jaxaug.augment import spread
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
 
@@ -25,6 +26,10 @@ Decision = Callable[[Sequence[float]], float]
 
 DECISIONS: Mapping[str, Decision] = {"max": max, "min": min}
 """Which of the values of a level comes first; a user may give another function."""
+
+ROUNDS, SPREAD = "rounds", "spread"
+WALKS = (ROUNDS, SPREAD)
+"""How candidates are taken from the tree; see `Spec.walk`."""
 
 BY_DECISIONS = "decisions"
 """The syntactic paraphrase is where the decisions lead; see `Spec.syntactic`."""
@@ -98,6 +103,9 @@ class Spec:
         everywhere: the greatest entailment, then the least similar string. The name of
         a metric takes the candidate of its least value whatever the decisions, which is
         how section 4.1 may be read too. None takes none.
+      walk: "rounds" is the traversal of the paper. "spread" takes the candidates that
+        differ most from the source and from each other (see `spread`); their
+        fidelity is the level below the diversity level, or 0 without one.
     """
 
     levels: tuple[str, ...] = ("jaccard", "entailment", "string_similarity")
@@ -106,6 +114,7 @@ class Spec:
     decimals: int | tuple[int, ...] = 2
     diversity: str = "jaccard"
     syntactic: str | None = BY_DECISIONS
+    walk: str = ROUNDS
 
     def __post_init__(self) -> None:
         """Raises `UserError` where the fields do not fit together."""
@@ -135,6 +144,8 @@ class Spec:
                 raise UserError(
                     f"{decision!r} is no decision; {suggestion(decision, DECISIONS)}"
                 )
+        if self.walk not in WALKS:
+            raise UserError(f"{self.walk!r} is no walk; {suggestion(self.walk, WALKS)}")
         for constraint in self.constraints:
             _parsed(constraint)
 
@@ -263,6 +274,9 @@ def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
         raise UserError(f"k={k} paraphrases: ask for at least 1.")
     dropped = [(item, broken(item, spec)) for item in items]
     tree = build(items, spec, seed)
+    pairs = tuple(pair for pair in dropped if pair[1])
+    if spec.walk == SPREAD:
+        return Ranking(tuple(_spread(tree, spec, k)), tree, pairs)
     nodes = list(tree.at(spec.levels.index(spec.diversity) + 1))
     waiting = [
         [item for leaf in node.leaves() for item in leaf.items] for node in nodes
@@ -279,7 +293,23 @@ def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
         for queue in waiting:
             if queue and len(selected) < k:
                 selected.append(queue.pop(0))
-    return Ranking(tuple(selected), tree, tuple(pair for pair in dropped if pair[1]))
+    return Ranking(tuple(selected), tree, pairs)
+
+
+def _spread(tree: Node, spec: Spec, k: int) -> list[Item]:
+    """At most k candidates of a tree that differ most; see `spread`."""
+    items = [item for leaf in tree.leaves() for item in leaf.items]
+    below = spec.levels.index(spec.diversity) + 1
+    fidelity = spec.levels[below] if below < len(spec.levels) else None
+    choices = [
+        spread.Choice(
+            item.text,
+            float(item.values[spec.diversity]),
+            float(item.values[fidelity]) if fidelity else 0.0,
+        )
+        for item in items
+    ]
+    return [items[place] for place in spread.taken(choices, k)]
 
 
 def most_similar_first(selected: Sequence[Item], spec: Spec) -> list[Item]:

@@ -34,7 +34,9 @@ _MODALS = frozenset(
     ]
 )
 # Adjectives that may stand behind their noun.
-_BEHIND = frozenset({"available", "nearest", "closest", "left", "free"})
+_BEHIND = frozenset(
+    {"available", "nearest", "closest", "left", "free", "open", "closed"}
+)
 _JOINING = frozenset({"and", "or", ","})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
@@ -100,7 +102,8 @@ class _Reader:
                 and not self._helps()
             ):
                 return False
-            self.waits = False
+            # "Do students pay": the verb comes behind the group.
+            self.waits = word in ("do", "does", "did")
         elif word not in vocabulary.PREPOSITIONS | vocabulary.OTHERS:
             return False
         self.found.append(Chunk(WORD, word, (self.words[self.place],)))
@@ -179,7 +182,16 @@ class _Reader:
         after = self._next()
         is_noun = word in vocabulary.nouns()
         if before is None:
-            joins = after in ("and", "or", ",", "for")
+            joins = after in (
+                "and",
+                "or",
+                ",",
+                "for",
+                "how",
+                "what",
+                "whether",
+                "which",
+            )
             return self.is_verb_phrase and (joins or not self._is_closed(after))
         if before.cls in _JOINING and len(self.found) > 1:
             has_verb = any(c.kind == VERB and c.form == BASE for c in self.found[:-2])
@@ -213,6 +225,8 @@ class _Reader:
         modifies = after and after not in vocabulary.DETERMINERS
         if word in vocabulary.MODIFIERS and modifies and not self._is_closed(after):
             return False
+        if f"{word} {vocabulary.singular(after)}" in vocabulary.nouns():
+            return False  # "Charging point".
         before_word = before.cls if before else ""
         if word in vocabulary.nouns() and before_word not in ("for", "of"):
             return False

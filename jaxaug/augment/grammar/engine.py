@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from jaxaug.augment import descriptions
-from jaxaug.augment.grammar import rules, senses
+from jaxaug.augment.grammar import fluency, rules, senses, vocabulary
 from jaxaug.augment.grammar.chunks import Chunk, chunks
 from jaxaug.augment.grammar.context import Context
 
@@ -18,8 +18,10 @@ _DEPTH = 3
 _LONGEST = 40
 # Results of one rule that are reworded further, so that no rule fills the list alone.
 _EACH = 6
+# Results of a step that are reworded further, at most.
+_WIDTH = 60
 # Choices of synonyms for all words of a text.
-_CHOICES = 4
+_CHOICES = 12
 # Results among which a derivation is looked for.
 _MANY = 1000
 
@@ -116,7 +118,7 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
     literals = descriptions.protected(body)
     known = senses.bases(_parsed(body, _is_verb_phrase(context)))
     stepwise = list(itertools.islice(_stepwise(body, context, known), num))
-    at_once = _at_once([(body, ()), *stepwise], context, known)
+    at_once = itertools.islice(_at_once([(body, ()), *stepwise], context, known), num)
     seen = {_folded(body)}
     found: list[Reworded] = []
     for written, steps in _turns([stepwise, list(at_once)]):
@@ -124,6 +126,8 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
         if key in seen or not all(literal in written for literal in literals):
             continue
         seen.add(key)
+        if fluency.is_clumsy(written, body):
+            continue
         shown = written[:1].upper() + written[1:] if capital else written
         mark = "" if written.endswith("?") else end
         found.append(Reworded(shown + mark, steps))
@@ -142,9 +146,11 @@ def _stepwise(
             key = _folded(result[0])
             if key and key not in seen:
                 seen.add(key)
+                if fluency.is_clumsy(result[0], body):
+                    continue
                 following.append(result)
                 yield result
-        layer = _mixed(following)
+        layer = _mixed(following)[:_WIDTH]
 
 
 def _at_once(
@@ -152,13 +158,18 @@ def _at_once(
 ) -> Iterator[_Result]:
     """The results without synonyms, with synonyms for all their words."""
     names = {rule.name for rule in rules.table()}
+    plain = [
+        (steps, parsed, senses.choices(parsed, context, known))
+        for text, steps in results
+        if names.issuperset(name for name, _ in steps)
+        for parsed in [_parsed(text, _is_verb_phrase(context))]
+    ]
     for number in range(_CHOICES):
-        for text, steps in results:
-            if names.issuperset(name for name, _ in steps):
-                parsed = _parsed(text, _is_verb_phrase(context))
-                added, written = senses.replace_all(parsed, context, known, number)
-                if len(added) > 1:
-                    yield written, (*steps, (", ".join(added), written))
+        for place, (steps, parsed, found) in enumerate(plain):
+            # Neighbors get different words.
+            added, written = senses.replace_all(parsed, found, number + place)
+            if len(added) > 1:
+                yield written, (*steps, (", ".join(added), written))
 
 
 def _once(
@@ -168,13 +179,20 @@ def _once(
     text, steps = one
     parsed = _parsed(text, _is_verb_phrase(context))
     used = {name for name, _ in steps}
-    if not used & rules.final():
+    if not used & rules.final() and not any(map(_ends, used)):
         for name, written in rules.apply(parsed, context):
             if name not in used:
                 yield written, (*steps, (name, written))
+    if any(" -> " in name for name in used):
+        return  # Several words at once are for `_at_once`.
     for name, written in senses.apply(parsed, context, known):
-        if name not in used:
-            yield written, (*steps, (name, written))
+        yield written, (*steps, (name, written))
+
+
+def _ends(name: str) -> bool:
+    """Whether a synonym has a preposition, as rules would tear "way of cooking" apart."""
+    _, arrow, new = name.partition(" -> ")
+    return bool(arrow) and not vocabulary.PREPOSITIONS.isdisjoint(new.split())
 
 
 def _turns(groups: Sequence[Sequence[Any]]) -> Iterator[Any]:

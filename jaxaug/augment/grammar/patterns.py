@@ -15,6 +15,7 @@ is two words) and `?` behind optional ones, and of variables:
     {t:TAIL}         nothing, or all that follows from a preposition on; {t:QTAIL}  but not
                      from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
     {t:ITAIL}, {t:OTAIL}  nothing, or all that follows from `to` or `of` on; {t:LTAIL}  from in, at, on, for
+    {w:WH}           a question word
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb behind `and` or `or`
 
 A template repeats variables, perhaps changed: see `_NOUN` and `_VERB`.
@@ -196,6 +197,7 @@ def _class(name: str) -> str:
         "PLAIN": f"(?:(?![{_letters('and or')}]{verb}|{_codes[WORD, 'not']}).)+",
         "BE": f"[{_letters('is are')}]",
         "PREP": f"[{_letters('in at on to for from by with')}]",
+        "WH": f"[{_letters('how what whether when where which who why')}]",
         "WAS": f"[{_letters('is are was were')}]",
     }
     if name in fixed:
@@ -227,9 +229,15 @@ def _the(chunks: Sequence[Chunk]) -> str:
     if first.kind != NOUN:
         return text_of(chunks)
     own = first.det.lower() in _OWN or first.words[0].endswith(("'s", "s'"))
-    own = own or first.words[0][:1].isupper()
+    own = own or first.words[0][:1].isupper() or _is_activity(first)
     det = first.det if own else "the"
     return text_of([dataclasses.replace(first, det=det), *chunks[1:]])
+
+
+def _is_activity(chunk: Chunk) -> bool:
+    """Whether a group is a gerund alone, such as "fasting"."""
+    word = chunk.text.lower()
+    return word.endswith("ing") and " " not in word and word not in vocabulary.nouns()
 
 
 def _bare(chunks: Sequence[Chunk]) -> str:

@@ -10,6 +10,7 @@ from etils import epath
 from jaxaug.augment.grammar import patterns
 from jaxaug.augment.grammar.chunks import Chunk
 from jaxaug.augment.grammar.context import Context
+from jaxaug.augment.grammar.patterns import Pattern
 from jaxaug.core.errors import UserError
 
 _FILE = epath.Path(__file__).parent / "rules.txt"
@@ -17,7 +18,7 @@ _FIELDS = ("match", "write", "good", "bad")
 KINDS = ("slot", "flag", "input", "intent", "service")
 _FINAL = "final"
 _VOWEL_SOUND = re.compile(r"\b(a|an) (?=(\w))", re.IGNORECASE)
-_OTHERS = ("people", "somebody", "user", "customer")
+_OTHERS = ("people", "somebody", "everyone", "user", "customer")
 _NOT_AN = ("use", "user", "uni", "one", "euro", "eu")
 
 
@@ -52,12 +53,13 @@ class Rule:
         return not names.isdisjoint(self.kinds)
 
     @functools.cached_property
-    def _patterns(self) -> tuple[patterns.Pattern, ...]:
+    def patterns(self) -> tuple[Pattern, ...]:
+        """Compiled."""
         return tuple(map(patterns.compiled, self.matches))
 
     def apply(self, chunks: Sequence[Chunk], codes: str) -> Iterator[str]:
         """Yields the results of the rule for a text."""
-        for pattern in self._patterns:
+        for pattern in self.patterns:
             if pattern.starts and codes[:1] not in pattern.starts:
                 continue
             match = pattern.match(chunks, codes)
@@ -80,8 +82,9 @@ def tidy(text: str) -> str:
         start = found[1][0]
         return f"{start}n " if vowel else f"{start} "
 
-    text = re.sub(r" ([,;:.!?)])", r"\1", text).replace("( ", "(").replace(" / ", "/")
-    text = re.sub(r"(?<=\w) - (?=\w)", "-", text)
+    if not text.replace(" ", "").isalpha():  # It has marks.
+        text = re.sub(r" ([,;:.!?)])", r"\1", text).replace("( ", "(")
+        text = re.sub(r"(?<=\w) - (?=\w)", "-", text.replace(" / ", "/"))
     return _VOWEL_SOUND.sub(article, text)
 
 
@@ -142,7 +145,8 @@ def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]
     """
     codes = patterns.encode(chunks)
     clashes = _clashes(patterns.text_of(chunks))
-    for rule in _fitting(context.kind, context.is_flag, context.is_input):
+    place = context.kind, context.is_flag, context.is_input
+    for rule in _starting(codes[:1], *place):
         for written in rule.apply(chunks, codes):
             if clashes or not _clashes(written):
                 yield rule.name, written
@@ -157,6 +161,16 @@ def _clashes(text: str) -> bool:
 @functools.cache
 def _fitting(kind: str, is_flag: bool, is_input: bool) -> tuple[Rule, ...]:
     return tuple(rule for rule in table() if rule.fits(kind, is_flag, is_input))
+
+
+@functools.lru_cache(8192)
+def _starting(code: str, kind: str, is_flag: bool, is_input: bool) -> tuple[Rule, ...]:
+    """The fitting rules with a pattern that may begin with a code of a chunk."""
+    return tuple(
+        rule
+        for rule in _fitting(kind, is_flag, is_input)
+        if any(not one.starts or code in one.starts for one in rule.patterns)
+    )
 
 
 @functools.cache

@@ -1,7 +1,8 @@
-"""Replaces words by synonyms of `senses.txt`, by sense."""
+"""Replaces words and phrases by synonyms of `senses.txt`, by sense."""
 
 import dataclasses
 import functools
+import re
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -11,9 +12,11 @@ from jaxaug.augment.grammar import patterns, vocabulary
 from jaxaug.augment.grammar.chunks import NOUN, VERB, Chunk
 from jaxaug.augment.grammar.context import Context
 from jaxaug.augment.grammar.rules import tidy
+from jaxaug.augment.language.inflection import PARTICIPLE, THIRD
 from jaxaug.core.errors import UserError
 
 _FILE = epath.Path(__file__).parent / "senses.txt"
+_CONDITIONS = ("if", "txt", "not", "but", "obj")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,12 +24,13 @@ class Sense:
     """A pair of words of one sense.
 
     Attributes:
-        pos: "n", "v" or "a", see the file.
+        pos: "n", "v", "a" or "p", see the file.
         old: to be replaced, in its base form.
         new: the replacement, in its base form.
         needed: one of these stands in the text or describes the service, if any.
         text: one of these stands in the text, if any.
         refused: none of these stands or describes.
+        absent: none of these stands in the text.
         objects: classes of the noun behind the verb; empty for any.
     """
 
@@ -36,6 +40,7 @@ class Sense:
     needed: frozenset[str]
     text: frozenset[str]
     refused: frozenset[str]
+    absent: frozenset[str]
     objects: frozenset[str]
 
     @property
@@ -58,17 +63,17 @@ def table() -> dict[str, tuple[Sense, ...]]:
         pos, *rest = line.split()
         conditions = dict(part.split("=", 1) for part in rest if "=" in part)
         words = [part.replace("_", " ") for part in rest if "=" not in part]
-        unknown = set(conditions) - {"if", "txt", "not", "obj"}
-        if pos not in ("n", "v", "a") or unknown or len(set(words) - {"->"}) < 2:
+        unknown = set(conditions) - {*_CONDITIONS}
+        if pos not in ("n", "v", "a", "p") or unknown or len(set(words) - {"->"}) < 2:
             raise UserError(
-                f"{_FILE}, line {number}: {line!r} is no sense. Write n, v or a, two "
-                "words or more, and conditions `if=`, `txt=`, `not=`, `obj=`."
+                f"{_FILE}, line {number}: {line!r} is no sense. Write n, v, a or p, two "
+                "words or more, and conditions `if=`, `txt=`, `not=`, `but=`, `obj=`."
             )
         sets = [
             frozenset(conditions[name].split("/"))
             if name in conditions
             else frozenset()
-            for name in ("if", "txt", "not", "obj")
+            for name in _CONDITIONS
         ]
         both = "->" not in words
         words = [word for word in words if word != "->"]
@@ -84,137 +89,276 @@ def bases(chunks: Sequence[Chunk]) -> frozenset[tuple[str, str]]:
     found = {(VERB, chunk.base) for chunk in chunks if chunk.kind == VERB}
     for chunk in chunks:
         if chunk.kind == NOUN:
-            for word in map(str.lower, chunk.words):
-                found |= {(NOUN, word), (NOUN, vocabulary.singular(word))}
+            found |= {(NOUN, base) for _, _, base in _spans(chunk.words)}
+            found |= {(NOUN, word.lower()) for word in chunk.words}
     return frozenset(found)
 
 
 def apply(
     chunks: Sequence[Chunk], context: Context, known: AbstractSet[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """Yields (step, text) with one word replaced by a synonym.
-
-    A synonym that another slot or intent of the service uses is left out.
+    """Yields (step, text) with one word or phrase replaced by a synonym.
 
     Args:
         chunks: of the text.
         context: of the description.
-        known: words that may be replaced, as `bases` gives them.
+        known: words that may be replaced, as `bases` gives them: those of the source, so
+            that no synonym is replaced by one of its own synonyms.
     """
-    for place, found in enumerate(_choices(chunks, context, known)):
+    yield from _phrases(patterns.text_of(chunks), context)
+    for place, found in enumerate(choices(chunks, context, known)):
         for sense, changed in found:
-            rest = [*chunks[:place], changed, *chunks[place + 1 :]]
-            yield sense.name, tidy(patterns.text_of(rest))
+            written = [*chunks[:place], changed, *chunks[place + 1 :]]
+            yield sense.name, tidy(patterns.text_of(written))
 
 
 def replace_all(
-    chunks: Sequence[Chunk],
-    context: Context,
-    known: AbstractSet[tuple[str, str]],
-    number: int,
+    chunks: Sequence[Chunk], found: Sequence[Sequence[tuple[Sense, Chunk]]], number: int
 ) -> tuple[tuple[str, ...], str]:
     """Returns (steps, text) with a word of every group replaced that has a synonym.
 
     Args:
         chunks: of the text.
-        context: of the description.
-        known: words that may be replaced, as `bases` gives them.
-        number: which synonyms: the next number takes the next one of each word.
+        found: of each chunk, as `choices` gives it.
+        number: which synonyms: the next number takes the next one of each word, and the
+            words move at different speeds.
     """
-    names, written = [], list(chunks)
-    for place, found in enumerate(_choices(chunks, context, known)):
-        if found:
-            sense, written[place] = found[number % len(found)]
+    names: list[str] = []
+    written = list(chunks)
+    for place, options in enumerate(found):
+        if options:
+            step = number * (1 + len(names) % 3) + len(names)
+            sense, written[place] = options[step % len(options)]
             names.append(sense.name)
     return tuple(names), tidy(patterns.text_of(written))
 
 
-def _choices(
+@functools.cache
+def _phrase_table() -> tuple[tuple[re.Pattern[str], tuple[Sense, ...]], ...]:
+    """(expression, senses) of each phrase."""
+    return tuple(
+        (re.compile(rf"\b{re.escape(old)}\b(?![-'’])"), senses)
+        for old, all_senses in table().items()
+        if (senses := tuple(one for one in all_senses if one.pos == "p"))
+    )
+
+
+def _phrases(text: str, context: Context) -> Iterator[tuple[str, str]]:
+    """Yields (step, text) with one phrase replaced."""
+    for expression, senses in _phrase_table():
+        if not expression.search(text):
+            continue
+        words = {*re.findall(r"[^\W\d_]+", text.lower())}
+        for sense in senses:
+            if _holds(sense, words, words | _service(context)):
+                yield sense.name, tidy(expression.sub(sense.new, text))
+
+
+def _holds(sense: Sense, words: AbstractSet[str], near: AbstractSet[str]) -> bool:
+    """Whether the conditions on the text and its service hold."""
+    if sense.needed and not sense.needed & near:
+        return False
+    if sense.text and not sense.text & words:
+        return False
+    return not sense.refused & near and not sense.absent & words
+
+
+@functools.lru_cache(1024)
+def _service(context: Context) -> frozenset[str]:
+    """The words of the service, and their singulars."""
+    return context.service | {vocabulary.singular(word) for word in context.service}
+
+
+def choices(
     chunks: Sequence[Chunk], context: Context, known: AbstractSet[tuple[str, str]]
 ) -> list[list[tuple[Sense, Chunk]]]:
-    """For each chunk, its changed forms."""
+    """Returns (sense, changed form) of each chunk; see `apply` for the arguments."""
     words = {
         form
         for chunk in chunks
         for word in chunk.words
         for form in (word.lower(), vocabulary.singular(word.lower()))
     }
-    near = words | context.service
-    taken = words | context.siblings
+    near = words | _service(context)
+    found: list[list[tuple[Sense, Chunk]]] = []
+    before: Chunk | None = None
+    asks = bool(chunks) and chunks[0].cls in _BE
+    for chunk, behind in zip(chunks, [*chunks[1:], None], strict=False):
+        # "Is the bin full": the last word says something of the group before it.
+        follows = before is not None and before.cls in _BE
+        follows |= asks and behind is None and len(chunks) > 2
+        # Two senses may give the same text.
+        one = {
+            changed.text: (sense, changed)
+            for sense, changed in _changed(chunk, follows)
+            if (chunk.kind, sense.old) in known
+            and _takes(sense, behind)
+            and _holds(sense, words, near)
+            and not _is_taken(sense, words, context.siblings)
+        }
+        found.append(list(one.values()))
+        before = chunk
+    return found
 
-    def fits(sense: Sense, chunk: Chunk, behind: Chunk | None) -> bool:
-        if (chunk.kind, sense.old) not in known or not _takes(sense, behind):
-            return False
-        if sense.needed and not sense.needed & near:
-            return False
-        if sense.text and not sense.text & words:
-            return False
-        return not sense.refused & near and not {*sense.new.split()} & taken
 
-    return [
-        [
-            (sense, changed)
-            for sense, changed in _changed(chunk)
-            if fits(sense, chunk, behind)
-        ]
-        for chunk, behind in zip(chunks, [*chunks[1:], None], strict=False)
-    ]
+@functools.lru_cache(8192)
+def _heads(new: str) -> tuple[frozenset[str], frozenset[str]]:
+    """(all words that carry meaning, the head) of a synonym."""
+    words = [w for w in new.split() if w not in _PLAIN]
+    return frozenset(words), frozenset([_head(new)]) - _PLAIN
+
+
+_PLAIN = (
+    vocabulary.PREPOSITIONS
+    | vocabulary.DETERMINERS
+    | vocabulary.AUXILIARIES
+    | vocabulary.OTHERS
+)
+
+
+def _is_taken(
+    sense: Sense, words: AbstractSet[str], siblings: AbstractSet[str]
+) -> bool:
+    """Whether a synonym repeats the text, or is what a sibling is called."""
+    meaning, head = _heads(sense.new)
+    own = {*sense.old.split()}
+    return bool(meaning & words - own) or bool(head & siblings - own)
 
 
 def _takes(sense: Sense, behind: Chunk | None) -> bool:
-    if not sense.objects:
-        return True
-    return behind is not None and behind.kind == NOUN and behind.cls in sense.objects
+    """Whether what follows fits: a noun of the classes, no second preposition."""
+    is_noun = behind is not None and behind.kind == NOUN
+    if sense.objects:
+        return behind is not None and is_noun and behind.cls in sense.objects
+    if sense.pos == "v" and sense.new.rpartition(" ")[2] in _TAKE_NOUNS:
+        return is_noun or sense.old.rpartition(" ")[2] in vocabulary.PREPOSITIONS
+    if sense.pos == "n" and behind is not None:
+        if " to " in sense.new and behind.cls == "of":
+            return False
+        # "How high the funds is": the verb agrees with the old word.
+        is_verb = behind.form == THIRD or behind.cls in ("is", "has", "was", "does")
+        return not is_verb or not _turns_plural(sense)
+    return True
 
 
-def _changed(chunk: Chunk) -> Iterator[tuple[Sense, Chunk]]:
+def _turns_plural(sense: Sense) -> bool:
+    head = _head(sense.new)
+    return vocabulary.is_plural(head) and not vocabulary.is_plural(_head(sense.old))
+
+
+@functools.lru_cache(8192)
+def _head(phrase: str) -> str:
+    """The noun of a phrase: "place" of "place to stay"."""
+    return re.split(r" (?:of|to|in|at|for|on|with|by) ", phrase)[0].split()[-1]
+
+
+_ACTIVE = frozenset(["get", "have", "be", "come", "go"])
+_TAKE_NOUNS = frozenset(["for", "of", "to", "with", "at", "from", "through", "after"])
+
+
+_BE = frozenset(["is", "are"])
+
+
+@functools.lru_cache(20_000)
+def _changed(chunk: Chunk, is_predicate: bool) -> tuple[tuple[Sense, Chunk], ...]:
+    """The forms of a chunk with one word replaced."""
+    return tuple(_changes(chunk, is_predicate))
+
+
+def _changes(chunk: Chunk, is_predicate: bool) -> Iterator[tuple[Sense, Chunk]]:
     if chunk.kind == VERB:
         for sense in table().get(chunk.base, ()):
-            if sense.pos == "v":
+            # "To be made a booking for" and "to be gotten" are no passives.
+            active = sense.new.count(" ") > 1 or sense.new.split()[0] in _ACTIVE
+            if sense.pos == "v" and not (active and chunk.form == PARTICIPLE):
                 written = vocabulary.inflected(sense.new, chunk.form)
                 yield sense, dataclasses.replace(chunk, words=tuple(written.split()))
     if chunk.kind != NOUN:
         return
-    for place, word in enumerate(chunk.words):
-        lower = word.lower()
-        base = vocabulary.singular(lower)
+    for start, end, base in _spans(chunk.words):
+        last = end == len(chunk.words)
+        lower = " ".join(chunk.words[start:end]).lower()
+        mine = chunk.words[end - 1].lower().endswith("'s")
         for sense in table().get(base, table().get(lower, ())):
-            last = place == len(chunk.words) - 1
-            if sense.pos == "n" and not (last or " " not in sense.new):
-                continue  # A phrase stands at the end of a group alone.
-            if sense.pos == "a" and last:
+            if sense.pos == "n":
+                yield from _renamed(sense, chunk, (start, end), lower != base)
+            elif sense.pos == "a" and not mine and last == is_predicate:
+                if " " in sense.new and not last:
+                    continue
+                yield sense, _with(chunk, (start, end), sense.new)
+
+
+def _renamed(
+    sense: Sense, chunk: Chunk, span: tuple[int, int], is_changed: bool
+) -> Iterator[tuple[Sense, Chunk]]:
+    """Yields a noun group with another noun in its form: plural, possessive."""
+    start, end = span
+    new, last = sense.new, chunk.words[end - 1].lower()
+    if last.endswith("'s"):
+        if {*new.split()} & vocabulary.PREPOSITIONS or new.endswith("s"):
+            return
+        new += "'s"
+    elif is_changed:
+        new = _plural_phrase(new)
+    # A phrase with a preposition stands alone: no "ticket sum to pay".
+    inside = end < len(chunk.words)
+    if start and not vocabulary.PREPOSITIONS.isdisjoint(new.split()):
+        return
+    if inside and ({*new.split()} & vocabulary.PREPOSITIONS or new.count(" ") > 1):
+        return
+    # Nobody says "lodging room" or "hotels city".
+    mass = _head(new) in vocabulary.UNCOUNTABLE and end - start == 1
+    if inside and not last.endswith("'s") and (is_changed or mass):
+        return
+    yield sense, _with(chunk, span, new)
+
+
+def _with(chunk: Chunk, span: tuple[int, int], new: str) -> Chunk:
+    words = (*chunk.words[: span[0]], *new.split(), *chunk.words[span[1] :])
+    det = chunk.det
+    if det.lower() in ("a", "an") and span[1] == len(chunk.words):
+        # "A hotel" is "accommodation".
+        head = _head(new)
+        uncountable = head in vocabulary.UNCOUNTABLE or vocabulary.is_plural(head)
+        det = "" if uncountable else det
+    return dataclasses.replace(chunk, words=words, det=det)
+
+
+@functools.lru_cache(8192)
+def _spans(words: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
+    """(start, end, base form) of the nouns of a group that may be replaced.
+
+    A word of a fixed group is none: "number" in "phone number".
+    """
+    lower = [word.lower().removesuffix("'s") for word in words]
+    found = []
+    for size in (3, 2, 1):
+        for start in range(len(words) - size + 1):
+            end = start + size
+            base = vocabulary.singular(lower[end - 1])
+            base = " ".join([*lower[start : end - 1], base])
+            if size > 1 and base not in vocabulary.nouns() and base not in table():
                 continue
-            if sense.pos not in ("n", "a"):
+            if not _is_inside(lower, start, end):
+                found.append((start, end, base))
+    return tuple(found)
+
+
+def _is_inside(lower: Sequence[str], start: int, end: int) -> bool:
+    """Whether a span is a part of a longer noun of nouns.txt."""
+    for first in range(start + 1):
+        for behind in range(end, len(lower) + 1):
+            if behind - first <= end - start:
                 continue
-            new = sense.new
-            if sense.pos == "n" and base != lower:
-                new = _plural_phrase(new)
-            if not _keeps_compound(chunk.words, place):
-                continue
-            words = (*chunk.words[:place], *new.split(), *chunk.words[place + 1 :])
-            det = chunk.det
-            yield sense, dataclasses.replace(chunk, words=words, det=det)
+            last = vocabulary.singular(lower[behind - 1])
+            if " ".join([*lower[first : behind - 1], last]) in vocabulary.nouns():
+                return True
+    return False
 
 
 def _plural_phrase(words: str) -> str:
     """The plural of a noun that words may follow: "place to stay"."""
-    first, *rest = words.split(" ")
-    if rest and rest[0] in vocabulary.PREPOSITIONS:
-        return " ".join([vocabulary.plural(first), *rest])
+    found = re.fullmatch(r"(.+?)( (?:of|to|in|at|for|on|with|by) .+)", words)
+    if found:
+        return vocabulary.plural(found[1]) + found[2]
     return vocabulary.plural(words)
-
-
-def _keeps_compound(words: Sequence[str], place: int) -> bool:
-    """Whether a word is not the head of a fixed group: "number" in "phone number"."""
-    lower = [word.lower().removesuffix("'s") for word in words]
-    for start in range(place + 1):
-        for end in range(place + 1, len(words) + 1):
-            if (
-                end - start > 1
-                and " ".join(
-                    [*lower[start : end - 1], vocabulary.singular(lower[end - 1])]
-                )
-                in vocabulary.nouns()
-            ):
-                return False
-    return True

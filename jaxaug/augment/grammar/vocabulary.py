@@ -35,7 +35,7 @@ OTHERS = _set(
 MODIFIERS = _set(
     "starting ending waiting opening closing seating meeting booking parking living "
     "leaving departing arriving boarding swimming cooking training waking wedding "
-    "shipping mailing billing listening playing walking working viewing outgoing "
+    "charging shipping mailing billing listening playing walking working viewing outgoing "
     "incoming requested selected given chosen desired preferred specified scheduled "
     "planned expected particular"
 )
@@ -45,8 +45,13 @@ ADJECTIVES = _set(
     "estimated approximate expected current available relative whole single"
 )
 """Words before a noun that do not name a thing of their own."""
-_UNCOUNTABLE = _set(
-    "species series music food money weather alcohol wifi insurance luggage information"
+# Nouns with neither an article `a` nor a plural.
+UNCOUNTABLE = _set(
+    "species series music food money weather alcohol wifi insurance luggage baggage "
+    "information accommodation lodging housing coverage travel cooking precipitation "
+    "transport cash moisture warmth cuisine dining shipping entry admission quarters "
+    "equipment progress garbage trash rubbish refuse waste parking produce medication "
+    "therapy funds data headcount"
 )
 
 
@@ -116,7 +121,7 @@ def any_verb(word: str, form: str) -> list[str]:
 def singular(word: str) -> str:
     """Returns the singular of a noun; the word itself if it is no plural."""
     lower = word.lower()
-    if lower in nouns() or lower in _UNCOUNTABLE or lower.endswith("ss"):
+    if lower in nouns() or lower in UNCOUNTABLE or lower.endswith("ss"):
         return word
     for form in inflection.readings(lower):
         if form.form != PLURAL or form.pos != "n":
@@ -139,7 +144,7 @@ def is_plural(word: str) -> bool:
 @functools.lru_cache(8192)
 def plural(word: str) -> str:
     """Returns the plural of a noun; the word itself if it has none or is one."""
-    if word.lower() in _UNCOUNTABLE or is_plural(word):
+    if word.lower() in UNCOUNTABLE or is_plural(word):
         return word
     return inflection.inflect(word, "n", PLURAL)
 

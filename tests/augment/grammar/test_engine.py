@@ -21,9 +21,9 @@ def texts(text: str, context: Context | None = None, num: int = 100) -> list[str
 def test_the_first_rewordings_of_a_place() -> None:
     assert texts("City of the hotel", num=5) == [
         "City where the hotel is located",
-        "Town of the lodging",
+        "Town of the accommodation",
         "City in which the hotel is situated",
-        "Town where the lodging is located",
+        "Municipality where the lodging is located",
         "Which city the hotel is in",
     ]
 
@@ -36,9 +36,9 @@ def test_a_derivation_ends_with_its_text() -> None:
 
 def test_every_other_result_changes_all_words() -> None:
     found = reword("find a restaurant in a city", Context("intent"), 4)
-    text = "look for an eating place in a town"
+    text = "look for an eatery in a town"
     assert found[1].text == text
-    names = "find -> look for, restaurant -> eating place, city -> town"
+    names = "find -> look for, restaurant -> eatery, city -> town"
     assert found[1].steps == ((names, text),)
 
 

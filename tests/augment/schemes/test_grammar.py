@@ -56,7 +56,7 @@ def test_the_key_holds_tables_and_code_and_no_seed() -> None:
     (one,) = registry.made("grammar", 0, {"num": 5})
     (other,) = registry.made("grammar", 1, {"num": 5})
     assert one.key == other.key
-    assert len(one.key["tables"]) == 4
+    assert len(one.key["tables"]) == 5
     assert one.run([["date of the visit", []]]) == other.run(
         [["date of the visit", []]]
     )

@@ -1,0 +1,65 @@
+"""Finds clumsy rewordings by the table `fluency.txt`."""
+
+import functools
+import re
+
+from etils import epath
+
+from jaxaug.augment.grammar import vocabulary
+from jaxaug.core.errors import UserError
+
+_FILE = epath.Path(__file__).parent / "fluency.txt"
+# "What accommodation there are."
+_DISAGREES = re.compile(
+    rf"\b(?:{'|'.join(sorted(vocabulary.UNCOUNTABLE))})(?: there)? are\b"
+)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+# Letters of a word that may stand twice: "in", "your".
+_SHORT = 4
+
+
+@functools.cache
+def _table() -> tuple[dict[str, int], tuple[re.Pattern[str], ...]]:
+    """(word -> number of its family, shapes).
+
+    Raises:
+        UserError: a line of the file is malformed.
+    """
+    families: dict[str, int] = {}
+    shapes = []
+    for number, line in enumerate(_FILE.read_text(encoding="utf-8").splitlines(), 1):
+        kind, _, value = line.partition(" # ")[0].partition(" ")
+        if kind == "family":
+            families.update(dict.fromkeys(value.split(), number))
+        elif kind == "shape":
+            shapes.append(re.compile(value))
+        elif line and not line.startswith("#"):
+            raise UserError(
+                f"{_FILE}, line {number}: {line!r} is neither a family nor a shape. "
+                "Write `family` and words, or `shape` and a regular expression."
+            )
+    return families, tuple(shapes)
+
+
+@functools.lru_cache(4096)
+def faults(text: str) -> frozenset[str]:
+    """Returns the families and words that a text has twice, and the shapes it has."""
+    families, shapes = _table()
+    seen: set[str] = set()
+    found: set[str] = set()
+    for word in _WORD.findall(text.lower()):
+        if len(word) < _SHORT and word not in families:
+            continue
+        key = str(families.get(word, vocabulary.singular(word)))
+        if key in seen and word not in vocabulary.OTHERS:
+            found.add(key)
+        seen.add(key)
+    found |= {
+        shape.pattern for shape in (*shapes, _DISAGREES) if shape.search(text.lower())
+    }
+    return frozenset(found)
+
+
+def is_clumsy(text: str, source: str) -> bool:
+    """Whether a rewording has a fault that its source does not have."""
+    return not faults(text) <= faults(source)

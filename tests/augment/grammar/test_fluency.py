@@ -1,0 +1,56 @@
+"""Clumsy rewordings, by family and by shape."""
+
+import pytest
+
+from jaxaug.augment.grammar import fluency
+from jaxaug.augment.grammar.engine import reword
+from jaxaug.core.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("time of the start when the tour begins", "time when the tour starts"),
+        ("city that the bus that leaves goes to", "city the bus goes to"),
+        ("place where to be located", "place of the hotel"),
+        ("day when the cab is to be asked for", "day to call the cab"),
+        ("search for for rooms", "search for rooms"),
+        ("the a room", "a room"),
+        ("person who pays the person", "payer"),
+    ],
+)
+def test_a_fault_that_the_source_does_not_have(text, source) -> None:
+    assert fluency.is_clumsy(text, source)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["code that opens the box that you have", "day of the date", "date of the day"],
+)
+def test_a_fault_of_the_source_is_no_fault(text) -> None:
+    assert fluency.faults(text)
+    assert not fluency.is_clumsy(text, text)
+
+
+def test_plain_texts_have_no_faults() -> None:
+    for text in (
+        "city where the hotel is located",
+        "how many people the reservation is for",
+        "service that lets you find and book rooms",
+        "when you want to send the gift",
+    ):
+        assert fluency.faults(text) == frozenset()
+
+
+def test_no_rewording_is_clumsy() -> None:
+    source = "start time of the tour"
+    for one in reword(source, None, 200):
+        assert not fluency.is_clumsy(one.text, source)
+
+
+def test_a_wrong_table_is_refused(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "fluency.txt"
+    path.write_text("family a b\nfamilies c d\n")
+    monkeypatch.setattr(fluency, "_FILE", path)
+    with pytest.raises(UserError, match="line 2: 'families c d' is neither"):
+        fluency._table.__wrapped__()

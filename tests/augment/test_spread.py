@@ -1,0 +1,66 @@
+"""The greedy choice of candidates that differ."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jaxaug.augment import spread, tree
+from jaxaug.augment.spread import Choice
+from jaxaug.augment.tree import Item, Spec
+from jaxaug.core.errors import UserError
+
+TEXTS = ["town of the inn", "towns of an inn", "where the lodge stands", "hotel city"]
+
+
+def test_distances_of_words_and_frames() -> None:
+    # Inflection and articles do not count.
+    assert spread.distance("booked the rooms", "book a room") == 0
+    # One of three words is shared; the frames are `of` and `of`.
+    assert spread.distance("city of hotel", "city of inn") == pytest.approx(0.5)
+    # No word is shared, nor is anything of the frame.
+    assert spread.distance("which city", "hotel") == 1
+
+
+def test_each_choice_differs_from_those_before() -> None:
+    choices = [Choice(text, 1.0, 0.8) for text in TEXTS[:3]]
+    assert spread.taken(choices, 2) == [0, 2]
+    # The second text comes last, as it repeats the first.
+    assert spread.taken(choices, 9) == [0, 2, 1]
+
+
+def test_fidelity_decides_between_equally_distant_texts() -> None:
+    choices = [Choice("town of the inn", 0.9, 0.5), Choice("hotel city", 0.9, 0.8)]
+    assert spread.taken(choices, 1) == [1]
+    # A text with the words of the source is worth less than a different one.
+    choices = [Choice("city of a hotel", 0.0, 1.0), Choice("town of an inn", 1.0, 0.6)]
+    assert spread.taken(choices, 1) == [1]
+
+
+def test_a_tree_walks_by_spread() -> None:
+    spec = Spec(
+        ("jaccard", "similarity"), ("max", "max"), ("similarity >= 0.6",), walk="spread"
+    )
+    items = [
+        Item(text, 1, {"jaccard": 1.0, "similarity": value})
+        for text, value in zip(TEXTS, (0.8, 0.8, 0.7, 0.5), strict=True)
+    ]
+    ranking = tree.rank(items, spec, 5)
+    chosen = [item.text for item in ranking.selected]
+    assert chosen[1] == "where the lodge stands" and set(chosen) == set(TEXTS[:3])
+    assert [item.text for item, _ in ranking.dropped] == ["hotel city"]
+    assert tree.rank(list(reversed(items)), spec, 5).selected == ranking.selected
+
+
+def test_an_unknown_walk_is_refused() -> None:
+    with pytest.raises(UserError, match="'spred' is no walk.*spread"):
+        Spec(walk="spred")
+
+
+@given(
+    st.lists(st.sampled_from([*TEXTS, "a", "7", ""]), max_size=7, unique=True),
+    st.integers(1, 8),
+)
+def test_any_texts_are_taken_once(found, k) -> None:
+    choices = [Choice(text, 0.5, 0.5) for text in found]
+    order = spread.taken(choices, k)
+    assert len(order) == len(set(order)) == min(k, len(found))
