@@ -143,8 +143,8 @@ def test_reasons_are_those_that_count_most():
 
 def test_coefficients_are_written_as_they_are_read():
     known = {
-        level: verdicts.coefficients(level)
-        for level in json.loads(verdicts.COEFFICIENTS.read_text())
+        level: {source: verdicts.coefficients(level, source) for source in sources}
+        for level, sources in json.loads(verdicts.COEFFICIENTS.read_text()).items()
     }
     assert verdicts.written(known) == verdicts.COEFFICIENTS.read_text()
     assert {*known} == {*verdicts.LEVELS}
