@@ -31,7 +31,7 @@ FLOORS = {
         "models",
         "paraphrase",
         "augment",
-        "curriculum invent",
+        "curriculum",
         "launch track look",
         "serve",
         "doctor cli",
@@ -59,7 +59,7 @@ FLOORS = {
         "stages preview",
         "run review explaining",
     ),
-    "jaxaug_papers": ("shared", "pcc dips tree"),
+    "jaxaug_papers": ("shared", "pcc dips tree mini"),
     "t5x": (
         "errors paths metrics binary_search on_cpu on_gpu",
         "checks",

@@ -8,7 +8,6 @@ from jaxaug.augment.judge import measures
 from jaxaug.augment.output import comparison
 from jaxaug.data import folders, minisgd
 from jaxaug.data.minisgd.language import OPENERS
-from jaxaug.data.minisgd.overlap import STOP_WORDS, overlap_report
 from jaxaug.data.minisgd.values import VALUES
 from jaxaug.data.minisgd.world import (
     AUGMENTED,
@@ -19,6 +18,7 @@ from jaxaug.data.minisgd.world import (
     services_of,
     unseen_services,
 )
+from jaxaug_papers.mini.overlap import STOP_WORDS, overlap_report
 
 FUNCTION_WORDS = {
     *("a", "an", "the", "of", "to", "for", "at", "in", "on", "is", "it", "are"),

@@ -21,11 +21,10 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.publishing import temporary_name
 from jaxaug.data.minisgd.layout import write_dialogues, write_records
-from jaxaug.data.minisgd.overlap import overlap_report
 from jaxaug.data.minisgd.simulator import dialogue
 from jaxaug.data.minisgd.world import AUGMENTED, VARIANTS, schema_json
 
-__all__ = ["materialise", "overlap_report", "write"]
+__all__ = ["materialise", "write"]
 
 TRAIN_DIALOGUES = 4000
 DEV_DIALOGUES = 200

@@ -3,8 +3,7 @@
 import pytest
 import sentencepiece
 
-from jaxaug.data.minisgd import pretraining
-from jaxaug.feed import pieces
+from jaxaug_papers.mini import pieces, pretraining
 
 WORDS = ("lantern", "holiday", "pineapple")
 SIZE = 1100

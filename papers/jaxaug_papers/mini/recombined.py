@@ -13,8 +13,6 @@ from typing import Any
 
 from jaxaug.data.minisgd.concepts import Concept
 from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.invented_words import Fresh, Lexis
-from jaxaug.data.minisgd.overlap import STOP_WORDS
 from jaxaug.data.minisgd.world import (
     ORIGINAL,
     IntentSpec,
@@ -22,6 +20,8 @@ from jaxaug.data.minisgd.world import (
     SlotSpec,
     services_of,
 )
+from jaxaug_papers.mini.invented_words import Fresh, Lexis
+from jaxaug_papers.mini.overlap import STOP_WORDS
 
 # The share of content words that others replace, in all texts of a service alike.
 _REPLACED = (0.0, 0.0, 0.2, 0.5, 1.0)

@@ -1,4 +1,4 @@
-"""`jaxaug data invent`: what the model `mini` is trained on.
+"""`jaxaug invent`: what the model `mini` is trained on.
 
 The words that invented services are named by are those of the built-in lexicon and of
 MiniSGD's training text; the vocabulary has them as whole pieces.
@@ -16,8 +16,7 @@ from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.data import minisgd
-from jaxaug.data.minisgd import pretraining
-from jaxaug.feed import pieces
+from jaxaug_papers.mini import pieces, pretraining
 
 VOCABULARY = "pieces.model"
 _SHORTEST_WORD = 3
@@ -28,7 +27,7 @@ _write_small = functools.partial(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug data invent --help`."""
+    """The verb; see `jaxaug invent --help`."""
     folder = write(
         arguments.out,
         services=arguments.services,
@@ -52,7 +51,7 @@ def write(
     seed: int = 0,
     reword: bool = False,
 ) -> epath.Path:
-    """Writes an invented world, see `minisgd.pretraining`, and `pieces.model` into it.
+    """Writes an invented world, see `pretraining`, and `pieces.model` into it.
 
     Args:
       out_dir: a folder that does not exist yet.

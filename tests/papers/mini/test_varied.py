@@ -2,10 +2,10 @@
 
 import pytest
 
-from jaxaug.data.minisgd import pretraining, recombined, typed, varied
 from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.invented import value_list
 from jaxaug.data.minisgd.world import ORIGINAL
+from jaxaug_papers.mini import pretraining, recombined, typed, varied
+from jaxaug_papers.mini.invented import value_list
 
 SERVICES = 400
 

@@ -7,10 +7,8 @@ schemas. Dialogues come from the simulator of MiniSGD.
 
 from collections.abc import Sequence
 
-from jaxaug.data.minisgd import typed_slot
 from jaxaug.data.minisgd.concepts import Concept
 from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.invented_words import Fresh, Lexis, made_up
 from jaxaug.data.minisgd.values import VALUES
 from jaxaug.data.minisgd.world import (
     FLAG,
@@ -19,6 +17,8 @@ from jaxaug.data.minisgd.world import (
     ServiceSpec,
     SlotSpec,
 )
+from jaxaug_papers.mini import typed_slot
+from jaxaug_papers.mini.invented_words import Fresh, Lexis, made_up
 
 # {n} the noun of a slot, {q} what tells it from its sisters, {s} that of the service.
 _DESCRIPTIONS = (

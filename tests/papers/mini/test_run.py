@@ -1,13 +1,13 @@
-"""`jaxaug data invent`: a world with its vocabulary, from the command line."""
+"""`jaxaug invent`: a world with its vocabulary, from the command line."""
 
 import functools
 
 import pytest
 import sentencepiece
 
-from jaxaug import cli, invent
+from jaxaug import cli
 from jaxaug.data import minisgd
-from jaxaug.data.minisgd import pretraining
+from jaxaug_papers.mini import pretraining, run
 
 
 @pytest.fixture
@@ -19,13 +19,13 @@ def small(tmp_path, monkeypatch):
     monkeypatch.setattr(minisgd, "materialise", lambda cache: data)
     sizes = {"services": 20, "dialogues": 40, "exercises": 1, "seed": 9}
     write = functools.partial(pretraining.write, **sizes)
-    monkeypatch.setattr(invent, "_write_small", write)
+    monkeypatch.setattr(run, "_write_small", write)
 
 
 def test_the_command_writes_world_and_vocabulary(small, tmp_path, capsys):
     folder = tmp_path / "a world"
     sizes = ["--services", "5", "--dialogues", "9", "--exercises", "7"]
-    command = ["data", "invent", "--out", str(folder), *sizes, "--pieces", "1500"]
+    command = ["invent", "--out", str(folder), *sizes, "--pieces", "1500"]
     assert cli.main(command) == 0
     assert capsys.readouterr().out == f"wrote {folder}\n"
     names = {path.name for path in folder.iterdir()}
@@ -42,7 +42,7 @@ def test_the_command_writes_world_and_vocabulary(small, tmp_path, capsys):
 def test_a_vocabulary_too_small_for_its_characters(small, tmp_path, capsys):
     folder = tmp_path / "world"
     sizes = ["--services", "5", "--dialogues", "9", "--exercises", "7"]
-    command = ["data", "invent", "--out", str(folder), *sizes, "--pieces", "200"]
+    command = ["invent", "--out", str(folder), *sizes, "--pieces", "200"]
     assert cli.main(command) == 1
     error = capsys.readouterr().err
     assert "no vocabulary of 200 pieces can be made" in error

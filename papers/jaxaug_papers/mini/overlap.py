@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 
+from jaxaug.data import minisgd
 from jaxaug.data.minisgd.language import OPENERS, REMARKS
 from jaxaug.data.minisgd.world import (
     AUGMENTED,
@@ -184,7 +185,7 @@ def _items(specs: Iterable[ServiceSpec]) -> list[IntentSpec | SlotSpec]:
 
 def _generated(name: str) -> list[str]:
     """The descriptions of slots and intents of all generated variants of a name."""
-    folder = importlib.resources.files(__package__) / "variants" / name
+    folder = importlib.resources.files(minisgd) / "variants" / name
     return [
         item["description"]
         for label in VARIANTS

@@ -2,9 +2,9 @@
 
 import re
 
-from jaxaug.data.minisgd import pretraining, recombined
-from jaxaug.data.minisgd.invented import value_list
 from jaxaug.data.minisgd.world import ORIGINAL, services, services_of
+from jaxaug_papers.mini import pretraining, recombined
+from jaxaug_papers.mini.invented import value_list
 
 COUNT = 300
 

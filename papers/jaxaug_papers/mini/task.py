@@ -1,4 +1,4 @@
-"""The exercises of an invented world, `jaxaug data invent`: task `exercises`.
+"""The exercises of an invented world, `jaxaug invent`; importing this registers `exercises`.
 
 Lines of an input, a tab and its answer, in `exercises.tsv` of the data folder. About one
 line in twenty makes the validation split.
@@ -11,7 +11,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders, pairs
-from jaxaug.data.minisgd import pretraining
+from jaxaug_papers.mini import pretraining
 from tasks import paraphrase
 
 
@@ -25,8 +25,11 @@ def register(data_dir: PathLike | None = None) -> None:
 def _pairs(path: epath.Path, split: str) -> pairs.Pairs:
     if not path.exists():
         raise UserError(
-            f"{path}: no such file. Task 'exercises' reads what `jaxaug data invent --out "
+            f"{path}: no such file. Task 'exercises' reads what `jaxaug invent --out "
             "DIR` writes: name that folder with $JAXAUG_DATA_DIR."
         )
     # Many exercises have the same answer: no group of pairs would be left.
     return pairs.table(path, by_input=True).of_split(split)
+
+
+register()

@@ -8,10 +8,10 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
-from jaxaug.data.minisgd import invented, overlap, pretraining, typed
 from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.invented_words import Fresh, Lexis, made_up
 from jaxaug.data.schema import read_schema
+from jaxaug_papers.mini import invented, overlap, pretraining, typed
+from jaxaug_papers.mini.invented_words import Fresh, Lexis, made_up
 
 SIZES = {"services": 40, "dialogues": 120, "exercises": 200}
 FILES = [
