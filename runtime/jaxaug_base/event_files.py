@@ -4,13 +4,14 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from absl import logging
 from etils import epath
-from jax import numpy as jnp
+from google.protobuf.message import DecodeError
 
-from t5x import paths
-from t5x.logs.without_torch import without_torch
+from jaxaug_base.errors import UserError
+from jaxaug_base.without_torch import without_torch
 
 with without_torch():
     from tensorboardX.proto import event_pb2
@@ -21,15 +22,20 @@ _DTYPES = {
     2: np.dtype(np.float64),
     3: np.dtype(np.int32),
     9: np.dtype(np.int64),
-    14: jnp.dtype(jnp.bfloat16),
+    14: np.dtype(ml_dtypes.bfloat16),
     19: np.dtype(np.float16),
 }
 _REPEATED_FIELDS = ("float_val", "double_val", "int_val", "int64_val")
 
 
+Curve = dict[int, float]
+"""Step -> value."""
+
+
 def _records(path: epath.Path) -> Iterator[bytes]:
     """Payloads of a TFRecord file; stops at a record that is still being written."""
-    paths.check_ordinary(path)
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is not an ordinary file. Delete it, then try again.")
     with path.open("rb") as f:
         # length (8 bytes), its checksum (4), payload, its checksum (4)
         while len(header := f.read(12)) == 12:
@@ -56,7 +62,7 @@ def _scalar(value: Any) -> float | None:
     return None
 
 
-def read_scalars(directory: epath.PathLike) -> dict[str, dict[int, float]]:
+def read_scalars(directory: epath.PathLike) -> dict[str, Curve]:
     """All scalars of the event files directly inside `directory`.
 
     Returns:
@@ -70,7 +76,7 @@ def read_scalars(directory: epath.PathLike) -> dict[str, dict[int, float]]:
             event = event_pb2.Event()
             try:
                 event.ParseFromString(record)
-            except ValueError:
+            except DecodeError:
                 logging.warning("Unreadable record in %s; the rest is skipped.", path)
                 break
             for value in event.summary.value:
