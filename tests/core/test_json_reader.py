@@ -12,8 +12,6 @@ from tests.test_architecture import ROOT, files, name
 # Not from outside: values that this process wrote, and files of the package itself.
 OURS = {
     "jaxaug/augment/judge/verdicts.py",
-    "jaxaug/data/minisgd/concepts.py",
-    "jaxaug/data/minisgd/world.py",
     "jaxaug/formats/d3st_answers.py",
     "jaxaug/formats/json_tools.py",
     "jaxaug/formats/sdt.py",

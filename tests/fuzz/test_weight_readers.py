@@ -31,12 +31,12 @@ from mutators import (
 from t5x import checkpoints, models, partitioning, train_state
 from t5x.examples.t5 import network
 
-from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
 from jaxaug.models.text import checkpoint
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import gguf as gguf_file
 from jaxaug.models.weights import hf_folder, safetensors_io, torch_file
+from jaxaug_papers import minisgd
 
 TENSORS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3) + 0.5,

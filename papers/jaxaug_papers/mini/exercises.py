@@ -13,7 +13,7 @@ what to answer; A, B, C are random words:
 
 from collections.abc import Callable, Sequence
 
-from jaxaug.data.minisgd.draw import Draw
+from jaxaug_papers.minisgd.draw import Draw
 
 HIDDEN = 0.15
 MOST_SPANS = 8

@@ -7,18 +7,18 @@ schemas. Dialogues come from the simulator of MiniSGD.
 
 from collections.abc import Sequence
 
-from jaxaug.data.minisgd.concepts import Concept
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.values import VALUES
-from jaxaug.data.minisgd.world import (
+from jaxaug_papers.mini import typed_slot
+from jaxaug_papers.mini.invented_words import Fresh, Lexis, made_up
+from jaxaug_papers.minisgd.concepts import Concept
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.values import VALUES
+from jaxaug_papers.minisgd.world import (
     FLAG,
     ORIGINAL,
     IntentSpec,
     ServiceSpec,
     SlotSpec,
 )
-from jaxaug_papers.mini import typed_slot
-from jaxaug_papers.mini.invented_words import Fresh, Lexis, made_up
 
 # {n} the noun of a slot, {q} what tells it from its sisters, {s} that of the service.
 _DESCRIPTIONS = (

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from jaxaug.data.minisgd.draw import Draw
+from jaxaug_papers.minisgd.draw import Draw
 
 _ONSETS = (
     "b", "c", "d", "f", "g", "h", "j", "k", "l", "m", "n", "p", "r", "s", "t", "v", "w",

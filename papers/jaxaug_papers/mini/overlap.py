@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Iterable
 
-from jaxaug.data import minisgd
-from jaxaug.data.minisgd.language import OPENERS, REMARKS
-from jaxaug.data.minisgd.world import (
+from jaxaug_papers import minisgd
+from jaxaug_papers.minisgd.language import OPENERS, REMARKS
+from jaxaug_papers.minisgd.world import (
     AUGMENTED,
     FLAG,
     ORIGINAL,

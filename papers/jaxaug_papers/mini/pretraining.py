@@ -14,13 +14,13 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.publishing import temporary_name
 from jaxaug.core.text import clean
-from jaxaug.data.minisgd import simulator
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.layout import write_dialogues, write_records
-from jaxaug.data.minisgd.world import ORIGINAL, ServiceSpec, service_json
 from jaxaug_papers.mini import invented, overlap, recombined, varied
 from jaxaug_papers.mini.exercises import exercise, span
 from jaxaug_papers.mini.invented_words import Fresh, Lexis
+from jaxaug_papers.minisgd import simulator
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.layout import write_dialogues, write_records
+from jaxaug_papers.minisgd.world import ORIGINAL, ServiceSpec, service_json
 
 EXERCISES = "exercises.tsv"
 _SPANS = 0.2

@@ -11,17 +11,17 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from jaxaug.data.minisgd.concepts import Concept
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.world import (
+from jaxaug_papers.mini.invented_words import Fresh, Lexis
+from jaxaug_papers.mini.overlap import STOP_WORDS
+from jaxaug_papers.minisgd.concepts import Concept
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.world import (
     ORIGINAL,
     IntentSpec,
     ServiceSpec,
     SlotSpec,
     services_of,
 )
-from jaxaug_papers.mini.invented_words import Fresh, Lexis
-from jaxaug_papers.mini.overlap import STOP_WORDS
 
 # The share of content words that others replace, in all texts of a service alike.
 _REPLACED = (0.0, 0.0, 0.2, 0.5, 1.0)

@@ -10,8 +10,8 @@ import dataclasses
 import functools
 import re
 
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.world import (
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.world import (
     ORIGINAL,
     ServiceSpec,
     SlotSpec,

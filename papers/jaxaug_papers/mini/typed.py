@@ -9,7 +9,7 @@ original train schemas; `MORE_KINDS` has further plain English.
 import dataclasses
 from collections.abc import Sequence
 
-from jaxaug.data.minisgd.values import VALUES
+from jaxaug_papers.minisgd.values import VALUES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

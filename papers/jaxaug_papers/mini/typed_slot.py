@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from jaxaug.data.minisgd.concepts import Concept
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.world import ORIGINAL, SlotSpec
 from jaxaug_papers.mini import typed
 from jaxaug_papers.mini.invented_words import Fresh
+from jaxaug_papers.minisgd.concepts import Concept
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.world import ORIGINAL, SlotSpec
 
 _PAIRED = 0.6
 _ALONE = 0.8

@@ -9,10 +9,10 @@ import dataclasses
 import re
 from collections.abc import Iterable
 
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.world import ORIGINAL, ServiceSpec
 from jaxaug_papers.mini import recombined, syntax, typed_slot
 from jaxaug_papers.mini.invented_words import Fresh, Lexis
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.world import ORIGINAL, ServiceSpec
 
 _TYPED = (0, 0, 1, 1, 2, 3)
 _MOST_SLOTS = 7

@@ -13,9 +13,9 @@ from t5x import checkpoints, models, partitioning, train_state
 from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
 from jaxaug.models.text import checkpoint, registry
+from jaxaug_papers import minisgd
 
 # As `t5x.train` writes it, with bindings of its own function.
 CONFIG = """from __gin__ import dynamic_registration

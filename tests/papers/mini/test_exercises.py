@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from jaxaug.data.minisgd.draw import Draw
 from jaxaug_papers.mini import exercises
+from jaxaug_papers.minisgd.draw import Draw
 
 
 def made(seed):

@@ -8,10 +8,10 @@ import pytest
 
 from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
-from jaxaug.data.minisgd.draw import Draw
 from jaxaug.data.schema import read_schema
 from jaxaug_papers.mini import invented, overlap, pretraining, typed
 from jaxaug_papers.mini.invented_words import Fresh, Lexis, made_up
+from jaxaug_papers.minisgd.draw import Draw
 
 SIZES = {"services": 40, "dialogues": 120, "exercises": 200}
 FILES = [
@@ -163,7 +163,7 @@ def test_exercises_are_of_all_kinds(world):
 
 def test_spans_are_not_of_dialogues_of_the_training_split(world):
     """They come from another seed than the data folder of the same services."""
-    from jaxaug.data.minisgd.simulator import dialogue
+    from jaxaug_papers.minisgd.simulator import dialogue
 
     known = {json.dumps(dialogue("train", index, 0)["turns"]) for index in range(200)}
     assert not known & {

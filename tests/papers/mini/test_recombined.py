@@ -2,9 +2,9 @@
 
 import re
 
-from jaxaug.data.minisgd.world import ORIGINAL, services, services_of
 from jaxaug_papers.mini import pretraining, recombined
 from jaxaug_papers.mini.invented import value_list
+from jaxaug_papers.minisgd.world import ORIGINAL, services, services_of
 
 COUNT = 300
 

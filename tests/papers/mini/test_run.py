@@ -6,7 +6,7 @@ import pytest
 import sentencepiece
 
 from jaxaug import cli
-from jaxaug.data import minisgd
+from jaxaug_papers import minisgd
 from jaxaug_papers.mini import pretraining, run
 
 
@@ -16,7 +16,7 @@ def small(tmp_path, monkeypatch):
     data = minisgd.write(
         tmp_path / "mini", train_dialogues=20, dev_dialogues=2, test_dialogues=2
     )
-    monkeypatch.setattr(minisgd, "materialise", lambda cache: data)
+    monkeypatch.setattr(run.minisgd, "materialise", lambda cache: data)
     sizes = {"services": 20, "dialogues": 40, "exercises": 1, "seed": 9}
     write = functools.partial(pretraining.write, **sizes)
     monkeypatch.setattr(run, "_write_small", write)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.world import ORIGINAL
 from jaxaug_papers.mini import pretraining, recombined, typed, varied
 from jaxaug_papers.mini.invented import value_list
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.world import ORIGINAL
 
 SERVICES = 400
 

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaxaug.data.minisgd.concepts import CONCEPTS, OPENERS, Concept
-from jaxaug.data.minisgd.values import VALUES
+from jaxaug_papers.minisgd.concepts import CONCEPTS, OPENERS, Concept
+from jaxaug_papers.minisgd.values import VALUES
 
 ORIGINAL = "original"
 VARIANTS = tuple(f"v{number}" for number in range(1, 6))

@@ -1,36 +1,33 @@
-"""MiniSGD: a small world of our own in the layout of the SGD repository.
+"""The generator of MiniSGD, a small world of our own in the layout of the SGD repository.
 
-It makes every command run offline, and scales by one argument for load tests. Of its 28
+jaxaug ships what it writes (`archive`); it scales by one argument for load tests. Of its 28
 services, with 205 descriptions of services, intents and slots, two occur only in dev and
 nine only in test; values are shared between slots, so a tracker has to read the
 descriptions. Five rewordings of each were written by hand, and stand as far from the
-originals as those of SGD-X do (`tests/data/test_minisgd_schemas.py` prints and holds the
+originals as those of SGD-X do (`tests/papers/minisgd/test_schemas.py` prints and holds the
 figures of table 1 of Coca et al., 2023). It is no benchmark.
 """
 
-import functools
-import hashlib
 import importlib.resources
 import json
 from collections.abc import Mapping
 
 from etils import epath
 
-from jaxaug.core import cached, manifest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.publishing import temporary_name
-from jaxaug.data.minisgd.layout import write_dialogues, write_records
-from jaxaug.data.minisgd.simulator import dialogue
-from jaxaug.data.minisgd.world import AUGMENTED, VARIANTS, schema_json
+from jaxaug.data.minisgd import COMPLETE
+from jaxaug_papers.minisgd.layout import write_dialogues, write_records
+from jaxaug_papers.minisgd.simulator import dialogue
+from jaxaug_papers.minisgd.world import AUGMENTED, VARIANTS, schema_json
 
-__all__ = ["materialise", "write"]
+__all__ = ["write"]
 
 TRAIN_DIALOGUES = 4000
 DEV_DIALOGUES = 200
 TEST_DIALOGUES = 400
 AUGMENTED_FOLDER = "aug"
-COMPLETE = "minisgd.json"
 
 
 def write(
@@ -84,28 +81,6 @@ def write(
     return folder
 
 
-def materialise(cache_dir: PathLike) -> epath.Path:
-    """The default world in a cache folder, written at the first call.
-
-    The folder's name holds a hash of this package, so that changed schemas or code
-    never meet an old world. Processes may do this at once. A file that is missing or is
-    not what was written is replaced.
-
-    Raises:
-      UserError: the folder cannot be written (disk full, no permission).
-    """
-    folder = epath.Path(cache_dir) / f"minisgd-{_content_hash()}"
-    if manifest.opened(folder) is None:
-        cached.publish(folder, _write_default)
-    return folder
-
-
-def _write_default(folder: epath.Path) -> None:
-    sizes = {"train": TRAIN_DIALOGUES, "dev": DEV_DIALOGUES, "test": TEST_DIALOGUES}
-    _write_world(folder, sizes, 0)
-    manifest.write(folder)
-
-
 def _write_world(folder: epath.Path, sizes: Mapping[str, int], seed: int) -> None:
     for split, size in sizes.items():
         _write_split(folder, split, size, seed)
@@ -130,22 +105,13 @@ def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:
     write_dialogues(folder, size, lambda index: dialogue(split, index, seed))
 
 
-@functools.cache
-def _content_hash() -> str:
-    digest = hashlib.sha256()
-    for name, data in _resources(""):
-        digest.update(f"{name}\0{len(data)}\0".encode())
-        digest.update(data)
-    return digest.hexdigest()[:16]
-
-
 def _resources(folder: str) -> list[tuple[str, bytes]]:
-    """Path and bytes of the code and data files in a folder of this package."""
+    """Path and bytes of the JSON files in a folder of this package."""
     found = []
     for entry in importlib.resources.files(__name__).joinpath(folder).iterdir():
         name = f"{folder}/{entry.name}" if folder else entry.name
         if entry.is_dir():
             found += _resources(name)
-        elif name.endswith((".py", ".json")):
+        elif name.endswith(".json"):
             found.append((name, entry.read_bytes()))
     return sorted(found)

@@ -9,13 +9,13 @@ mention values that they do not want, and take back what they said.
 from collections.abc import Sequence
 from typing import Any
 
-from jaxaug.data.minisgd import language as words
-from jaxaug.data.minisgd.concepts import agreeing
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.speech import Speech
-from jaxaug.data.minisgd.talk import Pending, Talk, fragments
-from jaxaug.data.minisgd.user import User
-from jaxaug.data.minisgd.world import (
+from jaxaug_papers.minisgd import language as words
+from jaxaug_papers.minisgd.concepts import agreeing
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.speech import Speech
+from jaxaug_papers.minisgd.talk import Pending, Talk, fragments
+from jaxaug_papers.minisgd.user import User
+from jaxaug_papers.minisgd.world import (
     ServiceSpec,
     SlotSpec,
     services_of,

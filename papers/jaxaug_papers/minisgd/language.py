@@ -1,6 +1,6 @@
 """What users and systems of MiniSGD say besides the phrases of the slots."""
 
-from jaxaug.data.minisgd.concepts import OPENERS
+from jaxaug_papers.minisgd.concepts import OPENERS
 
 __all__ = ["OPENERS", "REMARKS"]
 

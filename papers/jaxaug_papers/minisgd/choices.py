@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from jaxaug.data.minisgd.world import ServiceSpec, SlotSpec
+from jaxaug_papers.minisgd.world import ServiceSpec, SlotSpec
 
 
 def free_values(

@@ -6,7 +6,7 @@ from typing import Any
 
 from etils import epath
 
-from jaxaug.data.minisgd.simulator import FILE_DIALOGUES
+from jaxaug_papers.minisgd.simulator import FILE_DIALOGUES
 
 
 def write_records(path: epath.Path, records: list[dict[str, Any]]) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from jaxaug.data.minisgd import language as words
-from jaxaug.data.minisgd.concepts import agreeing, goes_on
-from jaxaug.data.minisgd.speech import Speech
-from jaxaug.data.minisgd.talk import DONTCARE, Talk, Track, fragments, phrases
-from jaxaug.data.minisgd.values import VALUES
-from jaxaug.data.minisgd.world import SlotSpec
+from jaxaug_papers.minisgd import language as words
+from jaxaug_papers.minisgd.concepts import agreeing, goes_on
+from jaxaug_papers.minisgd.speech import Speech
+from jaxaug_papers.minisgd.talk import DONTCARE, Talk, Track, fragments, phrases
+from jaxaug_papers.minisgd.values import VALUES
+from jaxaug_papers.minisgd.world import SlotSpec
 
 LISTS = {values: name for name, values in VALUES.items()}
 

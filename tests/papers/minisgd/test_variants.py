@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from jaxaug.augment import config, descriptions, run
-from jaxaug.data import minisgd
 from jaxaug.data.rename import renaming
 from jaxaug.data.sgd import read_schema_of
+from jaxaug_papers import minisgd
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EDA = ROOT / "configs/augment/eda.py"
 _READINGS = "papers/jaxaug_papers/tree/readings/minisgd_tree.tsv"
-_README = "jaxaug/data/minisgd/variants/README.md"
+_README = "papers/jaxaug_papers/minisgd/variants/README.md"
 LABELS = ("v1", "v2", "v3", "v4", "v5")
 
 

@@ -6,10 +6,12 @@ import pytest
 
 from jaxaug.augment.judge import measures
 from jaxaug.augment.output import comparison
-from jaxaug.data import folders, minisgd
-from jaxaug.data.minisgd.language import OPENERS
-from jaxaug.data.minisgd.values import VALUES
-from jaxaug.data.minisgd.world import (
+from jaxaug.data import folders
+from jaxaug_papers import minisgd
+from jaxaug_papers.mini.overlap import STOP_WORDS, overlap_report
+from jaxaug_papers.minisgd.language import OPENERS
+from jaxaug_papers.minisgd.values import VALUES
+from jaxaug_papers.minisgd.world import (
     AUGMENTED,
     ORIGINAL,
     VARIANTS,
@@ -18,7 +20,6 @@ from jaxaug.data.minisgd.world import (
     services_of,
     unseen_services,
 )
-from jaxaug_papers.mini.overlap import STOP_WORDS, overlap_report
 
 FUNCTION_WORDS = {
     *("a", "an", "the", "of", "to", "for", "at", "in", "on", "is", "it", "are"),

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jaxaug.data.minisgd.concepts import agreeing
-from jaxaug.data.minisgd.world import SlotSpec
+from jaxaug_papers.minisgd.concepts import agreeing
+from jaxaug_papers.minisgd.world import SlotSpec
 
 
 class Speech:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxaug.data.minisgd.choices import free_values
-from jaxaug.data.minisgd.concepts import goes_on
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.speech import Speech
-from jaxaug.data.minisgd.world import IntentSpec, ServiceSpec, SlotSpec
+from jaxaug_papers.minisgd.choices import free_values
+from jaxaug_papers.minisgd.concepts import goes_on
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.speech import Speech
+from jaxaug_papers.minisgd.world import IntentSpec, ServiceSpec, SlotSpec
 
 DONTCARE = "dontcare"
 NO_INTENT = "NONE"

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from jaxaug.data.minisgd import simulator
-from jaxaug.data.minisgd.concepts import agreeing
-from jaxaug.data.minisgd.values import VALUES
-from jaxaug.data.minisgd.world import services, services_of, unseen_services
+from jaxaug_papers.minisgd import simulator
+from jaxaug_papers.minisgd.concepts import agreeing
+from jaxaug_papers.minisgd.values import VALUES
+from jaxaug_papers.minisgd.world import services, services_of, unseen_services
 
 SPLITS = ("train", "dev", "test")
 
