@@ -65,7 +65,7 @@ FLOORS = {
         "stages preview",
         "run review explaining",
     ),
-    "jaxaug_papers": ("shared minisgd", "pcc dips tree mini"),
+    "jaxaug_papers": ("shared minisgd multiwoz", "pcc dips tree mini"),
     "t5x": (
         "errors paths metrics binary_search on_cpu on_gpu",
         "checks",

@@ -97,7 +97,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group, "fetch", "jaxaug.data.fetch:run", "download a data set with a checksum"
     )
     fetch.add_argument(
-        "name", help="sgd, multiwoz22, personachat, or one of an installed package"
+        "name",
+        help="sgd, personachat, or one of an installed package, such as multiwoz22",
     )
     fetch.add_argument("--out", help="target folder (default: ./data/<name>)")
     convert = arguments.verb(
@@ -106,7 +107,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "jaxaug.data.fetch:run_convert",
         "convert a published folder to the layout that jaxaug reads, and count the changes",
     )
-    convert.add_argument("name", help="multiwoz22, or one of an installed package")
+    convert.add_argument("name", help="one of an installed package, such as multiwoz22")
     convert.add_argument("--source", required=True, help="folder as published")
     convert.add_argument("--out", required=True, help="folder to write")
     convert.add_argument(

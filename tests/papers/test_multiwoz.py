@@ -9,7 +9,8 @@ import pytest
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
-from jaxaug.data import dialogue, fetch, multiwoz, sgd
+from jaxaug.data import dialogue, fetch, sgd
+from jaxaug_papers import multiwoz
 from tests.support import small_multiwoz
 
 
