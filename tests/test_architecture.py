@@ -34,7 +34,7 @@ FLOORS = {
         "curriculum invent",
         "launch track look",
         "serve",
-        "doctor cli",
+        "doctor cli api",
     ),
     "jaxaug.models": (
         "layers arguments endpoint",
