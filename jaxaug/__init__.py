@@ -5,8 +5,6 @@ they are first used (docs/python.md). Importing this package registers nothing a
 neither JAX nor TensorFlow nor SeqIO.
 """
 
-from typing import TYPE_CHECKING
-
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
@@ -19,10 +17,3 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     },
 )
 __version__ = "0.1.0"
-
-if TYPE_CHECKING:
-    from jaxaug.api import augment_schema as augment_schema
-    from jaxaug.api import evaluate as evaluate
-    from jaxaug.api import load_dialogues as load_dialogues
-    from jaxaug.augment.plain.people import paraphrase as paraphrase
-    from jaxaug.track.tracker import Tracker as Tracker

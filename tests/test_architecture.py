@@ -35,6 +35,7 @@ FLOORS = {
         "launch track look",
         "serve",
         "doctor cli api",
+        "__main__",
     ),
     "jaxaug.models": (
         "layers arguments endpoint",

@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = text.rewritten(
         arguments.input,
         arguments.out,
-        registry.paraphrase.__name__,
+        "paraphrase",
         work.key,
         work,
         column=arguments.column,
