@@ -40,7 +40,8 @@ FLOORS = {
         "curriculum",
         "launch track look",
         "serve",
-        "doctor cli",
+        "doctor cli api",
+        "__main__",
     ),
     "jaxaug.models": (
         "layers arguments endpoint",

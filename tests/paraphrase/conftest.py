@@ -69,6 +69,7 @@ def call(server, tmp_path, monkeypatch, capsys):
         lines.write_text("\n".join(texts) + "\n")
         arguments = ["paraphrase", "--model", "openai:tiny", "--endpoint", url]
         arguments += ["--in", str(lines), "--out", str(out), "--num", str(num)]
+        arguments += ["--prompt", "plain"]
         status = cli.main([*arguments, *more])
         said = capsys.readouterr()
         records = out.read_text().splitlines() if out.exists() else []
