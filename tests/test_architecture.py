@@ -57,7 +57,7 @@ FLOORS = {
         "schemes selection output context",
         "plan plain",
         "stages preview",
-        "run review explaining",
+        "run review explaining rewording",
     ),
     "jaxaug_papers": ("shared", "pcc dips tree"),
     "t5x": (
