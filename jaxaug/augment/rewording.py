@@ -39,9 +39,9 @@ def of_schema(schema: Schema, num: int, keep: bool = True) -> list[Schema]:
         are kept in memory alone.
 
     Returns:
-      Schemas with the same names. A description for which the grammar has too few
-      rewordings stands in some of them unchanged, as does one that would equal another
-      description of its service.
+      Schemas with the same names. If the grammar has too few rewordings of a
+      description, they occur several times. A description without any, and one that
+      would equal another description of its service, stay unchanged.
 
     Raises:
       UserError: spaCy, which measures how different texts are, is not installed.
@@ -105,7 +105,9 @@ def _texts(schema: Schema, num: int) -> list[dict[str, str]]:
         taken = {result.description.text.casefold() for result in results}
         texts: dict[str, str] = {}
         for result in results:
-            text = result.selected[number]
+            own = [one for one in result.selected if one != result.description.text]
+            # With too few candidates the same ones come again.
+            text = own[number % len(own)] if own else result.description.text
             if text.casefold() not in taken:
                 taken.add(text.casefold())
                 texts[result.description.id] = text

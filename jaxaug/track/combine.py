@@ -98,8 +98,8 @@ def candidates(answers: Sequence[Parsed]) -> list[Parsed]:
 
 
 def _key(state: Parsed) -> Any:
-    filled = [(s, folded(v)) for s, v in state.slot_values.items() if v]
-    return sorted(filled), state.active_intent, sorted(state.requested_slots)
+    filled = {(s, folded(v)) for s, v in state.slot_values.items() if v}
+    return frozenset(filled), state.active_intent, frozenset(state.requested_slots)
 
 
 def agreement(
@@ -130,7 +130,7 @@ def agreement(
 
 def agree(answers: Sequence[Parsed]) -> bool:
     """Whether all answers are the same state."""
-    return len({repr(_key(one)) for one in answers}) == 1
+    return len({_key(one) for one in answers}) == 1
 
 
 def without(state: Parsed, slots: Sequence[str]) -> Parsed:

@@ -82,13 +82,11 @@ def told(predictions: Sequence[Prediction]) -> list[str]:
     """What the checks found, one line each; empty without checks."""
     frames = [frame for one in predictions for frame in one.frames]
     lines = []
-    shares = [a.share for f in frames for a in (f.agreement or {}).values()]
-    if shares:
+    agreements = [frame.agreement for frame in frames if frame.agreement is not None]
+    if agreements:
+        shares = [one.share for found in agreements for one in found.values()]
         whole = sum(share == 1 for share in shares)
-        lines.append(
-            f"all wordings agree on {whole:,} of {len(shares):,} slots; mean agreement "
-            f"{sum(shares) / len(shares):.1%}"
-        )
+        lines.append(f"all wordings agree on {whole:,} of {len(shares):,} slots")
     for name in ("uncertain", "unsaid"):
         checked = [found for f in frames if (found := getattr(f, name)) is not None]
         if checked:
