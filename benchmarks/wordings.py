@@ -1,6 +1,6 @@
 """What further wordings, constrained answers and checks of values give, and what they cost.
 
-    python benchmarks/wordings.py RUN [RUN ...] [--data_dir DIR] [--json FILE] [--rounds 3]
+    python benchmarks/wordings.py RUN [RUN ...] [--data_dir DIR] [--dialogues N] [--json FILE]
 
 Prints a Markdown table, means over the runs: JGA on the original wording and on v1-5, SS,
 and predictions a second. A prediction is a frame. Inputs that several settings share are
@@ -37,8 +37,10 @@ SETTINGS = {
 TIMED = 32  # dialogues
 
 
-def scores(tracker: Tracker, data_dir: Any, robust: Robust, known: dict) -> dict:
-    """The figures of one setting; `known` keeps the outputs of inputs."""
+def scores(
+    tracker: Tracker, data_dir: Any, robust: Robust, known: dict, count: int | None
+) -> dict:
+    """The figures of one setting on `count` dialogues; `known` keeps outputs."""
     frames = {}
     for name in (None, *sensitivity.VARIANTS):
         reference = benchmark.load(data_dir, "test", name)
@@ -52,7 +54,7 @@ def scores(tracker: Tracker, data_dir: Any, robust: Robust, known: dict) -> dict
             outputs.update(zip(map(tuple, new), about.write_tokens(new), strict=True))
             return [outputs[tuple(item)] for item in inputs]
 
-        dialogues = list(sgd.read_dialogues(data_dir, "test", name))
+        dialogues = list(sgd.read_dialogues(data_dir, "test", name))[:count]
         states = {
             (one.dialogue.dialogue_id, frame.turn, frame.service): frame.state
             for one in about.predict_all(dialogues, write)
@@ -88,6 +90,7 @@ def main() -> None:
     parser.add_argument("--data_dir", help="default: $JAXAUG_DATA_DIR, else MiniSGD")
     parser.add_argument("--json", help="file to write the figures of each run to")
     parser.add_argument("--rounds", type=int, default=3, help="of the speed; 0: none")
+    parser.add_argument("--dialogues", type=int, help="of the test set (default: all)")
     parser.add_argument("--only", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     options = parser.parse_args()
     data_dir = folders.resolve_data_dir(options.data_dir)
@@ -98,7 +101,7 @@ def main() -> None:
         tracker = Tracker.load(run, schema)
         known: dict = {}
         for name in options.only:
-            found = scores(tracker, data_dir, SETTINGS[name], known)
+            found = scores(tracker, data_dir, SETTINGS[name], known, options.dialogues)
             if options.rounds:
                 robust = SETTINGS[name]
                 found["rate"] = rate(tracker, dialogues, robust, options.rounds)

@@ -32,6 +32,7 @@ _VERBS = [
     ("evaluate", "sgdx"),
     ("evaluate", "multiwoz"),
     ("predict",),
+    ("robustness",),
     ("serve",),
     ("paraphrase",),
     ("levels",),

@@ -123,7 +123,7 @@ class _Answers(Characters):
                 value = self._listed(answers, bar)
             else:
                 value = self._words(BAR, about.delimiter)
-            items.append(self.sequence(begin, value))
+            items.append(self.sequence(begin, self._blank(), value))
         parts = [self._blank(), self.literal(b"[states]"), self._in_order(items)]
         if about.intents is not None:
             parts += [
@@ -145,7 +145,11 @@ class _Answers(Characters):
         return self.sequence(self._blank(), found)
 
     def _blank(self) -> Part:
-        """At most one space: the first piece of a SentencePiece text often has one."""
+        """At most one space, which pieces have and texts lack.
+
+        The first piece of a SentencePiece text has one, and in our vocabularies the one
+        behind an index (`feed.vocabulary.SET_BEHIND`).
+        """
         return self._optional([" "])
 
     def _optional(self, texts: Sequence[str]) -> Part:

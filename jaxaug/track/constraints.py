@@ -5,7 +5,7 @@ same services share it, and compiled programs take it as an argument.
 """
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from jaxaug.core.digests import digest_of
+from jaxaug.core.digests import code_digest, digest_of
+from jaxaug.core.errors import UserError
 from jaxaug.data.dialogue import Dialogue, Frame, Turn
 from jaxaug.data.schema import Schema
 from jaxaug.decode import automaton, constrained
@@ -24,6 +25,13 @@ from jaxaug.models.tokenizers import spelling
 from jaxaug.paraphrase import decoder, programs
 from jaxaug.track import turns
 
+# The code that makes languages of signatures.
+_CODE = (
+    "jaxaug.core.byte_machine",
+    *(f"jaxaug.formats.{n}" for n in ("answer_grammar", "characters", "json_grammar")),
+)
+_JSON = '{"a": "b", "c": ["d"]}'
+
 
 @dataclass(frozen=True, eq=False)
 class Constraint:
@@ -33,7 +41,7 @@ class Constraint:
       automaton: of all languages, padded.
       languages: signature -> number.
       numbers: (service, key of an example) -> number of its language.
-      digest: of the languages.
+      digest: of the languages, and of the code that makes them.
     """
 
     automaton: automaton.Automaton
@@ -76,7 +84,8 @@ def of_schema(
             number = known.setdefault(found, len(known))
             numbers[service.name, example.key] = number
     made = _compiled(words, tuple(known), room)
-    return Constraint(made, known, numbers, digest_of([*map(str, known)]))
+    code = code_digest(*_CODE)
+    return Constraint(made, known, numbers, digest_of([code, *map(str, known)]))
 
 
 @functools.lru_cache(maxsize=16)
@@ -84,10 +93,23 @@ def _compiled(
     words: Any, signatures: tuple[Hashable, ...], room: int
 ) -> automaton.Automaton:
     spelled = spelling.of_vocabulary(words)
+    if isinstance(signatures[0], str):
+        _check_json(words, spelled)
     machine = answer_grammar.machine(signatures)
     found = automaton.compiled(machine, spelled, words.eos_id)
     found.check_room(room)
     return found.padded()
+
+
+def _check_json(words: Any, spelled: Sequence[bytes | None]) -> None:
+    """Refuses vocabularies that put spaces around marks: their JSON is other bytes."""
+    written = b"".join(spelled[token] or b"" for token in words.encode(_JSON))
+    if written.strip() != _JSON.encode():
+        raise UserError(
+            f"constrained answers: the vocabulary writes {_JSON} as "
+            f"{written.decode(errors='replace').strip()}, and the language of JSON has no "
+            "such spaces. Use a published tokenizer, or leave --constrained out."
+        )
 
 
 @programs.of_model(static_argnums=(0, 1))
