@@ -1,0 +1,52 @@
+"""What a tracker takes from the configuration of its training run."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.paths import absolute
+from jaxaug.feed import recipes
+from jaxaug.models.text import run_config
+
+_CONFIG = "config.gin"
+_SETS = ("EVAL_MIXTURE", "MIXTURE_OR_TASK_NAME")
+_FIX = (
+    "Name the folder of a training run of a tracker, such as that of configs/d3st.gin."
+)
+
+
+def of_run(run: PathLike) -> tuple[epath.Path, str, Mapping[str, int]]:
+    """The folder, the format, and the tokens of inputs and targets of a run.
+
+    Args:
+      run: folder of the run, or one of its checkpoints.
+
+    Raises:
+      UserError: there is no such run, or it trained no tracker.
+    """
+    folder = absolute(run)
+    root = folder if (folder / _CONFIG).exists() else folder.parent
+    if not (root / _CONFIG).exists():
+        raise UserError(f"{folder / _CONFIG}: no such file. {_FIX}")
+    return folder, _family(root), _of_config(root, "TASK_FEATURE_LENGTHS")
+
+
+def _family(root: epath.Path) -> str:
+    for name in _SETS:
+        try:
+            found = _of_config(root, name)
+        except UserError:
+            continue
+        if isinstance(found, str) and found.partition("_")[0] in recipes.FORMATS:
+            return found.partition("_")[0]
+    raise UserError(
+        f"{root / _CONFIG}: neither {' nor '.join(_SETS)} is a set of a tracker "
+        f"({', '.join(recipes.FORMATS)}). {_FIX}"
+    )
+
+
+def _of_config(root: epath.Path, name: str) -> Any:
+    return run_config.build(root / _CONFIG, name)
