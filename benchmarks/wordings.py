@@ -31,9 +31,12 @@ SETTINGS = {
         f"likelihood, N={n}": Robust(wordings=n, combine="likelihood")
         for n in (2, 4, 8)
     },
+    "familiar words": Robust(familiar="auto"),
     "constrained": Robust(constrained=True),
     "unsaid dropped": Robust(unsaid="drop"),
-    "all: vote, N=4": Robust(wordings=4, constrained=True, unsaid="drop"),
+    "familiar words, constrained, unsaid dropped": Robust(
+        familiar="auto", constrained=True, unsaid="drop"
+    ),
 }
 TIMED = 32  # dialogues
 

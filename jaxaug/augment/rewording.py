@@ -1,19 +1,24 @@
 """Further wordings of a schema: by the rewording grammar, or from a variants folder.
 
     of_schema(schema, 4)  # four schemas with the same names and other descriptions
+    familiar(schema, frequent_words(texts))  # one, in the words of some texts
 
 Each service is reworded by itself. The result is kept under the digest of the service.
 """
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from etils import epath
 
 from jaxaug.augment import config as configs
 from jaxaug.augment import descriptions, stages
 from jaxaug.augment.decisions import Decisions
+from jaxaug.augment.grammar import context, engine, vocabulary
 from jaxaug.augment.plan import Plan
 from jaxaug.augment.schemes import registry
 from jaxaug.core import cache_folder, shards
@@ -50,6 +55,62 @@ def of_schema(schema: Schema, num: int, keep: bool = True) -> list[Schema]:
     return [Schema(tuple(services)) for services in zip(*found, strict=True)]
 
 
+def frequent_words(texts: Iterable[str]) -> frozenset[str]:
+    """Returns the words that texts have at least twice, in the singular."""
+    counts = Counter(word for text in texts for word in _words(text))
+    return frozenset(word for word, count in counts.items() if count >= _FREQUENT)
+
+
+def familiar(schema: Schema, known: AbstractSet[str]) -> Schema:
+    """Words a schema in known words, as far as the grammar has faithful ones.
+
+    A description takes its rewording with the fewest unknown words, if it has fewer than the
+    description itself; of several, the first one of the grammar.
+
+    Args:
+      schema: of any services.
+      known: words in the singular, such as `frequent_words` of the schemas that a
+        tracker was trained on.
+
+    Returns:
+      A schema with the same names. No description becomes equal to another one of its
+      service.
+    """
+    found = [_familiar(service, frozenset(known)) for service in schema.services]
+    return Schema(tuple(found))
+
+
+@functools.lru_cache(1024)
+def _familiar(service: Service, known: frozenset[str]) -> Service:
+    one = Schema((service,))
+    contexts = context.contexts(one)
+    items = descriptions.descriptions(one, _SPLIT)
+    taken = {item.text.casefold() for item in items}
+    changed: dict[str, str] = {}
+    for item in items:
+        words = engine.reword(item.text, contexts[item.text][0], _CANDIDATES)
+        texts = [item.text, *(found.text for found in words)]
+        for text in sorted(texts, key=lambda text: _unknown(text, known)):
+            if text == item.text:
+                break  # Nothing else has fewer.
+            if text.casefold() not in taken:
+                taken.add(text.casefold())
+                changed[item.id] = text
+                break
+    return descriptions.with_texts(one, _SPLIT, changed).services[0]
+
+
+def _unknown(text: str, known: frozenset[str]) -> int:
+    return sum(word not in known for word in _words(text))
+
+
+def _words(text: str) -> list[str]:
+    return [vocabulary.singular(word) for word in _WORD.findall(text.lower())]
+
+
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_FREQUENT = 2
+_CANDIDATES = 300
 _POOL = 8  # Few wordings are the first ones of many.
 _MOST = 1024
 _remembered: dict[tuple[Service, int], tuple[Service, ...]] = {}

@@ -56,6 +56,15 @@ def add_robust(parser: argparse.ArgumentParser) -> None:
         "slots too (default: keep)",
     )
     group.add_argument(
+        "--familiar",
+        nargs="?",
+        const="auto",
+        default="",
+        metavar="DIR",
+        help="give the schema in words of the schemas that the run was trained on; DIR: data "
+        "folder of the training (default: $JAXAUG_DATA_DIR, else MiniSGD)",
+    )
+    group.add_argument(
         "--constrained",
         action="store_true",
         help="restrict answers to the format: categorical slots have one of their options",

@@ -6,6 +6,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import one_of
 
 GRAMMAR = "grammar"
+AUTO = "auto"
 VOTE, LIKELIHOOD = "vote", "likelihood"
 KEEP, MARK, DROP = "keep", "mark", "drop"
 EARLY = 3
@@ -28,6 +29,9 @@ class Robust:
       uncertain: `mark` lists uncertain slots, `drop` also empties them.
       unsaid: what happens to free values that occur in no turn: `keep`, `mark` lists
         them, `drop` also empties them.
+      familiar: data folder that the tracker was trained on, `auto` for the one of
+        `folders.resolve_data_dir`: the schema is given in words of its training
+        schemas where the rewording grammar can. Empty: as it is.
       constrained: whether answers are restricted to the language of their format, so
         that categorical slots have one of their options.
     """
@@ -39,6 +43,7 @@ class Robust:
     min_confidence: float = 0.0
     uncertain: str = MARK
     unsaid: str = KEEP
+    familiar: str = ""
     constrained: bool = False
 
     def __post_init__(self) -> None:

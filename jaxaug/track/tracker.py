@@ -25,7 +25,7 @@ from jaxaug.models.text import continuing, likelihood, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, several, trained, turns
 from jaxaug.track.answers import Prediction
-from jaxaug.track.options import GRAMMAR, LIKELIHOOD, Robust
+from jaxaug.track.options import AUTO, GRAMMAR, LIKELIHOOD, Robust
 from jaxaug.track.several import Asking, Question
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -80,6 +80,7 @@ class Tracker:
         self._lengths = lengths
         self._rows = batch_size or rows_of_device()
         self._narrowest = 0  # columns that a batch has at least
+        self._run = ""  # that the model comes from
         self._keeps = True  # whether wordings are kept in files
         self._languages: constraints.Constraint | None = None
         self._between: Callable[[], None] = _do_nothing
@@ -117,7 +118,9 @@ class Tracker:
         if not isinstance(schema, Schema):
             schema = read_schema(schema) if schema else schema_of_data()
         model = continuing.load(folder)
-        return cls(model, family, lengths, schema, batch_size, robust)
+        found = cls(model, family, lengths, schema, batch_size, robust)
+        found._run = str(folder)
+        return found
 
     def about(
         self, schema: Schema, between: Callable[[], None] = _do_nothing
@@ -233,11 +236,18 @@ class Tracker:
     def _schemas(self) -> list[Schema]:
         """The schema, then its further wordings."""
         num, source = self.robust.wordings, self.robust.source
+        first = self.schema
+        if self.robust.familiar:
+            first = rewording.familiar(first, self._known_words())
         if not num:
-            return [self.schema]
+            return [first]
         if source == GRAMMAR:
-            return [self.schema, *rewording.of_schema(self.schema, num, self._keeps)]
-        return [self.schema, *rewording.of_folder(self.schema, source, num)]
+            return [first, *rewording.of_schema(self.schema, num, self._keeps)]
+        return [first, *rewording.of_folder(self.schema, source, num)]
+
+    def _known_words(self) -> frozenset[str]:
+        data_dir = self.robust.familiar
+        return trained.frequent_words(self._run, None if data_dir == AUTO else data_dir)
 
     def _questions(
         self, dialogues: Sequence[Dialogue], schema: Schema

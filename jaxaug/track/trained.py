@@ -1,18 +1,23 @@
 """What a tracker takes from the configuration of its training run."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
 from etils import epath
 
+from jaxaug.augment import descriptions, rewording
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.paths import absolute
-from jaxaug.feed import recipes
+from jaxaug.data import sgd
+from jaxaug.data.schema import Schema
+from jaxaug.feed import parallel, recipes
 from jaxaug.models.text import run_config
 
 _CONFIG = "config.gin"
-_SETS = ("EVAL_MIXTURE", "MIXTURE_OR_TASK_NAME")
+_TRAINED = "MIXTURE_OR_TASK_NAME"
+_SETS = ("EVAL_MIXTURE", _TRAINED)
 _FIX = (
     "Name the folder of a training run of a tracker, such as that of configs/d3st.gin."
 )
@@ -32,6 +37,40 @@ def of_run(run: PathLike) -> tuple[epath.Path, str, Mapping[str, int]]:
     if not (root / _CONFIG).exists():
         raise UserError(f"{folder / _CONFIG}: no such file. {_FIX}")
     return folder, _family(root), _of_config(root, "TASK_FEATURE_LENGTHS")
+
+
+@functools.lru_cache(8)
+def frequent_words(run: str, data_dir: str | None) -> frozenset[str]:
+    """Returns the words that the training schemas of a run have at least twice.
+
+    Args:
+      run: folder of the run, or one of its checkpoints.
+      data_dir: that it was trained on; None as for `folders.resolve_data_dir`.
+
+    Raises:
+      UserError: the data folder lacks the sets of the run.
+    """
+    folder = absolute(run)
+    root = folder if (folder / _CONFIG).exists() else folder.parent
+    table = recipes.table(data_dir)
+    name = _of_config(root, _TRAINED)
+    schemas = {
+        recipe.corpus
+        for task in table.tasks_of(str(name))
+        for split, recipe in table.recipes[task].items()
+        if split == "train"
+    }
+    texts = [
+        one.text
+        for corpus in sorted(schemas, key=str)
+        for one in descriptions.descriptions(_schema(corpus), corpus.split)
+    ]
+    return rewording.frequent_words(texts)
+
+
+def _schema(corpus: parallel.Corpus) -> Schema:
+    place = corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
+    return sgd.read_schema_of(*place)
 
 
 def _family(root: epath.Path) -> str:
