@@ -41,6 +41,7 @@ from jaxaug.metrics.statistics import (
 ROOT = Path(__file__).resolve().parent.parent
 MINISGD = ROOT / "results/minisgd"
 SGD = ROOT / "results/sgd"
+VARIANTS = ROOT / "papers/jaxaug_papers/minisgd/variants"
 QUEUE = ROOT / "benchmarks/sgd_queue.jsonl"
 ITEM = "item.json"
 QUEUE_HEADER = (
@@ -65,10 +66,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--add", nargs="+", type=Path, metavar="RUN")
+    parser.add_argument("--commit", help="of the runs (default: that of the checkout)")
     arguments = parser.parse_args()
     try:
         for run in arguments.add or ():
-            add(run, MINISGD)
+            add(run, MINISGD, arguments.commit)
         stale = [page for page, text in pages() if page.read_text() != text]
         if arguments.check and stale:
             names = ", ".join(str(page.relative_to(ROOT)) for page in stale)
@@ -103,7 +105,7 @@ def pages() -> Iterator[tuple[Path, str]]:
             yield page, pattern.sub(table, text)
 
 
-def add(run: Path, results: Path) -> None:
+def add(run: Path, results: Path, commit: str | None = None) -> None:
     """Stores what tables need of a finished run of t5x.train on MiniSGD.
 
     Raises:
@@ -133,7 +135,7 @@ def add(run: Path, results: Path) -> None:
         "config": json.loads((run / "config_digest.json").read_text())["digest"],
         "variants": variants_digest(named[2]),
         "command": f"benchmarks/compare.sh {named[3]}",
-        **environment(),
+        **environment(commit),
         "date": datetime.date.fromtimestamp(finished).isoformat(),
     }
     (folder / ITEM).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
@@ -141,19 +143,21 @@ def add(run: Path, results: Path) -> None:
 
 def variants_digest(name: str) -> str:
     """Digest of the shipped variants of a set; "" for the originals and SGD-X."""
-    folder = ROOT / "jaxaug/data/minisgd/variants" / name.rpartition("_")[0]
+    folder = VARIANTS / name.rpartition("_")[0]
     files = sorted(folder.glob("v*/train/schema.json"))
     return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
 
 
-def environment() -> dict[str, Any]:
+def environment(commit: str | None) -> dict[str, Any]:
     """Returns the commit, the machine and the versions."""
     git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, check=False, capture_output=True, text=True).stdout
+    if commit is None:
+        done = subprocess.run(git, check=False, capture_output=True, text=True)
+        commit = done.stdout.strip()
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     processor = next((line for line in lines if line.startswith("model name")), "")
     return {
-        "commit": commit.strip(),
+        "commit": commit,
         "machine": f"{os.cpu_count()} cores of {processor.partition(': ')[2]}",
         "python": platform.python_version(),
         **{name: version(name) for name in ("jax", "flax")},
