@@ -71,7 +71,7 @@ PAGE = re.findall(
         " ",
         "\n".join(
             (ROOT / f"docs/{page}.md").read_text()
-            for page in ("launch", "tpu_pod", "scale")
+            for page in ("launch", "scale")
         ),
     ),
 )
