@@ -38,8 +38,8 @@ done
 mkdir -p "$OUT"
 list="$OUT/compare_$page.txt"
 # Another configuration makes a finished run stale, and so do other data, another `mini`.
-data=${JAXAUG_DATA_DIR:-jaxaug/data/minisgd}
-STATE=$({ find configs -name '*.gin' -print0; find -L "$data" -name '*.json' -print0
+data=${JAXAUG_DATA_DIR:-jaxaug/data/minisgd.tar.xz}
+STATE=$({ find configs -name '*.gin' -print0; find -L "$data" -name '*.json' -print0 -o -name '*.xz' -print0
           find jaxaug/models/named/mini -type f ! -name README.md -print0; } |
   LC_ALL=C sort -z | xargs -0 cat | cksum)
 export STATE list

@@ -143,7 +143,7 @@ def warm_up() -> None:
 
 def make_material(folder: Path) -> None:
     """Writes the inputs of all programs."""
-    from jaxaug.data import minisgd
+    from jaxaug_papers import minisgd
 
     minisgd.write(
         folder / "data", train_dialogues=12, dev_dialogues=3, test_dialogues=3
@@ -216,7 +216,7 @@ def _write_encoder(folder: Path, words: list[str]) -> None:
 def _verb(arguments: list[str]) -> int:
     """`jaxaug`, with the small data in place of MiniSGD for the model random-tiny."""
     from jaxaug import cli
-    from jaxaug.data import minisgd
+    from jaxaug_papers import minisgd
 
     data = os.environ["JAXAUG_DATA_DIR"]
     vars(minisgd)["materialise"] = lambda cache_dir: Path(data)

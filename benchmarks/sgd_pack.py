@@ -28,7 +28,10 @@ LACKING = (
     "clu", "gguf", "gin-config", "google-crc32c", "lazy-loader", "ml-collections",
     "msgspec", "rapidfuzz", "tensorboardX",
 )  # fmt: skip
-CODE = ("jaxaug", "runtime/t5x", "configs", "benchmarks", "results/sgd")
+CODE = (
+    "jaxaug", "runtime/jaxaug_base", "runtime/t5x", "configs", "benchmarks",
+    "results/sgd",
+)  # fmt: skip
 _PLATFORMS = ("2_28", "2_27", "2_24", "2_17", "2014", "1")
 
 

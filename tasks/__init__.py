@@ -8,11 +8,10 @@ folder and the vocabulary come from `$JAXAUG_DATA_DIR` and `$JAXAUG_VOCABULARY`,
 they stand at the time of import.
 """
 
-from tasks import adapters, dst, exercises, others, paraphrase, personachat
+from tasks import adapters, dst, others, paraphrase, personachat
 
 adapters.register()
 dst.register()
-exercises.register()
 paraphrase.register()
 personachat.register()
 others.register()

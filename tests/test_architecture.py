@@ -19,7 +19,13 @@ ROOT = Path(__file__).resolve().parent.parent
 SEQIO_ADAPTERS = {"jaxaug/feed/source.py", "jaxaug/curriculum/mixture.py"}
 DATA_LIBRARIES = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "seqio"}
 # The packages of the repository, and the folders that hold some of them.
-FOLDERS = ("jaxaug", "tasks", "runtime/t5x", "papers/jaxaug_papers")
+FOLDERS = (
+    "jaxaug",
+    "tasks",
+    "runtime/jaxaug_base",
+    "runtime/t5x",
+    "papers/jaxaug_papers",
+)
 HOMES = re.compile("^(runtime|papers)/")
 # From the ground up; rooms on one floor do not know each other.
 FLOORS = {
@@ -31,10 +37,11 @@ FLOORS = {
         "models",
         "paraphrase",
         "augment",
-        "curriculum invent",
+        "curriculum",
         "launch track look",
         "serve",
-        "doctor cli",
+        "doctor cli api",
+        "__main__",
     ),
     "jaxaug.models": (
         "layers arguments endpoint",
@@ -61,7 +68,7 @@ FLOORS = {
         "stages preview",
         "run review explaining",
     ),
-    "jaxaug_papers": ("shared", "pcc dips tree"),
+    "jaxaug_papers": ("shared minisgd multiwoz", "pcc dips tree mini"),
     "t5x": (
         "errors paths metrics binary_search on_cpu on_gpu",
         "checks",
@@ -261,12 +268,19 @@ def test_jaxaug_does_without_optional_names(path: str):
     assert run_python(script) == "False"
 
 
-@pytest.mark.parametrize("path", files("runtime/t5x"), ids=name)
+@pytest.mark.parametrize("path", files("runtime"), ids=name)
 def test_runtime_stands_alone(path: Path):
     for module in imports(path):
         assert top(module) not in ABOVE | {"jaxaug", "tasks"}, module
     for module in imports(path, module_level_only=True):
         assert top(module) not in DATA_LIBRARIES, module
+
+
+@pytest.mark.parametrize("path", files("runtime/jaxaug_base"), ids=name)
+def test_what_is_shared_knows_neither_side(path: Path):
+    assert not [
+        m for m in imports(path) if top(m) in ABOVE | {"jaxaug", "tasks", "t5x"}
+    ]
 
 
 @pytest.mark.parametrize("path", files("tasks"), ids=name)

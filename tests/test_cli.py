@@ -21,7 +21,6 @@ _VERBS = [
     ("data", "sample"),
     ("data", "variants"),
     ("data", "demonstrations"),
-    ("data", "invent"),
     ("data", "cache"),
     ("format", "d3st"),
     ("format", "json"),
@@ -52,7 +51,7 @@ _VERBS = [
     ("tasks",),
     ("completion",),
 ]
-_PAPERS = [("classify",), ("fewshot",)]
+_PAPERS = [("classify",), ("fewshot",), ("invent",)]
 _HEAVY = ("absl", "etils", "flax", "gin", "jax", "numpy", "optax", "orbax", "rapidfuzz")
 _HEAVY += ("seqio", "sentencepiece", "tensorflow", "torch", "tqdm", "transformers")
 
@@ -208,7 +207,7 @@ def test_defects_keep_their_traceback(monkeypatch):
     [
         ([], "the following arguments are required: VERB"),
         (["dance"], "invalid choice: 'dance'"),
-        (["paraphrse"], "'fewshot'). Did you mean 'paraphrase'?"),
+        (["paraphrse"], "'invent'). Did you mean 'paraphrase'?"),
         (["augment", "txt"], "'judge'). Did you mean 'text'?"),
         (
             ["levels", "--in", "a", "--out", "b", "--model", "c", "--simlarity=d"],

@@ -92,7 +92,7 @@ def outputs(python, tmp_path_factory):
     named = set(re.findall(r"(?:d3st|d3st2a|t5dst)_(\w+?)_[246]x", words))
     missing = sorted(named - {"aug", "eda", "tree", "sgdx"})
     for name in missing:
-        (folder / name).symlink_to(ROOT / "jaxaug/data/minisgd/variants/eda")
+        (folder / name).symlink_to(ROOT / "papers/jaxaug_papers/minisgd/variants/eda")
     paths = os.pathsep.join(str(folder / name) for name in missing)
     (folder / "pairs.tsv").write_text("a text\tanother text\n")
     # Checkpoints of `make demo` in the repository would change what the jobs print.

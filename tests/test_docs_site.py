@@ -161,6 +161,8 @@ def _defined(name):
 def _names(node):
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return [node.name]
+    if isinstance(node, ast.ImportFrom):
+        return [alias.name for alias in node.names]
     targets = getattr(node, "targets", [getattr(node, "target", None)])
     return [target.id for target in targets if isinstance(target, ast.Name)]
 

@@ -19,12 +19,13 @@ from jaxaug.augment.schemes import sentences
 from jaxaug.cli import VERBS, build_parser, main
 from jaxaug.core import bundled, config_file, extensions, installed
 from jaxaug.core.errors import UserError
-from jaxaug.data import fetch, minisgd
+from jaxaug.data import fetch
 from jaxaug.feed import parallel, recipes
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.models.text import registry, run_config
 from jaxaug.models.weights import export, families, hf_folder, t5x_layout
 from jaxaug.paraphrase import samplers
+from jaxaug_papers import minisgd
 from tests.support import extension
 from tests.test_architecture import ROOT
 

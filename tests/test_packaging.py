@@ -23,7 +23,7 @@ HOMES = {
 }
 PACKAGES = {
     "jaxaug": (ROOT / "jaxaug", ROOT / "tasks"),
-    "jaxaug-t5x": (ROOT / "runtime/t5x",),
+    "jaxaug-t5x": (ROOT / "runtime/t5x", ROOT / "runtime/jaxaug_base"),
     "jaxaug-papers": (ROOT / "papers/jaxaug_papers",),
 }
 # Import names that differ from the distribution's in more than case and dashes.
@@ -115,7 +115,11 @@ def test_what_is_imported_is_declared(name):
         for path in folder.rglob("*.py"):
             for module in imported(path) - sys.stdlib_module_names - BROUGHT:
                 package = canonicalize_name(DISTRIBUTIONS.get(module, module))
-                own = {"tasks": "jaxaug", "t5x": "jaxaug-t5x"}
+                own = {
+                    "tasks": "jaxaug",
+                    "t5x": "jaxaug-t5x",
+                    "jaxaug-base": "jaxaug-t5x",
+                }
                 package = own.get(package, package)
                 assert package in {name, *declared}, f"{path} imports {module}"
 

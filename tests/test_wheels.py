@@ -58,6 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_the_wheels_hold(site: Path):
     assert {path.name.partition("-")[0] for path in site.iterdir()} == {
         "jaxaug",
+        "jaxaug_base",
         "jaxaug_papers",
         "jaxaug_t5x",
         "t5x",
@@ -71,7 +72,10 @@ def test_what_the_wheels_hold(site: Path):
     assert {
         f"jaxaug/{name}" for name in files_of("tasks") | files_of("configs")
     } <= held
-    assert {name.removeprefix("runtime/") for name in files_of("runtime/t5x")} <= held
+    assert {
+        name.removeprefix("runtime/")
+        for name in files_of("runtime/t5x") | files_of("runtime/jaxaug_base")
+    } <= held
     assert {
         name.removeprefix("papers/")
         for name in files_of("papers/jaxaug_papers")

@@ -24,7 +24,7 @@ OUTSIDE = {
     "CHANGELOG.md": "changes.md",
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/NOTES.md": "benchmark_notes.md",
-    "jaxaug/data/minisgd/variants/README.md": "minisgd_variants.md",
+    "papers/jaxaug_papers/minisgd/variants/README.md": "minisgd_variants.md",
     f"{PAPERS}/pcc/README.md": "pcc.md",
     f"{PAPERS}/dips/classify/README.md": "classify.md",
     f"{PAPERS}/dips/README.md": "dips.md",

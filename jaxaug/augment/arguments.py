@@ -120,8 +120,15 @@ def add_judge(group: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--similarity",
         metavar="MODEL",
-        help="model of word similarity; none: compare letters (default: minilm if it is on "
+        help="model of similarity; none: compare letters (default: minilm if it is on "
         "this machine)",
+    )
+    parser.add_argument(
+        "--source",
+        choices=("model", "grammar"),
+        default="model",
+        help="where the candidates come from (default: model); the judge was fitted to "
+        "each, since a model writes many wrong ones and the grammar few",
     )
     parser.add_argument(
         "--model",

@@ -94,7 +94,13 @@ class Plan:
     @functools.cached_property
     def judge(self) -> verdicts.Judge:
         """The judge of meaning; loads its models."""
-        return verdicts.judge(**self.config.judge)
+        return verdicts.judge(**self.config.judge, source=self._source)
+
+    @property
+    def _source(self) -> str:
+        """Where the candidates come from, as the judge calls it."""
+        is_grammar = self.config.scheme == verdicts.GRAMMAR
+        return verdicts.GRAMMAR if is_grammar else verdicts.SAMPLES
 
     @functools.cached_property
     def keys(self) -> dict[str, Json]:
@@ -120,7 +126,8 @@ class Plan:
             metric = {config.apart_by: config.metrics[config.apart_by]}
             found[APART] = {"metric": measures.key(metric), "code": code}
         if config.judge:
-            found[MEANING] = {"judge": verdicts.identity(**config.judge)}
+            judge = verdicts.identity(**config.judge, source=self._source)
+            found[MEANING] = {"judge": judge}
         return found
 
     @functools.cached_property

@@ -1,13 +1,5 @@
-"""The one exception type for mistakes that the user can mend."""
+"""The exception for mistakes that the user can mend; the T5X programs and jaxaug share it."""
 
+from jaxaug_base.errors import UserError
 
-class UserError(ValueError):
-    """Bad input: the message names the value, the rule it breaks and the fix.
-
-    Programs print the message alone and exit with a non-zero status; every other
-    exception is a defect of ours and keeps its traceback. The attribute
-    `user_error` marks it for programs (`python -m t5x.train`) that cannot import
-    this class.
-    """
-
-    user_error = True
+__all__ = ["UserError"]

@@ -15,7 +15,7 @@ from jaxaug.core.installed import missing_package
 
 Add = Callable[[argparse._SubParsersAction], None]
 
-ELSEWHERE = {"fewshot": "jaxaug-papers", "classify": "jaxaug-papers"}
+ELSEWHERE = dict.fromkeys(("fewshot", "classify", "invent"), "jaxaug-papers")
 """Verbs of packages of this repository -> the package."""
 
 

@@ -1,7 +1,7 @@
 """Files on disk -> typed records that are checked as they are read.
 
 `read_schema` and `read_dialogues` read a folder in the layout of the SGD repository,
-dialogues renamed to a variant on the fly; `personachat` reads other data, `minisgd` writes
+dialogues renamed to a variant on the fly; `personachat` reads other data, `minisgd` unpacks
 the embedded world, `fetch` downloads.
 """
 

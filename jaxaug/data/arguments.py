@@ -97,7 +97,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group, "fetch", "jaxaug.data.fetch:run", "download a data set with a checksum"
     )
     fetch.add_argument(
-        "name", help="sgd, multiwoz22, personachat, or one of an installed package"
+        "name",
+        help="sgd, personachat, or one of an installed package, such as multiwoz22",
     )
     fetch.add_argument("--out", help="target folder (default: ./data/<name>)")
     convert = arguments.verb(
@@ -106,7 +107,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "jaxaug.data.fetch:run_convert",
         "convert a published folder to the layout that jaxaug reads, and count the changes",
     )
-    convert.add_argument("name", help="multiwoz22, or one of an installed package")
+    convert.add_argument("name", help="one of an installed package, such as multiwoz22")
     convert.add_argument("--source", required=True, help="folder as published")
     convert.add_argument("--out", required=True, help="folder to write")
     convert.add_argument(
@@ -143,32 +144,6 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     arguments.data_dir(shown)
     shown.add_argument("--out", required=True, help="JSON file to write")
-    invent = arguments.verb(
-        group,
-        "invent",
-        "jaxaug.invent:run",
-        "write invented services, dialogues, exercises and a vocabulary, the training data "
-        "of configs/pretrain_mini.gin",
-    )
-    invent.add_argument("--out", required=True, help="folder to write")
-    for name, count, text in (
-        ("services", 12_000, "invented services of the train split"),
-        ("dialogues", 50_000, "their dialogues"),
-        ("exercises", 300_000, "lines of exercises.tsv"),
-        ("pieces", 3072, "size of the vocabulary"),
-        ("seed", 0, "a different seed gives different data"),
-    ):
-        invent.add_argument(
-            f"--{name}",
-            type=arguments.whole(2**31 - 1),
-            default=count,
-            help=f"{text} (default: {count})",
-        )
-    invent.add_argument(
-        "--reword",
-        action="store_true",
-        help="describe slots of MiniSGD in other ways too, of the same words",
-    )
     cache = arguments.verb(
         group,
         "cache",

@@ -1,21 +1,12 @@
 """`jaxaug init`: a small data folder to begin one's own data from."""
 
 import argparse
-import json
-from typing import Any
 
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, reach, write_text
-from jaxaug.data import folders
-from jaxaug.data.minisgd.draw import Draw
-from jaxaug.data.minisgd.simulator import between
-from jaxaug.data.minisgd.world import ORIGINAL, service_json, services
-
-SERVICES = ("Restaurants_1", "Trains_1")
-DIALOGUES = {"train": 12, "dev": 4, "test": 4}
-_BOTH = 4  # Every fourth dialogue is about both services.
+from jaxaug.core.files import PathLike, reach, write_bytes, write_text
+from jaxaug.data import minisgd
 
 _README = """\
 # Data for a dialogue state tracker
@@ -96,32 +87,19 @@ def write(out: PathLike) -> epath.Path:
             f"{folder} holds something already, and nothing is overwritten. Name a new "
             "folder."
         )
-    specs = [spec for spec in services() if spec.name in SERVICES]
-    for split in folders.SPLITS:
-        schema = [service_json(spec, ORIGINAL) for spec in specs]
-        dialogues = []
-        for index in range(DIALOGUES[split]):
-            first, second = specs[index % 2], specs[1 - index % 2]
-            both = second if index % _BOTH == _BOTH - 1 else None
-            draw = Draw(f"example/{split}/{index}")
-            dialogues.append(between(draw, first, both, index))
-        _put(folder / split / "dialogues_001.json", dialogues)
-        _put(folder / split / "schema.json", schema)
+    for name, data in minisgd.unpacked("example").items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, data)
     write_text(folder / "README.md", _README.format(folder=folder))
     return folder
-
-
-def _put(path: epath.Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """The verb `jaxaug init`."""
     folder = write(arguments.dir)
-    number = sum(DIALOGUES.values())
     print(
-        f"wrote {len(SERVICES)} services and {number} dialogues to {folder}; "
+        f"wrote 2 services and 20 dialogues to {folder}; "
         f"{folder}/README.md explains every field"
     )
     return 0

@@ -24,7 +24,7 @@ from jaxaug.core.installed import missing_package
 from jaxaug.core.progress import progress
 from jaxaug.core.publishing import naming
 from jaxaug.core.suggestion import one_of
-from jaxaug.data import datasets, multiwoz
+from jaxaug.data import datasets
 from jaxaug.data.archive import MAX_TOTAL, BrokenError, members
 from jaxaug.data.datasets import DataSet
 
@@ -49,7 +49,6 @@ _OWN = {
         },
         note="SGD and SGD-X, CC BY-SA 4.0. Use it with --data_dir.",
     ),
-    "multiwoz22": multiwoz.DATA_SET,
     "personachat": DataSet(
         url="http://parl.ai/downloads/convai2/convai2_fix_723.tgz",
         archive="convai2_fix_723.tgz",
@@ -63,7 +62,7 @@ _OWN = {
 DATA_SETS = extensions.Table[DataSet](_OWN, "datasets", made=datasets.registered)
 """Name -> data set."""
 
-_ELSEWHERE = {"fewshot": "jaxaug-papers", "snips": "jaxaug-papers"}
+_ELSEWHERE = dict.fromkeys(("fewshot", "snips", "multiwoz22"), "jaxaug-papers")
 
 
 def find(name: str) -> DataSet:

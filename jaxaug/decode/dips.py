@@ -30,7 +30,6 @@ __all__ = [
     "decode",
     "greedy_select",
     "objective",
-    "select",
 ]
 
 
@@ -73,31 +72,6 @@ def choose(
         return greedy(terms, candidates.k)
 
     return jax.vmap(row)(ground, *ground_set.sources(candidates))
-
-
-@flat(DiPSOptions)
-def select(
-    candidates: Candidates,
-    *,
-    embeddings: Float[Array, "vocab d"] | None = None,
-    options: DiPSOptions,
-) -> Int[Array, "batch k"]:
-    """Which candidates of a beam step live on, by DiPS (Algorithm 2).
-
-    Applied with `probability` once the output is half as long as the source, else the
-    most probable candidates live on. Memory is O(n (p / 8 + k T)) bytes a row, with
-    n candidates of at most T tokens and p = k T + 3 n + |s| positions.
-
-    Args:
-        candidates: of one step.
-        embeddings: table of the token ids; needed unless mu[1] is 0.
-        options: fields of `DiPSOptions`, by keyword.
-
-    Raises:
-        UserError: an option is out of range, or embeddings are missing.
-    """
-    choice = functools.partial(choose, embeddings=embeddings, options=options)
-    return set_search.when_due(candidates, choice, options.probability)
 
 
 @flat(DiPSOptions)

@@ -128,24 +128,6 @@ def choose(
 
 
 @flat(DPPOptions)
-def select(candidates: Candidates, *, options: DPPOptions) -> Int[Array, "batch k"]:
-    """Which candidates of a beam step live on, by a determinantal point process.
-
-    Applied when DiPS is: with `probability` once the output is half as long as the
-    source, else the most probable candidates live on.
-
-    Args:
-        candidates: of one step.
-        options: fields of `DPPOptions`, by keyword.
-
-    Raises:
-        UserError: an option is out of range.
-    """
-    choice = functools.partial(choose, options=options)
-    return set_search.when_due(candidates, choice, options.probability)
-
-
-@flat(DPPOptions)
 def decode(
     inputs: Int[Array, "batch length"],
     cache: Any,

@@ -76,23 +76,6 @@ def choose(
 
 
 @flat(SetOptions)
-def select(candidates: Candidates, *, options: SetOptions) -> Int[Array, "batch k"]:
-    """Which candidates of a beam step live on: the representatives of all of them.
-
-    Applied when DiPS is: with `probability` once the output is half as long as the
-    source, else the most probable candidates live on.
-
-    Args:
-        candidates: of one step.
-        options: fields of `SetOptions`, by keyword.
-
-    Raises:
-        UserError: an option is out of range.
-    """
-    return set_search.when_due(candidates, choose, options.probability)
-
-
-@flat(SetOptions)
 def decode(
     inputs: Int[Array, "batch length"],
     cache: Any,

@@ -1,6 +1,7 @@
 """`jaxaug format d3st|json|sdt|sdtind|t5dst`: a split as one TSV file."""
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Callable
 
@@ -20,67 +21,26 @@ D3ST_COLUMNS = ("inputs", "targets", "dialogue_id", "turn", "frame")
 T5DST_COLUMNS = ("inputs", "targets", "dialogue_id", "turn", "service", "slot")
 
 
-def run_d3st(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug format d3st`."""
-    options = D3STOptions(
-        delimiter=arguments.delimiter,
-        level=arguments.level,
-        categorical=arguments.categorical,
-        order=arguments.order,
-        lowercase=arguments.lowercase,
-        seed=arguments.seed,
-    )
-    return _run(arguments, options)
+_OPTIONS = {
+    kind.family: kind
+    for kind in (D3STOptions, JSONOptions, SDTOptions, SDTIndOptions, T5DSTOptions)
+}
+_OF_CORPUS = {"split"}  # `parallel.bound` sets it.
 
 
-def run_json(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug format json`."""
-    options = JSONOptions(
-        level=arguments.level,
-        order=arguments.order,
-        lowercase=arguments.lowercase,
-        seed=arguments.seed,
-    )
-    return _run(arguments, options)
-
-
-def run_sdt(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug format sdt`."""
-    options = SDTOptions(
-        level=arguments.level,
-        categorical=arguments.categorical,
-        answered=arguments.answered,
-        names=arguments.names,
-        order=arguments.order,
-        lowercase=arguments.lowercase,
-        seed=arguments.seed,
-    )
-    return _run(arguments, options)
-
-
-def run_sdtind(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug format sdtind`."""
-    options = SDTIndOptions(
-        order=arguments.order, lowercase=arguments.lowercase, seed=arguments.seed
-    )
-    return _run(arguments, options)
-
-
-def run_t5dst(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug format t5dst`."""
-    options = T5DSTOptions(
-        order=arguments.order, lowercase=arguments.lowercase, seed=arguments.seed
-    )
-    return _run(arguments, options)
-
-
-def _run(arguments: argparse.Namespace, options: parallel.Options) -> int:
+def run(arguments: argparse.Namespace) -> int:
+    """The verb `jaxaug format`; see its `--help`."""
+    kind = _OPTIONS[arguments.format]
+    names = {one.name for one in dataclasses.fields(kind)} - _OF_CORPUS
+    given = {name: value for name, value in vars(arguments).items() if name in names}
     corpus = parallel.Corpus(
         str(folders.resolve_data_dir(arguments.data_dir)),
         arguments.split,
         arguments.variant,
     )
-    count = export(corpus, options, arguments.out, arguments.epoch, arguments.workers)
+    count = export(
+        corpus, kind(**given), arguments.out, arguments.epoch, arguments.workers
+    )
     print(f"{arguments.out}: {count} examples", file=sys.stderr)
     return 0
 

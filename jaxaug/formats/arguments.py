@@ -4,43 +4,51 @@ import argparse
 
 from jaxaug.core import arguments
 
+# (format, what it is, option -> values, the default first).
+_FORMATS: tuple[tuple[str, str, dict[str, tuple[str, ...]]], ...] = (
+    (
+        "d3st",
+        "D3ST examples",
+        {"categorical": ("1a", "a", "none"), "level": ("dst_intent", "dst")},
+    ),
+    (
+        "json",
+        "function calls: the schema as JSON tools, the state as JSON",
+        {"level": ("dst", "dst_intent")},
+    ),
+    (
+        "sdt",
+        (
+            "Show, Don't Tell: an example dialogue in place of descriptions "
+            "($JAXAUG_DEMONSTRATIONS names a file of them)"
+        ),
+        {
+            "categorical": ("letters", "values"),
+            "level": ("dst", "dst_intent"),
+            "answered": ("all", "active"),
+            "names": ("names", "ids"),
+        },
+    ),
+    (
+        "sdtind",
+        "Show, Don't Tell, one slot at a time ($JAXAUG_DEMONSTRATIONS as for sdt)",
+        {},
+    ),
+    ("t5dst", "T5DST examples", {}),
+)
+
 
 def add(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `format`."""
     parser = verbs.add_parser("format", help="dialogues to text-to-text examples")
     group = parser.add_subparsers(metavar="FORMAT", required=True)
-    d3st = arguments.verb(group, "d3st", "jaxaug.feed.export:run_d3st", "D3ST examples")
-    d3st.add_argument("--categorical", choices=("1a", "a", "none"), default="1a")
-    d3st.add_argument("--level", choices=("dst", "dst_intent"), default="dst_intent")
-    d3st.add_argument("--delimiter", default="=")
-    json = arguments.verb(
-        group,
-        "json",
-        "jaxaug.feed.export:run_json",
-        "function calls: the schema as JSON tools, the state as JSON",
-    )
-    json.add_argument("--level", choices=("dst", "dst_intent"), default="dst")
-    sdt = arguments.verb(
-        group,
-        "sdt",
-        "jaxaug.feed.export:run_sdt",
-        "Show, Don't Tell: an example dialogue in place of descriptions "
-        "($JAXAUG_DEMONSTRATIONS names a file of them)",
-    )
-    sdt.add_argument("--categorical", choices=("letters", "values"), default="letters")
-    sdt.add_argument("--level", choices=("dst", "dst_intent"), default="dst")
-    sdt.add_argument("--answered", choices=("all", "active"), default="all")
-    sdt.add_argument("--names", choices=("names", "ids"), default="names")
-    sdtind = arguments.verb(
-        group,
-        "sdtind",
-        "jaxaug.feed.export:run_sdtind",
-        "Show, Don't Tell, one slot at a time ($JAXAUG_DEMONSTRATIONS as for sdt)",
-    )
-    t5dst = arguments.verb(
-        group, "t5dst", "jaxaug.feed.export:run_t5dst", "T5DST examples"
-    )
-    for verb in (d3st, json, sdt, sdtind, t5dst):
+    for name, about, choices in _FORMATS:
+        verb = arguments.verb(group, name, "jaxaug.feed.export:run", about)
+        verb.set_defaults(format=name)
+        for option, values in choices.items():
+            verb.add_argument(f"--{option}", choices=values, default=values[0])
+        if name == "d3st":
+            verb.add_argument("--delimiter", default="=")
         arguments.data_dir(verb)
         arguments.split(verb)
         verb.add_argument("--variant", help="v1..v5 (default: the original schema)")

@@ -4,10 +4,11 @@ import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jaxaug_base.event_files import Curve
+
 from jaxaug.core import page
 from jaxaug.core.figures import label, new_figure
 from jaxaug.core.files import PathLike
-from jaxaug.metrics.events import Curve
 from jaxaug.metrics.training import Sample, Training, last
 
 STYLE = """

@@ -10,13 +10,14 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser = arguments.verb(
         verbs,
         "paraphrase",
-        "jaxaug.paraphrase.endpoint_run:run",
-        "paraphrase each text of a file; the same command resumes after a stop",
+        "jaxaug.augment.plain.people:run",
+        "paraphrase each text of a file: without --sampler and --prompt filtered, else every "
+        "output; the same command resumes after a stop",
     )
     parser.add_argument(
         "--model",
-        required=True,
-        help="random-tiny, minisgd, a name from `jaxaug models list`, or the folder of "
+        help="smollm2 (default without --sampler and --prompt), random-tiny, minisgd, a name "
+        "from `jaxaug models list`, or the folder of "
         "a T5X run or a published model; openai:NAME for a model behind --endpoint",
     )
     _endpoint(parser)
@@ -28,14 +29,13 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--sampler",
-        help="needed without --endpoint: greedy, sampling, top_k_top_p, bottom_k, beam, "
+        help="greedy, sampling, top_k_top_p, bottom_k, beam, "
         "diverse_beam, dips, dpp, ssr, or one that another package registers",
     )
     parser.add_argument(
         "--num",
         type=arguments.whole(arguments.MANY),
-        default=1,
-        help="outputs for each input",
+        help="outputs for each input (default: 5, or 1 with --sampler or --prompt)",
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -76,8 +76,19 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="option of the sampler, such as k=2; with --endpoint: temperature, top_p, "
         "max_tokens, per_request, json, concurrent, retries, timeout",
     )
+    parser.add_argument(
+        "--filter",
+        metavar="HOW",
+        help="without --sampler and --prompt: strict accounts for every word (default of "
+        "smollm2), light checks numbers, names, negations and questions (default of other "
+        "models), off keeps every output that differs",
+    )
     arguments.texts(parser)
-    parser.add_argument("--out", required=True, help="JSON lines to write")
+    parser.add_argument(
+        "--out",
+        help="file to write: JSON lines with --sampler or --prompt; else in the format of "
+        "the input, as `jaxaug augment text` does (default: standard output)",
+    )
     arguments.shards(parser)
 
 

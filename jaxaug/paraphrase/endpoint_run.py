@@ -32,7 +32,19 @@ _SHOWN = 10  # Lines of a message.
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug paraphrase`, for models of either kind."""
+    """The verb `jaxaug paraphrase` with a sampler or prompt, for models of either kind."""
+    for name in ("model", "out"):
+        if getattr(arguments, name) is None:
+            raise UserError(
+                f"--{name} is missing: a call with --sampler or --prompt needs it. Leave "
+                "both out for filtered paraphrases by smollm2."
+            )
+    if arguments.filter is not None:
+        raise UserError(
+            "--filter: outputs of a sampler or prompt are not filtered. Leave --sampler "
+            "and --prompt out, or --filter."
+        )
+    arguments.num = 1 if arguments.num is None else arguments.num
     if server.is_endpoint(arguments.model):
         print(_asked(arguments))
         return 0
@@ -48,6 +60,36 @@ def run(arguments: argparse.Namespace) -> int:
     return local.run(arguments)
 
 
+def check_plain(arguments: argparse.Namespace) -> None:
+    """Refuses what only a call with a sampler or prompt has.
+
+    Raises:
+      UserError: such an argument is given.
+    """
+    names: dict[str, Any] = dict(_LOCAL)
+    if not server.is_endpoint(arguments.model or ""):
+        names["option"] = []
+    for name, default in names.items():
+        if getattr(arguments, name) != default:
+            raise UserError(
+                f"--{name}: needs --sampler or, with an endpoint, --prompt; a plain call "
+                "chooses both itself. Leave it out, or name a --sampler."
+            )
+
+
+def server_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a setting that say how a server is asked."""
+    found: dict[str, Any] = {
+        "endpoint": arguments.endpoint,
+        "key_variable": arguments.key_variable,
+        "max_requests": arguments.max_requests,
+        "prices": _prices(arguments.prices),
+    }
+    if server.is_endpoint(arguments.model or ""):
+        found["options"] = _options(arguments.option)
+    return found
+
+
 def _asked(arguments: argparse.Namespace) -> str:
     for name, default in _LOCAL.items():
         if getattr(arguments, name) != default:
@@ -58,13 +100,9 @@ def _asked(arguments: argparse.Namespace) -> str:
     setting = Setting.of(
         {
             "model": arguments.model,
-            "endpoint": arguments.endpoint,
             "num": arguments.num,
             "prompt": arguments.prompt,
-            "key_variable": arguments.key_variable,
-            "max_requests": arguments.max_requests,
-            "prices": _prices(arguments.prices),
-            "options": _options(arguments.option),
+            **server_of(arguments),
         },
         "--option",
     )
@@ -72,7 +110,7 @@ def _asked(arguments: argparse.Namespace) -> str:
     writer = Writer(setting, arguments.seed)
     if arguments.dry_run:
         texts = tables.read_texts(arguments.input, arguments.column)
-        return "\n".join([_counted(texts), *writer.plan(_distinct(texts))])
+        return "\n".join([counted(texts), *writer.plan(_distinct(texts))])
     return paraphrase(
         arguments.input, arguments.out, writer,
         column=arguments.column, seed=arguments.seed,
@@ -167,7 +205,8 @@ def _distinct(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
 
-def _counted(texts: Sequence[str]) -> str:
+def counted(texts: Sequence[str]) -> str:
+    """The first line of a dry run."""
     return (
         f"a dry run: nothing was asked or written; {len(texts):,} inputs, "
         f"{len(_distinct(texts)):,} distinct"

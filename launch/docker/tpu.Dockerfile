@@ -6,6 +6,7 @@ WORKDIR /jaxaug
 # The libraries first: a change of ours does not install them again.
 COPY pyproject.toml setup.py constraints.txt README.md LICENSE NOTICE ./
 COPY runtime/pyproject.toml runtime/README.md runtime/LICENSE runtime/NOTICE runtime/
+COPY runtime/jaxaug_base/__init__.py runtime/jaxaug_base/
 COPY runtime/t5x/__init__.py runtime/t5x/
 COPY papers/pyproject.toml papers/setup.py papers/README.md papers/LICENSE papers/NOTICE papers/
 COPY papers/jaxaug_papers/__init__.py papers/jaxaug_papers/

@@ -7,6 +7,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from t5x.errors import UserError
+
 PyTree = Any
 
 
@@ -29,10 +31,8 @@ def broadcast_one_to_all(input_tree: PyTree) -> PyTree:
     return multihost_utils.broadcast_one_to_all(input_tree)
 
 
-class _OtherFailedError(RuntimeError):
+class _OtherFailedError(RuntimeError, UserError):
     """The failed process tells more than a traceback of this one would."""
-
-    user_error = True
 
 
 def raise_if_any_failed(error: Exception | None) -> None:

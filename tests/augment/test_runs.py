@@ -227,7 +227,8 @@ def test_no_slot_is_missing(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     last = said.splitlines()[-1]
     assert last.startswith("16 of 16 texts have no rewording: train/0/service ('")
-    assert "train/0/slot/2 ('Cost of the ticket'), " in last
+    why = "1 candidates, 1 dropped by copy"
+    assert f"train/0/slot/2 ('Cost of the ticket': {why}), " in last
     assert last.endswith(
         f", ... Type some on the page of `jaxaug augment review {out}`, then repeat this "
         "command."

@@ -6,9 +6,10 @@ import shutil
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import folders, minisgd, sgd
+from jaxaug.data import folders, sgd
 from jaxaug.feed import arrays, cache, parallel, vocabulary
 from jaxaug.formats import d3st
+from jaxaug_papers import minisgd
 
 AGAIN = (
     "It was in the cache folder when the program started, and was removed or changed since "

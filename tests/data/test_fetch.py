@@ -257,7 +257,7 @@ def test_verb(data_set, tmp_path, monkeypatch, capsys):
     assert _contents(tmp_path / "data/sgd") == _KEPT
     assert main(["data", "fetch", "squad"]) == 1
     assert (
-        "unknown data set 'squad': choose one of sgd, multiwoz22, personachat, fewshot, "
+        "unknown data set 'squad': choose one of sgd, personachat, fewshot, multiwoz22, "
         "snips." in capsys.readouterr().err
     )
 
@@ -273,7 +273,7 @@ def test_a_remote_folder(tmp_path, monkeypatch, capsys):
 
 
 def test_every_data_set_is_pinned():
-    assert {*DATA_SETS.data} == {"sgd", "multiwoz22", "personachat"}
+    assert {*DATA_SETS.data} == {"sgd", "personachat"}
     for data_set in DATA_SETS.values():
         assert data_set.trees or len(data_set.sha256) == 64
         assert all(len(tree) == 40 for tree in data_set.trees.values())

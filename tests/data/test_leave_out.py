@@ -6,8 +6,9 @@ import pytest
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
-from jaxaug.data import leave_out, multiwoz, sgd
+from jaxaug.data import leave_out, sgd
 from jaxaug.feed import cache, recipes
+from jaxaug_papers import multiwoz
 from tests.support import small_multiwoz
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from jaxaug.core import garbage
 from jaxaug.core.errors import UserError
-from jaxaug.data import dialogue, minisgd, sgd
+from jaxaug.data import dialogue, sgd
 from jaxaug.data.rename import rename_dialogue
+from jaxaug_papers import minisgd
 
 FILE = "dev/dialogues_001.json"
 

@@ -6,7 +6,8 @@ import pytest
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
-from jaxaug.data import folders, minisgd, sample, sgd
+from jaxaug.data import folders, sample, sgd
+from jaxaug_papers import minisgd
 
 
 @pytest.fixture(scope="module")

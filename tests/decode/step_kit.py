@@ -1,8 +1,12 @@
 """Padded arrays, and one beam step whose candidates are known, for the selectors."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
+from jaxaug.core import typed
+from jaxaug.decode import dips, dpp, set_search
 from jaxaug.decode.candidates import Candidates
 
 WIDTH = 7
@@ -59,3 +63,16 @@ def beam_step(sources, seed=0, fillers=0):
 
 def words():
     return [row for row, _, _ in STEP_ROWS]
+
+
+def select(module, step, embeddings=None, **options):
+    """Which candidates of one step live on, as `module.decode` chooses them."""
+    kind = {dips: dips.DiPSOptions, dpp: dpp.DPPOptions}.get(
+        module, set_search.SetOptions
+    )
+    made = typed.made(kind, options, module.__name__.rpartition(".")[2])
+    more = {"options": made} if kind is not set_search.SetOptions else {}
+    if module is dips:
+        more["embeddings"] = embeddings
+    choice = functools.partial(module.choose, **more)
+    return set_search.when_due(step, choice, made.probability)

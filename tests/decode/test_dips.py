@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_kit import EOS, WIDTH, arguments, beam_step, words
+from step_kit import EOS, WIDTH, arguments, beam_step, select, words
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import dips, dpp, set_search
@@ -241,7 +241,7 @@ def test_k_must_fit(k):
 
 # One compilation serves all tests of a step: every batch has seven rows.
 LAM = 0.4
-SELECT = jax.jit(lambda step: dips.select(step, embeddings=EMBEDDINGS, lam=LAM))
+SELECT = jax.jit(lambda step: select(dips, step, embeddings=EMBEDDINGS, lam=LAM))
 
 
 def in_seven(sources, **options):
@@ -270,8 +270,8 @@ def test_select_is_greedy_on_the_words_of_each_row():
 
 
 def test_select_normalises_and_takes_a_batch_of_one():
-    found = dips.select(
-        beam_step([[1, 2, 3, 1]]), embeddings=EMBEDDINGS, lam=0.9, normalise=True
+    found = select(
+        dips, beam_step([[1, 2, 3, 1]]), embeddings=EMBEDDINGS, lam=0.9, normalise=True
     )
     value = in_python(words(), [1, 2, 3, 1, EOS], lam=0.9, normalise=True).value
     assert found.tolist() == [naive.greedy(value, 7, 3)]
@@ -318,7 +318,7 @@ def test_probability_is_that_of_a_step():
 
 
 @pytest.mark.parametrize(
-    ("select", "option", "message"),
+    ("module", "option", "message"),
     [
         (dips, {"lam": 1.5}, "dips: lam=1.5: expected a finite number from 0 to 1."),
         (dips, {"probability": -1}, "probability=-1: .* number from 0 to 1."),
@@ -334,17 +334,17 @@ def test_probability_is_that_of_a_step():
         (dpp, {"quality": -1}, "quality=-1: expected a finite number of at least 0."),
     ],
 )
-def test_options_out_of_range(select, option, message):
+def test_options_out_of_range(module, option, message):
     with pytest.raises(UserError, match=message):
-        select.select(beam_step([[1]]), **option)
+        select(module, beam_step([[1]]), **option)
 
 
 def test_l2_needs_embeddings():
     step = beam_step([[1]])
     with pytest.raises(UserError, match="give `embedding_table`, or set mu"):
-        dips.select(step)
+        select(dips, step)
     # Without L2 no embeddings are needed.
-    shape = jax.eval_shape(lambda: dips.select(step, mu=(1.0, 0.0, 1.0, 1.0)))
+    shape = jax.eval_shape(lambda: select(dips, step, mu=(1.0, 0.0, 1.0, 1.0)))
     assert (shape.shape, shape.dtype) == ((1, 3), jnp.int32)
 
 
@@ -369,8 +369,8 @@ def test_memory_at_full_size():
         k=k,
     )
     table = shape((vocab, width), jnp.float32)
-    select = jax.jit(lambda c, e: dips.select(c, embeddings=e))
-    memory = select.lower(step, table).compile().memory_analysis()
+    chosen = jax.jit(lambda c, e: select(dips, c, embeddings=e))
+    memory = chosen.lower(step, table).compile().memory_analysis()
     used = (
         memory.temp_size_in_bytes
         + memory.argument_size_in_bytes

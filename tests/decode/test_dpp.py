@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_kit import arguments, beam_step, pad, words
+from step_kit import arguments, beam_step, pad, select, words
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import dpp, ground_set, ngrams
@@ -138,7 +138,7 @@ def test_k_must_fit():
 def test_select_maximises_the_determinant_of_a_step():
     quality = 0.5
     step = beam_step([[1, 2], [4] * 9])
-    found = jax.jit(lambda c: dpp.select(c, quality=quality))(step).tolist()
+    found = jax.jit(lambda c: select(dpp, c, quality=quality))(step).tolist()
     rows = words()
     mean = np.array([(-1.0 - i) / len(row) for i, row in enumerate(rows)])
     value = log_det(plain_similarity(rows), quality * mean)
@@ -151,12 +151,12 @@ def test_select_maximises_the_determinant_of_a_step():
 
 
 def test_fillers_come_last():
-    found = dpp.select(beam_step([[1]], fillers=5))
+    found = select(dpp, beam_step([[1]], fillers=5))
     assert sorted(found[0, :2].tolist()) == [0, 1]
     with pytest.raises(
         UserError, match="probability=2: expected a finite number from 0 to 1"
     ):
-        dpp.select(beam_step([[1]]), probability=2)
+        select(dpp, beam_step([[1]]), probability=2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from step_kit import beam_step, words
+from step_kit import beam_step, select, words
 
 from jaxaug.core.errors import UserError
 from jaxaug.decode import ssr
@@ -80,7 +80,7 @@ def test_k_must_fit():
 
 
 def test_select_represents_the_candidates_of_a_step():
-    found = jax.jit(ssr.select)(beam_step([[1, 2], [4] * 9])).tolist()
+    found = jax.jit(lambda c: select(ssr, c))(beam_step([[1, 2], [4] * 9])).tolist()
     rows = words()
     value = saving([[naive.dissimilarity(a, b) for b in rows] for a in rows])
     assert found[0] == naive.greedy(value, len(rows), 3)
@@ -89,9 +89,9 @@ def test_select_represents_the_candidates_of_a_step():
 
 
 def test_fillers_come_last():
-    found = ssr.select(beam_step([[1]], fillers=5))
+    found = select(ssr, beam_step([[1]], fillers=5))
     assert sorted(found[0, :2].tolist()) == [0, 1]
     with pytest.raises(
         UserError, match="probability=2: expected a finite number from 0 to 1"
     ):
-        ssr.select(beam_step([[1]]), probability=2)
+        select(ssr, beam_step([[1]]), probability=2)

@@ -11,13 +11,14 @@ import pytest
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd, sgd
+from jaxaug.data import sgd
 from jaxaug.data.leave_out import Selection
 from jaxaug.feed import cache
 from jaxaug.feed.cache import Recipe, build, cache_name
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STFormatter, D3STOptions, parse
 from jaxaug.formats.t5dst import T5DSTOptions
+from jaxaug_papers import minisgd
 
 SHUFFLED = D3STOptions(order="shuffled")
 

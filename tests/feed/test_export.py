@@ -6,11 +6,11 @@ import pytest
 
 from jaxaug import cli
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed.export import export
 from jaxaug.feed.parallel import Corpus, example_row, in_order, row, worker_count
 from jaxaug.formats.d3st import D3STOptions
 from jaxaug.formats.records import Example
+from jaxaug_papers import minisgd
 
 
 @pytest.fixture(scope="module")

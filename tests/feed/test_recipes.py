@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed import recipes
+from jaxaug_papers import minisgd
 
 
 @pytest.fixture(scope="module")

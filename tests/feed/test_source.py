@@ -10,12 +10,12 @@ import numpy as np
 import seqio
 import tensorflow as tf
 
-from jaxaug.data import minisgd
 from jaxaug.feed.cache import Recipe, build
 from jaxaug.feed.parallel import Corpus
 from jaxaug.feed.source import RecordSource
 from jaxaug.feed.vocabulary import train_words
 from jaxaug.formats.d3st import D3STOptions
+from jaxaug_papers import minisgd
 
 SHUFFLED = D3STOptions(order="shuffled")
 FEW = 16  # Dialogues of a stream that is compared beyond the end of an epoch.

@@ -9,10 +9,10 @@ import pytest
 from clu.data import dataset_iterator
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed import batches, cache, tokens, vocabulary
 from jaxaug.feed.parallel import Corpus
 from jaxaug.formats.d3st import D3STOptions
+from jaxaug_papers import minisgd
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ import pytest
 import seqio
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed import cache, recipes, vocabulary
 from jaxaug.feed.vocabulary import TokenVocabulary, train_words
 from jaxaug.models import initial
+from jaxaug_papers import minisgd
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from jaxaug.core.byte_machine import DEAD
-from jaxaug.data import minisgd, sgd
+from jaxaug.data import sgd
 from jaxaug.formats import json_grammar
 from jaxaug.formats.json_tools import JSONFormatter, JSONOptions, parse, signature
+from jaxaug_papers import minisgd
 from tests.formats.test_json_tools import INTENTS, SERVICE, example
 
 KEYS = (example({}).key, example({}, INTENTS).key)

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.text import clean
-from jaxaug.data import minisgd, sgd
+from jaxaug.data import sgd
 from jaxaug.data.schema import Intent, Schema, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 from jaxaug.formats.json_tools import JSONFormatter, JSONOptions, parse, signature
 from jaxaug.formats.records import Parsed
+from jaxaug_papers import minisgd
 
 SERVICE = Service(
     "Events_1",

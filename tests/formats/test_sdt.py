@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
-from jaxaug.data import demonstrations, multiwoz, sgd
+from jaxaug.data import demonstrations, sgd
 from jaxaug.data.demonstrations import Demonstration
 from jaxaug.data.schema import Intent, Schema, Service, Slot
 from jaxaug.data.sgd import Dialogue, Frame, State, Turn
 from jaxaug.feed import cache, parallel
 from jaxaug.formats.sdt import SDTFormatter, SDTOptions, parse
+from jaxaug_papers import multiwoz
 from tests.support import small_multiwoz
 
 SERVICE = Service(

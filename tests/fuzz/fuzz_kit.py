@@ -25,6 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from jaxaug_base.errors import UserError
 from mutators import Mutator, damage
 
 FILES = int(os.environ.get("JAXAUG_FUZZ_FILES", "200"))
@@ -160,7 +161,7 @@ def try_one(
             assert reader.check is not None, "another result than for the good file"
             reader.check(found, expected, bad)
     except BaseException as error:  # noqa: BLE001 - panics of Rust are no Exception
-        if not getattr(error, "user_error", False):
+        if not isinstance(error, UserError):
             outcome = "defect"
             what = _place(error)
         elif complaint := _complaint(error, names):

@@ -45,33 +45,7 @@ def is_json_of_file(found, expected, path):
 
 def is_schema_of_file(found, expected, path):
     """The records say what the file says, and names are distinct and known."""
-    plain = [
-        {
-            "service_name": service.name,
-            "description": service.description,
-            "slots": [
-                {
-                    "name": slot.name,
-                    "description": slot.description,
-                    "is_categorical": slot.is_categorical,
-                    "possible_values": list(slot.possible_values),
-                }
-                for slot in service.slots
-            ],
-            "intents": [
-                {
-                    "name": intent.name,
-                    "description": intent.description,
-                    "is_transactional": intent.is_transactional,
-                    "required_slots": list(intent.required_slots),
-                    "optional_slots": dict(intent.optional_slots),
-                    "result_slots": list(intent.result_slots),
-                }
-                for intent in service.intents
-            ],
-        }
-        for service in found.services
-    ]
+    plain = [schema.service_object(service) for service in found.services]
     given = json.loads(path.read_text("utf-8-sig"))
     assert equal_where_given(plain, given), "the records differ from the file"
     assert plain

@@ -31,12 +31,13 @@ from mutators import (
 from t5x import checkpoints, models, partitioning, train_state
 from t5x.examples.t5 import network
 
-from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
 from jaxaug.models.text import checkpoint
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import gguf as gguf_file
 from jaxaug.models.weights import hf_folder, safetensors_io, torch_file
+from jaxaug_papers import minisgd
+from tests.support.tiny_run import CONFIG
 
 TENSORS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3) + 0.5,
@@ -232,35 +233,6 @@ def is_tokenizer(found, expected, path):
     assert all(0 <= i < size for i in specials)
 
 
-RUN = """\
-from __gin__ import dynamic_registration
-import __main__ as train_script
-from jaxaug.feed import vocabulary
-from t5x import models
-from t5x.examples.t5 import network
-
-MODEL = @models.EncoderDecoderModel()
-VOCABULARY = @vocabulary.TokenVocabulary()
-MODEL_DIR = 'somewhere'
-vocabulary.TokenVocabulary.path = '{words}'
-models.EncoderDecoderModel:
-  module = @network.Transformer()
-  input_vocabulary = %VOCABULARY
-  output_vocabulary = %VOCABULARY
-  optimizer_def = None
-network.Transformer.config = @network.T5Config()
-network.T5Config:
-  vocab_size = 32
-  emb_dim = 8
-  num_heads = 2
-  num_encoder_layers = 1
-  num_decoder_layers = 1
-  head_dim = 4
-  mlp_dim = 8
-train_script.train:
-  model = %MODEL
-  model_dir = %MODEL_DIR
-"""
 RUN_OF: dict[str, Path] = {}  # The checkpoint, which lies outside of what is damaged.
 
 
@@ -283,7 +255,7 @@ def make_run(folder, material):
     checkpoints.Checkpointer(state, partitioner, folder).save(state)
     RUN_OF["checkpoint"] = folder / "checkpoint_3"
     (folder / "fuzzed").mkdir()
-    (folder / "fuzzed" / "config.gin").write_text(RUN.format(words=words))
+    (folder / "fuzzed" / "config.gin").write_text(CONFIG.format(words=words))
     return folder / "fuzzed"
 
 

@@ -35,7 +35,7 @@ t5dst_sgdx_2x  50.0% t5dst_sgd, t5dst_sgdx_v1
 t5dst_mine_2x  50.0% t5dst_sgd, t5dst_mine_v1
 t5dst_eval     33.3% t5dst_sgd, t5dst_sgdx_v1, t5dst_sgdx_v2
 
---all lists exercises, general_paraphraser, paraphrase_*, personachat_*, \
+--all lists general_paraphraser, paraphrase_*, personachat_*, \
 schema_paraphraser* too; that needs SeqIO and TensorFlow
 """
 
@@ -93,4 +93,4 @@ def test_nothing_of_that_name(folder, capsys):
         f"'d3st_sdg' fits no task and no mixture of {folder}; did you mean 'd3st_sgd' or "
         in (error := capsys.readouterr().err)
     )
-    assert "--all knows exercises, " in error
+    assert "--all knows general_paraphraser, " in error

@@ -4,7 +4,6 @@ import json
 import random
 
 from jaxaug.cli import main
-from jaxaug.data import multiwoz as data
 from jaxaug.data import sgd
 from jaxaug.data.schema import Schema, Service, Slot
 from jaxaug.data.sgd import State
@@ -12,6 +11,7 @@ from jaxaug.metrics.benchmark import references_of
 from jaxaug.metrics.multiwoz import accuracies
 from jaxaug.metrics.predictions import write_predictions
 from jaxaug.metrics.slot_scores import Reference
+from jaxaug_papers import multiwoz as data
 from tests.support import small_multiwoz
 
 SCHEMA = Schema(

@@ -8,11 +8,11 @@ import re
 import struct
 
 import pytest
-from tensorboardX.proto import event_pb2, summary_pb2, tensor_pb2
+from tensorboardX.proto import event_pb2, summary_pb2
 
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
-from jaxaug.metrics import events, training
+from jaxaug.metrics import training
 
 CONFIG = "TRAIN_STEPS = 4\nNAME = '<b>'\n"
 
@@ -29,45 +29,6 @@ def record(step, **scalars):
 def frame(event):
     data = event.SerializeToString()
     return struct.pack("<Q4x", len(data)) + data + bytes(4)
-
-
-def tensor(step, tag, **content):
-    value = summary_pb2.Summary.Value(
-        tag=tag, tensor=tensor_pb2.TensorProto(**{"dtype": "DT_FLOAT", **content})
-    )
-    return frame(event_pb2.Event(step=step, summary=summary_pb2.Summary(value=[value])))
-
-
-def test_scalars_of_event_files(tmp_path):
-    first = record(1, loss=3.0, other=1.0) + record(4, loss=2.5) + record(3, loss=2.0)
-    (tmp_path / "events.out.tfevents.1").write_bytes(first + record(9, loss=1.0)[:-1])
-    again = record(4, loss=1.5) + tensor(5, "loss", float_val=[0.5])
-    again += tensor(6, "loss", tensor_content=struct.pack("<f", 0.25))
-    again += tensor(7, "loss", dtype="DT_STRING", string_val=[b"a"])
-    (tmp_path / "events.out.tfevents.2").write_bytes(again)
-    (tmp_path / "events.out.tfevents.3").write_bytes(
-        struct.pack("<Q4x", 2) + b"\xff" * 6
-    )
-    found = events.read_scalars(tmp_path)
-    assert found == {
-        "loss": {1: 3.0, 3: 2.0, 4: 1.5, 5: 0.5, 6: 0.25},
-        "other": {1: 1.0},
-    }
-    assert [*found["loss"]] == [1, 3, 4, 5, 6]
-
-
-def test_the_later_of_two_files_of_one_second_is_told_by_their_events(tmp_path):
-    """A process that was killed, and the next, whose number begins again below it."""
-    for name, seconds, steps in (("31", 10.2, (1, 2, 3)), ("204", 10.8, (3, 4))):
-        path = tmp_path / f"events.out.tfevents.10.vm.{name}.0"
-        for step in steps:
-            value = summary_pb2.Summary.Value(tag="loss", simple_value=seconds)
-            summary = summary_pb2.Summary(value=[value])
-            event = event_pb2.Event(step=step, wall_time=seconds, summary=summary)
-            with path.open("ab") as file:
-                file.write(frame(event))
-    found = events.read_scalars(tmp_path)["loss"]
-    assert found == pytest.approx({1: 10.2, 2: 10.2, 3: 10.8, 4: 10.8})
 
 
 @pytest.fixture

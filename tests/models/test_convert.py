@@ -21,7 +21,6 @@ from t5x import checkpoints
 from jaxaug import cli
 from jaxaug.core import buckets
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
 from jaxaug.models import convert, t5_weights
 from jaxaug.models.named import catalogue, packages
@@ -29,6 +28,7 @@ from jaxaug.models.text import registry
 from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import hf_folder, t5x_layout
 from jaxaug.paraphrase import decoder, samplers
+from jaxaug_papers import minisgd
 
 TINY = {
     "t5": (

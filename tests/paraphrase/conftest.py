@@ -7,10 +7,10 @@ import json
 import pytest
 
 from jaxaug import cli
-from jaxaug.data import minisgd
 from jaxaug.models.endpoint import client
 from jaxaug.models.text import registry
 from jaxaug.models.text.random_parameters import draw_parameters
+from jaxaug_papers import minisgd
 from tests.support import chat_server
 from tests.support.chat_server import LINES
 
@@ -36,7 +36,7 @@ def _made(tmp_path_factory):
 def _patched(root, world):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAXAUG_CACHE_DIR", str(root / "cache"))
-        patch.setattr(minisgd, "materialise", lambda cache: world)
+        patch.setattr("jaxaug.data.minisgd.materialise", lambda cache: world)
         yield patch
 
 
@@ -69,6 +69,7 @@ def call(server, tmp_path, monkeypatch, capsys):
         lines.write_text("\n".join(texts) + "\n")
         arguments = ["paraphrase", "--model", "openai:tiny", "--endpoint", url]
         arguments += ["--in", str(lines), "--out", str(out), "--num", str(num)]
+        arguments += ["--prompt", "plain"]
         status = cli.main([*arguments, *more])
         said = capsys.readouterr()
         records = out.read_text().splitlines() if out.exists() else []

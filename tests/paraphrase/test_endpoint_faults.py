@@ -138,6 +138,8 @@ def test_a_killed_run_goes_on(call, server, tmp_path):
         "paraphrase",
         "--model",
         "openai:tiny",
+        "--prompt",
+        "plain",
     ]
     command += [
         "--endpoint",

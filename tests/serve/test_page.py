@@ -18,8 +18,8 @@ TALK = (
 )
 
 
-class Literal(Tracker):
-    """Hears a city wherever the description of the first slot says where."""
+class OfFrames(Tracker):
+    """Without a model: `_frames` gives the states of a dialogue."""
 
     def __init__(self, schema):
         self.schema = schema
@@ -27,6 +27,10 @@ class Literal(Tracker):
     def predict_all(self, dialogues, write=None):
         (dialogue,) = dialogues
         return [Prediction(dialogue, tuple(self._frames(dialogue)))]
+
+
+class Literal(OfFrames):
+    """Hears a city wherever the description of the first slot says where."""
 
     def _frames(self, dialogue: sgd.Dialogue):
         for index, turn in enumerate(dialogue.turns):
@@ -115,15 +119,8 @@ def test_which_slots_a_wording_changes(page, address):
 NAMES = ("constructor", "__proto__", "toString", "a/b c", "hasOwnProperty")
 
 
-class ByDescription(Tracker):
+class ByDescription(OfFrames):
     """Gives each slot its description, unless that is empty."""
-
-    def __init__(self, schema):
-        self.schema = schema
-
-    def predict_all(self, dialogues, write=None):
-        (dialogue,) = dialogues
-        return [Prediction(dialogue, tuple(self._frames(dialogue)))]
 
     def _frames(self, dialogue: sgd.Dialogue):
         for index, turn in enumerate(dialogue.turns):

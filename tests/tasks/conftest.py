@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from jaxaug.data import minisgd
+from jaxaug_papers import minisgd
 
 
 @pytest.fixture(scope="session")

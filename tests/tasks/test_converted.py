@@ -12,9 +12,9 @@ import torch
 import transformers
 from t5x import checkpoints
 
-from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
 from jaxaug.models import convert
+from jaxaug_papers import minisgd
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,8 +10,8 @@ import seqio
 import tensorflow as tf
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed.vocabulary import train_words
+from jaxaug_papers import minisgd
 from tasks import vocabulary
 from tasks.hf_vocabulary import HFVocabulary
 

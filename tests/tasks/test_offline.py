@@ -15,7 +15,7 @@ from t5x import utils
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
+from jaxaug_papers import minisgd
 from tasks import cached_task, dst, offline, paraphrase, personachat, token_feed
 
 LENGTHS = {"inputs": 60, "targets": 24}

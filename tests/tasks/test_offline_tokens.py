@@ -16,8 +16,8 @@ import seqio
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed import offline_tokens, tokens
+from jaxaug_papers import minisgd
 from tasks import dst, offline
 
 LENGTHS = {"inputs": 60, "targets": 24}

@@ -11,7 +11,8 @@ from etils import epath
 
 import tasks.vocabulary
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd, pairs
+from jaxaug.data import pairs
+from jaxaug_papers import minisgd
 from tasks import paraphrase
 
 LENGTHS = {"inputs": 32, "targets": 32}

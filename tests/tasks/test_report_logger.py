@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from jaxaug.cli import main
-from jaxaug.data import minisgd
 from jaxaug.feed import recipes
 from jaxaug.formats.d3st import D3STFormatter
 from jaxaug.formats.t5dst import T5DSTFormatter
 from jaxaug.metrics import benchmark, frames, report
+from jaxaug_papers import minisgd
 from tasks import metrics
 from tasks.report_logger import RobustnessLogger
 

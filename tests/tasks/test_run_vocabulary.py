@@ -14,9 +14,9 @@ pytest.importorskip("seqio")
 from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import write_bytes, write_text
-from jaxaug.data import minisgd
 from jaxaug.feed import run_choices, run_vocabulary, vocabulary
 from jaxaug.models.text import checkpoint
+from jaxaug_papers import minisgd
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]

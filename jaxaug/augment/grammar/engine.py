@@ -24,6 +24,7 @@ _WIDTH = 60
 _CHOICES = 12
 # Results among which a derivation is looked for.
 _MANY = 1000
+_UNITS = frozenset({"date", "day"}), frozenset({"time", "hour"})
 
 Steps = tuple[tuple[str, str], ...]
 """(name of a rule, text behind it), from the source to the result."""
@@ -126,7 +127,7 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
         if key in seen or not all(literal in written for literal in literals):
             continue
         seen.add(key)
-        if fluency.is_clumsy(written, body):
+        if fluency.is_clumsy(written, body) or _hides_unit(written, body, context):
             continue
         shown = written[:1].upper() + written[1:] if capital else written
         mark = "" if written.endswith("?") else end
@@ -187,6 +188,15 @@ def _once(
         return  # Several words at once are for `_at_once`.
     for name, written in senses.apply(parsed, context, known):
         yield written, (*steps, (name, written))
+
+
+def _hides_unit(written: str, body: str, context: Context) -> bool:
+    """Whether "when" stands for a date where a sibling is a time, or the reverse."""
+    words, source = ({*text.lower().rstrip("?").split()} for text in (written, body))
+    for unit, other in (_UNITS, _UNITS[::-1]):
+        if source & unit and context.siblings & other:
+            return "when" in words - source and not words & unit
+    return False
 
 
 def _ends(name: str) -> bool:

@@ -1,24 +1,27 @@
 """What a judge sees of a pair of texts: numbers, each the worse the greater.
 
 Those of the words need nothing but the rules of `phrases`; a model of sentences (MiniLM)
-tells better how near two words are, and a language model (`round_trip`) adds its own.
+tells better how near two words are, and how near the texts; a language model
+(`round_trip`) adds its own. Frames around a text do not count (see `frames`).
 """
 
 import dataclasses
 import functools
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import rapidfuzz
 from jaxtyping import Float
 
-from jaxaug.augment.judge import mistakes, phrases
+from jaxaug.augment.judge import frames, mistakes, phrases, small_models
 from jaxaug.augment.judge.phrases import Phrase
 from jaxaug.augment.judge.round_trip import RoundTrip
 
 SLOT = "slot"
-WORDS = ("heads", "replaced", "missing", "extra", "links", "slips")
+WORDS = (
+    "heads", "replaced", "missing", "extra", "slips", "moved", "bare", "people",
+)  # fmt: skip
+SENTENCES = ("unlike",)
 TRIPS = ("there", "back", "fluency")
 
 # How near words are at most that are no synonyms, and those with a synonym in common.
@@ -43,9 +46,18 @@ class Pair:
 
     @functools.cached_property
     def phrases(self) -> tuple[Phrase, Phrase]:
-        """Both texts in parts."""
+        """Both texts in parts, without their frames."""
         parts = phrases.of_slot if self.kind == SLOT else phrases.of_order
-        return parts(self.original), parts(self.candidate)
+        first, second = self.inside
+        return parts(first), parts(second)
+
+    @functools.cached_property
+    def inside(self) -> tuple[str, str]:
+        """Both texts without their frames."""
+        return (
+            frames.inside(self.kind, self.original),
+            frames.inside(self.kind, self.candidate),
+        )
 
 
 def is_trivial(pair: Pair) -> bool:
@@ -53,8 +65,10 @@ def is_trivial(pair: Pair) -> bool:
 
     "name of a movie", "pickup date", "pick up the date": other function words, plurals
     or spaces. That is no new wording, and where it says something else it is wrong.
-    "Whether it is furnished" for "is it furnished" is one.
+    "Whether it is furnished" for "is it furnished" is one, and so is a frame.
     """
+    if frames.is_framed(pair.kind, pair.candidate):
+        return False
     first, second = pair.phrases
     if first.asks != second.asks or first.words[:1] != second.words[:1] and first.asks:
         return False
@@ -81,8 +95,11 @@ def words(
       from it: 0 to 1;
     - missing, extra: of the words without a counterpart in the other text, how far the
       worst is from all of it: 0 to 1;
-    - links: how many prepositions and auxiliaries are new;
-    - slips: words said twice, and an end that is left open.
+    - slips: words said twice, and an end that is left open;
+    - moved: how many phrases hang on another word ("bike sort to repair" for "kind of
+      bike to repair");
+    - bare: how many nouns have lost their article behind a preposition;
+    - people: whether somebody does or owns something besides "you" or "my".
 
     Args:
       pairs: texts.
@@ -90,8 +107,27 @@ def words(
         None: that of their letters.
     """
     near = _Nearness([pair.phrases for pair in pairs], measure or _letters)
-    rows = [_of_words(*pair.phrases, near) for pair in pairs]
+    rows = [[*_of_words(*pair.phrases, near), *_of_order(pair)] for pair in pairs]
     return np.array(rows, np.float64).reshape(-1, len(WORDS))
+
+
+def sentences(
+    pairs: Sequence[Pair], measure: Measure
+) -> Float[np.ndarray, "pairs features"]:
+    """The column of `SENTENCES`: 1 - similarity of the texts without their frames."""
+    texts = [[small_models.plain(text) for text in pair.inside] for pair in pairs]
+    near = measure([one for one, _ in texts], [other for _, other in texts])
+    return 1.0 - np.asarray(near, np.float64).reshape(-1, 1)
+
+
+def _of_order(pair: Pair) -> list[float]:
+    """The columns moved, bare, and people."""
+    first, second = pair.phrases
+    return [
+        float(mistakes.moved(first, second)),
+        float(mistakes.bare(first, second)),
+        float(mistakes.mixes_people(pair.original, pair.candidate)),
+    ]
 
 
 def _letters(first: Sequence[str], second: Sequence[str]) -> Float[np.ndarray, " n"]:
@@ -135,14 +171,12 @@ def _is_part(first: str, second: str) -> bool:
 
 
 def _of_words(first: Phrase, second: Phrase, near: _Nearness) -> list[float]:
-    new = Counter(second.links) - Counter(first.links)
     slips = max(0, second.repeated - first.repeated)
     slips += max(0, second.ends_open - first.ends_open)
     slips += mistakes.count(first, second)
     return [
         _heads(first, second) + mistakes.other_roles(first, second),
         *_replaced(first, second, near),
-        float(sum(new.values())),
         float(slips),
     ]
 

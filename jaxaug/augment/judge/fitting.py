@@ -1,8 +1,8 @@
 """Weights of a judge from labelled pairs, and what to expect of them on others.
 
 A logistic regression with weights that are not negative (each feature is the worse the
-greater), held small by their squares; both classes count the same. Pairs of one original
-are never on both sides of a split.
+greater), held small by their squares; both classes count the same. Pairs of one group,
+such as a domain, are never on both sides of a split.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,21 @@ from scipy import optimize, special, stats
 from jaxaug.core.errors import UserError
 
 STRENGTHS = (0.003, 0.01, 0.03, 0.1)
-FOLDS, INNER_FOLDS = 8, 5
-# What a threshold aims at: shares of bad pairs dropped, of good ones kept.
-DROP, KEEP = 0.8, 0.7
+INNER_FOLDS = 5
+
+
+class Aim(NamedTuple):
+    """What a threshold aims at.
+
+    Attributes:
+      drop: share of the bad pairs to drop.
+      keep: share of the good pairs to keep.
+    """
+
+    drop: float
+    keep: float
+
+
 _DIGITS = 4
 
 Features = Float[np.ndarray, "pairs features"]
@@ -48,7 +60,7 @@ class Labelled(NamedTuple):
     Attributes:
       features: the worse the greater.
       bad: whether the candidate says something else or is broken.
-      groups: the original of each pair.
+      groups: the domain of each pair, or its original.
       dropped: whether a rule drops it, whatever the features.
     """
 
@@ -74,7 +86,7 @@ def folds(groups: Sequence[str], count: int, seed: int) -> Iterator[Flags]:
     names = sorted(set(groups))
     if len(names) < count:
         raise UserError(
-            f"{len(names)} originals for {count} folds: label pairs of more originals."
+            f"{len(names)} groups for {count} folds: label pairs of more groups."
         )
     order = np.random.default_rng(seed).permutation(len(names))
     fold_of = {names[place]: number % count for number, place in enumerate(order)}
@@ -118,14 +130,14 @@ def fit(features: Features, bad: Flags, strength: float) -> Linear:
     return Linear(float(found[0] + (usual - mean) @ weights), weights, usual)
 
 
-def train(labelled: Labelled, seed: int = 0) -> Linear:
-    """A judge: strength and threshold are those that do best on held-out originals.
+def train(labelled: Labelled, aim: Aim, seed: int = 0) -> Linear:
+    """Returns a judge; strength and threshold are those that do best on held-out groups.
 
     The strength is the one of the greatest area under the ROC curve; the threshold
-    leaves most room to `DROP` and `KEEP`, the rules counted.
+    leaves most room to the aim, the rules counted.
 
     Raises:
-      UserError: too few originals, or only good or bad pairs.
+      UserError: too few groups, or only good or bad pairs.
     """
     learned = labelled.only(~labelled.dropped)
     tried = [_held_out(learned, strength, seed) for strength in STRENGTHS]
@@ -136,18 +148,22 @@ def train(labelled: Labelled, seed: int = 0) -> Linear:
     limit = threshold(
         np.r_[tried[best], np.full(len(rules.bad), np.inf)],
         np.r_[learned.bad, rules.bad],
+        aim,
     )
     return found._replace(bias=found.bias - limit)
 
 
-def threshold(scores: Float[np.ndarray, " pairs"], bad: Flags) -> float:
+def threshold(scores: Float[np.ndarray, " pairs"], bad: Flags, aim: Aim) -> float:
     """The score from which on to drop: the smaller of both margins is greatest.
 
     Halfway to the next score below.
     """
     values = np.unique(scores)
     found = [
-        (np.mean(scores[bad] >= value) - DROP, np.mean(scores[~bad] < value) - KEEP)
+        (
+            np.mean(scores[bad] >= value) - aim.drop,
+            np.mean(scores[~bad] < value) - aim.keep,
+        )
         for value in values
     ]
     # Of thresholds with the same smaller margin, the one with the greater other one.
@@ -158,11 +174,11 @@ def threshold(scores: Float[np.ndarray, " pairs"], bad: Flags) -> float:
     return float(values[best - 1] + values[best]) / 2
 
 
-def kept_out_of_fold(labelled: Labelled, seed: int) -> Flags:
-    """What judges keep that have not seen any pair of the original (nested folds)."""
+def kept_out_of_fold(labelled: Labelled, aim: Aim, seed: int = 0) -> Flags:
+    """What judges keep that have not seen any pair of the group: one group at a time."""
     kept = np.zeros(len(labelled.bad), np.bool_)
-    for held_out in folds(labelled.groups, FOLDS, seed):
-        judge = train(labelled.only(~held_out), seed)
+    for held_out in folds(labelled.groups, len(set(labelled.groups)), seed):
+        judge = train(labelled.only(~held_out), aim, seed)
         kept[held_out] = judge.scores(labelled.features[held_out]) <= 0
     return kept & ~labelled.dropped
 
@@ -188,7 +204,7 @@ def shares(
     draws: int = 10_000,
     seed: int = 0,
 ) -> Shares:
-    """Precision, recall and dropped share; intervals by a bootstrap over originals.
+    """Precision, recall and dropped share; intervals by a bootstrap over groups.
 
     Args:
       kept: of each pair how often it was kept, 0 to 1.

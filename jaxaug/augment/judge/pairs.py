@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         "model": arguments.model or "",
         "adapter": arguments.adapter or "",
     }
-    found = judged(verdicts.judge(**options), pairs)
+    found = judged(verdicts.judge(**options, source=arguments.source), pairs)
     write_text(arguments.out, written(pairs, found))
     kept = sum(one.keep for one in found)
     trivial = sum(verdicts.TRIVIAL in one.reasons for one in found)

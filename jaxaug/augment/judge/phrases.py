@@ -43,13 +43,6 @@ _NEEDLESS = frozenset(
         "occurs", "takes", "take", "taking",
     )
 )  # fmt: skip
-# New ones change a description: "get to a hotel", "can be pets allowed".
-_LINKS = PREPOSITIONS | frozenset(
-    ("be", "being", "can", "could", "had", "have", "having", "must", "should", "would")
-)
-_NEUTRAL = frozenset({"for", "in", "at"})
-_CLAUSES = frozenset({"where", "when"})
-_PARTICLES = frozenset({"up", "out", "off"})
 # What no description ends with.
 _OPEN = _ARTICLES | OWNERS | {"of", "and", "or"}
 _FLAGS = frozenset(
@@ -161,26 +154,6 @@ class Phrase(NamedTuple):
             if word == "place" and "take" in bases(before):
                 found.add(word)
         return frozenset(found & {*self.words})
-
-    @property
-    def links(self) -> list[str]:
-        """Prepositions and auxiliaries that link two things.
-
-        Not `of`, which links as compounds do, as do `for`, `in` and `at` between two
-        words that say something ("tours in a city"); not those that are a part of
-        their verb ("pick up", "search for"), the `to` of a clause ("where to go") nor
-        the `be` of what is to come ("where it will be picked up").
-        """
-        return [
-            word
-            for before, word in zip(("", *self.words), self.words, strict=False)
-            if word in _LINKS
-            and not (word in _PARTICLES and before and before not in STOP_WORDS)
-            and not (word == "for" and bases(before) & {"search", "look"})
-            and not (word == "to" and (self.asks or before in _CLAUSES))
-            and not (word in _NEUTRAL and before and before not in STOP_WORDS)
-            and not (word == "be" and before in ("will", "to"))
-        ]
 
     @property
     def repeated(self) -> int:

@@ -13,16 +13,20 @@ from jaxaug.augment.judge.features import Pair
 from jaxaug.augment.judge.fitting import Linear
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
+from jaxaug.core.suggestion import suggestion
 
 TRIVIAL = "trivial"
 WORDS, SIMILARITY, MODEL, ADAPTER = "words", "similarity", "model", "adapter"
 LEVELS: Mapping[str, tuple[str, ...]] = {
     WORDS: features.WORDS,
-    SIMILARITY: features.WORDS,
-    MODEL: (*features.WORDS, *features.TRIPS),
-    ADAPTER: (*features.WORDS, *features.TRIPS),
+    SIMILARITY: (*features.WORDS, *features.SENTENCES),
+    MODEL: (*features.WORDS, *features.SENTENCES, *features.TRIPS),
+    ADAPTER: (*features.WORDS, *features.SENTENCES, *features.TRIPS),
 }
 """What a judge has at hand -> its features: the rules, MiniLM, a language model too."""
+SAMPLES, GRAMMAR = "model", "grammar"
+SOURCES = (SAMPLES, GRAMMAR)
+"""Where candidates come from: a model writes many wrong ones, the grammar few."""
 
 COEFFICIENTS = epath.Path(__file__).parent / "coefficients.json"
 _DIGITS = 4
@@ -69,6 +73,8 @@ class Sight:
     def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
         """The features of its level, [pairs, features]."""
         found = [features.words(pairs, self._measure)]
+        if self._measure is not None:
+            found.append(features.sentences(pairs, self._measure))
         if self._trip is not None:
             found.append(features.trips(pairs, self._trip))
         # What is left out differs from machine to machine.
@@ -112,20 +118,36 @@ def rules(pair: Pair) -> tuple[str, ...]:
     return codes or ((TRIVIAL,) if features.is_trivial(pair) else ())
 
 
-def judge(similarity: str = "", model: str = "", adapter: str = "") -> Judge:
-    """The judge that was fitted for what it can see with; see `Sight`.
+def judge(
+    similarity: str = "", model: str = "", adapter: str = "", *, source: str = SAMPLES
+) -> Judge:
+    """Returns the judge that was fitted for a source and for what it can see with.
+
+    Args:
+      similarity: see `Sight`.
+      model: see `Sight`.
+      adapter: see `Sight`.
+      source: of `SOURCES`, where the candidates come from.
 
     Raises:
-      UserError: see `Sight`.
+      UserError: see `Sight`; or the source is unknown, or no judge was fitted for it
+        with a language model.
     """
+    _check_source(source, model)
     sight = Sight(similarity, model, adapter)
-    return Judge(sight, coefficients(sight.level))
+    return Judge(sight, coefficients(sight.level, source))
 
 
 @functools.cache
-def coefficients(level: str) -> Linear:
+def coefficients(level: str, source: str) -> Linear:
     """The numbers of `coefficients.json`; `benchmarks/fit_judge.py` makes them."""
-    known: Mapping[str, Any] = json.loads(COEFFICIENTS.read_text())[level]
+    fitted = json.loads(COEFFICIENTS.read_text())
+    if source not in fitted.get(level, {}):
+        raise UserError(
+            f"no judge was fitted for level {level!r} and source {source!r}. Fit one with "
+            "benchmarks/fit_judge.py, or leave out the model or its adapter."
+        )
+    known: Mapping[str, Any] = fitted[level][source]
     rows = known["features"]
     return Linear(
         known["bias"],
@@ -134,32 +156,38 @@ def coefficients(level: str) -> Linear:
     )
 
 
-def written(judges: Mapping[str, Linear]) -> str:
-    """The text of `coefficients.json`."""
+def written(judges: Mapping[str, Mapping[str, Linear]]) -> str:
+    """Returns the text of `coefficients.json`: level -> source -> numbers."""
     found = {
         level: {
-            "bias": judge.bias,
-            "features": {
-                name: {"weight": float(weight), "usual": float(usual)}
-                for name, weight, usual in zip(
-                    LEVELS[level], judge.weights, judge.usual, strict=True
-                )
-            },
+            source: {
+                "bias": judge.bias,
+                "features": {
+                    name: {"weight": float(weight), "usual": float(usual)}
+                    for name, weight, usual in zip(
+                        LEVELS[level], judge.weights, judge.usual, strict=True
+                    )
+                },
+            }
+            for source, judge in by_source.items()
         }
-        for level, judge in judges.items()
+        for level, by_source in judges.items()
     }
     return json.dumps(found, indent=2) + "\n"
 
 
-def identity(similarity: str = "", model: str = "", adapter: str = "") -> str:
+def identity(
+    similarity: str = "", model: str = "", adapter: str = "", *, source: str = SAMPLES
+) -> str:
     """What stands for a judge in keys: its code, numbers and models, not their names.
 
     Raises:
-      UserError: see `Sight`.
+      UserError: see `judge`.
     """
+    _check_source(source, model)
     _check(similarity, model, adapter)
     parts = [code_digest("jaxaug.augment.judge", "jaxaug.augment.language")]
-    parts.append(file_digest(COEFFICIENTS))
+    parts += [file_digest(COEFFICIENTS), source]
     if similarity:
         parts += measures.identities({"similarity": {"model": similarity}})[
             "similarity"
@@ -171,6 +199,16 @@ def identity(similarity: str = "", model: str = "", adapter: str = "") -> str:
         name = registry.with_adapter(model, adapter)
         parts.append(registry.published_identity(name) or registry.load(name).identity)
     return digest_of(parts)
+
+
+def _check_source(source: str, model: str) -> None:
+    if source not in SOURCES:
+        raise UserError(f"source {source!r}; {suggestion(source, SOURCES)}")
+    if model and source == GRAMMAR:
+        raise UserError(
+            f"model {model!r}: no judge of the grammar's candidates was fitted with a "
+            "language model. Leave the model out."
+        )
 
 
 def _check(similarity: str, model: str, adapter: str) -> None:

@@ -206,20 +206,37 @@ def counts(results: Sequence[Result], variants: int) -> Counts:
 
 
 def without(results: Sequence[Result], fix: str) -> list[str]:
-    """Returns a line about texts that are the original in all variants, if there are any.
+    """Returns lines about texts with fewer rewordings than variants, if there are any.
 
     Args:
       results: of a run.
-      fix: a sentence that ends the line.
+      fix: a sentence that ends the line about texts that have none.
     """
-    bare = [r.description for r in results if r.kept == len(r.selected)]
-    if not bare:
-        return []
-    named = ", ".join(f"{one.id} ({shown(one.text)})" for one in bare[:_NAMED])
-    end = ", ..." if len(bare) > _NAMED else "."
-    return [
-        f"{len(bare)} of {len(results)} texts have no rewording: {named}{end} {fix}"
-    ]
+    bare = [r for r in results if r.kept == len(r.selected)]
+    few = [r for r in results if 0 < r.kept < len(r.selected)]
+    lines = []
+    if bare:
+        head = f"{len(bare)} of {len(results)} texts have no rewording: "
+        lines.append(f"{head}{_named(bare)} {fix}")
+    if few:
+        head = (
+            f"{len(few)} of {len(results)} texts have fewer rewordings than variants: "
+        )
+        lines.append(head + _named(few))
+    return lines
+
+
+def _named(results: Sequence[Result]) -> str:
+    """The first texts, each with the reason that dropped most of its candidates."""
+    named = []
+    for one in results[:_NAMED]:
+        reasons = Counter(reason for j in one.judged for reason in j.dropped)
+        why = f"{len(one.judged)} candidates" if one.judged else "no candidate"
+        if reasons:
+            reason, number = min(reasons.items(), key=lambda item: (-item[1], item[0]))
+            why += f", {number} dropped by {reason}"
+        named.append(f"{one.description.id} ({shown(one.description.text)}: {why})")
+    return ", ".join(named) + (", ..." if len(results) > _NAMED else ".")
 
 
 def check_target(out: PathLike) -> None:

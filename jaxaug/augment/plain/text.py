@@ -1,7 +1,8 @@
 """`jaxaug augment text`: other wordings of any text, by one scheme or several."""
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 
 from etils import epath
 
@@ -11,7 +12,7 @@ from jaxaug.core import cache_folder, typed
 from jaxaug.core.digests import digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
-from jaxaug.core.shards import Shards
+from jaxaug.core.shards import Json, Shards
 from jaxaug.data import tables
 
 
@@ -60,39 +61,79 @@ def augment_text(
     Raises:
       UserError: an argument or the input is wrong, or `out` is something else.
     """
+    jobs = [step.job(seed, num) for step in steps if step.method is None]
+    shards = Shards(cache_folder.cache_dir() / "augment")
+    found = rewritten(
+        path,
+        out,
+        ",".join(step.name for step in steps),
+        lambda: chain.key_of(steps, num, seed),
+        lambda texts: chain.apply(steps, texts, num, seed, shards),
+        column=column,
+        num=num,
+        seed=seed,
+    )
+    if isinstance(found, str):
+        return found
+    flat = [(text, o) for text, own in zip(*found, strict=True) for o in own]
+    changed = sum(text != output for text, output in flat)
+    said = f"{changed:,} of {len(flat):,} outputs differ from their text; wrote {out}"
+    return "\n".join([said, *(job.endpoint.spent() for job in jobs if job.endpoint)])
+
+
+def rewritten(
+    path: PathLike,
+    out: PathLike | None,
+    scheme: str,
+    key: Callable[[], Json],
+    make: Callable[[list[str]], chain.Outputs],
+    *,
+    column: str | None,
+    num: int,
+    seed: int,
+) -> tuple[list[str], chain.Outputs] | str:
+    """Writes outputs for the texts of a file in the form of the file.
+
+    Args:
+      path: see `augment_text`, as are `column`, `num` and `seed`.
+      out: file to write; None is standard output.
+      scheme: what makes the outputs, for the column `scheme`.
+      key: returns all that the outputs depend on in addition to the texts.
+      make: texts -> outputs of each. A line without one becomes a blank line.
+
+    Returns:
+      The texts and their outputs, or a message if `out` is complete.
+
+    Raises:
+      UserError: an argument or the input is wrong, or `out` is something else.
+    """
     if num < 1:
         raise UserError(f"--num is {num}: give at least 1.")
     typed.check_seed(seed, "--seed")
     table = tables.read(path, column)
-    tables.check(table, path, out, num)
-    scheme = ",".join(step.name for step in steps)
+    tables.check(table, path, out or tables.STDIN, num)
     texts = [row.text for row in table.rows]
-    # The same bytes come of the same texts around the same rest.
-    rest = [table.kind, table.column, table.header, table.delimiter]
     work = [
-        *rest,
-        table.newline,
-        table.mark,
-        table.rows,
-        chain.key_of(steps, num, seed),
-        num,
-        seed,
+        *[table.kind, table.column, table.header, table.delimiter],
+        *[table.newline, table.mark, table.rows, key(), num, seed],
     ]
     note = cache_folder.cache_dir() / "augment_text" / digest_of(work)
-    target = epath.Path(out).expanduser()
-    if target.exists():
+    target = None if out is None else epath.Path(out).expanduser()
+    if target is not None and target.exists():
         if note.exists() and note.read_text() == file_digest(target):
             return f"{out} is complete: nothing to do"
         raise UserError(
             f"--out {out}: is there, and is not what this call writes. Choose another "
             "file, or remove it."
         )
-    shards = Shards(cache_folder.cache_dir() / "augment")
-    outputs = chain.apply(steps, texts, num, seed, shards)
-    write_text(target, tables.written(table, outputs, scheme, num))
-    write_text(note, file_digest(target))
-    flat = [(text, o) for text, own in zip(texts, outputs, strict=True) for o in own]
-    changed = sum(text != output for text, output in flat)
-    said = f"{changed:,} of {len(flat):,} outputs differ from their text; wrote {out}"
-    jobs = [step.job(seed, num) for step in steps if step.method is None]
-    return "\n".join([said, *(job.endpoint.spent() for job in jobs if job.endpoint)])
+    outputs = make(texts)
+    # Lines stay next to their texts.
+    is_aligned = table.kind == tables.LINES and num == 1
+    shown = [own or [""] if is_aligned else own for own in outputs]
+    content = tables.written(table, shown, scheme, num)
+    if target is None:
+        sys.stdout.write(content)
+    else:
+        write_text(target, content)
+        write_text(note, file_digest(target))
+    return texts, outputs

@@ -117,9 +117,7 @@ def _of_checkpoint(
 ) -> tuple[Mapping[str, Any], Notes]:
     try:
         state = checkpoints.load_t5x_checkpoint(root, step)
-    except ValueError as error:
-        if not getattr(error, "user_error", False):
-            raise
+    except UserError as error:
         raise UserError(f"{error} {_FIX}") from error
     check(found, state["target"], f"{root}/checkpoint_{step}")
     digest = np.asarray(state["flax_mutables"]["base_digest"], np.uint8)

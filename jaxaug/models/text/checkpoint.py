@@ -123,9 +123,9 @@ def _best_step(root: epath.Path) -> int | None:
 def _parameters(root: epath.Path, step: int) -> Mapping[str, Any]:
     try:
         return checkpoints.load_t5x_checkpoint(root, step)["target"]
-    except ValueError as error:
-        if getattr(error, "user_error", False):
-            raise UserError(f"{error} {_FIX}") from error
+    except UserError as error:
+        raise UserError(f"{error} {_FIX}") from error
+    except ValueError:
         # Upstream T5X knows its older layout only.
         folder = epath.Path(checkpoints.get_checkpoint_dir(root, step))
         if not orbax_layout.holds(folder):

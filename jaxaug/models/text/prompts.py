@@ -29,6 +29,17 @@ _PERSONA = (
     ("i work as a nurse in a hospital.", "i take care of patients in a clinic."),
 )
 
+_SENTENCE = (
+    (
+        "I want to cancel my trip to Spain.",
+        "I would like to call off my trip to Spain.",
+    ),
+    ("How much does it cost to rent a boat?", "What is the price of renting a boat?"),
+    ("If it snows, we stay at home.", "We stay at home if it snows."),
+    ("Please answer my question.", "Could you please reply to my question?"),
+    ("The film was not very good.", "The movie wasn't that good."),
+)
+
 
 class Prompt(NamedTuple):
     """A prompt around an input.
@@ -61,6 +72,9 @@ PROMPTS = {
     "schema": _few_shot("Say the same thing in other words.", "Description", _SCHEMA),
     "ask": "Say the same thing in other words. Reply with the new wording alone.\n\n"
     f"{PLACE}",
+    "sentence": _few_shot(
+        "Say exactly the same in other words.", "Sentence", _SENTENCE
+    ),
     "persona": _few_shot("Say the same thing in other words.", "Sentence", _PERSONA),
 }
 

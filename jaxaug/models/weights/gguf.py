@@ -10,7 +10,7 @@ import functools
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from jaxaug.core.installed import missing_extra
 from jaxaug.models.weights import families, gguf_file
 from jaxaug.models.weights.hf_folder import Published
 from jaxaug.models.weights.keymap import params_from
+from jaxaug.models.weights.tensor_files import TensorFiles
 
 _FIX = "Get the file again; a download may have stopped half-way."
 
@@ -105,7 +106,7 @@ def load(path: PathLike, *, dtype: Any = None) -> Published:
     return Published(family, config, module, params, file.hf_config, folder)
 
 
-class Tensors(Mapping[str, np.ndarray]):
+class Tensors(TensorFiles):
     """The tensors by their Hugging Face names; dequantised when asked for."""
 
     def __init__(
@@ -122,13 +123,13 @@ class Tensors(Mapping[str, np.ndarray]):
             heads: number of heads whose rows are interleaved, by "attn_q" and "attn_k".
         """
         self._path = path
-        self._tensors = {hf_name(name): tensor for name, tensor in tensors.items()}
+        self._places = {hf_name(name): tensor for name, tensor in tensors.items()}
         self._heads = heads
 
     def __getitem__(self, name: str) -> np.ndarray:
         from gguf.quants import dequantize
 
-        tensor = self._tensors[name]
+        tensor = self._places[name]
         try:
             values = dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError:
@@ -143,15 +144,6 @@ class Tensors(Mapping[str, np.ndarray]):
         if heads is None or len(values) % (2 * heads):
             return values
         return gguf_file.halves_first(values, heads)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._tensors
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
 
 
 class Gguf:

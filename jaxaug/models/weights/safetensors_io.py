@@ -2,9 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +13,7 @@ from etils import epath
 
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_ordinary, read_json, shown
+from jaxaug.models.weights.tensor_files import TensorFiles
 
 FILE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -23,11 +23,8 @@ FIX = "Get the file again; a download may have stopped half-way."
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
-class Tensors(Mapping[str, np.ndarray]):
-    """The tensors of one or several safetensors files, read when asked for.
-
-    A context manager that closes the files at its end.
-    """
+class Tensors(TensorFiles):
+    """The tensors of one or several safetensors files, read when asked for."""
 
     def __init__(self, paths: Mapping[str, PathLike] | PathLike):
         """Opens a file, or the files of a mapping from tensor to file.
@@ -37,16 +34,16 @@ class Tensors(Mapping[str, np.ndarray]):
             tensor that it should hold.
         """
         self._files: dict[str, Any] = {}
-        self._file_of: dict[str, str] = {}
+        self._places: dict[str, str]
         if not isinstance(paths, Mapping):
-            self._file_of = dict.fromkeys(self._open(paths).keys(), os.fspath(paths))
+            self._places = dict.fromkeys(self._open(paths).keys(), os.fspath(paths))
             return
-        self._file_of = {name: os.fspath(path) for name, path in paths.items()}
+        self._places = {name: os.fspath(path) for name, path in paths.items()}
         there = {
             path: set(self._open(path).keys())
-            for path in sorted(set(self._file_of.values()))
+            for path in sorted(set(self._places.values()))
         }
-        for name, file in self._file_of.items():
+        for name, file in self._places.items():
             if name not in there[file]:
                 raise UserError(f"{file}: lacks the tensor {name}. {FIX}")
 
@@ -64,7 +61,7 @@ class Tensors(Mapping[str, np.ndarray]):
         return file
 
     def __getitem__(self, name: str) -> np.ndarray:
-        path = self._file_of[name]
+        path = self._places[name]
         try:
             return self._files[path].get_tensor(name)
         except (safetensors.SafetensorError, TypeError) as error:
@@ -80,24 +77,8 @@ class Tensors(Mapping[str, np.ndarray]):
             found |= file.metadata() or {}
         return found
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._file_of
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._file_of)
-
-    def __len__(self) -> int:
-        return len(self._file_of)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Closes the files."""
         self._files.clear()
 
 

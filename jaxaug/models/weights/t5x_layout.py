@@ -47,12 +47,7 @@ def read(path: PathLike, step: int | None = None) -> Stored:
     Raises:
       UserError: no complete checkpoint there, damage, or numbers that are not finite.
     """
-    try:
-        state = checkpoints.load_t5x_checkpoint(absolute(path), step)
-    except ValueError as error:
-        if not getattr(error, "user_error", False):
-            raise
-        raise UserError(str(error)) from error
+    state = checkpoints.load_t5x_checkpoint(absolute(path), step)
     target = state.get("target")
     if not target:
         raise UserError(f"{path}: the checkpoint holds no parameters (`target`).")
@@ -92,21 +87,12 @@ def write(
     state = train_state.InferenceState.create(variables)
     state = state.replace_step(jnp.asarray(step, jnp.int32))
     partitioner = partitioning.PjitPartitioner(num_partitions=1)
-    try:
-        if legacy:
-            checkpoints.Checkpointer(state, partitioner, root, save_dtype=None).save(
-                state
-            )
-        else:
-            manager = checkpoints.OrbaxCheckpointManagerInterface(
-                root, state, partitioner
-            )
-            manager.save(state)
-            manager.close()
-    except ValueError as error:
-        if not getattr(error, "user_error", False):
-            raise
-        raise UserError(str(error)) from error
+    if legacy:
+        checkpoints.Checkpointer(state, partitioner, root, save_dtype=None).save(state)
+    else:
+        manager = checkpoints.OrbaxCheckpointManagerInterface(root, state, partitioner)
+        manager.save(state)
+        manager.close()
     write_text(root / GIN, network_gin(module))
     return target
 

@@ -11,9 +11,7 @@ import pickle
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from etils import epath
@@ -21,6 +19,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_ordinary
 from jaxaug.models.weights import safetensors_io, torch_pickle
+from jaxaug.models.weights.tensor_files import TensorFiles
 
 FILE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
@@ -43,11 +42,8 @@ _DAMAGE = (
 )
 
 
-class Tensors(Mapping[str, np.ndarray]):
-    """The tensors of one or several files, read when asked for.
-
-    A context manager that closes the files at its end.
-    """
+class Tensors(TensorFiles):
+    """The tensors of one or several files, read when asked for."""
 
     def __init__(self, *paths: PathLike):
         """Opens the files.
@@ -55,12 +51,12 @@ class Tensors(Mapping[str, np.ndarray]):
         Raises:
           UserError: a file is missing, damaged or holds anything but tensors.
         """
-        self._tensors: dict[str, tuple[str, torch_pickle.Stored]] = {}
+        self._places: dict[str, tuple[str, torch_pickle.Stored]] = {}
         self._files: dict[str, tuple[zipfile.ZipFile, str]] = {}
         for path in [os.fspath(path) for path in paths]:
             for name, stored in self._open(path).items():
                 if isinstance(stored, torch_pickle.Stored):
-                    self._tensors[name] = path, stored
+                    self._places[name] = path, stored
 
     def _open(self, path: str) -> dict[str, Any]:
         try:
@@ -81,7 +77,7 @@ class Tensors(Mapping[str, np.ndarray]):
         return state
 
     def __getitem__(self, name: str) -> np.ndarray:
-        path, stored = self._tensors[name]
+        path, stored = self._places[name]
         file, folder = self._files[path]
         try:
             flat = np.frombuffer(
@@ -93,24 +89,8 @@ class Tensors(Mapping[str, np.ndarray]):
                 f"{path}: tensor {name} cannot be read ({error}). {_FIX}"
             ) from None
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._tensors
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Closes the files."""
         for file, _ in self._files.values():
             file.close()
 

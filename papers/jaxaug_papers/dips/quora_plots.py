@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxaug_base.event_files import Curve
 
 from jaxaug.core.figures import new_figure, write_figure
 from jaxaug.metrics import training
-from jaxaug.metrics.events import Curve
 
 _LAMBDA = re.compile(r"DiPS (step|final), lambda (.*)")
 _SWEPT = ("distinct-1", "distinct-2", "distinct-3", "distinct-4", "BLEU")

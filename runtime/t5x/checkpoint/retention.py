@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from absl import logging
 from etils import epath
+from jaxaug_base.event_files import read_scalars
 
-from t5x.checkpoint.event_files import read_scalars
 from t5x.errors import UserError
 
 

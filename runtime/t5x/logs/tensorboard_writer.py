@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 from etils import epath
-
-from t5x.logs.without_torch import without_torch
+from jaxaug_base.without_torch import without_torch
 
 with without_torch():
     from tensorboardX import summary as summary_lib

@@ -79,7 +79,7 @@ def parse_gin_flags(
                 finalize_config=finalize_config,
             )
     except Exception as error:
-        if getattr(error, "user_error", False):
+        if isinstance(error, UserError):
             message: str | None = str(error)
         else:
             message = gin_hints.explain(error, texts)
@@ -153,7 +153,7 @@ def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None
 def run(main: Callable[[Sequence[str]], Any]) -> None:
     """Runs a program under absl, with gin flags.
 
-    Mistakes of the user (errors with the attribute `user_error`), errors in the gin
+    Mistakes of the user (`UserError`), errors in the gin
     configuration and of the operating system (missing file, full disk) are printed as
     one message, exit status 1. A run stopped by SIGTERM ends with status 0, or with that
     of $T5X_STOPPED_STATUS, which tells who starts runs again that this one is not done.
@@ -213,7 +213,7 @@ def user_message(error: BaseException) -> str | None:
             f"{error.filename}: {error.strerror}. Free some space, then run the same "
             "command again."
         )
-    if getattr(error, "user_error", False) or isinstance(error, OSError):
+    if isinstance(error, (UserError, OSError)):
         return gin_hints.message_of(error)
     # TensorFlow is not imported here; its error for a file that is gone has this name.
     if type(error).__name__ == "NotFoundError" and hasattr(error, "error_code"):

@@ -164,3 +164,13 @@ def test_contexts_say_what_a_text_is_part_of() -> None:
     (overdue,) = found["whether the loan is overdue"]
     assert overdue.is_flag and not overdue.is_input
     assert Context.of_json(overdue.to_json()) == overdue
+
+
+def test_when_replaces_a_date_only_where_no_sibling_is_a_time() -> None:
+    def asks_when(siblings: list[str]) -> list[str]:
+        context = Context("slot", siblings=frozenset(siblings))
+        found = reword("date of the visit", context, 300)
+        return [one.text for one in found if one.text.startswith("when")]
+
+    assert asks_when(["name"])
+    assert not asks_when(["time"])

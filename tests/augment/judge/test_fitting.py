@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 from jaxaug.augment.judge import fitting
-from jaxaug.augment.judge.fitting import Labelled
+from jaxaug.augment.judge.fitting import Aim, Labelled
 from jaxaug.core.errors import UserError
+
+AIM = Aim(drop=0.8, keep=0.7)
 
 
 def made(count=120, seed=0):
@@ -28,7 +30,7 @@ def test_folds_never_split_an_original():
 
 
 def test_too_few_originals():
-    with pytest.raises(UserError, match="2 originals for 3 folds: label pairs of more"):
+    with pytest.raises(UserError, match="2 groups for 3 folds: label pairs of more"):
         list(fitting.folds(["a", "b", "a"], 3, 0))
 
 
@@ -62,10 +64,10 @@ def test_weights_are_not_negative():
 
 
 def test_the_same_data_gives_the_same_judge():
-    first, second = (fitting.rounded(fitting.train(made())) for _ in range(2))
+    first, second = (fitting.rounded(fitting.train(made(), AIM)) for _ in range(2))
     assert first.bias == second.bias
     assert first.weights.tolist() == second.weights.tolist()
-    other = fitting.rounded(fitting.train(made(seed=1)))
+    other = fitting.rounded(fitting.train(made(seed=1), AIM))
     assert other.weights.tolist() != first.weights.tolist()
 
 
@@ -79,18 +81,28 @@ def test_the_same_data_gives_the_same_judge():
     ],
 )
 def test_threshold(scores, bad, limit):
-    assert fitting.threshold(np.array(scores, float), np.array(bad, bool)) == limit
+    found = fitting.threshold(np.array(scores, float), np.array(bad, bool), AIM)
+    assert found == limit
+
+
+def test_an_aim_trades_what_is_kept_for_what_is_dropped():
+    data = made(count=480)
+    strict, lenient = (
+        fitting.kept_out_of_fold(data, aim) for aim in (Aim(0.99, 0.4), Aim(0.4, 0.99))
+    )
+    assert strict[~data.bad].mean() < lenient[~data.bad].mean() > 0.97
+    assert strict[data.bad].mean() < 0.03 < lenient[data.bad].mean()
 
 
 def test_held_out_originals_are_judged_well():
     data = made()
-    kept = fitting.kept_out_of_fold(data, 0)
+    kept = fitting.kept_out_of_fold(data, AIM)
     assert kept[~data.bad].mean() > 0.7 and kept[data.bad].mean() < 0.2
 
 
 def test_rules_drop_whatever_the_features():
     data = made()._replace(dropped=np.arange(120) % 24 == 3)
-    assert not fitting.kept_out_of_fold(data, 0)[data.dropped].any()
+    assert not fitting.kept_out_of_fold(data, AIM)[data.dropped].any()
 
 
 def test_a_judge_of_noise_is_no_better_than_chance():
@@ -98,7 +110,7 @@ def test_a_judge_of_noise_is_no_better_than_chance():
     rng = np.random.default_rng(1)
     data = made()._replace(features=rng.standard_normal((120, 8)))
     seen = fitting.fit(data.features, data.bad, 0.003).scores(data.features) <= 0
-    kept = fitting.kept_out_of_fold(data, 0)
+    kept = fitting.kept_out_of_fold(data, AIM)
     right = np.mean(kept == ~data.bad)
     assert 0.3 < right < 0.6 < np.mean(seen == ~data.bad) + 0.1
 

@@ -113,6 +113,26 @@ def test_parts_that_need_another(options, message):
         verdicts.judge(**options)
 
 
+def test_the_source_of_candidates_counts(judged):
+    """What a model writes is wrong more often than what the grammar writes."""
+    text = HEADER + "slot\tdate of the visit\tday on which the visit is held\n"
+    found = [
+        judged(text.encode(), "--similarity", "none", "--source", source)[1][0][
+            "metrics"
+        ]
+        for source in verdicts.SOURCES
+    ]
+    assert found[0].pop("score") > found[1].pop("score")
+    assert found[0] == found[1]
+
+
+def test_the_grammar_has_no_judge_with_a_language_model():
+    with pytest.raises(UserError, match="no judge of the grammar's candidates was"):
+        verdicts.judge("minilm", "smollm2", source="grammar")
+    with pytest.raises(UserError, match="source 'eda'; "):
+        verdicts.judge(source="eda")
+
+
 def test_reasons_are_those_that_count_most():
     pair = Pair("service", "book doctor visits", "visit a doctor without a book")
     (verdict,) = verdicts.judge().verdicts([pair])
@@ -123,11 +143,14 @@ def test_reasons_are_those_that_count_most():
 
 def test_coefficients_are_written_as_they_are_read():
     known = {
-        level: verdicts.coefficients(level)
-        for level in json.loads(verdicts.COEFFICIENTS.read_text())
+        level: {source: verdicts.coefficients(level, source) for source in sources}
+        for level, sources in json.loads(verdicts.COEFFICIENTS.read_text()).items()
     }
     assert verdicts.written(known) == verdicts.COEFFICIENTS.read_text()
-    assert {*known} == {*verdicts.LEVELS}
+    # The level of an adapter is not fitted to these features yet.
+    assert {*known} == {*verdicts.LEVELS} - {verdicts.ADAPTER}
+    with pytest.raises(UserError, match="no judge was fitted for level 'adapter' and"):
+        verdicts.coefficients(verdicts.ADAPTER, verdicts.SAMPLES)
 
 
 def test_labelled_candidates(real_data):

@@ -15,7 +15,8 @@ from jaxaug.augment.plain.dialogues import Noising
 from jaxaug.augment.schemes import user_noise
 from jaxaug.cli import main
 from jaxaug.core.errors import UserError
-from jaxaug.data import folders, inspect_folder, minisgd
+from jaxaug.data import folders, inspect_folder
+from jaxaug_papers import minisgd
 
 NAMES = list(user_noise.NOISES)
 WORDS = st.sampled_from(

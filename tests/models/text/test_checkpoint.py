@@ -13,39 +13,10 @@ from t5x import checkpoints, models, partitioning, train_state
 from t5x.examples.t5 import network
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd
 from jaxaug.feed import vocabulary
 from jaxaug.models.text import checkpoint, registry
-
-# As `t5x.train` writes it, with bindings of its own function.
-CONFIG = """from __gin__ import dynamic_registration
-import __main__ as train_script
-from jaxaug.feed import vocabulary
-from t5x import models
-from t5x.examples.t5 import network
-
-MODEL = @models.EncoderDecoderModel()
-VOCABULARY = @vocabulary.TokenVocabulary()
-MODEL_DIR = 'somewhere'
-vocabulary.TokenVocabulary.path = '{words}'
-models.EncoderDecoderModel:
-  module = @network.Transformer()
-  input_vocabulary = %VOCABULARY
-  output_vocabulary = %VOCABULARY
-  optimizer_def = None
-network.Transformer.config = @network.T5Config()
-network.T5Config:
-  vocab_size = 32
-  emb_dim = 8
-  num_heads = 2
-  num_encoder_layers = 1
-  num_decoder_layers = 1
-  head_dim = 4
-  mlp_dim = 8
-train_script.train:
-  model = %MODEL
-  model_dir = %MODEL_DIR
-"""
+from jaxaug_papers import minisgd
+from tests.support.tiny_run import CONFIG
 
 
 @pytest.fixture(scope="module")

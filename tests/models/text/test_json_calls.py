@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd, sgd
+from jaxaug.data import sgd
 from jaxaug.feed import vocabulary
 from jaxaug.formats.json_tools import JSONFormatter, JSONOptions, parse
 from jaxaug.models.text import json_calls
 from jaxaug.models.tokenizers import hf, spelling
+from jaxaug_papers import minisgd
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,12 @@
 """Which checkpoints are kept, and when one is due."""
 
-import struct
-
-import numpy as np
 import pytest
 import tensorboardX
 from hypothesis import given
 from hypothesis import strategies as st
 from t5x import checkpoints
-from t5x.checkpoint import event_files, schedule
+from t5x.checkpoint import schedule
 from t5x.errors import UserError
-from tensorboardX.proto import event_pb2
 
 
 def test_keep_and_pinned(kit, tmp_path, partitioner, layout):
@@ -115,42 +111,6 @@ def test_the_best_of_the_known_always_survives(steps, metrics):
         best = max(metrics[s] for s in known)
         (kept,) = steps - set(removed)
         assert metrics[kept] == best
-
-
-def test_scalars_written_as_tensors_are_read(tmp_path):
-    """TensorFlow 2 writes scalars as tensors, packed or as a list."""
-
-    def event(step, **tensor):
-        value = {"tag": "eval/jga", "tensor": tensor}
-        return event_pb2.Event(step=step, summary={"value": [value]})
-
-    events = [
-        event(10, dtype=1, float_val=[0.25]),
-        event(20, dtype=2, tensor_content=np.float64(0.5).tobytes()),
-        event(30, dtype=7, string_val=[b"text"]),
-    ]
-    with (tmp_path / "events.out.tfevents.1").open("wb") as f:
-        for record in (e.SerializeToString() for e in events):
-            f.write(struct.pack("<Q", len(record)) + bytes(4) + record + bytes(4))
-        # a record that is still being written
-        f.write(struct.pack("<Q", 1000) + b"1234partial")
-    assert event_files.read_scalars(tmp_path) == {"eval/jga": {10: 0.25, 20: 0.5}}
-
-
-def test_the_later_of_two_files_of_one_second_is_told_by_their_events(tmp_path):
-    """A process that was killed, and the next, whose number begins again below it."""
-    for name, seconds, steps in (("31", 10.2, (1, 2, 3)), ("204", 10.8, (3, 4))):
-        for step in steps:
-            value = {"tag": "loss", "simple_value": seconds}
-            event = event_pb2.Event(
-                step=step, wall_time=seconds, summary={"value": [value]}
-            )
-            record = event.SerializeToString()
-            with (tmp_path / f"events.out.tfevents.10.vm.{name}.0").open("ab") as f:
-                f.write(struct.pack("<Q", len(record)) + bytes(4) + record + bytes(4))
-    found = event_files.read_scalars(tmp_path)["loss"]
-    assert found == pytest.approx({1: 10.2, 2: 10.2, 3: 10.8, 4: 10.8})
-    assert list(found) == [1, 2, 3, 4]
 
 
 def test_nan_metrics_do_not_count(tmp_path):

@@ -101,7 +101,6 @@ def test_mistakes_in_a_file(tmp_path, line, message):
     with pytest.raises(UserError) as caught:
         parse(tmp_path, HEAD + line + "\n")
     assert message in str(caught.value)
-    assert caught.value.user_error
 
 
 def test_mistakes_in_a_binding(tmp_path):

@@ -15,8 +15,8 @@ import jax
 import numpy as np
 import pytest
 from hosts_program import EVALUATED, FILES, PER_FILE, ROWS, order
+from jaxaug_base.event_files import read_scalars
 from t5x import checkpoints
-from t5x.checkpoint.event_files import read_scalars
 
 pytestmark = pytest.mark.slow
 

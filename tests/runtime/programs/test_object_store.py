@@ -12,8 +12,8 @@ import types
 import numpy as np
 import pytest
 from etils import epath
+from jaxaug_base.event_files import read_scalars
 from t5x import checkpoints, digests, gin_utils, utils
-from t5x.checkpoint.event_files import read_scalars
 from t5x.errors import UserError
 from t5x.feed import iterators
 from t5x.logs.tensorboard_writer import TensorBoardWriter

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxaug_base.event_files import read_scalars
 from t5x import checkpoints, digests, trainer, utils
-from t5x.checkpoint.event_files import read_scalars
 from t5x.errors import UserError
 from t5x.trainer import PreemptionError
 from t5x.training import run_record

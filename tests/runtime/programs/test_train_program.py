@@ -8,8 +8,8 @@ import time
 import jax
 import numpy as np
 import pytest
+from jaxaug_base.event_files import read_scalars
 from t5x import checkpoints
-from t5x.checkpoint.event_files import read_scalars
 
 pytestmark = pytest.mark.slow
 

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxaug_base.event_files import read_scalars
 from t5x import losses, models, partitioning, trainer
 from t5x import metrics as metrics_lib
 from t5x.checkpoint import state_init
-from t5x.checkpoint.event_files import read_scalars
 from t5x.errors import UserError
 from t5x.training import several_steps
 

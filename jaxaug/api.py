@@ -1,0 +1,139 @@
+"""The functions of `import jaxaug`; see docs/python.md."""
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etils import epath
+
+from jaxaug.augment import config as configs
+from jaxaug.augment import plan as plans
+from jaxaug.augment import run as augmentation
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, read_json
+from jaxaug.data import folders, sgd
+from jaxaug.data.sgd import Dialogue
+from jaxaug.metrics import evaluate as scores
+from jaxaug.metrics.sensitivity import ORIGINAL
+
+Services = list[dict[str, Any]]
+_SPLIT = "train"
+_GRAMMAR = "configs/augment/grammar.py"
+
+
+def augment_schema(
+    schema: PathLike | Sequence[Mapping[str, Any]],
+    num: int = 5,
+    *,
+    config: str = _GRAMMAR,
+    seed: int = 0,
+) -> list[Services]:
+    """Returns variants of a schema whose descriptions are worded differently.
+
+    Args:
+      schema: a file in the layout of SGD's `schema.json`, or its list of services.
+      num: variants.
+      config: a file of configs/augment. The default, the rewording grammar, needs no
+        model, but the extra `nlp`.
+      seed: of everything that is random in the config.
+
+    Returns:
+      `num` schemas with services, slots, and intents in the order of the original, the
+      most similar one first. As in SGD-X, names of services get the number of the
+      variant. A description that has too few rewordings keeps its text in some variants.
+
+    Raises:
+      UserError: the schema or an argument is wrong, or a part is not installed.
+    """
+    if isinstance(schema, str | os.PathLike):
+        services = read_json(schema, "Name a schema.json in the layout of SGD.")
+    else:
+        services = list(schema)
+    chosen = dataclasses.replace(
+        configs.load(config),
+        variants=num,
+        splits=(_SPLIT,),
+        report={},
+        beside={},
+        seed=seed,
+    )
+    with tempfile.TemporaryDirectory() as name:
+        folder = epath.Path(name)
+        (folder / _SPLIT).mkdir()
+        (folder / _SPLIT / "schema.json").write_text(_json(services))
+        out = folder / "variants"
+        augmentation.carry_out(plans.resolve(chosen, folder, out))
+        return [
+            json.loads((out / f"v{number}" / _SPLIT / "schema.json").read_text())
+            for number in range(1, num + 1)
+        ]
+
+
+def evaluate(
+    predictions: PathLike,
+    data_dir: PathLike | None = None,
+    split: str = "test",
+    variant: str | None = None,
+    *,
+    exact: bool = False,
+) -> dict[str, Any]:
+    """Scores predictions as the official evaluator of SGD does.
+
+    Args:
+      predictions: folder of `dialogues_*.json` with predicted states; or with one such
+        folder for each wording: `original`, `v1`, ..., `v5`.
+      data_dir: data folder; None is `$JAXAUG_DATA_DIR`, else MiniSGD.
+      split: "train", "dev" or "test".
+      variant: wording of the predictions, such as "v1"; None is the original.
+      exact: whether values must match exactly instead of nearly.
+
+    Returns:
+      Groups such as "#ALL_SERVICES" -> metrics such as "joint_goal_accuracy", 0 to 1. For
+      several wordings, the report of `jaxaug evaluate sgdx` with schema sensitivity.
+
+    Raises:
+      UserError: data or predictions are missing or wrong.
+    """
+    data = folders.resolve_data_dir(data_dir)
+    if not (epath.Path(predictions) / ORIGINAL).is_dir():
+        return scores.evaluate_folder(data, split, predictions, variant, exact)[0]
+    if variant is not None:
+        raise UserError(
+            f"variant is {variant!r}, and {predictions} has a folder for each wording. "
+            "Leave variant out, or name one of these folders."
+        )
+    return scores.evaluate_wordings(data, split, predictions, exact, False)[0]
+
+
+def load_dialogues(
+    data_dir: PathLike | None = None, split: str = "train", variant: str | None = None
+) -> list[Dialogue]:
+    """Returns the checked dialogues of a split, in file order.
+
+    Args:
+      data_dir: data folder; None is `$JAXAUG_DATA_DIR`, else MiniSGD.
+      split: "train", "dev" or "test".
+      variant: wording of the schema, such as "v1", whose names the dialogues get; None is
+        the original.
+
+    Returns:
+      Dialogues with turns, frames, states, and spans in characters.
+
+    Raises:
+      UserError: a file is missing or wrong; the message names file, dialogue and field.
+    """
+    if split not in folders.SPLITS:
+        raise UserError(f"split is {split!r}: give one of {', '.join(folders.SPLITS)}.")
+    return list(sgd.read_dialogues(folders.resolve_data_dir(data_dir), split, variant))
+
+
+def _json(services: Any) -> str:
+    try:
+        return json.dumps(services)
+    except TypeError as error:
+        raise UserError(
+            f"schema: {error}. Give JSON values, as in schema.json."
+        ) from None

@@ -1,0 +1,346 @@
+"""Paraphrases of plain sentences for people: `jaxaug paraphrase` without a sampler or prompt.
+
+Rules (`wordings`) and a model write many candidates; the filter (`faithful`) keeps those that
+say what the sentence says. A sentence may have none: nothing is better than a wrong text.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxaug.augment.plain import faithful, text, wordings
+from jaxaug.augment.plain.chain import Outputs
+from jaxaug.augment.plain.faithful import LIGHT, OFF, STRICT
+from jaxaug.augment.schemes import registry
+from jaxaug.core import cache_folder, typed
+from jaxaug.core.digests import code_digest, file_digest
+from jaxaug.core.errors import UserError
+from jaxaug.core.shards import Json, Shards, Stage
+from jaxaug.core.suggestion import one_of
+from jaxaug.core.text import spaced
+from jaxaug.data import tables
+from jaxaug.models.endpoint.server import PREFIX, is_endpoint
+from jaxaug.paraphrase import candidates, endpoint_run
+
+MODEL, NUM = "smollm2", 5
+"""The model that a plain call uses, and how many paraphrases it asks for."""
+AUTO = "auto"
+FILTERS = (AUTO, STRICT, LIGHT, OFF)
+_SIMILARITY = "minilm"
+_PROMPT = "sentence"
+_RULES = "rules"
+_SAMPLER = {
+    "sampler": "top_k_top_p",
+    "options": {"k": 40, "p": 0.9, "temperature": 0.8},
+}
+_RULED = 12  # Rewordings by rule of each text, at most.
+_DRAWN = 16  # Outputs of a model on this machine, for each text.
+# Characters of a text, at most -> tokens of its outputs.
+_ROOM = {100: 32, 300: 96}
+_SHARD, _SHARD_ASKED = 4, 16  # Texts that a stop may lose.
+# How much a paraphrase that shares all word pairs with a chosen one loses of its score.
+_ALIKE = 2.0
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How sentences are paraphrased.
+
+    Attributes:
+      num: paraphrases of each sentence, at most.
+      model: a name or folder of a model, or `openai:NAME`.
+      filter: `strict` accounts for each word, `light` checks numbers, names, negations,
+        persons and questions; both ask the models. `auto` is strict for SmolLM2 and
+        light for others; `off` keeps everything that differs.
+      seed: of the sampling.
+      server: of a model behind an endpoint: fields of
+        `jaxaug.paraphrase.endpoint_grid.Block`.
+    """
+
+    num: int = NUM
+    model: str = MODEL
+    filter: str = AUTO
+    seed: int = 0
+    server: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises `UserError` if a field is wrong."""
+        typed.check(dataclasses.asdict(self), Choices, "paraphrase")
+        if self.num < 1:
+            raise UserError(f"--num is {self.num}: give at least 1.")
+        typed.check_seed(self.seed, "--seed")
+        if self.filter not in FILTERS:
+            raise UserError(
+                f"--filter is {self.filter!r}: {one_of(self.filter, FILTERS, 'give')}"
+            )
+        given = [name for name, value in self.server.items() if value]
+        if given and not is_endpoint(self.model):
+            raise UserError(
+                f"--{given[0]}: model {self.model!r} runs on this machine and has none. "
+                f"Leave it out, or name a model {PREFIX}NAME."
+            )
+
+    @property
+    def strict(self) -> bool:
+        """Whether each word must be accounted for."""
+        return self.filter == STRICT or (self.filter == AUTO and self.model == MODEL)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb `jaxaug paraphrase`, in both its uses."""
+    if arguments.sampler or arguments.prompt:
+        return endpoint_run.run(arguments)
+    server = endpoint_run.server_of(arguments)
+    choices = Choices(
+        NUM if arguments.num is None else arguments.num,
+        arguments.model or MODEL,
+        arguments.filter or AUTO,
+        arguments.seed,
+        server,
+    )
+    endpoint_run.check_plain(arguments)
+    work = _Work(choices)
+    if arguments.dry_run:
+        texts = tables.read_texts(arguments.input, arguments.column)
+        print("\n".join([endpoint_run.counted(texts), *work.expected(texts)]))
+        return 0
+    found = text.rewritten(
+        arguments.input,
+        arguments.out,
+        "paraphrase",
+        work.key,
+        work,
+        column=arguments.column,
+        num=choices.num,
+        seed=choices.seed,
+    )
+    said = found if isinstance(found, str) else work.summary(*found, arguments.out)
+    # Paraphrases on standard output stay alone there.
+    print(said, file=sys.stderr if arguments.out is None else sys.stdout)
+    return 0
+
+
+def paraphrase(
+    texts: Sequence[str],
+    num: int = NUM,
+    *,
+    model: str = MODEL,
+    endpoint: str | None = None,
+    filter: str = AUTO,
+    seed: int = 0,
+) -> list[list[str]]:
+    """Paraphrases sentences.
+
+    Args:
+      texts: sentences of at most 300 characters (8,000 with an endpoint).
+      num: paraphrases of each, at most.
+      model: "smollm2", the folder of a language model, or "openai:NAME" with `endpoint`.
+      endpoint: address of a server with the OpenAI chat-completions interface. Its key
+        comes from `$OPENAI_API_KEY`.
+      filter: "strict" accounts for each word, "light" checks numbers, names, negations,
+        persons and questions, "off" keeps everything that differs. "auto" is strict for
+        SmolLM2, else light.
+      seed: of the sampling.
+
+    Returns:
+      For each text at most `num` paraphrases, the best first. A text for which nothing
+      passes the filter has none, and so has a blank text.
+
+    Raises:
+      UserError: an argument is wrong, a text is too long, a model is not on this machine,
+        or the server fails. Outputs so far are kept in the cache folder.
+    """
+    if isinstance(texts, str) or not all(isinstance(one, str) for one in texts):
+        raise UserError(
+            f"texts is {texts!r:.60}: give a list of texts, such as ['Hello.']."
+        )
+    server = {"endpoint": endpoint} if endpoint else {}
+    work = _Work(Choices(num, model, filter, seed, server))
+    found = work(list(texts))
+    return [own if one.strip() else [] for one, own in zip(texts, found, strict=True)]
+
+
+class _Work:
+    """Candidates and their verdicts, kept in shards."""
+
+    def __init__(self, choices: Choices):
+        self._choices = choices
+        self._asked = is_endpoint(choices.model)
+        size = _SHARD_ASKED if self._asked else _SHARD
+        folder = cache_folder.cache_dir() / "augment"
+        self._shards, self._judging = Shards(folder, size), Shards(folder)
+        # Missing weights are noticed before the work.
+        is_off = choices.filter == OFF
+        self._filter_key = None if is_off else _key_of_filter(choices.strict)
+        self._jobs = self._made()
+
+    def __call__(self, texts: list[str]) -> Outputs:
+        """At most `num` paraphrases of each text; a blank text is its own."""
+        self._check(texts)
+        distinct = list(dict.fromkeys(one for one in texts if one.strip()))
+        written: dict[str, list[str]] = {}
+        for most, job in self._jobs.items():
+            least = max((other for other in self._jobs if other < most), default=0)
+            own = [one for one in distinct if least < len(one) <= most]
+            stage = Stage("candidates", job.key, job.run, "paraphrase")
+            written |= dict(zip(own, self._shards.run(stage, own), strict=True))
+        items = [self._merged(one, written[one]) for one in distinct]
+        judged = items
+        if self._choices.filter != OFF:
+            stage = Stage("plain", self._filter_key, self._judged, "filter")
+            judged = self._judging.run(stage, items)
+        chosen = {
+            one: _chosen(kept, self._choices.num)
+            for one, (_, kept) in zip(distinct, judged, strict=True)
+        }
+        return [chosen[one] if one.strip() else [one] for one in texts]
+
+    def key(self) -> Json:
+        """What the outputs depend on in addition to the texts."""
+        keys = [job.key for job in self._jobs.values()]
+        return [keys, self._filter_key]
+
+    def expected(self, texts: Sequence[str]) -> list[str]:
+        """What the endpoint will be asked for."""
+        endpoint = next(iter(self._jobs.values())).endpoint
+        if endpoint is None:
+            raise UserError(
+                f"--dry_run: model {self._choices.model!r} runs on this machine and costs "
+                f"nothing. Leave it out, or name a model {PREFIX}NAME."
+            )
+        return endpoint.plan(list(dict.fromkeys(t for t in texts if t.strip())))
+
+    def summary(self, texts: Sequence[str], outputs: Outputs, out: Any) -> str:
+        """How many texts have paraphrases, and what the server has counted."""
+        given = [own for one, own in zip(texts, outputs, strict=True) if one.strip()]
+        count = sum(map(len, given))
+        some = sum(map(bool, given))
+        lines = [f"{count:,} paraphrases of {some:,} of {len(given):,} texts"]
+        lines[0] += f"; wrote {out}" if out else ""
+        if some < len(given):
+            lines.append(
+                f"{len(given) - some:,} texts have none: nothing passed the filter. A "
+                "larger model (--model openai:NAME --endpoint URL) finds more."
+            )
+        return "\n".join(
+            [*lines, *(j.endpoint.spent() for j in self._jobs.values() if j.endpoint)]
+        )
+
+    def _made(self) -> dict[int, registry.Job]:
+        """Characters of a text, at most -> the job for it."""
+        if self._asked:
+            block = {k: v for k, v in self._choices.server.items() if v}
+            block |= {"model": self._choices.model, "num": self._choices.num}
+            (job,) = registry.made("paraphrase", self._choices.seed, {"grid": [block]})
+            return {sys.maxsize: job}
+        prompt = {"prompt": _PROMPT} if _takes_prompt(self._choices.model) else {}
+        common = {"model": self._choices.model, **_SAMPLER, **prompt, "num": _DRAWN}
+        return {
+            most: registry.made(
+                "paraphrase",
+                self._choices.seed,
+                {"grid": [{**common, "max_length": tokens}]},
+            )[0]
+            for most, tokens in _ROOM.items()
+        }
+
+    def _check(self, texts: Sequence[str]) -> None:
+        most = max(self._jobs)
+        for number, one in enumerate(texts, 1):
+            if len(one) > most:
+                raise UserError(
+                    f"text {number} has {len(one):,} characters; {most:,} are the most. "
+                    "Divide it into sentences."
+                )
+
+    def _merged(self, source: str, written: Sequence[str]) -> list[Json]:
+        """(text, (candidate, by rule, score) of each candidate)."""
+        ruled = [one.text for one in wordings.reword(source, _RULED)]
+        outputs = [(_RULES, ruled), (self._choices.model, written)]
+        found = candidates.merged(source, outputs)
+        return [
+            source,
+            [
+                [one.text, one.settings[0] == _RULES, 0.0]
+                for one in found
+                if one.text and spaced(one.text).casefold() != spaced(source).casefold()
+            ],
+        ]
+
+    def _judged(self, items: Sequence[Json]) -> list[Json]:
+        """The items without the candidates that the filter drops, with scores."""
+        keeps = self._filter()
+        pairs = [(source, *one) for source, found in items for one in found]
+        columns = [list(column) for column in zip(*pairs, strict=True)] or [[]] * 4
+        verdicts = iter(keeps(*columns[:3]))
+        judged = []
+        for source, found in items:
+            kept = []
+            for candidate, by_rule, _ in found:
+                codes, score = next(verdicts)
+                kept += [] if codes else [[candidate, by_rule, score]]
+            judged.append([source, kept])
+        return judged
+
+    def _filter(self) -> faithful.Filter:
+        strict, limits = self._choices.strict, faithful.Limits()
+        return faithful.Filter(strict, limits, _SIMILARITY, MODEL, _PROMPT)
+
+
+def _key_of_filter(strict: bool) -> Json:
+    models = [_identity(MODEL), _identity(_SIMILARITY)]
+    code = code_digest(faithful, wordings, "jaxaug.augment.judge")
+    return [models, code, file_digest(wordings.FILE), strict]
+
+
+def _identity(name: str) -> str:
+    """What stands for a published model in keys.
+
+    Raises:
+      UserError: it is not on this machine.
+    """
+    # Models bring JAX with them.
+    from jaxaug.models.text import registry as models
+
+    found = models.published_identity(name)
+    assert found is not None
+    return found
+
+
+def _takes_prompt(model: str) -> bool:
+    """Whether a model is a language model that was not trained with a prompt."""
+    if model == MODEL:
+        return True
+    # Models bring JAX with them.
+    from jaxaug.models.text import registry as models
+    from jaxaug.models.text.language import LanguageModel
+
+    found = models.load(model)
+    return isinstance(found, LanguageModel) and not found.trained_prompt
+
+
+def _chosen(kept: Sequence[Json], num: int) -> list[str]:
+    """The best candidates, each as unlike those before it as may be."""
+    rest = [(score, candidate, _pairs(candidate)) for candidate, _, score in kept]
+    chosen: list[str] = []
+    taken: list[frozenset[str]] = []
+    while rest and len(chosen) < num:
+        best = max(rest, key=lambda one: one[0] - _ALIKE * _nearest(one[2], taken))
+        rest.remove(best)
+        chosen.append(best[1])
+        taken.append(best[2])
+    return chosen
+
+
+def _pairs(sentence: str) -> frozenset[str]:
+    words = ["", *wordings.expanded(sentence).split()]
+    return frozenset(f"{a} {b}" for a, b in itertools.pairwise(words))
+
+
+def _nearest(pairs: frozenset[str], taken: Sequence[frozenset[str]]) -> float:
+    """Jaccard similarity to the nearest of the others; 0 if there is none."""
+    return max((len(pairs & one) / len(pairs | one) for one in taken), default=0.0)

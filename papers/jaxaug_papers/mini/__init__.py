@@ -1,0 +1,8 @@
+"""The pretraining of the model `mini`: invented worlds, exercises, and a vocabulary."""
+
+from pathlib import Path
+
+
+def folder() -> str:
+    """Returns the folder that holds configs/; an entry point names this function."""
+    return str(Path(__file__).parent)

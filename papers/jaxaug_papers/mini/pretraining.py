@@ -1,0 +1,165 @@
+"""Invented worlds on disk: the training data of the model `mini`.
+
+No content word occurs in them that only the evaluation variants v1..v5 of MiniSGD have, so
+a model that is trained on them knows nothing of those wordings.
+"""
+
+import functools
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.publishing import temporary_name
+from jaxaug.core.text import clean
+from jaxaug_papers.mini import invented, overlap, recombined, varied
+from jaxaug_papers.mini.exercises import exercise, span
+from jaxaug_papers.mini.invented_words import Fresh, Lexis
+from jaxaug_papers.minisgd import simulator
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.layout import write_dialogues, write_records
+from jaxaug_papers.minisgd.world import ORIGINAL, ServiceSpec, service_json
+
+EXERCISES = "exercises.tsv"
+_SPANS = 0.2
+_HELD_OUT = 50
+_LEAST_HELD_OUT = 20
+# With `reword`: what one service takes is most often confused with what another takes.
+_TWO_SERVICES = 0.35
+
+
+def lexis(words: Collection[str] = ()) -> Lexis:
+    """The words of invented worlds.
+
+    Args:
+      words: in lower case, to use besides those of MiniSGD's training dialogues and
+        original schemas.
+    """
+    banned = overlap.evaluation_only_words()
+    content = {*words, *overlap.training_content()} - overlap.STOP_WORDS
+    return Lexis(tuple(sorted(content - banned)), banned)
+
+
+def write(
+    out_dir: PathLike,
+    *,
+    services: int,
+    dialogues: int,
+    exercises: int,
+    words: Collection[str] = (),
+    seed: int = 0,
+    reword: bool = False,
+) -> epath.Path:
+    """Writes an invented world in the layout of the SGD repository.
+
+    Train has so many services and dialogues; dev and test have a fiftieth of each, at
+    least 20 services, which are their own. `exercises.tsv` has lines of an input, a tab
+    and its answer (see `exercises`), a fifth of them dialogues of MiniSGD's services with
+    hidden words; they are not those of its training split. The same arguments give the
+    same bytes.
+
+    Args:
+      out_dir: a folder that does not exist yet.
+      services: in train, at least 4.
+      dialogues: in train, as many for each service.
+      exercises: lines, at least 1.
+      words: see `lexis`.
+      seed: another seed gives another world.
+      reword: whether services describe their slots in more ways, have more kinds of
+        slots and are begun with other words, see `varied` and `typed_slot`.
+
+    Raises:
+      UserError: the folder exists, or a number is too small.
+    """
+    folder = epath.Path(out_dir)
+    if services < 4 or dialogues < services or exercises < 1:
+        raise UserError(
+            f"{services} services, {dialogues} dialogues and {exercises} exercises: give "
+            "at least 4 services, as many dialogues as services, and 1 exercise."
+        )
+    if folder.exists():
+        raise UserError(
+            f"{folder} exists: an invented world is written into a new folder. "
+            "Name another one, or remove it."
+        )
+    partial = temporary_name(folder)
+    try:
+        _write_world(
+            partial, (services, dialogues, exercises), lexis(words), seed, reword
+        )
+        partial.rename(folder)
+    finally:
+        if partial.exists():
+            partial.rmtree()
+    return folder
+
+
+def _write_world(
+    folder: epath.Path,
+    sizes: tuple[int, int, int],
+    words: Lexis,
+    seed: int,
+    reword: bool,
+) -> None:
+    services, dialogues, exercises = sizes
+    few = max(_LEAST_HELD_OUT, services // _HELD_OUT)
+    start = 0
+    for split, count, size in (
+        ("train", services, dialogues),
+        ("dev", few, max(few, dialogues // _HELD_OUT)),
+        ("test", few, max(few, dialogues // _HELD_OUT)),
+    ):
+        specs = [_service(start + i, seed, words, reword) for i in range(count)]
+        start += count
+        (folder / split).mkdir(parents=True)
+        schema = [service_json(spec, ORIGINAL) for spec in specs]
+        write_records(folder / split / "schema.json", schema)
+        one = functools.partial(_dialogue, split, specs, words, seed, reword)
+        write_dialogues(folder / split, size, one)
+    lines = (_exercise(index, words, seed) for index in range(exercises))
+    (folder / EXERCISES).write_text("".join(lines))
+
+
+def _service(index: int, seed: int, words: Lexis, reword: bool) -> ServiceSpec:
+    """Half are `recombined`: every other one."""
+    if not index % 2:
+        return invented.service(index, seed, words, more=reword)
+    found = recombined.service(index, seed, words, invented.value_list)
+    if not reword:
+        return found
+    return varied.service(Draw(f"varied/{seed}/service/{index}"), found, words)
+
+
+def _dialogue(
+    split: str,
+    specs: Sequence[ServiceSpec],
+    words: Lexis,
+    seed: int,
+    reword: bool,
+    index: int,
+) -> dict[str, Any]:
+    draw = Draw(f"invented/{seed}/{split}/dialogue/{index}")
+    first = specs[index % len(specs)]
+    second = None
+    if draw.chance(_TWO_SERVICES if reword else simulator.TWO_SERVICES):
+        # The next one is of the other half.
+        step = draw.pick((1, 2)) if reword else 1
+        second = specs[(index + step) % len(specs)]
+    remarks = invented.remarks(draw, words)
+    found = simulator.between(draw, first, second, index, remarks)
+    for turn in found["turns"]:
+        turn["utterance"] = words.allowed(turn["utterance"])
+    return found
+
+
+def _exercise(index: int, words: Lexis, seed: int) -> str:
+    draw = Draw(f"invented/{seed}/exercise/{index}")
+    if not draw.chance(_SPANS):
+        text, answer = exercise(draw, Fresh(words, draw))
+        return f"{text}\t{answer}\n"
+    found = simulator.dialogue("train", index, seed + 1)
+    said = (f"[{turn['speaker']}] {turn['utterance']}" for turn in found["turns"])
+    text, answer = span(draw, clean(words.allowed(" ".join(said)), True))
+    return f"{text}\t{answer}\n" if answer else ""

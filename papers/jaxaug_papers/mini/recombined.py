@@ -1,0 +1,172 @@
+"""Services made of parts of MiniSGD's train services, in their words or in made-up ones.
+
+They teach how users of MiniSGD speak, beside `invented`, which teaches to read. Slots of
+several services come together, so none is known by its place or by its neighbours.
+Wordings are the original ones; aug1..aug5 stay for fine-tuning alone.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from jaxaug_papers.mini.invented_words import Fresh, Lexis
+from jaxaug_papers.mini.overlap import STOP_WORDS
+from jaxaug_papers.minisgd.concepts import Concept
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.world import (
+    ORIGINAL,
+    IntentSpec,
+    ServiceSpec,
+    SlotSpec,
+    services_of,
+)
+
+# The share of content words that others replace, in all texts of a service alike.
+_REPLACED = (0.0, 0.0, 0.2, 0.5, 1.0)
+_STRANGERS = (0, 0, 1, 1, 2, 3)
+_OWN_VALUES = 0.8
+_PHRASES = ("tell", "yes", "no", "ask", "wonder")
+
+Rewrite = Callable[[str], str]
+
+
+def service(
+    index: int,
+    seed: int,
+    lexis: Lexis,
+    values: Callable[[Fresh], tuple[str, ...]],
+) -> ServiceSpec:
+    """The recombined service of an index; it depends on the arguments only.
+
+    Args:
+      index: of the service, its name.
+      seed: of the world.
+      lexis: where replacing words come from.
+      values: draws a list of values, for slots that do not keep their own.
+    """
+    draw = Draw(f"recombined/{seed}/service/{index}")
+    fresh = Fresh(lexis, draw, _value_words())
+    known = services_of("train")
+    base = draw.pick(known)
+    intents = draw.sample(base.intents, draw.pick(range(1, len(base.intents) + 1)))
+    needed = [base.slot(n) for n in _united(intent.required for intent in intents)]
+    others = [slot for slot in base.slots if slot not in needed and draw.chance(0.6)]
+    strangers = [slot for spec in known if spec != base for slot in spec.slots]
+    for slot in draw.sample(strangers, draw.pick(_STRANGERS)):
+        if not alike(slot, [*needed, *others]):
+            others.append(slot)
+    rewrite = rewriting(fresh, draw.pick(_REPLACED))
+    chosen = draw.sample([*needed, *others], len(needed) + len(others))
+    names = {slot.name: f"slot{n}" for n, slot in enumerate(chosen)}
+    told = [names[s.name] for s in chosen if s.concept.tell or s.concept.yes]
+    return ServiceSpec(
+        name=f"Invented{index}_1",
+        splits=("train",),
+        weight=1,
+        descriptions={ORIGINAL: rewrite(base.descriptions[ORIGINAL])},
+        intents=tuple(
+            _intent(intent, n, names, told, rewrite) for n, intent in enumerate(intents)
+        ),
+        slots=tuple(_slot(slot, names, rewrite, values, fresh) for slot in chosen),
+    )
+
+
+@functools.cache
+def _value_words() -> frozenset[str]:
+    """Words that may stay, so that no other becomes the same."""
+    return frozenset(
+        word.lower()
+        for spec in services_of("train")
+        for slot in spec.slots
+        for value in slot.values
+        for word in value.split()
+    )
+
+
+def _united(groups: Iterable[Sequence[str]]) -> list[str]:
+    return list(dict.fromkeys(name for group in groups for name in group))
+
+
+def alike(slot: SlotSpec, others: Sequence[SlotSpec]) -> bool:
+    """Whether users could not tell the slot from one of the others."""
+    return any(
+        slot.name == other.name
+        or slot.concept.noun == other.concept.noun
+        or set(slot.concept.tell + slot.concept.yes)
+        & set(other.concept.tell + other.concept.yes)
+        for other in others
+    )
+
+
+def rewriting(fresh: Fresh, share: float) -> Rewrite:
+    """Replaces words, each by the same other one wherever it is."""
+    instead: dict[str, str] = {}
+
+    def word(match: re.Match[str]) -> str:
+        found = match[0].lower()
+        if found in STOP_WORDS or len(found) < 3:
+            return match[0]
+        if found not in instead:
+            instead[found] = fresh() if fresh.draw.chance(share) else match[0]
+        return instead[found]
+
+    # "{v}" and "(seat|seats)" are the simulator's.
+    return lambda text: re.sub(r"(?<![{\w])[A-Za-z]+(?![}\w])", word, text)
+
+
+def _slot(
+    slot: SlotSpec,
+    names: dict[str, str],
+    rewrite: Rewrite,
+    values: Callable[[Fresh], tuple[str, ...]],
+    fresh: Fresh,
+) -> SlotSpec:
+    concept = _concept(slot.concept, rewrite)
+    found = tuple(map(fresh.lexis.allowed, slot.values))
+    if slot.is_flag:
+        found = slot.values
+    elif slot.is_categorical:
+        found = tuple(map(rewrite, found))
+    elif not fresh.draw.chance(_OWN_VALUES):
+        found = values(fresh)
+        concept = dataclasses.replace(concept, role="", same=())
+    name = names[slot.name]
+    text = rewrite(slot.wordings[ORIGINAL][1])
+    return SlotSpec(
+        name=name,
+        concept=concept,
+        values=found,
+        is_categorical=slot.is_categorical,
+        before="",  # Its values need not be those of the other slot.
+        wordings={ORIGINAL: (name, text)},
+    )
+
+
+def _concept(concept: Concept, rewrite: Rewrite) -> Concept:
+    texts: dict[str, Any] = {
+        key: tuple(map(rewrite, getattr(concept, key))) for key in _PHRASES
+    }
+    # What can be offered depends on words that may be replaced.
+    texts["suggest"] = tuple(map(rewrite, concept.offer))
+    return dataclasses.replace(concept, noun=rewrite(concept.noun), **texts)
+
+
+def _intent(
+    intent: IntentSpec,
+    number: int,
+    names: dict[str, str],
+    told: Sequence[str],
+    rewrite: Rewrite,
+) -> IntentSpec:
+    required = [names[name] for name in intent.required]
+    optional = [name for name in told if name not in required]
+    return IntentSpec(
+        name=f"Intent{number}",
+        is_transactional=intent.is_transactional,
+        required=tuple(required),
+        optional=tuple(optional),
+        wordings={ORIGINAL: (f"Intent{number}", rewrite(intent.wordings[ORIGINAL][1]))},
+        openers=tuple(map(rewrite, intent.openers)),
+    )

@@ -1,0 +1,106 @@
+"""`jaxaug invent`: what the model `mini` is trained on.
+
+The words that invented services are named by are those of the built-in lexicon and of
+MiniSGD's training text; the vocabulary has them as whole pieces.
+"""
+
+import argparse
+import functools
+import tempfile
+from collections.abc import Collection
+
+from etils import epath
+
+from jaxaug.augment.language import lexicon
+from jaxaug.core import cache_folder
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike, write_bytes
+from jaxaug.data import minisgd
+from jaxaug_papers.mini import pieces, pretraining
+
+VOCABULARY = "pieces.model"
+_SHORTEST_WORD = 3
+# Pieces need less text than a model.
+_write_small = functools.partial(
+    pretraining.write, services=1000, dialogues=4000, exercises=10, seed=9
+)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The verb; see `jaxaug invent --help`."""
+    folder = write(
+        arguments.out,
+        services=arguments.services,
+        dialogues=arguments.dialogues,
+        exercises=arguments.exercises,
+        size=arguments.pieces,
+        seed=arguments.seed,
+        reword=arguments.reword,
+    )
+    print(f"wrote {folder}")
+    return 0
+
+
+def write(
+    out_dir: PathLike,
+    *,
+    services: int,
+    dialogues: int,
+    exercises: int,
+    size: int,
+    seed: int = 0,
+    reword: bool = False,
+) -> epath.Path:
+    """Writes an invented world, see `pretraining`, and `pieces.model` into it.
+
+    Args:
+      out_dir: a folder that does not exist yet.
+      services: of the train split.
+      dialogues: of the train split.
+      exercises: lines of exercises.
+      size: pieces of the vocabulary.
+      seed: another seed gives another world.
+      reword: see there.
+
+    Raises:
+      UserError: the folder exists, or a number is too small.
+    """
+    words = [
+        word
+        for word in lexicon.built_in().words
+        if word.isalpha() and len(word) >= _SHORTEST_WORD
+    ]
+    model = vocabulary(words, size)
+    folder = pretraining.write(
+        out_dir,
+        services=services,
+        dialogues=dialogues,
+        exercises=exercises,
+        words=words,
+        seed=seed,
+        reword=reword,
+    )
+    write_bytes(folder / VOCABULARY, model)
+    return folder
+
+
+def vocabulary(words: Collection[str], size: int) -> bytes:
+    """A vocabulary of MiniSGD's training text and of a small invented world.
+
+    Args:
+      words: that are whole pieces, and that the world uses.
+      size: number of pieces.
+
+    Raises:
+      UserError: there is no vocabulary of that size.
+    """
+    known = minisgd.materialise(cache_folder.cache_dir())
+    with tempfile.TemporaryDirectory() as scratch:
+        world = _write_small(epath.Path(scratch) / "world", words=words)
+        try:
+            return pieces.train([known, world], words, size)
+        except RuntimeError as error:
+            raise UserError(
+                f"no vocabulary of {size} pieces can be made: {error}. Give another "
+                "number with --pieces."
+            ) from None

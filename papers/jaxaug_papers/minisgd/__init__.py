@@ -1,0 +1,117 @@
+"""The generator of MiniSGD, a small world of our own in the layout of the SGD repository.
+
+jaxaug ships what it writes (`archive`); it scales by one argument for load tests. Of its 28
+services, with 205 descriptions of services, intents and slots, two occur only in dev and
+nine only in test; values are shared between slots, so a tracker has to read the
+descriptions. Five rewordings of each were written by hand, and stand as far from the
+originals as those of SGD-X do (`tests/papers/minisgd/test_schemas.py` prints and holds the
+figures of table 1 of Coca et al., 2023). It is no benchmark.
+"""
+
+import importlib.resources
+import json
+from collections.abc import Mapping
+
+from etils import epath
+
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.publishing import temporary_name
+from jaxaug.data.minisgd import COMPLETE
+from jaxaug_papers.minisgd.layout import write_dialogues, write_records
+from jaxaug_papers.minisgd.simulator import dialogue
+from jaxaug_papers.minisgd.world import AUGMENTED, VARIANTS, schema_json
+
+__all__ = ["write"]
+
+TRAIN_DIALOGUES = 4000
+DEV_DIALOGUES = 200
+TEST_DIALOGUES = 400
+AUGMENTED_FOLDER = "aug"
+
+
+def write(
+    out_dir: PathLike,
+    *,
+    train_dialogues: int = TRAIN_DIALOGUES,
+    dev_dialogues: int = DEV_DIALOGUES,
+    test_dialogues: int = TEST_DIALOGUES,
+    seed: int = 0,
+) -> epath.Path:
+    """Writes a world: schemas, variants and simulated dialogues.
+
+    Layout: `{train,dev,test}/{schema.json,dialogues_001.json..}` (128 dialogues a file),
+    `sgd_x/data/v1..v5/<split>/schema.json`, `variants/<name>/v1..v5/train/schema.json`
+    with the names `aug` (written by hand), `eda` and `tree` (generated; the package's
+    folder `variants` says how). Dialogues are streamed, so memory does not grow with
+    their number; the same arguments give the same bytes on every machine and Python.
+
+    Args:
+      out_dir: a folder that does not exist yet, local or gs://. On a local disk it
+        appears complete or not at all; an object store renames file by file, so
+        there wait for the return.
+      train_dialogues: how many of each split to simulate, at least 1.
+      dev_dialogues: see train_dialogues.
+      test_dialogues: see train_dialogues.
+      seed: another seed gives other dialogues in the same schemas.
+
+    Returns:
+      The folder.
+
+    Raises:
+      UserError: the folder exists, or a number is below 1.
+    """
+    folder = epath.Path(out_dir)
+    sizes = {"train": train_dialogues, "dev": dev_dialogues, "test": test_dialogues}
+    for split, size in sizes.items():
+        if size < 1:
+            raise UserError(f"{split}_dialogues is {size}: give at least 1.")
+    if folder.exists():
+        raise UserError(
+            f"{folder} exists: MiniSGD is written into a new folder. "
+            "Name another one, or remove it."
+        )
+    partial = temporary_name(folder)
+    try:
+        _write_world(partial, sizes, seed)
+        partial.rename(folder)
+    finally:
+        if partial.exists():
+            partial.rmtree()
+    return folder
+
+
+def _write_world(folder: epath.Path, sizes: Mapping[str, int], seed: int) -> None:
+    for split, size in sizes.items():
+        _write_split(folder, split, size, seed)
+    marker = json.dumps({"seed": seed, "dialogues": sizes})
+    (folder / COMPLETE).write_text(marker + "\n")
+
+
+def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:
+    folder = root / split
+    write_records(folder / "schema.json", schema_json(split))
+    for label in VARIANTS:
+        path = root / "sgd_x" / "data" / label / split / "schema.json"
+        write_records(path, schema_json(split, label))
+    if split == "train":
+        for variant, label in zip(VARIANTS, AUGMENTED, strict=True):
+            path = root / "variants" / AUGMENTED_FOLDER / variant / split
+            write_records(path / "schema.json", schema_json(split, label))
+        for name, data in _resources("variants"):
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    write_dialogues(folder, size, lambda index: dialogue(split, index, seed))
+
+
+def _resources(folder: str) -> list[tuple[str, bytes]]:
+    """Path and bytes of the JSON files in a folder of this package."""
+    found = []
+    for entry in importlib.resources.files(__name__).joinpath(folder).iterdir():
+        name = f"{folder}/{entry.name}" if folder else entry.name
+        if entry.is_dir():
+            found += _resources(name)
+        elif name.endswith(".json"):
+            found.append((name, entry.read_bytes()))
+    return sorted(found)

@@ -1,0 +1,125 @@
+"""What a simulated dialogue of MiniSGD keeps: services, values, the system's last act."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxaug_papers.minisgd.choices import free_values
+from jaxaug_papers.minisgd.concepts import goes_on
+from jaxaug_papers.minisgd.draw import Draw
+from jaxaug_papers.minisgd.speech import Speech
+from jaxaug_papers.minisgd.world import IntentSpec, ServiceSpec, SlotSpec
+
+DONTCARE = "dontcare"
+NO_INTENT = "NONE"
+
+
+@dataclass
+class Track:
+    """What has been said about one service so far."""
+
+    spec: ServiceSpec
+    intent: IntentSpec
+    wanted: list[str]
+    active: bool = True
+    values: dict[str, str] = field(default_factory=dict)
+    requested: list[str] = field(default_factory=list)
+    answered: set[str] = field(default_factory=set)
+    declined: set[str] = field(default_factory=set)
+
+    def missing(self) -> list[SlotSpec]:
+        return [self.spec.slot(n) for n in self.wanted if n not in self.values]
+
+    def known(self) -> list[SlotSpec]:
+        return [self.spec.slot(n) for n, v in self.values.items() if v != DONTCARE]
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "active_intent": self.intent.name if self.active else NO_INTENT,
+            "requested_slots": sorted(self.requested),
+            "slot_values": {slot: [self.values[slot]] for slot in sorted(self.values)},
+        }
+
+
+@dataclass
+class Pending:
+    """The system's last act, to which the user reacts."""
+
+    act: str
+    slots: list[SlotSpec] = field(default_factory=list)
+    value: str = ""
+
+
+class Talk:
+    """A dialogue in the making; user and system derive from it."""
+
+    def __init__(
+        self,
+        draw: Draw,
+        first: ServiceSpec,
+        second: ServiceSpec | None,
+        remarks: Sequence[str],
+    ):
+        self.draw = draw
+        self.remarks = remarks
+        self.tracks = [self.start(first)]
+        self.second = second
+        self.pending = Pending("")
+        # Values that were mentioned and are not wanted.
+        self.decoys: set[str] = set()
+        self.turns: list[dict[str, Any]] = []
+
+    @property
+    def track(self) -> Track:
+        return self.tracks[-1]
+
+    def start(self, spec: ServiceSpec) -> Track:
+        intent = self.draw.pick(spec.intents)
+        return Track(spec, intent, self.wanted(intent))
+
+    def wanted(self, intent: IntentSpec) -> list[str]:
+        optional = [name for name in intent.optional if self.draw.chance(0.6)]
+        names = [*intent.required, *optional]
+        return self.draw.sample(names, len(names))
+
+    def free(self, slot: SlotSpec, but: str = "") -> list[str]:
+        """The values that a slot may take now, without one of them."""
+        track = self.track
+        known = {s.name: track.values[s.name] for s in track.known()}
+        found = free_values(slot, track.spec, known, track.wanted)
+        found = [value for value in found if value != but]
+        return [value for value in found if value not in self.decoys] or found
+
+    def say_value(
+        self,
+        speech: Speech,
+        act: str,
+        slot: SlotSpec,
+        value: str,
+        templates: Sequence[str],
+    ) -> None:
+        """Says one of the phrases, after an "and" where it would not go on."""
+        template = self.draw.pick(templates)
+        speech.go_on(goes_on(template))
+        speech.value(self.track.spec.name, act, slot, template, value)
+
+
+def fragments(slot: SlotSpec, value: str) -> tuple[str, ...]:
+    """The phrases for a value that fit into any sentence, of user or system."""
+    if slot.is_flag:
+        return (slot.concept.yes if value == "True" else slot.concept.no)[:1]
+    return slot.concept.offer
+
+
+def phrases(slot: SlotSpec, value: str, first: bool, last: bool) -> tuple[str, ...]:
+    """The phrases of a user for a value: first in a turn, last of a row of values.
+
+    Whole sentences come last: "on Monday with a guide and we start at noon".
+    """
+    concept = slot.concept
+    if slot.is_flag:
+        found = concept.yes if value == "True" else concept.no
+    else:
+        found = concept.tell if first else concept.added
+    fragments_only = tuple(filter(goes_on, found))
+    return found if last or first or not fragments_only else fragments_only

@@ -1,0 +1,182 @@
+"""The services of MiniSGD and their wordings, as `schemas/*.json` give them.
+
+One file a service: every intent and slot with its name and description in the
+original schema, in the evaluation variants v1..v5 (on average each further from the
+original than the one before) and, for train services, in aug1..aug5, which serve
+training. Descriptions were written by hand for this world; a variant's names are made
+of the words of its descriptions.
+"""
+
+import functools
+import importlib.resources
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jaxaug_papers.minisgd.concepts import CONCEPTS, OPENERS, Concept
+from jaxaug_papers.minisgd.values import VALUES
+
+ORIGINAL = "original"
+VARIANTS = tuple(f"v{number}" for number in range(1, 6))
+AUGMENTED = tuple(f"aug{number}" for number in range(1, 6))
+FLAG = ("True", "False")
+
+Wordings = Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotSpec:
+    """A slot: its meaning, its values and label -> (name, description).
+
+    `before` names the slot whose value must come later in the value list, if any.
+    """
+
+    name: str
+    concept: Concept
+    values: tuple[str, ...]
+    is_categorical: bool
+    before: str
+    wordings: Wordings
+
+    @property
+    def is_flag(self) -> bool:
+        return self.values == FLAG
+
+
+@dataclass(frozen=True, slots=True)
+class IntentSpec:
+    """An intent: label -> (name, description); slots by their original names.
+
+    `openers` are what a user says to begin it.
+    """
+
+    name: str
+    is_transactional: bool
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    wordings: Wordings
+    openers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """A service, the splits it occurs in, and label -> description.
+
+    `weight` is its relative frequency in train, 0 outside: services with several slots of one
+    value list need more examples.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+    weight: int
+    descriptions: Mapping[str, str]
+    intents: tuple[IntentSpec, ...]
+    slots: tuple[SlotSpec, ...]
+
+    def slot(self, name: str) -> SlotSpec:
+        return next(slot for slot in self.slots if slot.name == name)
+
+    def intent(self, name: str) -> IntentSpec:
+        return next(intent for intent in self.intents if intent.name == name)
+
+
+@functools.cache
+def services() -> tuple[ServiceSpec, ...]:
+    """All services, sorted by name."""
+    folder = importlib.resources.files(__package__) / "schemas"
+    files = sorted(
+        (entry for entry in folder.iterdir() if entry.name.endswith(".json")),
+        key=lambda entry: entry.name,
+    )
+    return tuple(_service(json.loads(file.read_text("utf-8"))) for file in files)
+
+
+def services_of(split: str) -> tuple[ServiceSpec, ...]:
+    """The services that occur in a split."""
+    return tuple(spec for spec in services() if split in spec.splits)
+
+
+def unseen_services(split: str) -> tuple[ServiceSpec, ...]:
+    """The services of a split that train lacks."""
+    return tuple(spec for spec in services_of(split) if "train" not in spec.splits)
+
+
+def _service(raw: dict[str, Any]) -> ServiceSpec:
+    return ServiceSpec(
+        name=raw["service"],
+        splits=tuple(raw["splits"]),
+        weight=raw.get("weight", 0),
+        descriptions=raw["description"],
+        intents=tuple(
+            IntentSpec(
+                name=intent["wordings"][ORIGINAL][0],
+                is_transactional=intent["transactional"],
+                required=tuple(intent["required"]),
+                optional=tuple(intent["optional"]),
+                wordings=_wordings(intent),
+                openers=OPENERS[raw["service"], intent["wordings"][ORIGINAL][0]],
+            )
+            for intent in raw["intents"]
+        ),
+        slots=tuple(
+            SlotSpec(
+                name=slot["wordings"][ORIGINAL][0],
+                concept=CONCEPTS[slot["concept"]],
+                values=tuple(slot.get("options") or VALUES[slot["values"]]),
+                is_categorical="options" in slot,
+                before=slot.get("before", ""),
+                wordings=_wordings(slot),
+            )
+            for slot in raw["slots"]
+        ),
+    )
+
+
+def _wordings(raw: dict[str, Any]) -> Wordings:
+    return {label: (name, text) for label, (name, text) in raw["wordings"].items()}
+
+
+def schema_json(split: str, label: str = ORIGINAL) -> list[dict[str, Any]]:
+    """The schema of a split in SGD layout.
+
+    Args:
+      split: train, dev or test.
+      label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, a
+        variant's service name carries its digit; position matches the original.
+    """
+    return [service_json(spec, label) for spec in services_of(split)]
+
+
+def service_json(spec: ServiceSpec, label: str) -> dict[str, Any]:
+    """A service of a schema in SGD layout."""
+
+    def named(slots: tuple[str, ...]) -> list[str]:
+        return [spec.slot(slot).wordings[label][0] for slot in slots]
+
+    every_slot = tuple(slot.name for slot in spec.slots)
+    digit = "" if label == ORIGINAL else label[-1]
+    return {
+        "service_name": spec.name + digit,
+        "description": spec.descriptions[label],
+        "slots": [
+            {
+                "name": slot.wordings[label][0],
+                "description": slot.wordings[label][1],
+                "is_categorical": slot.is_categorical,
+                "possible_values": list(slot.values) if slot.is_categorical else [],
+            }
+            for slot in spec.slots
+        ],
+        "intents": [
+            {
+                "name": intent.wordings[label][0],
+                "description": intent.wordings[label][1],
+                "is_transactional": intent.is_transactional,
+                "required_slots": named(intent.required),
+                "optional_slots": dict.fromkeys(named(intent.optional), "dontcare"),
+                "result_slots": named(every_slot),
+            }
+            for intent in spec.intents
+        ],
+    }

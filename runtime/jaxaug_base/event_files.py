@@ -1,0 +1,92 @@
+"""Scalars from TensorBoard event files, read without TensorFlow."""
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from absl import logging
+from etils import epath
+from google.protobuf.message import DecodeError
+
+from jaxaug_base.errors import UserError
+from jaxaug_base.without_torch import without_torch
+
+with without_torch():
+    from tensorboardX.proto import event_pb2
+
+# DataType numbers of tensor.proto for which a scalar summary is written.
+_DTYPES = {
+    1: np.dtype(np.float32),
+    2: np.dtype(np.float64),
+    3: np.dtype(np.int32),
+    9: np.dtype(np.int64),
+    14: np.dtype(ml_dtypes.bfloat16),
+    19: np.dtype(np.float16),
+}
+_REPEATED_FIELDS = ("float_val", "double_val", "int_val", "int64_val")
+
+
+Curve = dict[int, float]
+"""Step -> value."""
+
+
+def _records(path: epath.Path) -> Iterator[bytes]:
+    """Payloads of a TFRecord file; stops at a record that is still being written."""
+    if path.exists() and not path.is_file():
+        raise UserError(f"{path} is not an ordinary file. Delete it, then try again.")
+    with path.open("rb") as f:
+        # length (8 bytes), its checksum (4), payload, its checksum (4)
+        while len(header := f.read(12)) == 12:
+            (length,) = struct.unpack("<Q", header[:8])
+            payload = f.read(length)
+            if len(payload) < length or len(f.read(4)) < 4:
+                return
+            yield payload
+
+
+def _scalar(value: Any) -> float | None:
+    if value.WhichOneof("value") == "simple_value":
+        return float(value.simple_value)
+    if value.WhichOneof("value") != "tensor":
+        return None
+    dtype = _DTYPES.get(value.tensor.dtype)
+    if dtype is None:
+        return None
+    if value.tensor.tensor_content:
+        return float(np.frombuffer(value.tensor.tensor_content, dtype)[0])
+    for field in _REPEATED_FIELDS:
+        if items := getattr(value.tensor, field):
+            return float(items[0])
+    return None
+
+
+def read_scalars(directory: epath.PathLike) -> dict[str, Curve]:
+    """All scalars of the event files directly inside `directory`.
+
+    Returns:
+      tag -> step -> value, in the order of the steps; where a step was written twice,
+      the later record wins.
+    """
+    # With its time: names of files do not tell which of one second is the later.
+    found: dict[str, dict[int, tuple[float, float]]] = {}
+    for path in sorted(epath.Path(directory).glob("*tfevents*")):
+        for record in _records(path):
+            event = event_pb2.Event()
+            try:
+                event.ParseFromString(record)
+            except DecodeError:
+                logging.warning("Unreadable record in %s; the rest is skipped.", path)
+                break
+            for value in event.summary.value:
+                number = _scalar(value)
+                if number is None:
+                    continue
+                by_step = found.setdefault(value.tag, {})
+                if event.wall_time >= by_step.get(event.step, (0.0, 0.0))[0]:
+                    by_step[event.step] = event.wall_time, number
+    return {
+        tag: {step: number for step, (_, number) in sorted(by_step.items())}
+        for tag, by_step in found.items()
+    }

@@ -1,0 +1,114 @@
+"""`import jaxaug`: quick, lazy, and as docs/python.md shows it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import jaxaug
+from jaxaug.augment.plain import people
+from jaxaug.core.errors import UserError
+from jaxaug.data import folders
+from tests.test_architecture import ROOT, run_python
+
+NAMES = ["Tracker", "augment_schema", "evaluate", "load_dialogues", "paraphrase"]
+PAGE = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"## (.*?)\n\n```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_importing_is_quick_and_loads_no_heavy_library():
+    script = (
+        "import time; start = time.process_time()\n"
+        "import jaxaug, sys; taken = time.process_time() - start\n"
+        "heavy = {'jax', 'tensorflow', 'seqio', 'flax', 'numpy', 'spacy', 'transformers'}\n"
+        "print(dir(jaxaug), sorted(heavy & set(sys.modules)), taken < 1)"
+    )
+    assert run_python(script) == f"{NAMES} [] True"
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["", "import jaxaug.paraphrase", "from jaxaug.paraphrase import candidates"],
+)
+def test_the_package_paraphrase_is_the_function_too(before):
+    script = (
+        f"{before}\nimport jaxaug\n"
+        "try: jaxaug.paraphrase('text')\nexcept ValueError as error: print(error)"
+    )
+    assert (
+        run_python(script)
+        == "texts is 'text': give a list of texts, such as ['Hello.']."
+    )
+
+
+def test_python_dash_m():
+    command = [sys.executable, "-m", "jaxaug", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: jaxaug ")
+
+
+def test_augment_schema_of_a_file_and_of_a_list(tmp_path):
+    path = folders.schema_path(folders.resolve_data_dir(), "test")
+    services = json.loads(path.read_text())[:2]
+    (tmp_path / "schema.json").write_text(json.dumps(services))
+    found = jaxaug.augment_schema(services, 2)
+    assert jaxaug.augment_schema(tmp_path / "schema.json", 2) == found
+    assert len(found) == 2
+    for variant in found:
+        for new, old in zip(variant, services, strict=True):
+            assert [len(new[k]) for k in ("slots", "intents")] == [
+                len(old[k]) for k in ("slots", "intents")
+            ]
+            texts = [s["description"] for s in new["slots"]]
+            assert texts != [s["description"] for s in old["slots"]]
+    assert found[0] != found[1]
+    with pytest.raises(UserError, match="schema: .*JSON"):
+        jaxaug.augment_schema([{"service_name": {1}}])  # type: ignore[dict-item]
+    with pytest.raises(UserError, match="variants=0: give at least 1"):
+        jaxaug.augment_schema(services, 0)
+
+
+def test_load_dialogues_and_evaluate(tmp_path):
+    dialogues = jaxaug.load_dialogues(split="test", variant="v1")
+    assert dialogues[0].turns[0].speaker == "USER"
+    with pytest.raises(
+        UserError, match="split is 'tset': give one of train, dev, test"
+    ):
+        jaxaug.load_dialogues(split="tset")
+    data = folders.resolve_data_dir()
+    # The references as predictions: everything is right.
+    (own,) = {path.parent for path in folders.dialogue_paths(data, "test")}
+    shutil.copytree(own, tmp_path / "one")
+    scores = jaxaug.evaluate(tmp_path / "one")
+    assert scores["#ALL_SERVICES"]["joint_goal_accuracy"] == 1.0
+    shutil.copytree(own, tmp_path / "all" / "original")
+    with pytest.raises(
+        UserError, match="variant is 'v1', and .* has a folder for each"
+    ):
+        jaxaug.evaluate(tmp_path / "all", variant="v1")
+    with pytest.raises(UserError, match="lacks v1, v2, v3, v4, v5"):
+        jaxaug.evaluate(tmp_path / "all")
+
+
+@pytest.mark.parametrize(("title", "code"), BLOCKS, ids=[title for title, _ in BLOCKS])
+def test_the_page(title, code, request, tmp_path, monkeypatch, capsys):
+    assert code.count("\n") <= 6  # Five lines below the import.
+    monkeypatch.chdir(tmp_path)
+    if "Tracker" in code:
+        shutil.copytree(request.getfixturevalue("trained")[0], tmp_path / "runs/d3st")
+    if "paraphrase" in code:
+        # The weights may not be here; tests/augment/plain has all but them.
+        monkeypatch.setattr(people, "_Work", lambda _: lambda texts: [["Other."]])
+    data = folders.resolve_data_dir()
+    shutil.copy(folders.schema_path(data, "test"), tmp_path / "schema.json")
+    shutil.copytree(data / "test", tmp_path / "predictions")
+    exec(compile(code, title, "exec"), {})  # noqa: S102
+    assert capsys.readouterr().out.strip()
+
+
+def test_the_page_shows_every_name():
+    shown = {name for _, code in BLOCKS for name in re.findall(r"jaxaug\.(\w+)", code)}
+    assert shown == set(NAMES)
