@@ -330,7 +330,7 @@ def breaking() -> str:
         (
             "metrics on process 0",
             "the other hosts wait where concurrent_metrics is off",
-            "t5x.eval beside training",
+            "t5x.eval next to training",
         ),
     )
     return table(("what", "where", "what then"), lines)
