@@ -1,6 +1,6 @@
 """Fits the judge of `jaxaug augment judge`, and says what to expect of it.
 
-    python benchmarks/fit_judge.py --labelled judged.tsv [--adapter DIR] [--level NAME]
+    python benchmarks/fit_judge.py --labelled judged.tsv [--level NAME]
     python benchmarks/fit_judge.py --labelled judged.tsv --rules
 
 `judged.tsv` has no header: label (faithful, trivial, changed, broken), kind, original and
@@ -55,7 +55,6 @@ TITLES = {
     verdicts.WORDS: "rules",
     verdicts.SIMILARITY: "rules + MiniLM",
     verdicts.MODEL: "rules + MiniLM + SmolLM2",
-    verdicts.ADAPTER: "rules + MiniLM + SmolLM2 with the adapter",
 }
 
 
@@ -222,7 +221,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--labelled", type=Path, required=True)
     parser.add_argument("--readings", type=Path, default=READINGS)
-    parser.add_argument("--adapter", help="folder of an adapter of smollm2")
     parser.add_argument(
         "--level", nargs="+", choices=tuple(TITLES), default=list(TITLES)
     )
@@ -247,13 +245,10 @@ def main() -> None:
         verdicts.WORDS: (),
         verdicts.SIMILARITY: ("minilm",),
         verdicts.MODEL: ("minilm", "smollm2"),
-        verdicts.ADAPTER: ("minilm", "smollm2", arguments.adapter or ""),
     }
     print(HEAD, "|---|---|---|---|---|", sep="\n", flush=True)
     for level in arguments.level:
         sight = Sight(*sights[level])
-        if sight.level != level:
-            continue  # No adapter was given.
         sources = verdicts.SOURCES if len(sights[level]) < 2 else (SAMPLES,)
         seen = [item for item in items if item.source in sources]
         started = time.process_time()

@@ -105,7 +105,7 @@ def evaluate(
             f"variant is {variant!r}, and {predictions} has a folder for each wording. "
             "Leave variant out, or name one of these folders."
         )
-    return scores.evaluate_wordings(data, split, predictions, exact, False)[0]
+    return scores.score_variants(data, split, predictions, exact, False)[0]
 
 
 def load_dialogues(

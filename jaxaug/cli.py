@@ -64,6 +64,7 @@ VERBS = others.table(
         "format": formats.add,
         "evaluate": metrics.add_evaluate,
         "predict": track.add,
+        "robustness": track.add_robustness,
         "serve": serve.add,
         "paraphrase": paraphrase.add,
         "levels": curriculum.add,

@@ -66,7 +66,7 @@ FLOORS = {
         "schemes selection output context",
         "plan plain",
         "stages preview",
-        "run review explaining",
+        "run review explaining rewording",
     ),
     "jaxaug_papers": ("shared minisgd multiwoz", "pcc dips tree mini"),
     "t5x": (

@@ -31,6 +31,7 @@ _VERBS = [
     ("evaluate", "sgdx"),
     ("evaluate", "multiwoz"),
     ("predict",),
+    ("robustness",),
     ("serve",),
     ("paraphrase",),
     ("levels",),

@@ -36,8 +36,8 @@ def programs():
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         import sgd_item
-        import tables
         import sgd_queue
+        import tables
     finally:
         sys.path.remove(str(ROOT / "benchmarks"))
     return {"item": sgd_item, "queue": sgd_queue, "page": tables}

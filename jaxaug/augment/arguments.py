@@ -135,9 +135,6 @@ def add_judge(group: argparse._SubParsersAction) -> None:
         help="language model for the round trip, such as smollm2 (default: none)",
     )
     arguments.trained_run(parser)
-    parser.add_argument(
-        "--adapter", metavar="DIR", help="paraphrasing adapter of the model"
-    )
 
 
 def add(verbs: argparse._SubParsersAction) -> None:

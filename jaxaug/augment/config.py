@@ -19,7 +19,7 @@ from jaxaug.data import folders
 
 SELECTIONS = ("tree", "order")
 GIVEN = "given"
-JUDGE_OPTIONS = ("similarity", "model", "adapter")
+JUDGE_OPTIONS = ("similarity", "model")
 _TEXTS = ("splits", "filters", "slot_filters", "checks", "sensitive")
 
 
@@ -49,8 +49,8 @@ class Config:
       apart_by: a metric of `metrics`, greater is nearer: paraphrases of a slot that it
         puts nearer to another slot of the same service are dropped, intents likewise;
         see `jaxaug.augment.judge.siblings`. Empty: none are.
-      judge: what the judge of `jaxaug augment judge` sees with: `similarity`, `model`,
-        `adapter` (see `jaxaug.augment.judge.verdicts.Sight`); what it does not keep is
+      judge: what the judge of `jaxaug augment judge` sees with: `similarity` and
+        `model` (see `jaxaug.augment.judge.verdicts.Sight`); what it does not keep is
         dropped. `{"similarity": ""}` is the rules alone. Empty: there is no judge.
       sensitive: words that no candidate may hold.
       min_count: how often a candidate must have come up, at least.

@@ -10,11 +10,13 @@ its shortest way to the end has, and which ones begin it.
 import dataclasses
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, UInt
 
+from jaxaug.core.buckets import power_of_two
 from jaxaug.core.byte_machine import DEAD, Machine
 from jaxaug.core.errors import UserError
 
@@ -24,6 +26,7 @@ _BITS = 32
 _FAR = 1 << 20
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class Automaton:
     """A machine with the tokens of a vocabulary; arrays of NumPy.
@@ -39,7 +42,7 @@ class Automaton:
         masks: bits of the tokens, token 32 * i + j is bit j of column i.
         spelling: [vocab, longest], bytes of the tokens.
         lengths: [vocab], their numbers.
-        starts: the first state of each language.
+        starts: the first state of each language; an array once it is `padded`.
     """
 
     moves: Int[np.ndarray, "states 256"]
@@ -50,7 +53,29 @@ class Automaton:
     masks: UInt[np.ndarray, "rows words"]
     spelling: UInt[np.ndarray, "vocab longest"]
     lengths: Int[np.ndarray, " vocab"]
-    starts: tuple[int, ...]
+    starts: tuple[int, ...] | Int[np.ndarray, " languages"]
+
+    def padded(self) -> "Automaton":
+        """This automaton with a power of two of states, masks, and languages.
+
+        A compiled program that takes it as an argument serves all languages of equal
+        sizes.
+        """
+
+        def longer(array: np.ndarray) -> np.ndarray:
+            rows = power_of_two(len(array), 1) - len(array)
+            return np.pad(array, [(0, rows)] + [(0, 0)] * (array.ndim - 1))
+
+        return dataclasses.replace(
+            self,
+            moves=longer(self.moves),
+            free=longer(self.free),
+            short=longer(self.short),
+            worst=longer(self.worst),
+            shortest=longer(self.shortest),
+            masks=longer(self.masks),
+            starts=longer(np.array(self.starts, np.int32)),
+        )
 
     def after(
         self, states: Int[Array, " rows"], tokens: Int[Array, " rows"]

@@ -6,6 +6,7 @@ The state of a row lies in the cache, so that it goes with beams that change pla
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -69,7 +70,8 @@ def search(
         tokens_to_logits: see there.
         eos_id: that of the automaton.
         num_decodes: see there.
-        automaton: the languages.
+        automaton: the languages; may be an argument of a compiled program, which is then
+            the same for all languages of equal sizes (see `Automaton.padded`).
         heads: of the prompts, one for each of the first languages: a row is in the
             language of its head, and in the last one where it has none of them (a prompt
             that was cut on the left). They are looked for in `source` if it is given,
@@ -86,7 +88,8 @@ def search(
     Raises:
         UserError: no output fits into `max_decode_steps`, or what `decode_fn` raises.
     """
-    automaton.check_room(max_decode_steps or inputs.shape[1])
+    if not isinstance(automaton.shortest, jax.Array):  # Else the caller checks it.
+        automaton.check_room(max_decode_steps or inputs.shape[1])
     start = contract.start_index(inputs, initial_index)
     prompt = contract.prompt_lengths(inputs, start)
     limit = contract.length_limits(inputs, prompt, max_decode_steps)
@@ -94,7 +97,7 @@ def search(
         last = jnp.full(inputs.shape[0], len(automaton.starts) - 1)
         begun = inputs[:, 1:] if source is None else source
         languages = last if heads is None else heads.find(begun)
-    states = jnp.asarray(np.array(automaton.starts, np.int32))[languages]
+    states = jnp.asarray(automaton.starts, jnp.int32)[languages]
     lead = (1,) * cache_offset
     known = {_STATE: states, _PROMPT: prompt, _LIMIT: limit}
     joined = {

@@ -55,7 +55,7 @@ def evaluate_folder(
     return report, frames, counts
 
 
-def evaluate_wordings(
+def score_variants(
     data_dir: PathLike,
     split: str,
     folder: PathLike,
@@ -133,7 +133,7 @@ def run_sgdx(arguments: argparse.Namespace) -> int:
     """`jaxaug evaluate sgdx`: JGA per wording and schema sensitivity."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
-    report, frames = evaluate_wordings(
+    report, frames = score_variants(
         data_dir,
         arguments.split,
         arguments.predictions,

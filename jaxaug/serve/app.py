@@ -179,11 +179,13 @@ class _Desk:
             slots[service.name] = len(service.slots) if tracker.per_slot else 1
             texts[service.name] = _characters(service)
         inputs = characters = said = 0
+        times = 1 + tracker.robust.wordings
         for turn in dialogue.turns:
             said += len(turn.utterance)
             for frame in turn.frames:
-                inputs += slots[frame.service]
-                characters += said * slots[frame.service] + texts[frame.service]
+                asked = slots[frame.service]
+                inputs += times * asked
+                characters += times * (said * asked + texts[frame.service])
         for found, most, what in (
             (inputs, limits.inputs, "inputs"),
             (characters, limits.characters, "characters of inputs"),

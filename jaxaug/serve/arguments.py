@@ -3,6 +3,7 @@
 import argparse
 
 from jaxaug.core import arguments
+from jaxaug.track.arguments import add_robust
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
@@ -34,3 +35,4 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--port", type=arguments.whole(65_535), default=8008, help="(default: 8008)"
     )
+    add_robust(parser)

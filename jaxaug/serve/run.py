@@ -13,6 +13,7 @@ from jaxaug.core.installed import missing_extra
 from jaxaug.data.schema import Schema
 from jaxaug.serve import wordings
 from jaxaug.serve.limits import Limits
+from jaxaug.track.arguments import robust
 from jaxaug.track.tracker import Tracker
 
 _LOCAL = "localhost"
@@ -33,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     compiled.keep_programs()
     limits = Limits()
     known = wordings.read(arguments.schema, arguments.data_dir, limits.description)
-    tracker = Tracker.load(arguments.run, known.original)
+    options = robust(arguments)
+    tracker = Tracker.load(arguments.run, known.original, robust=options)
     address = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     hosts = None
     if is_local(arguments.host):

@@ -13,6 +13,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "answers": ["FrameState", "Prediction"],
         "tracker": ["Tracker"],
+        "combine": ["Agreement"],
+        "options": ["Robust"],
         "turns": ["read_dialogues"],
     },
 )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxaug.data.sgd import Dialogue
 from jaxaug.formats.records import Parsed
+from jaxaug.track.combine import Agreement
 
 
 class Said(NamedTuple):
@@ -27,15 +28,29 @@ class FrameState:
       service: its name.
       state: slots and values, intent, requested slots.
       said: slot -> where its value was said last, for values that were.
+      agreement: slot -> how the wordings of the schema answered, for slots that any
+        filled; None if only one was asked.
+      uncertain: slots with an agreement below the asked one; None if none was asked.
+      unsaid: slots with a value that nobody said; None if that was not checked.
     """
 
     turn: int
     service: str
     state: Parsed
     said: Mapping[str, Said]
+    agreement: Mapping[str, Agreement] | None = None
+    uncertain: tuple[str, ...] | None = None
+    unsaid: tuple[str, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The frame as SGD writes it, with `spans`."""
+        """The frame as SGD writes it, with `spans` and the checks that were asked for."""
+        checks: dict[str, Any] = {}
+        if self.agreement is not None:
+            checks["agreement"] = {s: a.as_json() for s, a in self.agreement.items()}
+        if self.uncertain is not None:
+            checks["uncertain"] = list(self.uncertain)
+        if self.unsaid is not None:
+            checks["unsaid"] = list(self.unsaid)
         return {
             "service": self.service,
             "state": {
@@ -44,6 +59,7 @@ class FrameState:
                 "slot_values": {s: list(v) for s, v in self.state.slot_values.items()},
             },
             "spans": {slot: place._asdict() for slot, place in self.said.items()},
+            **checks,
         }
 
 
@@ -72,16 +88,24 @@ class Prediction:
 
 
 def frame_state(
-    dialogue: Dialogue, turn: int, service: str, state: Parsed
+    dialogue: Dialogue, turn: int, service: str, state: Parsed, **checks: Any
 ) -> FrameState:
-    """A state with the places of its values, looked for in the latest turn first."""
+    """A state with the places of its values, looked for in the latest turn first.
+
+    Args:
+      dialogue: with the turns.
+      turn: of the state.
+      service: that the state is of.
+      state: that was predicted.
+      **checks: further attributes of `FrameState`.
+    """
     said = {}
     for slot, values in state.slot_values.items():
         for value in values:
             if place := find(dialogue, turn, value):
                 said[slot] = place
                 break
-    return FrameState(turn, service, state, said)
+    return FrameState(turn, service, state, said, **checks)
 
 
 def find(dialogue: Dialogue, turn: int, value: str) -> Said | None:

@@ -1,8 +1,112 @@
-"""The arguments of `jaxaug predict`; importing this is cheap."""
+"""The arguments of `jaxaug predict` and `robustness`; importing this is cheap."""
 
 import argparse
+from typing import Any
 
 from jaxaug.core import arguments
+
+
+def add_robust(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `jaxaug.track.options.Robust`."""
+    group = parser.add_argument_group("wordings and checks (docs/robustness.md)")
+    group.add_argument(
+        "--wordings",
+        type=arguments.whole(64),
+        default=0,
+        metavar="N",
+        help="predict under N further wordings of the schema and combine the answers",
+    )
+    group.add_argument(
+        "--wordings_from",
+        dest="source",
+        default="grammar",
+        metavar="DIR",
+        help="variants folder with the wordings v1 to vN (default: the rewording grammar)",
+    )
+    group.add_argument(
+        "--combine",
+        choices=("vote", "likelihood"),
+        default="vote",
+        help="per slot the most frequent value, or the answer with the greatest sum of "
+        "log-likelihoods (default: vote)",
+    )
+    group.add_argument(
+        "--early",
+        action="store_true",
+        help="leave out further wordings where the first three agree",
+    )
+    group.add_argument(
+        "--min_confidence",
+        type=float,
+        default=0.0,
+        metavar="SHARE",
+        help="slots on which fewer wordings agree are uncertain (0 to 1, default: 0)",
+    )
+    group.add_argument(
+        "--uncertain",
+        choices=("mark", "drop"),
+        default="mark",
+        help="list uncertain slots, or empty them too (default: mark)",
+    )
+    group.add_argument(
+        "--unsaid",
+        choices=("keep", "mark", "drop"),
+        default="keep",
+        help="free values that occur in no turn: keep them, list them, or empty their "
+        "slots too (default: keep)",
+    )
+    group.add_argument(
+        "--familiar",
+        nargs="?",
+        const="auto",
+        default="",
+        metavar="DIR",
+        help="give the schema in words of the schemas that the run was trained on; DIR: data "
+        "folder of the training (default: $JAXAUG_DATA_DIR, else MiniSGD)",
+    )
+    group.add_argument(
+        "--constrained",
+        action="store_true",
+        help="restrict answers to the format: categorical slots have one of their options",
+    )
+
+
+def robust(parsed: argparse.Namespace) -> Any:
+    """The `Robust` of parsed arguments.
+
+    Raises:
+      UserError: see `Robust`.
+    """
+    from jaxaug.track.options import Robust
+
+    names = Robust.__dataclass_fields__
+    return Robust(**{name: getattr(parsed, name) for name in names})
+
+
+def add_robustness(verbs: argparse._SubParsersAction) -> None:
+    """Adds the verb `robustness`."""
+    parser = arguments.verb(
+        verbs,
+        "robustness",
+        "jaxaug.track.robustness:run",
+        "score a trained tracker under the original wording and the variants of SGD-X, "
+        "with further wordings and checks",
+    )
+    parser.add_argument(
+        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
+    )
+    arguments.trained_run(parser)
+    arguments.data_dir(parser)
+    parser.add_argument(
+        "--split",
+        choices=("train", "dev", "test"),
+        default="test",
+        help="(default: test)",
+    )
+    parser.add_argument(
+        "--out", required=True, help="folder for the report and the predictions"
+    )
+    add_robust(parser)
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
@@ -45,3 +149,4 @@ def add(verbs: argparse._SubParsersAction) -> None:
         type=arguments.whole(arguments.MANY),
         help="inputs decoded together (default: 8 on a CPU, else 32)",
     )
+    add_robust(parser)

@@ -1,6 +1,8 @@
 """`jaxaug predict`: the states of dialogues, by a trained tracker."""
 
 import argparse
+import functools
+import sys
 from collections.abc import Sequence
 
 from etils import epath
@@ -16,7 +18,8 @@ from jaxaug.metrics.predictions import write_predictions
 from jaxaug.models.named import identities
 from jaxaug.track import turns
 from jaxaug.track.answers import Prediction
-from jaxaug.track.tracker import Tracker, as_json_line
+from jaxaug.track.arguments import robust
+from jaxaug.track.tracker import Tracker, Writer, as_json_line
 
 _SHARD = 256  # inputs that a stop loses at most
 _LINES = (".jsonl", ".json")
@@ -31,7 +34,9 @@ def run(arguments: argparse.Namespace) -> int:
             "another file or folder."
         )
     compiled.keep_programs()
-    tracker = Tracker.load(arguments.run, arguments.schema, arguments.batch_size)
+    tracker = Tracker.load(
+        *(arguments.run, arguments.schema, arguments.batch_size), robust(arguments)
+    )
     if arguments.services:
         asked = [tracker.schema.service(name) for name in arguments.services]
         tracker = tracker.about(Schema(tuple(asked)))
@@ -40,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         text, where = read_text(arguments.input, _FIX), arguments.input
     found = predict(tracker, text, where)
+    for line in told(found):
+        print(line, file=sys.stderr)
     if arguments.out is None:
         print("\n".join(map(as_json_line, found)))
         return 0
@@ -59,14 +66,33 @@ def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
       UserError: see `turns.read_dialogues`.
     """
     dialogues = turns.read_dialogues(text, where, tracker.schema)
+    return tracker.predict_all(dialogues, resumed(tracker))
+
+
+def resumed(tracker: Tracker) -> Writer:
+    """Computes the outputs of inputs in shards that are kept, and reads those again."""
     code = code_digest(*identities.network_code(), "jaxaug.decode", "jaxaug.paraphrase")
-    stage = Stage("predict", [tracker.identity, code], tracker.write_tokens, "predict")
+    key = [tracker.identity, code, *tracker.restrictions]
+    stage = Stage("predict", key, tracker.write_tokens, "predict")
     shards = Shards(epath.Path(cache_folder.cache_dir()) / "shards", _SHARD)
+    return functools.partial(shards.run, stage)
 
-    def compute(inputs: Sequence[list[int]]) -> Sequence[list[int]]:
-        return shards.run(stage, inputs)
 
-    return tracker.predict_all(dialogues, compute)
+def told(predictions: Sequence[Prediction]) -> list[str]:
+    """What the checks found, one line each; empty without checks."""
+    frames = [frame for one in predictions for frame in one.frames]
+    lines = []
+    agreements = [frame.agreement for frame in frames if frame.agreement is not None]
+    if agreements:
+        shares = [one.share for found in agreements for one in found.values()]
+        whole = sum(share == 1 for share in shares)
+        lines.append(f"all wordings agree on {whole:,} of {len(shares):,} slots")
+    for name in ("uncertain", "unsaid"):
+        checked = [found for f in frames if (found := getattr(f, name)) is not None]
+        if checked:
+            marked = sum(map(len, checked))
+            lines.append(f"{name} slots: {marked:,} in {len(checked):,} frames")
+    return lines
 
 
 def _target(out: PathLike) -> epath.Path:

@@ -2,38 +2,35 @@
 
 import copy
 import dataclasses
+import functools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import msgspec
 import numpy as np
-from etils import epath
 from jaxtyping import Array, Int
 
+from jaxaug.augment import rewording
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.core.paths import absolute
 from jaxaug.data import folders
 from jaxaug.data.schema import Schema, Service, read_schema
 from jaxaug.data.sgd import Dialogue, Frame, Turn
 from jaxaug.feed import recipes
-from jaxaug.formats.records import Example, Parsed, merged
-from jaxaug.models.text import continuing, registry, run_config
+from jaxaug.formats.records import Parsed
+from jaxaug.models.text import continuing, likelihood, registry
 from jaxaug.paraphrase import decoder, programs, samplers
-from jaxaug.track import turns
-from jaxaug.track.answers import Prediction, frame_state
+from jaxaug.track import constraints, several, trained, turns
+from jaxaug.track.answers import Prediction
+from jaxaug.track.options import AUTO, GRAMMAR, LIKELIHOOD, Robust
+from jaxaug.track.several import Asking, Question
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
 _PER_TOKEN = 16  # characters of a text that are read for each token that is kept
-_CONFIG = "config.gin"
-_SETS = ("EVAL_MIXTURE", "MIXTURE_OR_TASK_NAME")
-_FIX = (
-    "Name the folder of a training run of a tracker, such as that of configs/d3st.gin."
-)
 
 
 def _do_nothing() -> None:
@@ -49,9 +46,11 @@ class Tracker:
       schema: the services that it knows; may be replaced at any time.
       identity: stands for weights, vocabulary and format; names no path.
       per_slot: whether each slot of a service is an input, not each service.
+      robust: further wordings and checks of the answers; may be replaced at any time.
     """
 
     per_slot: bool = False
+    robust: Robust = Robust()
 
     def __init__(
         self,
@@ -60,6 +59,7 @@ class Tracker:
         lengths: Mapping[str, int],
         schema: Schema,
         batch_size: int | None = None,
+        robust: Robust | None = None,
     ):
         """
         Args:
@@ -68,8 +68,10 @@ class Tracker:
           lengths: tokens of `inputs` and `targets`, EOS included.
           schema: of the services.
           batch_size: rows that are decoded together; None is `rows_of_device`.
+          robust: None is `Robust()`.
         """
         self.schema = schema
+        self.robust = robust or Robust()
         self.identity = [model.identity, family, dict(lengths)]
         self._model = model
         self._params = jax.device_put(model.params)
@@ -78,6 +80,9 @@ class Tracker:
         self._lengths = lengths
         self._rows = batch_size or rows_of_device()
         self._narrowest = 0  # columns that a batch has at least
+        self._run = ""  # that the model comes from
+        self._keeps = True  # whether wordings are kept in files
+        self._languages: constraints.Constraint | None = None
         self._between: Callable[[], None] = _do_nothing
         # What a batch may have; a program is compiled for each.
         self._sizes = [2**n for n in range((self._rows - 1).bit_length())] + [
@@ -92,6 +97,7 @@ class Tracker:
         run: PathLike,
         schema: PathLike | Schema | None = None,
         batch_size: int | None = None,
+        robust: Robust | None = None,
     ) -> "Tracker":
         """The tracker of a training run, with its newest checkpoint.
 
@@ -100,6 +106,7 @@ class Tracker:
           schema: a file in the layout of `schema.json`, or what it holds; None is all
             services of the data folder (see `folders.resolve_data_dir`).
           batch_size: rows that are decoded together; None is `rows_of_device`.
+          robust: further wordings and checks of the answers; None is `Robust()`.
 
         Raises:
           UserError: there is no such run, it trained no tracker, or the schema is
@@ -107,15 +114,13 @@ class Tracker:
         """
         if batch_size is not None and batch_size < 1:
             raise UserError(f"batch_size is {batch_size}: give at least 1.")
-        folder = absolute(run)
-        root = folder if (folder / _CONFIG).exists() else folder.parent
-        if not (root / _CONFIG).exists():
-            raise UserError(f"{folder / _CONFIG}: no such file. {_FIX}")
-        family, lengths = _family(root), _of_config(root, "TASK_FEATURE_LENGTHS")
+        folder, family, lengths = trained.of_run(run)
         if not isinstance(schema, Schema):
             schema = read_schema(schema) if schema else schema_of_data()
         model = continuing.load(folder)
-        return cls(model, family, lengths, schema, batch_size)
+        found = cls(model, family, lengths, schema, batch_size, robust)
+        found._run = str(folder)
+        return found
 
     def about(
         self, schema: Schema, between: Callable[[], None] = _do_nothing
@@ -148,7 +153,8 @@ class Tracker:
         """This tracker after its programs are compiled: nobody waits for them.
 
         All its batches have the same number of rows, and none is narrower than those of
-        the schemas, so that these programs are all that it needs.
+        the schemas, so that these programs are all that it needs. Wordings are kept in
+        memory alone from here on: a server writes no files.
 
         Args:
           schemas: of the services; each wording has prompts of its own lengths.
@@ -157,8 +163,15 @@ class Tracker:
         other._sizes = [self._rows]
         widths = self._widths(schemas)
         other._narrowest = widths[0]
+        other._languages = self._allowed(self.schema)
+        other._schemas()
+        other._keeps = False
         for width in widths:
-            other.write_tokens([[self._model.input_vocabulary.eos_id] * width])
+            item = [self._model.input_vocabulary.eos_id] * width
+            item = [0, *item] if self.robust.constrained else item
+            other.write_tokens([item])
+            if self.robust.combine == LIKELIHOOD:
+                other._log_likelihoods([(item, "")])
         return other
 
     def _widths(self, schemas: Iterable[Schema]) -> list[int]:
@@ -209,40 +222,111 @@ class Tracker:
           dialogues: see `turns.read_dialogues`.
           write: what makes output tokens of input tokens; None is `write_tokens`.
         """
-        formatter = self._options.formatter(self.schema)
-        tokens: list[list[int]] = []
-        examples: list[list[Example]] = []
-        for dialogue in dialogues:
-            examples.append([])
+        asking = Asking(
+            self.robust,
+            self._options,
+            self._schemas(),
+            functools.partial(self._questions, dialogues),
+            write or self.write_tokens,
+            self._read,
+            self._log_likelihoods,
+        )
+        return several.answered(dialogues, asking)
+
+    def _schemas(self) -> list[Schema]:
+        """The schema, then its further wordings."""
+        num, source = self.robust.wordings, self.robust.source
+        first = self.schema
+        if self.robust.familiar:
+            first = rewording.familiar(first, self._known_words())
+        if not num:
+            return [first]
+        if source == GRAMMAR:
+            return [first, *rewording.of_schema(self.schema, num, self._keeps)]
+        return [first, *rewording.of_folder(self.schema, source, num)]
+
+    def _known_words(self) -> frozenset[str]:
+        data_dir = self.robust.familiar
+        return trained.frequent_words(self._run, None if data_dir == AUTO else data_dir)
+
+    def _questions(
+        self, dialogues: Sequence[Dialogue], schema: Schema
+    ) -> list[Question]:
+        formatter = self._options.formatter(schema)
+        allowed = self._allowed(schema)
+        found: list[Question] = []
+        for number, dialogue in enumerate(dialogues):
             for example in formatter.dialogue(dialogue):
                 self._between()
-                tokens.append(self._encode(example.inputs))
+                item = self._encode(example.inputs)
+                if allowed:
+                    item.insert(0, allowed.numbers[example.service, example.key])
                 # The text may be thousands of times longer than what is kept of it.
-                examples[-1].append(msgspec.structs.replace(example, inputs=""))
-        outputs = iter((write or self.write_tokens)(tokens))
-        return [
-            self._prediction(dialogue, found, [next(outputs) for _ in found])
-            for dialogue, found in zip(dialogues, examples, strict=True)
-        ]
+                short = msgspec.structs.replace(example, inputs="")
+                place = number, example.turn, example.service
+                found.append(Question(place, short, item))
+        return found
+
+    def _allowed(self, schema: Schema) -> constraints.Constraint | None:
+        if not self.robust.constrained:
+            return None
+        words, room = self._model.output_vocabulary, self._lengths["targets"]
+        return constraints.of_schema(
+            schema, self._options, words, room, self._languages
+        )
+
+    @property
+    def restrictions(self) -> list[str]:
+        """Digests of what outputs depend on besides `identity` and their inputs."""
+        allowed = self._allowed(self.schema)
+        return [allowed.digest] if allowed else []
 
     def write_tokens(self, inputs: Sequence[list[int]]) -> list[list[int]]:
         """Output tokens of each input; one program is compiled for each width.
 
         Args:
-          inputs: tokens, EOS included.
+          inputs: tokens, EOS included; of a constrained tracker behind the number of
+            their language.
         """
         outputs: list[list[int]] = [[] for _ in inputs]
+        allowed, first = self._allowed(self.schema), int(self.robust.constrained)
+        for indices, tokens in self._batches([item[first:] for item in inputs]):
+            if allowed:
+                numbers = [inputs[index][0] for index in indices]
+                languages = np.resize(np.array(numbers, np.int32), len(tokens))
+                decoded = constraints.decode(
+                    *(self._model, self._greedy, self._lengths["targets"]),
+                    *(self._params, tokens, languages, allowed.automaton),
+                )
+            else:
+                decoded = self._decode(tokens)
+            for index, row in zip(indices, np.asarray(decoded).tolist(), strict=False):
+                outputs[index] = row
+        return outputs
+
+    def _batches(
+        self, inputs: Sequence[list[int]]
+    ) -> Iterator[tuple[Sequence[int], Int[np.ndarray, "rows length"]]]:
+        """(places of the inputs, their tokens as rows), in a few shapes."""
         few = len(inputs) <= self._rows
         for batch in plan([len(tokens) for tokens in inputs], self._rows):
             self._between()
             rows = batch.rows if few else self._rows
             rows = next(size for size in self._sizes if size >= rows)
             width = min(max(batch.length, self._narrowest), self._lengths["inputs"])
-            tokens = pad([inputs[index] for index in batch.indices], rows, width)
-            found = np.asarray(self._decode(tokens)).tolist()
-            for index, row in zip(batch.indices, found, strict=False):
-                outputs[index] = row
-        return outputs
+            yield batch.indices, pad([inputs[i] for i in batch.indices], rows, width)
+
+    def _log_likelihoods(self, pairs: Sequence[tuple[list[int], str]]) -> list[float]:
+        """Of texts as outputs of inputs; see `likelihood.score`."""
+        words, length = self._model.output_vocabulary, self._lengths["targets"]
+        first, found = int(self.robust.constrained), [0.0] * len(pairs)
+        for indices, tokens in self._batches([item[first:] for item, _ in pairs]):
+            texts = [[*words.encode(pairs[i][1]), words.eos_id] for i in indices]
+            outputs = pad([one[:length] for one in texts], len(tokens), length)
+            scores = _score(self._model, self._params, tokens, outputs)
+            for index, one in zip(indices, np.asarray(scores).tolist(), strict=False):
+                found[index] = one
+        return found
 
     def _decode(self, tokens: np.ndarray) -> Any:
         ids, length = np.zeros(len(tokens), np.int32), self._lengths["targets"]
@@ -267,23 +351,12 @@ class Tracker:
             characters *= 4
         return [*words.encode(text)[1 - length :], words.eos_id]
 
-    def _prediction(
-        self,
-        dialogue: Dialogue,
-        examples: Sequence[Example],
-        outputs: Sequence[list[int]],
-    ) -> Prediction:
-        states: dict[tuple[int, str], Parsed] = {}
-        for example, tokens in zip(examples, outputs, strict=True):
-            text = self._model.output_vocabulary.decode(tokens)
-            key = example.turn, example.service
-            parsed = self._options.parse(text, example.key)
-            states[key] = merged(states[key], parsed) if key in states else parsed
-        frames = (
-            frame_state(dialogue, turn, service, state)
-            for (turn, service), state in states.items()
-        )
-        return Prediction(dialogue, tuple(frames))
+    def _read(self, question: Question, tokens: list[int]) -> Parsed:
+        text = self._model.output_vocabulary.decode(tokens)
+        return self._options.parse(text, question.example.key)
+
+
+_score = programs.of_model()(likelihood.score)
 
 
 @programs.of_model(static_argnums=(0, 1))
@@ -301,24 +374,6 @@ def _continued(
 def rows_of_device() -> int:
     """Rows of a batch: on a CPU, more of them leave its caches and take longer."""
     return 8 if jax.default_backend() == "cpu" else 32
-
-
-def _family(root: epath.Path) -> str:
-    for name in _SETS:
-        try:
-            found = _of_config(root, name)
-        except UserError:
-            continue
-        if isinstance(found, str) and found.partition("_")[0] in recipes.FORMATS:
-            return found.partition("_")[0]
-    raise UserError(
-        f"{root / _CONFIG}: neither {' nor '.join(_SETS)} is a set of a tracker "
-        f"({', '.join(recipes.FORMATS)}). {_FIX}"
-    )
-
-
-def _of_config(root: epath.Path, name: str) -> Any:
-    return run_config.build(root / _CONFIG, name)
 
 
 def schema_of_data(data_dir: PathLike | None = None) -> Schema:

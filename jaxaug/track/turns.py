@@ -27,12 +27,12 @@ _FIX = (
 )
 UNKNOWN = State(NO_INTENT, (), {})
 """Of a frame that is to be predicted."""
-# The fields of SGD, with `turn_id` of MultiWOZ 2.2 and `spans` of `jaxaug predict`.
+# The fields of SGD, with `turn_id` of MultiWOZ 2.2 and those of `jaxaug predict`.
 _DIALOGUE_KEYS = ("dialogue_id", "services", "turns")
 _TURN_KEYS = ("speaker", "utterance", "frames", "turn_id")
 _FRAME_KEYS = (
     *("service", "slots", "state", "actions", "service_call", "service_results"),
-    "spans",
+    *("spans", "agreement", "uncertain", "unsaid"),
 )
 
 

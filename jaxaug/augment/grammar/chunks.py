@@ -192,6 +192,8 @@ class _Reader:
                 "whether",
                 "which",
             )
+            # "Learn to drive", but not "request to book".
+            joins = joins or (after == "to" and not is_noun)
             return self.is_verb_phrase and (joins or not self._is_closed(after))
         if before.cls in _JOINING and len(self.found) > 1:
             has_verb = any(c.kind == VERB and c.form == BASE for c in self.found[:-2])

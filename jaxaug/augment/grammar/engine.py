@@ -24,6 +24,7 @@ _WIDTH = 60
 _CHOICES = 12
 # Results among which a derivation is looked for.
 _MANY = 1000
+_EACH_ONE, _A = re.compile(r"\b(?:each|every|per)\b"), re.compile(r"\ban?\b")
 _UNITS = frozenset({"date", "day"}), frozenset({"time", "hour"})
 
 Steps = tuple[tuple[str, str], ...]
@@ -128,6 +129,10 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
             continue
         seen.add(key)
         if fluency.is_clumsy(written, body) or _hides_unit(written, body, context):
+            continue
+        if _EACH_ONE.search(body) and not (
+            _EACH_ONE.search(written) or _A.search(written)
+        ):
             continue
         shown = written[:1].upper() + written[1:] if capital else written
         mark = "" if written.endswith("?") else end

@@ -19,6 +19,8 @@ KINDS = ("slot", "flag", "input", "intent", "service")
 _FINAL = "final"
 _VOWEL_SOUND = re.compile(r"\b(a|an) (?=(\w))", re.IGNORECASE)
 _OTHERS = ("people", "somebody", "everyone", "user", "customer")
+_SPEAKER = frozenset({"my", "our"})
+_ADDRESSED = frozenset({"you", "your", *_OTHERS})
 _NOT_AN = ("use", "user", "uni", "one", "euro", "eu")
 
 
@@ -144,10 +146,14 @@ def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]
         context: of the description.
     """
     codes = patterns.encode(chunks)
-    clashes = _clashes(patterns.text_of(chunks))
+    text = patterns.text_of(chunks)
+    clashes = _clashes(text)
+    mine = not _SPEAKER.isdisjoint(text.split())
     place = context.kind, context.is_flag, context.is_input
     for rule in _starting(codes[:1], *place):
         for written in rule.apply(chunks, codes):
+            if mine and not _ADDRESSED.isdisjoint(written.split()):
+                continue  # "Help the user track my order": whose order is it?
             if clashes or not _clashes(written):
                 yield rule.name, written
 

@@ -36,7 +36,6 @@ def run(arguments: argparse.Namespace) -> int:
     options = {
         "similarity": "" if similarity == NONE else similarity,
         "model": arguments.model or "",
-        "adapter": arguments.adapter or "",
     }
     found = judged(verdicts.judge(**options, source=arguments.source), pairs)
     write_text(arguments.out, written(pairs, found))

@@ -16,12 +16,11 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
 
 TRIVIAL = "trivial"
-WORDS, SIMILARITY, MODEL, ADAPTER = "words", "similarity", "model", "adapter"
+WORDS, SIMILARITY, MODEL = "words", "similarity", "model"
 LEVELS: Mapping[str, tuple[str, ...]] = {
     WORDS: features.WORDS,
     SIMILARITY: (*features.WORDS, *features.SENTENCES),
     MODEL: (*features.WORDS, *features.SENTENCES, *features.TRIPS),
-    ADAPTER: (*features.WORDS, *features.SENTENCES, *features.TRIPS),
 }
 """What a judge has at hand -> its features: the rules, MiniLM, a language model too."""
 SAMPLES, GRAMMAR = "model", "grammar"
@@ -50,25 +49,24 @@ class Verdict(NamedTuple):
 class Sight:
     """What a judge can see with: rules, and models if it is given any."""
 
-    def __init__(self, similarity: str = "", model: str = "", adapter: str = ""):
+    def __init__(self, similarity: str = "", model: str = ""):
         """
         Args:
           similarity: a model of sentences, such as minilm; empty for none.
           model: a language model, such as smollm2; needs `similarity`.
-          adapter: folder of an adapter of `model`.
 
         Raises:
           UserError: a part is missing that another one needs, or a model is not on
             this machine or of another kind.
         """
-        _check(similarity, model, adapter)
+        _check(similarity, model)
         self._measure, self._trip = None, None
         self.level = SIMILARITY if similarity else WORDS
         if similarity:
             self._measure = measures.find("similarity", model=similarity)
         if model:
-            self._trip, trained = _round_trip(model, adapter)
-            self.level = ADAPTER if trained else MODEL
+            self._trip = _round_trip(model)
+            self.level = MODEL
 
     def __call__(self, pairs: Sequence[Pair]) -> np.ndarray:
         """The features of its level, [pairs, features]."""
@@ -118,15 +116,12 @@ def rules(pair: Pair) -> tuple[str, ...]:
     return codes or ((TRIVIAL,) if features.is_trivial(pair) else ())
 
 
-def judge(
-    similarity: str = "", model: str = "", adapter: str = "", *, source: str = SAMPLES
-) -> Judge:
+def judge(similarity: str = "", model: str = "", *, source: str = SAMPLES) -> Judge:
     """Returns the judge that was fitted for a source and for what it can see with.
 
     Args:
       similarity: see `Sight`.
       model: see `Sight`.
-      adapter: see `Sight`.
       source: of `SOURCES`, where the candidates come from.
 
     Raises:
@@ -134,7 +129,7 @@ def judge(
         with a language model.
     """
     _check_source(source, model)
-    sight = Sight(similarity, model, adapter)
+    sight = Sight(similarity, model)
     return Judge(sight, coefficients(sight.level, source))
 
 
@@ -145,7 +140,7 @@ def coefficients(level: str, source: str) -> Linear:
     if source not in fitted.get(level, {}):
         raise UserError(
             f"no judge was fitted for level {level!r} and source {source!r}. Fit one with "
-            "benchmarks/fit_judge.py, or leave out the model or its adapter."
+            "benchmarks/fit_judge.py, or leave out the model."
         )
     known: Mapping[str, Any] = fitted[level][source]
     rows = known["features"]
@@ -176,16 +171,14 @@ def written(judges: Mapping[str, Mapping[str, Linear]]) -> str:
     return json.dumps(found, indent=2) + "\n"
 
 
-def identity(
-    similarity: str = "", model: str = "", adapter: str = "", *, source: str = SAMPLES
-) -> str:
+def identity(similarity: str = "", model: str = "", *, source: str = SAMPLES) -> str:
     """What stands for a judge in keys: its code, numbers and models, not their names.
 
     Raises:
       UserError: see `judge`.
     """
     _check_source(source, model)
-    _check(similarity, model, adapter)
+    _check(similarity, model)
     parts = [code_digest("jaxaug.augment.judge", "jaxaug.augment.language")]
     parts += [file_digest(COEFFICIENTS), source]
     if similarity:
@@ -196,8 +189,8 @@ def identity(
         # Models bring JAX with them.
         from jaxaug.models.text import registry
 
-        name = registry.with_adapter(model, adapter)
-        parts.append(registry.published_identity(name) or registry.load(name).identity)
+        known = registry.published_identity(model)
+        parts.append(known or registry.load(model).identity)
     return digest_of(parts)
 
 
@@ -211,11 +204,7 @@ def _check_source(source: str, model: str) -> None:
         )
 
 
-def _check(similarity: str, model: str, adapter: str) -> None:
-    if adapter and not model:
-        raise UserError(
-            f"adapter {adapter!r}: needs its base. Name a model too, such as smollm2."
-        )
+def _check(similarity: str, model: str) -> None:
     if model and not similarity:
         raise UserError(
             f"model {model!r}: no judge was fitted with a language model and without "
@@ -223,17 +212,17 @@ def _check(similarity: str, model: str, adapter: str) -> None:
         )
 
 
-def _round_trip(model: str, adapter: str) -> tuple[Any, bool]:
-    """The trips of a language model, and whether it was trained to paraphrase."""
+def _round_trip(model: str) -> Any:
+    """Returns the trips of a language model."""
     # Models bring JAX with them.
     from jaxaug.augment.judge.round_trip import RoundTrip
     from jaxaug.models.text import registry
     from jaxaug.models.text.language import LanguageModel
 
-    found = registry.load(registry.with_adapter(model, adapter))
+    found = registry.load(model)
     if not isinstance(found, LanguageModel):
         raise UserError(
             f"model {model!r}: is an encoder-decoder; the round trip needs a "
             "decoder-only language model, such as smollm2."
         )
-    return RoundTrip(found), found.trained_prompt
+    return RoundTrip(found)

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import sentencepiece
 import tokenizers
@@ -14,6 +15,18 @@ _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE = "\u2581"
 # Every kind of byte that a text may have: both are checked against them.
 _PROBE = '{"Name 1": ["caf\u00e9", "\u4e2d \\ \U0001f600"]}'
+
+
+def of_vocabulary(words: Any) -> list[bytes | None]:
+    """Bytes by id of a published tokenizer or of a SentencePiece vocabulary.
+
+    Raises:
+      UserError: see `of_tokenizer`.
+    """
+    if isinstance(words, Tokenizer):
+        return of_tokenizer(words)
+    # The names that this repository and SeqIO have for it.
+    return of_sentencepiece(getattr(words, "processor", None) or words.tokenizer)
 
 
 def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:

@@ -136,6 +136,7 @@ function rowsOf(answer, turn, original) {
   const { active_intent: active, requested_slots: asked } = frame.state;
   const values = new Map(Object.entries(frame.state.slot_values));
   const spans = new Map(Object.entries(frame.spans));
+  const agreement = new Map(Object.entries(frame.agreement ?? {}));
   const intent = service.intents.findIndex((item) => item.name === active);
   const places = asked.map((name) => service.slots.findIndex((slot) => slot.name === name));
   return {
@@ -143,6 +144,8 @@ function rowsOf(answer, turn, original) {
       text: (values.get(slot.name) ?? []).join(" | "),
       said: spans.get(slot.name),
       description: textOf(answer.side, original, "slots", slot),
+      agreement: agreement.get(slot.name),
+      notes: ["uncertain", "unsaid"].filter((kind) => frame[kind]?.includes(slot.name)),
     })),
     intent: {
       text: active === "NONE" ? "" : active,
@@ -153,12 +156,24 @@ function rowsOf(answer, turn, original) {
   };
 }
 
+// The share of further wordings that agree, and the answers of those that do not.
+function agreed({ share, others }) {
+  const node = make("div", { class: "agreement" }, `${Math.round(100 * share)}% of the wordings agree`);
+  const items = others.map(({ wording, description, values }) =>
+    make("li", {}, `wording ${wording} (“${description}”): ${values.join(" | ") || "no value"}`)
+  );
+  if (items.length) node.append(make("ul", {}, ...items));
+  return node;
+}
+
 function cell(row) {
   if (!row) return make("td", {}, make("span", { class: "none" }, "not asked"));
   const td = make("td", {});
   td.append(row.text ? make("span", { class: "value" }, row.text) : make("span", { class: "none" }, "no value"));
   if (row.said) td.append(` (turn ${row.said.turn + 1}: “${row.said.text}”)`);
   if (row.description) td.append(make("div", { class: "description" }, row.description));
+  for (const note of row.notes ?? []) td.append(make("span", { class: "badge" }, note));
+  if (row.agreement) td.append(agreed(row.agreement));
   return td;
 }
 

@@ -174,3 +174,20 @@ def test_when_replaces_a_date_only_where_no_sibling_is_a_time() -> None:
 
     assert asks_when(["name"])
     assert not asks_when(["time"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "source", "part"),
+    [
+        # Whose order is it?
+        ("intent", "track my order", "user"),
+        ("slot", "fee for each night", "night fee"),
+        ("service", "Learn to drive with licensed teachers", "Learn that"),
+        ("slot", "place where the lesson begins", "leaves"),
+    ],
+)
+def test_what_readers_found_wrong_is_not_made(
+    kind: str, source: str, part: str
+) -> None:
+    found = texts(source, Context(kind), 300)
+    assert found and not [text for text in found if part in text]

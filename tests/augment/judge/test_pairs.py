@@ -101,16 +101,11 @@ def test_wrong_files(tmp_path, capsys):
     assert f"--out {path}: is the input." in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"adapter": "a"}, "adapter 'a': needs its base. Name a model too"),
-        ({"model": "smollm2"}, "no judge was fitted with a language model and without"),
-    ],
-)
-def test_parts_that_need_another(options, message):
-    with pytest.raises(UserError, match=message):
-        verdicts.judge(**options)
+def test_a_language_model_needs_similarity():
+    with pytest.raises(
+        UserError, match="no judge was fitted with a language model and"
+    ):
+        verdicts.judge(model="smollm2")
 
 
 def test_the_source_of_candidates_counts(judged):
@@ -147,10 +142,9 @@ def test_coefficients_are_written_as_they_are_read():
         for level, sources in json.loads(verdicts.COEFFICIENTS.read_text()).items()
     }
     assert verdicts.written(known) == verdicts.COEFFICIENTS.read_text()
-    # The level of an adapter is not fitted to these features yet.
-    assert {*known} == {*verdicts.LEVELS} - {verdicts.ADAPTER}
-    with pytest.raises(UserError, match="no judge was fitted for level 'adapter' and"):
-        verdicts.coefficients(verdicts.ADAPTER, verdicts.SAMPLES)
+    assert {*known} == {*verdicts.LEVELS}
+    with pytest.raises(UserError, match="no judge was fitted for level 'model' and"):
+        verdicts.coefficients(verdicts.MODEL, verdicts.GRAMMAR)
 
 
 def test_labelled_candidates(real_data):
