@@ -245,18 +245,8 @@ def test_files_that_pages_name_are_there():
             assert name in there or (ROOT / name).is_file(), f"{path.name} names {name}"
 
 
-def test_the_readme_is_short_and_its_table_is_that_of_the_measurements():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert len(text) < 6500
-    measured = (ROOT / "docs/measurements.md").read_text(encoding="utf-8")
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in measured.splitlines()
-        if re.match(r"\| .*\(`d3st_\w+`\)", line)
-    ]
-    full = [tuple(row[place].split()[0] for place in (1, 7, 10)) for row in rows]
-    short = re.findall(r"\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| `--gin_file", text)
-    assert short == full and len(full) == 5
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8")) < 5500
 
 
 def test_the_site_builds_without_a_warning(pages, tmp_path):

@@ -97,3 +97,16 @@ def test_folders_that_do_not_fit_are_refused(sgd_tree, tmp_path):
         rewording.of_folder(schema("a", name="Boats_1"), folder, 1)
     with pytest.raises(UserError, match=r"has 0 variants \(none\)"):
         rewording.of_folder(schema("a"), tmp_path, 1)
+
+
+def test_familiar_words_replace_unknown_ones_and_no_two_slots_become_equal():
+    known = rewording.frequent_words(
+        ["city of the hotel", "the city", "a hotel of", "once"]
+    )
+    assert known == {"city", "of", "the", "hotel"}
+    given = schema("town of the hotel", "number of rooms", "municipality of the hotel")
+    found = rewording.familiar(given, known)
+    assert texts(found)[0] == "city of the hotel"
+    # Of the hotel's two cities one keeps its words.
+    assert len(set(texts(found))) == 3
+    assert rewording.familiar(found, known | {"number", "room"}) == found

@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from jaxaug.feed import recipes
 from jaxaug.formats import answer_grammar
 from jaxaug.models.tokenizers import spelling
 from jaxaug.track import constraints, turns
+from jaxaug.track import trained as trained_run
 from jaxaug.track.options import Robust
 from jaxaug.track.tracker import Tracker
 
@@ -264,3 +267,22 @@ def test_scores_under_every_wording(trained, tmp_path, capsys):
     assert report["per_variant"].keys() >= {"original", "v1"}
     assert "unsaid slots: " in report["about"]["checks"]["original"][0]
     assert "JGA" in capsys.readouterr().out
+
+
+def test_a_schema_in_words_of_the_training_schemas(tracker, monkeypatch):
+    """The tracker reads them, and answers under the given names."""
+    data = Path(os.environ["JAXAUG_DATA_DIR"])
+    words = trained_run.frequent_words(tracker._run, None)
+    train = (data / "train/schema.json").read_text().lower()
+    assert words and all(word in train for word in words)
+    shown = []
+
+    def familiar(schema, known):
+        shown.append(known)
+        return _worded(schema, 1)
+
+    monkeypatch.setattr("jaxaug.track.tracker.rewording.familiar", familiar)
+    answers = [[ROME, OSLO], [OSLO, OSLO]]
+    frames, calls = predicted(tracker, Robust(familiar=str(data)), answers)
+    assert shown == [words] and calls == [2]
+    assert [f["state"]["slot_values"] for f in frames] == [{"city": ["oslo"]}] * 2
