@@ -2,7 +2,7 @@
 
     python benchmarks/scale_plan.py [--write]
 
-prints the tables of the page, or writes them into it, between its markers. Every figure
+prints all tables, or writes those of the page into it, between its markers. Every figure
 follows from `INPUTS` and from `scale_xl.jsonl`, which `scale.py` has printed line by line.
 Change an input to plan for another machine.
 """
@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 RECORD = Path(__file__).with_name("scale_xl.jsonl")
-OURS = "measured or counted here, 2026-11-22"
-CACHED = "measured here, 2026-11-25: feed.cache.build, 1 worker"
-PAGE_V5E = "Google Cloud's page on v5e, a stored copy read on 2026-11-22"
-GUESS = "assumed; put yours here"
+# Sources of the inputs; docs/scale.md explains them.
+OURS = "counted"
+CACHED = "measured"
+PAGE_V5E = "v5e page"
+GUESS = "assumed"
 
 
 class Input(NamedTuple):
@@ -194,77 +195,63 @@ def sharding() -> str:
     )
 
 
-def feeding() -> str:
+def figures() -> str:
+    """Data, checkpoints, and evaluation of the run."""
+    return table(("figure", "value"), (*_input(), *_checkpoint(), *_evaluation()))
+
+
+def _row_bytes() -> int:
+    """Bytes of a row on the devices: int32 source, targets, inputs, and weights."""
+    return 4 * (SOURCE_TOKENS + 3 * TARGET_TOKENS)
+
+
+def _input() -> Iterable[tuple[str, Any]]:
     """Input, for the batch of the plan."""
     per_second = VALUES["rows"] / step_seconds(VALUES["rows"])
     parts = VALUES["chips"] / MODEL
-    row_bytes = 4 * (SOURCE_TOKENS + 3 * TARGET_TOKENS)
     examples = VALUES["examples"] * VALUES["times"]
-    lines = (
-        ("examples of one pass", short(examples)),
-        ("steps of the run", short(examples * VALUES["passes"] / VALUES["rows"])),
-        ("hosts", hosts()),
-        (f"data shards, at a model axis of {MODEL}", round(parts)),
-        ("hosts that read the same shard", round(hosts() / parts)),
-        ("examples a second, all hosts", short(per_second)),
-        ("examples a second of a shard", short(per_second / parts)),
-        ("bytes of text a second, all hosts", short(per_second * VALUES["record"])),
-        ("bytes of a row on the devices", short(row_bytes)),
-        (
-            "bytes a second to the devices, a host",
-            short(per_second / parts * row_bytes),
-        ),
-        ("bytes of the record cache", short(examples * VALUES["record"])),
-        ("core-hours to format it", f"{examples / VALUES['rate'] / HOUR:.2f}"),
-        (
-            "cores to format as fast as training reads",
-            short(per_second / VALUES["rate"]),
-        ),
+    yield "steps of the run", short(examples * VALUES["passes"] / VALUES["rows"])
+    yield f"data shards, at a model axis of {MODEL}; hosts", f"{parts:.0f}; {hosts()}"
+    yield "examples a second, all hosts", short(per_second)
+    yield (
+        "bytes a second to the devices of a host",
+        short(per_second / parts * _row_bytes()),
     )
-    return table(("input", "figure"), lines)
+    yield "bytes of the record cache", short(examples * VALUES["record"])
+    yield (
+        "cores to format as fast as training reads",
+        short(per_second / VALUES["rate"]),
+    )
 
 
-def saving() -> str:
-    """Checkpoints: float32 weights, and factored moments that are small beside them."""
+def _checkpoint() -> Iterable[tuple[str, Any]]:
+    """Float32 weights; factored moments are small in comparison."""
     size = 4 * parameters()
-    on_host = size / MODEL * VALUES["chips_per_host"]
-    everything = on_host * hosts()
-    lines = (
-        ("bytes of a checkpoint", short(size)),
-        (
-            "s to write, all replicas take a part",
-            short(size / hosts() / VALUES["storage"]),
-        ),
-        (
-            f"s to write, the {MODEL / VALUES['chips_per_host']:.0f} hosts of one replica",
-            short(size / (MODEL / VALUES["chips_per_host"]) / VALUES["storage"]),
-        ),
-        ("bytes that a host restores", short(on_host)),
-        ("s to restore, by the hosts' links", short(on_host / VALUES["storage"])),
-        ("s to restore, by the bucket's limit", short(everything / VALUES["bucket"])),
-        ("dollars a month to keep ten", short(10 * size / GB * VALUES["gb_month"])),
+    replica = MODEL / VALUES["chips_per_host"]  # Hosts of one replica.
+    yield "bytes of a checkpoint", short(size)
+    yield (
+        f"s to write it, by the {replica:.0f} hosts of one replica",
+        short(size / replica / VALUES["storage"]),
     )
-    return table(("checkpoint", "figure"), lines)
+    yield (
+        "s to restore on all hosts, by the bucket's limit",
+        short(size / replica * hosts() / VALUES["bucket"]),
+    )
 
 
-def evaluating() -> str:
+def _evaluation() -> Iterable[tuple[str, Any]]:
     """Greedy decoding of all test sets: each token reads the decoder's weights."""
     decoder = LAYERS * (8 * EMB * ATTENTION + 3 * EMB * MLP) + EMB * VOCABULARY
     token = 4 * decoder / MODEL / VALUES["bandwidth"] * VALUES["decode_slowness"]
-    together = VALUES["chips"] / MODEL * 32
-    rounds = math.ceil(VALUES["tested"] / together)
-    row_bytes = 4 * (SOURCE_TOKENS + 3 * TARGET_TOKENS)
-    lines = (
-        ("test examples, SGD and five variants", short(VALUES["tested"])),
-        ("ms a token", f"{1e3 * token:.2f}"),
-        ("rounds of 32 rows a data index", rounds),
-        ("s for all, longest answers", short(rounds * TARGET_TOKENS * token)),
-        (
-            "bytes of the examples in each host's memory",
-            short(VALUES["tested"] * row_bytes),
-        ),
+    rounds = math.ceil(VALUES["tested"] / (VALUES["chips"] / MODEL * 32))
+    yield (
+        "s to decode all test sets, 32 rows at once",
+        short(rounds * TARGET_TOKENS * token),
     )
-    return table(("evaluation", "figure"), lines)
+    yield (
+        "bytes of the test examples in each host's memory",
+        short(VALUES["tested"] * _row_bytes()),
+    )
 
 
 def lost_share(hours: float) -> tuple[float, float]:
@@ -310,11 +297,10 @@ def costing() -> str:
 
 def breaking() -> str:
     """Limits in the order in which a growing run meets them."""
-    row_bytes = 4 * (SOURCE_TOKENS + 3 * TARGET_TOKENS)
     parts = round(VALUES["chips"] / MODEL)
     _inside, between = gradient_seconds(MODEL)
     balance = between / step_seconds(1)
-    sets = VALUES["host_memory"] / 2 / (VALUES["tested"] * row_bytes)
+    sets = VALUES["host_memory"] / 2 / (VALUES["tested"] * _row_bytes())
     lines = (
         (
             "the papers' batch of 32",
@@ -344,7 +330,7 @@ def breaking() -> str:
         (
             "metrics on process 0",
             "the other hosts wait where concurrent_metrics is off",
-            "t5x.eval beside training",
+            "t5x.eval next to training",
         ),
     )
     return table(("what", "where", "what then"), lines)
@@ -354,13 +340,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "inputs": inputs,
     "measured": measured,
     "sharding": sharding,
-    "feeding": feeding,
-    "saving": saving,
-    "evaluating": evaluating,
+    "figures": figures,
     "preempting": preempting,
     "costing": costing,
     "breaking": breaking,
 }
+ON_PAGE = ("costing", "measured", "sharding", "breaking")
 
 
 def with_tables(text: str, tables: Mapping[str, str]) -> str:
@@ -380,7 +365,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="into docs/scale.md")
     tables = {name: make() for name, make in TABLES.items()}
     if parser.parse_args().write:
-        PAGE.write_text(with_tables(PAGE.read_text(), tables))
+        shown = {name: tables[name] for name in ON_PAGE}
+        PAGE.write_text(with_tables(PAGE.read_text(), shown))
         return
     for name, content in tables.items():
         print(f"{name}\n\n{content}\n")

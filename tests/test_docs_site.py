@@ -87,7 +87,7 @@ def test_every_link_and_anchor_leads_somewhere(pages):
 
 def test_links_outside_the_site():
     for text, made in (
-        ("[a](docs/start.md#x)", "[a](start.md#x)"),
+        ("[a](docs/serve.md#x)", "[a](serve.md#x)"),
         ("[a](CONTRIBUTING.md)", "[a](contributing.md)"),
         ("[a](LICENSE)", "a (`LICENSE`)"),
         ("[a](https://x.org/y)", "[a](https://x.org/y)"),

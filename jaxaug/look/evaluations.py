@@ -157,7 +157,7 @@ def _not_evaluated(run: epath.Path) -> UserError:
         problem = f"no evaluation: {run / 'inference_eval' / _FOLDER} is missing"
     return UserError(
         f"run {run} has {problem}. Evaluate it: python -m t5x.eval "
-        "--gin_file=configs/runs/robustness.gin (see docs/looking.md)."
+        "--gin_file=configs/runs/robustness.gin (see docs/report.md)."
     )
 
 

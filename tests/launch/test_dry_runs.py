@@ -70,8 +70,7 @@ PAGE = re.findall(
         r" \\\n\s*",
         " ",
         "\n".join(
-            (ROOT / f"docs/{page}.md").read_text()
-            for page in ("launch", "tpu_pod", "scale")
+            (ROOT / f"docs/{page}.md").read_text() for page in ("launch", "scale")
         ),
     ),
 )

@@ -7,9 +7,8 @@ authors of PCC released, BLEURT of 0.5 and more, and the rewordings of SGD-X of 
 training and development schemas), then rewords 50 slot and intent descriptions of the
 test schema and 50 persona sentences of the ConvAI2 validation set, none of which it
 trained on, with `jaxaug paraphrase`, five outputs of each decoder (greedy has one). It
-writes to WORK: `decoders.md` (diversity, similarity and a sample of outputs, for
-docs/decoders.md) and a page with all outputs of each of the two sets. A model that is in
-WORK already is used again; `--model` names another.
+writes to WORK: `decoders.md` (diversity, similarity and a sample of outputs) and a page
+with all outputs of each of the two sets. A model that is in WORK already is used again; `--model` names another.
 """
 
 import argparse
