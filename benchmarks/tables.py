@@ -13,6 +13,7 @@ with one bit per frame and wording, from which intervals over dialogues and seed
 import argparse
 import collections
 import datetime
+import functools
 import json
 import os
 import platform
@@ -51,12 +52,15 @@ QUEUE_HEADER = (
 SETS = {
     "sgd": "originals only",
     "eda_6x": "+ five variants by EDA",
+    "sgd_familiar": "originals only, `--familiar`",
+    "tree_6x_familiar": "+ five by the grammar and the tree, `--familiar`",
     "tree_2x": "+ v1 by the grammar and the tree",
     "tree_4x": "+ v1 to v3 by the grammar and the tree",
     "tree_6x": "+ five by the grammar and the tree",
     "aug_6x": "+ five written by hand",
     "sgdx_6x": "+ v1-5 themselves (oracle)",
 }
+GUARDED = ("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar")
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 Key = tuple[str, str, int]
 
@@ -134,7 +138,9 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
         "steps": int(source.stem.rpartition("-")[2]),
         "config": json.loads((run / "config_digest.json").read_text())["digest"],
         "variants": variants_digest(named[2]),
-        "command": f"benchmarks/compare.sh {named[3]}",
+        "command": "jaxaug robustness RUN --out OUT --familiar"
+        if named[2].endswith("_familiar")
+        else f"benchmarks/compare.sh {named[3]}",
         **environment(commit),
         "date": datetime.date.fromtimestamp(finished).isoformat(),
     }
@@ -143,7 +149,7 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
 
 def variants_digest(name: str) -> str:
     """Digest of the shipped variants of a set; "" for the originals and SGD-X."""
-    folder = VARIANTS / name.rpartition("_")[0]
+    folder = VARIANTS / name.partition("_")[0]
     files = sorted(folder.glob("v*/train/schema.json"))
     return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
 
@@ -184,12 +190,12 @@ def _label(run: report.Run) -> str:
     return SETS[name.partition("_")[2]]
 
 
-def readme_table() -> list[str]:
+def short_table(names: Sequence[str] = COMPARED) -> list[str]:
     """Training schemas and the three figures that count."""
     rows = ["| training schemas | JGA, originals | JGA, v1-5 | SS (lower is better) |"]
     rows.append("|---|---|---|---|")
     columns = ("jga_orig", "jga_v1_5", "ss_jga")
-    for run in compared()[0]:
+    for run in compared(names)[0]:
         cells = [report.cell(run, column).split()[0] for column in columns]
         rows.append("| " + " | ".join([_label(run), *cells]) + " |")
     return rows
@@ -299,7 +305,8 @@ def queue_row(
 
 
 TABLES: dict[str, Callable[[], list[str]]] = {
-    "readme": readme_table,
+    "readme": short_table,
+    "familiar": functools.partial(short_table, GUARDED),
     "minisgd": minisgd_table,
     "minisgd-differences": minisgd_differences,
     "sgd-queue": queue_table,
