@@ -95,7 +95,7 @@ def top_k(k: _Positive) -> Warper:
 
 
 @functools.cache  # One function for equal settings, so that programs are found again.
-def _keeping(most: int) -> Warper:
+def _keeping(most: int) -> Callable[..., Logits]:
     def warp(logits: Logits, state: WarpState, k: Any) -> Logits:
         if not isinstance(k, jax.Array) and k >= logits.shape[-1]:
             return logits
@@ -213,7 +213,7 @@ def bottom_k(
 
 
 @functools.cache
-def _removing(most: int) -> Warper:
+def _removing(most: int) -> Callable[..., Logits]:
     def warp(
         logits: Logits, state: WarpState, k: Any, n_steps: Any, then: Sequence[Warper]
     ) -> Logits:
