@@ -30,6 +30,7 @@ import torch
 import transformers
 from t5x import models
 from t5x.examples.t5 import network
+from t5x.start import machine
 
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.paraphrase import samplers
@@ -312,6 +313,7 @@ def main() -> None:
     parser.add_argument("--decoders", nargs="*", choices=DECODERS, default=[*DECODERS])
     parser.add_argument("--growth", nargs="*", choices=DECODERS, default=list(GROWTH))
     arguments = parser.parse_args()
+    print(machine.set_up())
     device = jax.devices()[0]
     print(
         f"{device.platform} {device.device_kind}, torch {torch.get_num_threads()} threads"

@@ -15,7 +15,7 @@ from jaxaug.augment.judge import measures
 from jaxaug.augment.output import comparison, records, report, variants
 from jaxaug.augment.plan import Plan
 from jaxaug.augment.result import Result
-from jaxaug.core import cache_folder, parts
+from jaxaug.core import cache_folder, compiled, parts
 from jaxaug.core.errors import UserError
 from jaxaug.core.figures import new_figure
 from jaxaug.core.files import PathLike, write_bytes
@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.shard is not None and arguments.merge is not None:
         raise UserError("--shard and --merge: first all shards, then --merge alone.")
+    compiled.keep_programs()
     config = configs.load(arguments.config or _DEFAULT)
     if arguments.splits is not None:
         config = _with_splits(config, arguments.splits)

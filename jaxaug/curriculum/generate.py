@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from jaxaug.core import buckets, cache_folder, typed
+from jaxaug.core import buckets, cache_folder, compiled, typed
 from jaxaug.core.digests import code_digest, digest_of, file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, check_writable, write_text
@@ -150,6 +150,7 @@ def resolved(options: Options) -> Options:
 
 def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug levels --help`."""
+    compiled.keep_programs()
     names = {field.name for field in dataclasses.fields(Options)} - {"quota"}
     given = {name: getattr(arguments, name) for name in names}
     options = Options(quota=quotas.parse(arguments.quota), **given)

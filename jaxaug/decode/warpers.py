@@ -3,24 +3,31 @@
 A warper maps logits [rows, vocab] and the state of the rows to logits, with the lowest
 value of their type for what it removes: no temperature makes a kept token as improbable.
 What is removed stays so. Factories return warpers; a chain is a sequence of them, applied
-in order. Ties go to the lowest token id, so that `top_k(1)` is greedy decoding. No
+in order. The numbers of a warper are leaves of a pytree: a program that takes a chain as
+its argument serves all temperatures, all p, and k up to the next power of two. Ties go to the lowest token id, so that `top_k(1)` is greedy decoding. No
 warper empties a row: where nothing would be left, the row stays as it was.
 """
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import flax.struct
+import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int
 from t5x.binary_search import float32_bsearch
 
+from jaxaug.core.buckets import power_of_two
 from jaxaug.core.errors import UserError
 from jaxaug.core.typed import Range, bounded
 
 # The least temperature by which logits can be divided without overflow.
 COLDEST = 1e-30
+# Most probable tokens that are found at least, where k is not 1.
+_CANDIDATES = 16
 
 
 class WarpState(flax.struct.PyTreeNode):
@@ -52,6 +59,11 @@ def apply(warpers: Sequence[Warper], logits: Logits, state: WarpState) -> Logits
     return logits
 
 
+def _room(k: int) -> int:
+    """Candidates among which the k most probable tokens are."""
+    return 1 if k == 1 else power_of_two(k, _CANDIDATES)
+
+
 @bounded
 def temperature(t: Annotated[float, Range(0)]) -> Warper:
     """Divides the logits by `t`: below 1 sharper, above 1 flatter; 0 is greedy decoding.
@@ -69,17 +81,25 @@ def temperature(t: Annotated[float, Range(0)]) -> Warper:
             f"temperature({t}): dividing by less than {COLDEST} overflows; 0 is greedy "
             "decoding"
         )
-    return lambda logits, state: _scaled(logits, logits / t)
+    return Partial(_divided, t=t)
+
+
+def _divided(logits: Logits, state: WarpState, t: Any) -> Logits:
+    return _scaled(logits, logits / t)
 
 
 @bounded
 def top_k(k: _Positive) -> Warper:
     """Keeps the `k` most probable tokens (all, if the vocabulary has no more)."""
+    return Partial(_keeping(_room(k)), k=k)
 
-    def warp(logits: Logits, state: WarpState) -> Logits:
-        if k >= logits.shape[-1]:
+
+@functools.cache  # One function for equal settings, so that programs are found again.
+def _keeping(most: int) -> Callable[..., Logits]:
+    def warp(logits: Logits, state: WarpState, k: Any) -> Logits:
+        if not isinstance(k, jax.Array) and k >= logits.shape[-1]:
             return logits
-        return jnp.where(_among_top(logits, k), logits, _lowest(logits))
+        return jnp.where(_among_top(logits, k, most), logits, _lowest(logits))
 
     return warp
 
@@ -94,24 +114,31 @@ def top_p(p: Annotated[float, Range(0, 1, above=True)]) -> Warper:
     Raises:
         UserError: `p` is not in (0, 1]; 1 keeps all.
     """
+    return Partial(_unchanged) if p == 1 else Partial(_of_mass, p=p)
 
-    def warp(logits: Logits, state: WarpState) -> Logits:
-        if p == 1:
-            return logits
-        return jnp.where(_nucleus(logits, p), logits, _lowest(logits))
 
-    return warp
+def _unchanged(logits: Logits, state: WarpState) -> Logits:
+    return logits
+
+
+def _of_mass(logits: Logits, state: WarpState, p: Any) -> Logits:
+    return jnp.where(_nucleus(logits, p), logits, _lowest(logits))
 
 
 @bounded
 def min_length(n: _Positive, eos_id: int = 1) -> Warper:
     """Removes EOS until `n` tokens are generated."""
+    return held_back(n, eos_id)
 
-    def warp(logits: Logits, state: WarpState) -> Logits:
-        is_eos = jnp.arange(logits.shape[-1]) == eos_id
-        return _remove(logits, is_eos & (state.step < n)[:, None])
 
-    return warp
+def held_back(n: Any, eos_id: int) -> Warper:
+    """Returns `min_length` of a number that may be traced."""
+    return Partial(_without_eos, n=n, eos_id=eos_id)
+
+
+def _without_eos(logits: Logits, state: WarpState, n: Any, eos_id: Any) -> Logits:
+    is_eos = jnp.arange(logits.shape[-1]) == eos_id
+    return _remove(logits, is_eos & (state.step < n)[:, None])
 
 
 @bounded
@@ -124,15 +151,15 @@ def repetition_penalty(p: Annotated[float, Range(0, above=True)]) -> Warper:
     Raises:
         UserError: `p` is not positive, or not finite; 1 changes nothing.
     """
+    return Partial(_penalized, p=p)
 
-    def warp(logits: Logits, state: WarpState) -> Logits:
-        column = jnp.arange(state.sequences.shape[1])
-        filled = column < state.lengths[:, None]
-        present = _scatter(state.sequences, filled, logits.shape[-1])
-        penalised = jnp.where(logits > 0, logits / p, logits * p)
-        return _scaled(logits, jnp.where(present, penalised, logits))
 
-    return warp
+def _penalized(logits: Logits, state: WarpState, p: Any) -> Logits:
+    column = jnp.arange(state.sequences.shape[1])
+    filled = column < state.lengths[:, None]
+    present = _scatter(state.sequences, filled, logits.shape[-1])
+    penalized = jnp.where(logits > 0, logits / p, logits * p)
+    return _scaled(logits, jnp.where(present, penalized, logits))
 
 
 @bounded
@@ -141,7 +168,11 @@ def no_repeat_ngrams(n: _Positive) -> Warper:
 
     Paulus et al. (2018), section 2.5. The n-grams of a forced prompt count.
     """
+    return Partial(_without_repeats(n))
 
+
+@functools.cache
+def _without_repeats(n: int) -> Warper:
     def warp(logits: Logits, state: WarpState) -> Logits:
         sequences, lengths = state.sequences, state.lengths
         windows = sequences.shape[1] - n + 1
@@ -176,17 +207,24 @@ def bottom_k(
 
     Raises:
         UserError: `k` or `n_steps` is below 1, or the vocabulary has no more than `k`
-            tokens.
+            tokens (where `k` is traced, no more than the next power of two, or 16).
     """
+    return Partial(_removing(_room(k)), k=k, n_steps=n_steps, then=tuple(then))
 
-    def warp(logits: Logits, state: WarpState) -> Logits:
+
+@functools.cache
+def _removing(most: int) -> Callable[..., Logits]:
+    def warp(
+        logits: Logits, state: WarpState, k: Any, n_steps: Any, then: Sequence[Warper]
+    ) -> Logits:
         vocab = logits.shape[-1]
-        if k >= vocab:
+        known = most if isinstance(k, jax.Array) else k
+        if known >= vocab:
             raise UserError(
-                f"bottom_k(k={k}) removes every token of a vocabulary of {vocab}: "
+                f"bottom_k(k={known}) removes every token of a vocabulary of {vocab}: "
                 "choose a smaller k"
             )
-        early = _remove(logits, _among_top(logits, k))
+        early = _remove(logits, _among_top(logits, k, most))
         return jnp.where(
             (state.step < n_steps)[:, None], early, apply(then, logits, state)
         )
@@ -221,18 +259,20 @@ def _scatter(
     return found.at[rows, place].set(True, mode="drop")
 
 
-def _among_top(logits: Logits, k: int) -> Bool[Array, "rows vocab"]:
-    """The k largest, ties to the lowest index."""
-    values, indices = lax.top_k(logits, k)
-    # Not the last column of each: XLA merges that slice with the one inside of top_k, no
-    # longer sees what it is, and sorts the whole row, on a CPU seventy times as slow.
-    least = jnp.min(values, axis=-1, keepdims=True)
-    last = jnp.max(jnp.where(values == least, indices, -1), axis=-1, keepdims=True)
+def _among_top(logits: Logits, k: Any, most: int) -> Bool[Array, "rows vocab"]:
+    """The k largest, ties to the lowest index; `most` is at least k, and not traced."""
+    values, indices = lax.top_k(logits, min(most, logits.shape[-1]))
+    # Not column k of each: XLA merges a slice with the one inside of top_k, no longer
+    # sees what it is, and sorts the whole row, on a CPU seventy times as slow.
+    among = jnp.arange(values.shape[-1]) < k
+    least = jnp.min(jnp.where(among, values, jnp.inf), axis=-1, keepdims=True)
+    tied = jnp.where(among & (values == least), indices, -1)
+    last = jnp.max(tied, axis=-1, keepdims=True)
     column = jnp.arange(logits.shape[-1])
     return (logits > least) | ((logits == least) & (column <= last))
 
 
-def _nucleus(logits: Logits, p: float) -> Bool[Array, "rows vocab"]:
+def _nucleus(logits: Logits, p: Any) -> Bool[Array, "rows vocab"]:
     """The smallest set of largest ones with mass `p`, ties to the lowest index."""
     weights = jnp.exp(logits - jnp.max(logits, axis=-1, keepdims=True))
     wanted = p * jnp.sum(weights, axis=-1)

@@ -183,9 +183,10 @@ class Paraphraser:
         for place, tokens in enumerate(sequences):
             own = power_of_two(len(tokens) - shared, _SHORTEST)
             groups.setdefault(shared + own, []).append(place)
-        rows = max(1, self._batch_size // setting.num)
+        most = max(1, self._batch_size // setting.num)
         outputs: dict[int, list[str]] = {}
         for length, places in groups.items():
+            rows = min(most, power_of_two(len(places), 1))
             for start in range(0, len(places), rows):
                 batch = places[start : start + rows]
                 found = self._decode(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+from jax.tree_util import Partial
 
 from jaxaug.models.layers import int8
 
@@ -20,7 +21,9 @@ def of_model(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Compiles a function of a model, once for each model.
 
-    The function gets `model.bare`, which has no parameters, in place of the model.
+    The function gets `model.bare`, which has no parameters, in place of the model. If the
+    first argument after the model is a `Partial`, its numbers are traced: one program
+    serves all samplers that differ in these only.
 
     Args:
       static_argnums: as of `jax.jit`, the model not counted.
@@ -35,15 +38,27 @@ def of_model(
             program = programs.get(model)
             if program is None:
                 # Nothing in it leads to the model, which could never go otherwise.
-                bare = int8.products()(functools.partial(function, model.bare))
+                bare = int8.products()(functools.partial(_joined, function, model.bare))
                 program = jax.jit(
                     bare,
                     static_argnums=tuple(static_argnums),
                     donate_argnums=tuple(donate_argnums),
                 )
                 programs[model] = program
-            return program(*arguments)
+            numbers: list[Any] = []
+            if arguments and isinstance(arguments[0], Partial):
+                numbers, shape = jax.tree.flatten(arguments[0])
+                arguments = (shape, *arguments[1:])
+            return program(*arguments, numbers)
 
         return call
 
     return decorate
+
+
+def _joined(function: Callable[..., Any], bare: Any, *arguments: Any) -> Any:
+    """Calls a function with its first argument as it was before `of_model` took it apart."""
+    *others, numbers = arguments
+    if others and isinstance(others[0], jax.tree_util.PyTreeDef):
+        others[0] = jax.tree.unflatten(others[0], numbers)
+    return function(bare, *others)

@@ -9,7 +9,7 @@ from typing import Any
 
 from etils import epath
 
-from jaxaug.core import parts, typed
+from jaxaug.core import compiled, parts, typed
 from jaxaug.core.buckets import Batch, plan
 from jaxaug.core.digests import digest_of
 from jaxaug.core.errors import UserError
@@ -39,6 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
             "--sampler is missing: a model on this machine needs one, such as --sampler "
             "top_k_top_p."
         )
+    compiled.keep_programs()
     text = paraphrase(
         arguments.input,
         arguments.out,

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from jax.tree_util import Partial
+
 from jaxaug.core import extensions, typed
 from jaxaug.core.errors import UserError
 from jaxaug.core.suggestion import suggestion
@@ -93,7 +95,8 @@ class Sampler(NamedTuple):
     def build(self, num: int, options: Mapping[str, Any]) -> DecodeFn:
         """The decode function with all options set; the same object for the same options.
 
-        Programs that are compiled for it can then be used again.
+        Programs that are compiled for it can then be used again. The numbers of a
+        sampler that draws are leaves of a pytree, see `programs.of_model`.
 
         Raises:
           UserError: more outputs than it can give, or than are decoded at once, or an
@@ -178,10 +181,10 @@ class GreedyOptions:
             blocking.append(warpers.no_repeat_ngrams(self.no_repeat_ngrams))
         chain = (*blocking, *self.chain())
         if not self.min_length:
-            return functools.partial(sample.sample, warpers=chain)
+            return Partial(sample.sample, warpers=chain)
         # Refuses a negative one before a model is loaded.
         warpers.min_length(self.min_length)
-        return functools.partial(_not_before, self.min_length, chain)
+        return Partial(_not_before, self.min_length, chain)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,7 +317,7 @@ def _not_before(
     """Samples with EOS held back: which token that is, is known once there is a model."""
     # The fourth argument of every decode function.
     eos_id = kwargs["eos_id"] if "eos_id" in kwargs else args[3]
-    longer = (warpers.min_length(min_length, eos_id), *chain)
+    longer = (warpers.held_back(min_length, eos_id), *chain)
     return sample.sample(*args, **kwargs | {"warpers": longer})
 
 
@@ -325,7 +328,7 @@ def chain(decode_fn: DecodeFn, eos_id: int) -> tuple[warpers.Warper, ...] | None
         return tuple(decode_fn.keywords["warpers"])  # type: ignore[attr-defined]
     if function is _not_before:
         least, others = decode_fn.args  # type: ignore[attr-defined]
-        return (warpers.min_length(least, eos_id), *others)
+        return (warpers.held_back(least, eos_id), *others)
     return None
 
 

@@ -48,6 +48,37 @@ def test_one_program_for_each_model():
     assert traced == [(1, 3, 0, (2,)), (2, 3, 0, (2,)), (1, 4, 0, (1,))]
 
 
+def test_one_program_for_all_numbers_of_a_sampler():
+    traced = []
+
+    @programs.of_model(static_argnums=(0, 1))
+    def tokens(model, decode_fn, num, logits):
+        traced.append(num)
+        found, _ = decode_fn(
+            inputs=jnp.zeros((1, 3), jnp.int32),
+            cache={},
+            tokens_to_logits=lambda state: (jnp.tile(logits, (num, 1)), state.cache),
+            eos_id=1,
+            num_decodes=num,
+        )
+        return found
+
+    def drawn(name, **options):
+        sampler = samplers.find(name)
+        decode_fn = sampler.build(64, sampler.complete(options))
+        return set(np.asarray(tokens(model, decode_fn, 64, logits))[0, :, 0].tolist())
+
+    model, logits = Scaled(1, np.ones(1)), -jnp.arange(20.0)
+    # EOS, which is token 1, may not come first.
+    assert drawn("bottom_k", k=3, then_k=2, temperature=1e-3) == {4}
+    assert drawn("bottom_k", k=5, then_k=4, temperature=1e-3) == {6}
+    assert drawn("bottom_k", k=16, then_k=9, temperature=99.0) == {17, 18, 19}
+    assert drawn("top_k_top_p", k=2, p=0.999, temperature=99.0) == {0, 1}
+    assert drawn("top_k_top_p", k=4, p=0.999, temperature=99.0) == {0, 1, 2, 3}
+    assert drawn("top_k_top_p", k=4, p=0.49, temperature=99.0) == {0, 1}
+    assert traced == [64, 64]
+
+
 def encoder_decoder(tiny_lm):
     return registry.load("random-tiny")
 

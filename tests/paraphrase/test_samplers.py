@@ -31,6 +31,7 @@ def chain(monkeypatch, name, **options):
     """The warpers that a sampler is made of, as (factory, arguments)."""
     for factory in ("temperature", "top_k", "top_p", "bottom_k", "min_length"):
         monkeypatch.setattr(warpers, factory, lambda *a, f=factory: (f, *a))
+    monkeypatch.setattr(warpers, "held_back", lambda *a: ("min_length", *a))
     for factory in ("repetition_penalty", "no_repeat_ngrams"):
         monkeypatch.setattr(warpers, factory, lambda *a, f=factory: (f, *a))
     samplers._made.cache_clear()  # Warpers made before would be found.

@@ -18,6 +18,9 @@ from jaxtyping import Array, Float
 
 from t5x.on_cpu import features
 
+# Rows up to which a table is the left factor of `with_rows`, as in decoding steps.
+_FEW = 128
+
 
 def are_narrow(dtype: Any) -> bool:
     """Whether products of this type are written out by this module."""
@@ -55,8 +58,22 @@ def with_rows(
     dtype: Any = jnp.float32,
     result: Any = None,
 ) -> Float[Array, "... rows"]:
-    """Inner products of the inputs with every row of a table; see `contract`."""
-    product = _product(inputs, table, 1, dtype, result or dtype)
+    """Inner products of the inputs with every row of a table; see `contract`.
+
+    XLA's kernels want the rows of the left factor and the columns of the right one. As
+    the right factor, the table would be transposed in every decoding step, which takes
+    longer than the product. Few inputs are transposed instead.
+    """
+    rows = inputs.reshape(-1, inputs.shape[-1])
+    if are_narrow(dtype) or len(rows) > _FEW:
+        product = _product(rows, table, 1, dtype, result or dtype)
+    else:
+        # Without the barriers XLA undoes both transposes.
+        columns = lax.optimization_barrier(jnp.asarray(rows, dtype).T)
+        columns = lax.dot(
+            jnp.asarray(table, dtype), columns, preferred_element_type=result or dtype
+        )
+        product = lax.optimization_barrier(columns).T
     return product.reshape(*inputs.shape[:-1], -1)
 
 

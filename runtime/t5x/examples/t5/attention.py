@@ -369,9 +369,10 @@ def _store(
     projected: Float[Array, "rows 1 heads dim"],
     position: Int[Array, "*rows"],
 ) -> Float[Array, "rows heads dim length"]:
-    column = jnp.moveaxis(projected, 1, -1)
     if position.ndim == 0:
+        column = jnp.moveaxis(projected, 1, -1)
         return lax.dynamic_update_slice_in_dim(cache, column, position, axis=-1)
-    # Rows that run past the end of the cache are finished, and store nothing.
-    here = jnp.arange(cache.shape[-1]) == _per_row(position)
-    return jnp.where(here, column, cache)
+    # Rows that run past the end of the cache are finished, and store nothing. A loop
+    # that carries the cache writes in place.
+    own = cache.at[jnp.arange(len(cache)), :, :, position]
+    return own.set(projected[:, 0], mode="drop")
