@@ -1,6 +1,7 @@
 """The arguments of `jaxaug predict` and `robustness`; importing this is cheap."""
 
 import argparse
+import sys
 from typing import Any
 
 from jaxaug.core import arguments
@@ -72,15 +73,21 @@ def add_robust(parser: argparse.ArgumentParser) -> None:
 
 
 def robust(parsed: argparse.Namespace) -> Any:
-    """The `Robust` of parsed arguments.
+    """The `Robust` of parsed arguments; says which data folder `--familiar` takes.
 
     Raises:
-      UserError: see `Robust`.
+      UserError: see `Robust`; or there is no such data folder.
     """
-    from jaxaug.track.options import Robust
+    from jaxaug.data import folders
+    from jaxaug.track.options import AUTO, Robust
 
     names = Robust.__dataclass_fields__
-    return Robust(**{name: getattr(parsed, name) for name in names})
+    found = Robust(**{name: getattr(parsed, name) for name in names})
+    if found.familiar:
+        named = None if found.familiar == AUTO else found.familiar
+        folder = folders.resolve_data_dir(named)
+        print(f"familiar: words of the training schemas in {folder}", file=sys.stderr)
+    return found
 
 
 def add_robustness(verbs: argparse._SubParsersAction) -> None:
