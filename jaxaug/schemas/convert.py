@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +20,9 @@ from jaxaug.core.files import (
     shown,
     write_text,
 )
-from jaxaug.core.installed import missing_extra
 from jaxaug.core.suggestion import one_of
 from jaxaug.data.schema import Schema, check_schema, read_schema, service_object
-from jaxaug.schemas import losses, openapi, services, tool_lists
+from jaxaug.schemas import losses, openapi, services, tool_lists, yaml_files
 from jaxaug.schemas.arguments import FORMATS
 from jaxaug.schemas.losses import Loss
 from jaxaug.schemas.references import DocumentError
@@ -100,42 +100,19 @@ def _recognized(document: Any) -> str:
     )
 
 
-def _is_yaml(path: PathLike) -> bool:
-    return PurePath(path).suffix.lower() in (".yaml", ".yml")
-
-
-def _yaml(path: PathLike) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise missing_extra(
-            f"{path}: YAML needs PyYAML, which is missing; JSON does without", "hf"
-        ) from None
-    return yaml
-
-
 def _parsed(text: str, path: PathLike) -> Any:
-    if not _is_yaml(path):
-        return parse_json(text, path, _FIX)
-    yaml = _yaml(path)
-    try:
-        value = yaml.safe_load(text)
-        # Dates, sets and numbers as keys become what JSON has.
-        return parse_json(json.dumps(value, default=str), path, _FIX)
-    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
-        what = getattr(error, "problem", None) or type(error).__name__
-        raise UserError(f"{path}:{line} invalid YAML: {what}. {_FIX}") from None
+    if yaml_files.is_yaml(path):
+        text = yaml_files.as_json(text, path, _FIX)
+    return parse_json(text, path, _FIX)
 
 
 def _line(error: DocumentError, text: str) -> str:
-    """`:LINE` of an error, if the text is JSON or has the words of the error."""
+    """Where an error is: `:LINE` if the text is JSON or has the words of the error."""
     if error.needle and (offset := text.find(error.needle)) >= 0:
         return f":{text.count(chr(10), 0, offset) + 1}"
     if error.keys and text.lstrip()[:1] in ("{", "["):
         return f":{json_places.places(text, [error.keys])[error.keys][0]}"
-    return ""
+    return f": {'/'.join(map(str, error.keys))}" if error.keys else ""
 
 
 def _by_name(schema: Schema) -> dict[str, Any]:
@@ -223,11 +200,23 @@ def _tell(what: str, lost: Sequence[Loss], hint: str = "") -> None:
         print(f"  ... and {len(lost) - _SHOWN:,} more{hint}")
 
 
+def _check_distinct(*paths: str | None) -> None:
+    """Refuses to overwrite an input or another output."""
+    given = [os.path.realpath(os.path.expanduser(path)) for path in paths if path]
+    for path in given:
+        if given.count(path) > 1:
+            raise UserError(
+                f"{path} is named twice, and one file would overwrite the other. Give "
+                "input, --out and --losses names of their own."
+            )
+
+
 def run_import(arguments: argparse.Namespace) -> int:
     """The verb `jaxaug schema import`."""
-    for path, option in ((arguments.out, "--out"), (arguments.losses, "--losses")):
-        if path:
-            check_writable(path, option)
+    _check_distinct(arguments.file, arguments.out, arguments.losses)
+    check_writable(arguments.out)
+    if arguments.losses:
+        check_writable(arguments.losses, "--losses")
     found = read_document(arguments.file, arguments.format)
     data = [service_object(service) for service in found.schema.services]
     _, problems = check_schema(data, 1)
@@ -252,6 +241,7 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 def run_export(arguments: argparse.Namespace) -> int:
     """The verb `jaxaug schema export`."""
+    _check_distinct(arguments.schema, arguments.out, arguments.losses)
     check_writable(arguments.out)
     schema = read_schema(arguments.schema)
     lost: list[Loss] = []
@@ -262,11 +252,8 @@ def run_export(arguments: argparse.Namespace) -> int:
         if data.get("format") != arguments.format:
             lost = _of_arguments(lost, schema)
     document, dropped, left = document_of(schema, arguments.format, lost)
-    if _is_yaml(arguments.out):
-        yaml = _yaml(arguments.out)
-        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    else:
-        text = _dumped(document)
+    is_yaml = yaml_files.is_yaml(arguments.out)
+    text = yaml_files.dumped(document) if is_yaml else _dumped(document)
     write_text(arguments.out, text)
     told = (
         f"; put back {len(lost) - len(left):,} of {len(lost):,} losses" if lost else ""

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,14 +66,54 @@ def test_messages(text, message, tmp_path):
         read_document(path)
 
 
-def test_wrong_yaml_and_yaml_without_its_package(tmp_path, monkeypatch):
+_LAUGHS = "\n".join(
+    ["a0: &a0 [x, x]", *(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]" for i in range(1, 40))]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("openapi: 3.0.0\npaths: {a: [}\n", "line 2, column 13: invalid YAML"),
+        (
+            "a: 1\nb: 2\na: 3\n",
+            "line 3, column 1: invalid YAML: the key 'a' comes twice",
+        ),
+        ("a: &a {b: *a}", "an alias that contains itself"),
+        (_LAUGHS, "has more than 2,000,000 values"),
+        ("? [1, 2]\n: 3", "d.yaml: "),
+        ("[" * 100_000, "d.yaml: invalid YAML: nested too deeply"),
+        (
+            "a0: &a0 [x]\n"
+            + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 900)),
+            "nested too deeply",
+        ),
+        (
+            "openapi: 3.1.0\npaths: {/a: {get: {parameters: [1]}}}",
+            "d.yaml: paths//a/get/parameters/0: parameter #0: expected an object, got 1",
+        ),
+    ],
+)
+def test_wrong_yaml(text, message, tmp_path):
     path = tmp_path / "d.yaml"
-    path.write_text("openapi: 3.0.0\npaths: {a: [}\n")
-    with pytest.raises(UserError, match="d.yaml: line 2, column 13: invalid YAML"):
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
         read_document(path)
-    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
-    with pytest.raises(UserError, match="YAML needs PyYAML.*JSON does without"):
-        read_document(path)
+
+
+def test_yaml_without_its_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(UserError, match="YAML needs PyYAML.*JSON does without.*'hf'"):
+        read_document(DOCUMENTS / "pets.yaml")
+
+
+def test_an_input_is_not_overwritten(tmp_path, capsys):
+    path = tmp_path / "tools.json"
+    text = (DOCUMENTS / "mcp.json").read_text()
+    path.write_text(text)
+    assert main(["schema", "import", str(path), "--out", str(path)]) == 1
+    assert "is named twice, and one file would overwrite" in capsys.readouterr().err
+    assert path.read_text() == text
 
 
 def test_references_that_multiply_are_refused(tmp_path):
