@@ -245,25 +245,31 @@ def run_export(arguments: argparse.Namespace) -> int:
     check_writable(arguments.out)
     schema = read_schema(arguments.schema)
     lost: list[Loss] = []
+    told = ""
     if arguments.losses:
         data = read_json(arguments.losses, "Import the document again with --losses.")
         lost = losses.read(data, arguments.losses)
-        schema = services.with_names(schema, data["names"])
+        own, schema = schema, services.with_names(schema, data["names"])
+        names = zip(_all_names(own), _all_names(schema), strict=True)
+        renamed = sum(one != other for one, other in names)
         if data.get("format") != arguments.format:
             lost = _of_arguments(lost, schema)
     document, dropped, left = document_of(schema, arguments.format, lost)
+    if arguments.losses:
+        told = f"; put back: losses {len(lost) - len(left):,} of {len(lost):,}, names {renamed:,}"
     is_yaml = yaml_files.is_yaml(arguments.out)
     text = yaml_files.dumped(document) if is_yaml else _dumped(document)
     write_text(arguments.out, text)
-    told = (
-        f"; put back {len(lost) - len(left):,} of {len(lost):,} losses" if lost else ""
-    )
     print(f"wrote {arguments.out}{told}")
     _tell("losses that were not put back, as the schema has changed there", left)
     _tell(
         f"places of {arguments.schema} that {arguments.format} does not hold", dropped
     )
     return 0
+
+
+def _all_names(schema: Schema) -> list[str]:
+    return [n for one in services.names_of(schema) for part in one for n in part]
 
 
 def _of_arguments(lost: Sequence[Loss], schema: Schema) -> list[Loss]:
