@@ -29,6 +29,7 @@ from jaxaug.look import arguments as look
 from jaxaug.metrics import arguments as metrics
 from jaxaug.models import arguments as models
 from jaxaug.paraphrase import arguments as paraphrase
+from jaxaug.schemas import arguments as schemas
 from jaxaug.serve import arguments as serve
 from jaxaug.track import arguments as track
 
@@ -62,6 +63,7 @@ VERBS = others.table(
         "init": data.add_init,
         "data": data.add,
         "format": formats.add,
+        "schema": schemas.add,
         "evaluate": metrics.add_evaluate,
         "predict": track.add,
         "robustness": track.add_robustness,

@@ -33,7 +33,7 @@ FLOORS = {
         "core",
         "data",
         "formats metrics decode",
-        "feed",
+        "feed schemas",
         "models",
         "paraphrase",
         "augment",

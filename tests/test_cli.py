@@ -27,6 +27,8 @@ _VERBS = [
     ("format", "sdt"),
     ("format", "sdtind"),
     ("format", "t5dst"),
+    ("schema", "import"),
+    ("schema", "export"),
     ("evaluate", "sgd"),
     ("evaluate", "sgdx"),
     ("evaluate", "multiwoz"),

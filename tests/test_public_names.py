@@ -13,6 +13,7 @@ PACKAGES = (
     "data",
     "formats",
     "feed",
+    "schemas",
     "metrics",
     "decode",
     "models",

@@ -33,7 +33,7 @@ OUTSIDE = {
 """Markdown outside docs/ -> its page of the site."""
 ROOMS = (
     ["track", "decode", "metrics", "paraphrase", "augment", "curriculum", "models"]
-    + ["formats", "data", "feed", "core"]
+    + ["schemas", "formats", "data", "feed", "core"]
 )  # fmt: skip
 """Packages of jaxaug whose `__init__` offers names, the most asked for first."""
 FACES = (

@@ -160,13 +160,8 @@ class _Prompt:
 
     def _property(self, slot: Slot, values: Iterable[str]) -> dict[str, Any]:
         lowercase = self._options.lowercase
-        told: dict[str, Any] = {
-            "type": "string",
-            "description": clean(slot.description, lowercase),
-        }
-        if shown := list(dict.fromkeys(clean(value, lowercase) for value in values)):
-            told["enum"] = shown
-        return told
+        shown = dict.fromkeys(clean(value, lowercase) for value in values)
+        return string_property(clean(slot.description, lowercase), list(shown))
 
     def _function(
         self,
@@ -175,17 +170,31 @@ class _Prompt:
         properties: Mapping[str, Any],
         required: Sequence[str] = (),
     ) -> dict[str, Any]:
-        parameters: dict[str, Any] = {"type": "object", "properties": properties}
-        if required:
-            parameters["required"] = list(required)
-        return {
-            "type": "function",
-            "function": {
-                "name": name,
-                "description": clean(description, self._options.lowercase),
-                "parameters": parameters,
-            },
-        }
+        description = clean(description, self._options.lowercase)
+        parameters = object_schema(properties, required)
+        return function_tool(name, description, parameters)
+
+
+def string_property(description: str, values: Sequence[str]) -> dict[str, Any]:
+    """Returns the JSON Schema of a slot; `values` are the possible ones, if any."""
+    told: dict[str, Any] = {"type": "string", "description": description}
+    return told | {"enum": list(values)} if values else told
+
+
+def object_schema(
+    properties: Mapping[str, Any], required: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns the JSON Schema of an object; `required` is left out if it is empty."""
+    told: dict[str, Any] = {"type": "object", "properties": properties}
+    return told | {"required": list(required)} if required else told
+
+
+def function_tool(
+    name: str, description: str, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns a tool as the chat-completions interface takes it."""
+    told = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": told}
 
 
 def dumped(value: Any) -> str:

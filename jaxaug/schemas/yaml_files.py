@@ -1,0 +1,102 @@
+"""YAML, for documents that people write; PyYAML is needed only here."""
+
+import json
+from pathlib import PurePath
+from typing import Any
+
+from jaxaug.core import json_reader
+from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.core.installed import missing_extra
+
+MAX_VALUES = 2_000_000
+"""The most values of a document, those that aliases repeat included."""
+
+
+def is_yaml(path: PathLike) -> bool:
+    """Whether a file has a name for YAML."""
+    return PurePath(path).suffix.lower() in (".yaml", ".yml")
+
+
+def _module() -> Any:
+    try:
+        import yaml
+    except ImportError:
+        problem = "YAML needs PyYAML, which is missing; JSON does without"
+        raise missing_extra(problem, "hf") from None
+    return yaml
+
+
+def as_json(text: str, path: PathLike, fix: str) -> str:
+    """Returns a YAML text as JSON; dates become texts.
+
+    Args:
+      text: of the file.
+      path: for messages.
+      fix: ends every message.
+
+    Raises:
+      UserError: PyYAML is missing, the text is not YAML, a mapping has a key twice, or
+        aliases make more than `MAX_VALUES` values of it.
+    """
+    yaml = _module()
+
+    base: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+
+    class Loader(base):
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key.value, str) and key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        problem=f"the key {key.value!r} comes twice",
+                        problem_mark=key.start_mark,
+                    )
+                seen |= {key.value} if isinstance(key.value, str) else set()
+            return super().construct_mapping(node, deep)
+
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader):  # Its composer may overflow the stack.
+            name = type(event).__name__
+            depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+            if depth > json_reader.MAX_DEPTH:
+                raise RecursionError
+        value = yaml.load(text, Loader)
+        _check_size(value, path, fix)
+        return json.dumps(value, default=str)
+    except UserError:
+        raise
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}, column {mark.column + 1}:" if mark else ""
+        what = getattr(error, "problem", None) or type(error).__name__
+        what = "nested too deeply" if isinstance(error, RecursionError) else what
+        raise UserError(f"{path}:{line} invalid YAML: {what}. {fix}") from None
+
+
+def _check_size(value: Any, path: PathLike, fix: str) -> None:
+    left, number = [value], 0
+    while left:
+        one = left.pop()
+        number += 1
+        if number + len(left) > MAX_VALUES:
+            raise UserError(
+                f"{path}: has more than {MAX_VALUES:,} values, or an alias that contains "
+                f"itself. Write the aliases out, or divide the document. {fix}"
+            )
+        if isinstance(one, dict):
+            if not all(isinstance(key, str | int | float | None) for key in one):
+                raise UserError(f"{path}: a key is no text: {next(iter(one))!r}. {fix}")
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+
+
+def dumped(value: Any) -> str:
+    """Returns a JSON value as YAML.
+
+    Raises:
+      UserError: PyYAML is missing.
+    """
+    return _module().safe_dump(value, sort_keys=False, allow_unicode=True)

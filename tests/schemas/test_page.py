@@ -1,0 +1,77 @@
+"""docs/tools.md: its commands are run, and print what it shows."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from jaxaug.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs/tools.md").read_text(encoding="utf-8")
+
+
+def _steps() -> list[tuple[str, list[str]]]:
+    """(command, lines that it prints) of the page."""
+    found: list[tuple[str, list[str]]] = []
+    for line in re.findall(r"^    (.*)$", PAGE.partition("In Python")[0], re.MULTILINE):
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif found:
+            found[-1][1].append(line)
+    return found
+
+
+@pytest.fixture
+def walked(tmp_path, monkeypatch, capsys):
+    """The folder in which the commands of the page ran."""
+    for package in ("spacy", "sacrebleu", "nltk"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    [document] = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "tools.json").write_text(document)
+    steps = _steps()
+    assert len(steps) == 3
+    for command, shown in steps:
+        words = shlex.split(command)
+        assert (words[0], main(words[1:])) == ("jaxaug", 0)
+        said = capsys.readouterr().out.splitlines()
+        assert shown and [line for line in said if line in shown] == shown
+    return tmp_path
+
+
+def _texts(tools):
+    for tool in tools:
+        function = tool["function"]
+        yield function, function["name"]
+        for name, argument in function["parameters"]["properties"].items():
+            yield argument, name
+
+
+def test_the_walk(walked):
+    """Of the tools only the texts have changed, to those of the page's table."""
+    before = json.loads((walked / "tools.json").read_text())
+    after = json.loads((walked / "tools_v1.json").read_text())
+    rows = re.findall(r"^\| (\w[^`|]*) \| (\w[^`|]*) \|$", PAGE, re.MULTILINE)
+    reworded = [
+        (old.pop("description"), new.pop("description"))
+        for (old, _), (new, _) in zip(_texts(before), _texts(after), strict=True)
+    ]
+    assert set(reworded) <= set(rows) and len(reworded) == 4
+    assert before == after
+
+
+def test_the_example_in_python(walked, monkeypatch):
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    names: dict = {}
+    exec(code, names)  # noqa: S102
+    [tool] = names["document"]["tools"]
+    assert tool["inputSchema"]["properties"]["city"] == {
+        "type": "string",
+        "description": "city of the weather report",
+    }
+    assert names["dropped"] == []
