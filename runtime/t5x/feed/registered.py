@@ -1,4 +1,4 @@
-"""Names in a configuration: modules to import, and the SeqIO tasks they register."""
+"""Imports configured modules and looks up the SeqIO tasks they register."""
 
 import difflib
 import importlib
@@ -37,10 +37,10 @@ def import_module(module: str) -> None:
 
 
 def task_or_mixture(cfg: DatasetConfig) -> Any:
-    """The SeqIO Task or Mixture of a configuration.
+    """Returns the SeqIO Task or Mixture of a configuration.
 
     Raises:
-        UserError: no task or mixture has that name; the message gives the nearest one.
+        UserError: no task or mixture has that name; the message suggests similar names.
     """
     if cfg.module:
         import_module(cfg.module)
