@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug levels`; importing this is cheap."""
+"""Arguments of `jaxaug levels`; this module imports quickly."""
 
 import argparse
 from typing import Any
@@ -57,7 +57,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         ("shard_size", 16, "texts per shard, the most that an interruption can lose"),
     ):
         kind: Any = type(default)
-        if kind is int and name != "seed":  # Seeds are checked like those of configs.
+        # Seeds are checked like the seeds of configurations.
+        if kind is int and name != "seed":
             kind = arguments.whole(arguments.MANY)
         parser.add_argument(f"--{name}", type=kind, default=default, help=text)
     parser.add_argument(

@@ -79,8 +79,7 @@ def merge_state(
 def _find_rule(
     name: str, assignment_map: Sequence[tuple[str, str | None]]
 ) -> tuple[str, str | None] | None:
-    """Returns the pattern of the first matching rule, and the old name or None to drop.
-    """
+    """Returns the pattern of the first matching rule, and the old name or None to drop."""
     for pattern, replacement in assignment_map:
         match = re.fullmatch(pattern, name)
         if match:

@@ -45,8 +45,7 @@ def get_checkpoint_dir(
     step: int,
     step_format_fixed_length: int | None = None,
 ) -> str:
-    """Returns the folder of one step, with a zero-padded number if a length is given.
-    """
+    """Returns the folder of one step, with a zero-padded number if a length is given."""
     number = str(step).zfill(step_format_fixed_length or 0)
     return os.path.join(
         os.fspath(checkpoints_dir), f"{get_checkpoint_prefix()}_{number}"

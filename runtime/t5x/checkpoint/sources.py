@@ -279,8 +279,7 @@ def _read_spec(stored_spec: Mapping[str, Any], folder: Any) -> dict[str, Any]:
 
 
 def kvstore_for(folder: Any, name: str) -> dict[str, str]:
-    """Returns the TensorStore key-value store of an array in a local or gs:// folder.
-    """
+    """Returns the TensorStore key-value store of an array in a local or gs:// folder."""
     path = os.fspath(folder)
     if path.startswith("gs:/"):
         bucket, _, prefix = path[len("gs:/") :].lstrip("/").partition("/")

@@ -91,8 +91,7 @@ class Rewindable:
     """
 
     def __init__(self, iterator: Any, most: int):
-        """Wraps an iterator; `most` is the number of batches that `save` can go back.
-        """
+        """Wraps an iterator; `most` is the number of batches that `save` can go back."""
         self.wrapped = iterator
         self._recent: collections.deque[Batch] = collections.deque(maxlen=most)
         self._again: collections.deque[Batch] = collections.deque()

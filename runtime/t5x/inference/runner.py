@@ -221,8 +221,7 @@ def _in_order(
     keep_aux_as_numpy: bool,
     check: Callable[[Any], None] | None,
 ) -> Any:
-    """Joins batch results, drops padding, sorts by index, and checks the predictions.
-    """
+    """Joins batch results, drops padding, sorts by index, and checks the predictions."""
     indices, inferences = jax.tree.map(
         lambda *parts: np.concatenate([np.asarray(p) for p in parts]), *results
     )

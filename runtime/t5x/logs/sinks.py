@@ -27,8 +27,7 @@ class MetricSink(Protocol):
     """
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Logs numbers under names such as `train/loss`. Steps may come in any order.
-        """
+        """Logs numbers under names such as `train/loss`. Steps may come in any order."""
 
     def close(self) -> None:
         """Closes the sink; called once, when the run ends or is stopped."""

@@ -1,5 +1,4 @@
-"""Base classes of optimizers: the definition, its state, and both joined with a target.
-"""
+"""Base classes of optimizers: the definition, its state, and both joined with a target."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -113,8 +112,7 @@ def unflatten(flat: Mapping[str, Any], like: Mapping) -> Mapping:
 
 
 def as_container(tree: PyTree, like: PyTree) -> Any:
-    """Freezes or unfreezes `tree` as `like` is, so that both have one pytree structure.
-    """
+    """Freezes or unfreezes `tree` as `like` is, so that both have one pytree structure."""
     if isinstance(like, flax.core.FrozenDict):
         return flax.core.freeze(tree)
     return flax.core.unfreeze(tree)

@@ -33,8 +33,7 @@ def _refuse_partitions(parts: int, devices: int, what: str) -> NoReturn:
 
 
 def get_coords(device: jax.Device) -> HardwareMesh:
-    """Returns device coordinates: (x, y, z, core) on TPU, else (process, local index).
-    """
+    """Returns device coordinates: (x, y, z, core) on TPU, else (process, local index)."""
     if hasattr(device, "coords"):
         return (*device.coords, device.core_on_chip)
     return (device.process_index, device.id % jax.local_device_count())
@@ -221,8 +220,7 @@ class LocalChunker:
     def get_local_chunk_info(
         self, global_shape: tuple[int, ...], mesh_axes: Sequence[str | None]
     ) -> LocalChunkInfo:
-        """Returns this process's slice of an array that is sharded along `mesh_axes`.
-        """
+        """Returns this process's slice of an array that is sharded along `mesh_axes`."""
         slices = [slice(None)] * len(global_shape)
         sharded = [axis for axis in mesh_axes if axis]
         for i, axis in enumerate(mesh_axes):

@@ -178,8 +178,7 @@ class _Search:
     def _extend(
         self, state: BeamState
     ) -> tuple[Float[Array, "batch beams vocab"], Cache]:
-        """Returns the next float32 logits of every beam, and the cache after the step.
-        """
+        """Returns the next float32 logits of every beam, and the cache after the step."""
         batch = state.live_seqs.shape[0]
         flatten = functools.partial(flatten_beam_dim, offset=self.cache_offset)
         flat_seqs = flatten_beam_dim(state.live_seqs)

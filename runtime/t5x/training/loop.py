@@ -1,5 +1,4 @@
-"""The loop of a training run: training rounds, checkpoints, evaluations, and actions.
-"""
+"""The loop of a training run: training rounds, checkpoints, evaluations, and actions."""
 
 import dataclasses
 import functools
@@ -182,8 +181,7 @@ _REPORTED = 4
 def report(
     step: int, title: str, metrics: Mapping[str, Any], only: tuple[str, ...] = ()
 ) -> None:
-    """Prints one line per task with its first scalar metrics; files hold all of them.
-    """
+    """Prints one line per task with its first scalar metrics; files hold all of them."""
     for task, values in metrics.items():
         scalars = []
         for name, value in values.items():

@@ -63,8 +63,7 @@ class RunRecord:
                 self._path.unlink(missing_ok=True)
 
     def is_finished(self, step: int, total_steps: int) -> bool:
-        """Returns whether the run ended at `step` and `total_steps` asks for no more.
-        """
+        """Returns whether the run ended at `step` and `total_steps` asks for no more."""
         end = self.get("finished")
         return bool(end) and step == end["step"] and total_steps <= end["total_steps"]
 

@@ -70,8 +70,7 @@ class Schedule:
         return self._due(self.gc_period, step)
 
     def saves_at(self, step: int) -> bool:
-        """Returns whether a checkpoint is due after this step; the last step is saved.
-        """
+        """Returns whether a checkpoint is due after this step; the last step is saved."""
         wanted = self.checkpoint_period or self.checkpoint_steps
         if wanted and step == self.total_steps:
             return True
