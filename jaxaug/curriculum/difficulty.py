@@ -76,8 +76,9 @@ NAMED: Mapping[str, Scale] = {
 BETAS: Mapping[str, float] = {"minilm": 0.8}
 """Beta by similarity, used with an implication model; see `Scale` for other names.
 
-Of the paraphrases that PCC's authors released for HuffPost with seed 0 and that are not
-implied (original BLEURT of at least 0.5), 98 % have a MiniLM cosine of at least 0.8.
+It is based on the paraphrases that PCC's authors released for HuffPost with seed 0. Of
+those that are not implied (original BLEURT of at least 0.5), 98 % have a MiniLM cosine
+of at least 0.8.
 """
 FLOORS: Mapping[str, float] = {"minilm": 0.2}
 """Minimum similarity without an implication model; other names have none.

@@ -124,9 +124,8 @@ def level_mixture(
         The registered name of the mixture, for `DatasetConfig`.
 
     Raises:
-        UserError: a name is unknown, a task is in two levels, numbers of levels
-            disagree, the batch size is not divisible by the number of hosts, or `name`
-            belongs to another task or mixture.
+        UserError: a name is unknown or taken, a task is in two levels, numbers of
+            levels disagree, or the batch size is not divisible by the hosts.
     """
     if len(levels) != schedule.levels + 1:
         raise UserError(
@@ -342,7 +341,8 @@ def _registered(name: str) -> seqio.Task | seqio.Mixture:
     near = difflib.get_close_matches(name, known, n=3)
     listed = ", ".join(near or known[:8]) or "none"
     raise UserError(
-        f"curriculum: no task or mixture is named {name!r}; the nearest of {len(known)}: "
+        f"curriculum: no task or mixture is named {name!r}; the nearest of "
+        f"{len(known)}: "
         f"{listed}. d3st_NAME_* needs variants of the training schema in variants/NAME "
         "of the data folder, or in a folder NAME that $JAXAUG_VARIANTS_DIR lists. Make "
         "them with `jaxaug augment --data_dir DIR --out DIR/variants/tree`."

@@ -90,7 +90,7 @@ def levels_file() -> epath.Path | None:
 
 
 def number_of_levels(method: str) -> int:
-    """Returns the levels of a method beyond the originals; 5 for `pcc` without a file."""
+    """Returns a method's levels beyond the originals; 5 for `pcc` without a file."""
     if method == "rt":
         return 1
     path = levels_file()

@@ -236,7 +236,8 @@ def lengths(steps_per_level: Steps, levels: int) -> list[int]:
         return [_at_least_one("steps_per_level", steps_per_level)] * (levels + 1)
     if len(steps_per_level) != levels + 1:
         raise UserError(
-            f"curriculum: steps_per_level is {tuple(steps_per_level)}; give one number, or "
+            f"curriculum: steps_per_level is {tuple(steps_per_level)}; give one "
+            f"number, or "
             f"{levels + 1}: of each level from the originals on (two stages: of both)"
         )
     return [_at_least_one("steps_per_level", steps) for steps in steps_per_level]
@@ -295,7 +296,8 @@ def stretched(schedule: Schedule, steps: int) -> Schedule:
     ends = [round(end * steps / schedule.steps) for end in schedule.ends]
     if min(np.diff([0, *ends])) < 1:
         raise UserError(
-            f"curriculum: {len(ends)} stages do not fit into the {steps:,} steps of the "
+            f"curriculum: {len(ends)} stages do not fit into the {steps:,} steps of "
+            f"the "
             "run. Every stage needs at least one step. Train for more steps, or use a "
             "schedule with fewer stages."
         )

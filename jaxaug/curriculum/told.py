@@ -40,13 +40,16 @@ def summary(
     empty = sum(not all(item.levels) for item in items)
     wanted = sum(options.quota.values())
     fallen = (
-        f"{sum(size < wanted for size in sizes):,} texts have fewer than {wanted} (more "
+        f"{sum(size < wanted for size in sizes):,} texts have fewer than {wanted} "
+        f"(more "
         f"--rounds or --oversample give more); {empty:,} have an empty level, which "
-        f"falls back to the next easier one; {sum(not s for s in sizes):,} have none and "
+        f"falls back to the next easier one; {sum(not s for s in sizes):,} have none "
+        f"and "
         "stand for themselves."
     )
     lines = [
-        f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} levels.",
+        f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} "
+        f"levels.",
         *(_of_sampler(name, found, options, asked[name]) for name in options.quota),
         _filter(options, [one for own in found for one in own]),
         fallen,

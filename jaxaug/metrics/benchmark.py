@@ -68,7 +68,7 @@ class Benchmark:
 
 
 def scored_frames(turn: Turn) -> list[tuple[Frame, State]]:
-    """Returns the scored frames of a turn: the frames of a user turn that have a state."""
+    """Returns the scored frames of a turn: user frames that have a state."""
     if turn.speaker != "USER":
         return []
     return [(frame, frame.state) for frame in turn.frames if frame.state is not None]
@@ -114,7 +114,7 @@ def load(
 
 
 def _scored(dialogue: Dialogue) -> Dialogue:
-    """Returns the dialogue without actions and results, which take most of the memory."""
+    """Returns the dialogue without actions and results, to save memory."""
     turns = [
         Turn(
             turn.speaker,

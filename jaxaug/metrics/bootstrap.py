@@ -244,7 +244,7 @@ class Bootstrap:
         return np.einsum("bk,bkf->bf", self._weights(group.seeds), draws)
 
     def _seed_parts(self, *groups: Group) -> list[tuple[Figures, Any]]:
-        """Returns the variance of the estimate from seeds, and its degrees of freedom."""
+        """Returns the variance that seeds cause, and its degrees of freedom."""
         values = [self.values[list(group.runs)] for group in groups]
         if len(groups) == 2 and groups[0].seeds == groups[1].seeds:
             values = [values[0] - values[1]]

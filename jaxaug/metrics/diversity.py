@@ -110,7 +110,7 @@ def _ngrams(words: Sequence[str]) -> collections.Counter[tuple[str, ...]]:
 
 
 def _nearest(length: int, lengths: Mapping[int, int]) -> int:
-    """Returns the length among the others nearest to a text's own; the shorter on ties."""
+    """Returns the length nearest to a text's own; the shorter on ties."""
     others = (other for other, n in lengths.items() if n > (other == length))
     return min(others, key=lambda other: (abs(other - length), other))
 

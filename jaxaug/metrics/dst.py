@@ -42,7 +42,8 @@ DEFINITIONS = {
     "annotated one, else 0; non-categorical: the best match of the first predicted "
     "value with any annotated one; filled on one side only: 0; on neither: 1",
     "match": "round(rapidfuzz.fuzz.token_sort_ratio) / 100 after removing U+0080 to "
-    "U+00FF, putting blanks for what is no letter, digit or underscore, and lower-casing; "
+    "U+00FF, putting blanks for what is no letter, digit or underscore, and "
+    "lower-casing; "
     "with --exact: 1 if equal, else 0",
     "average_goal_accuracy": "mean slot score over the annotated slots of a frame; "
     "frames without any are left out",
@@ -78,7 +79,13 @@ class FrameScores:
 def _goal_scores(
     entries: Entries, has: Bool[np.ndarray, "2 frames"], exact: bool
 ) -> dict[str, Float[np.ndarray, " frames"]]:
-    """Returns joint and average accuracies; `has`: the service has (cat, noncat) slots."""
+    """Returns joint and average accuracies.
+
+    Args:
+        entries: slots that at least one side fills.
+        has: whether the service has (categorical, non-categorical) slots.
+        exact: see `frame_scores`.
+    """
     frames = has.shape[1]
     frame = np.array(entries.frame, np.int64)
     pair = np.array(entries.pair, np.int64)

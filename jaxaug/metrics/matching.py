@@ -174,7 +174,7 @@ class DialogueReader:
     def spans(
         self, tags: Any, reference: Reference, utterance: str
     ) -> list[records.Span]:
-        """Returns predicted spans; raises `UserError` unless they lie in the utterance."""
+        """Returns predicted spans; raises `UserError` for one outside the utterance."""
         where = (
             f"{self._where}, turn {reference.turn}, service {shown(reference.service)}"
         )
@@ -197,7 +197,8 @@ class DialogueReader:
                 raise _wrong(
                     where,
                     "slots",
-                    f"0 <= start < exclusive_end <= {len(utterance)}, the length of the "
+                    f"0 <= start < exclusive_end <= {len(utterance)}, the length of "
+                    f"the "
                     "utterance",
                     tag,
                 )

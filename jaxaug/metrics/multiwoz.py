@@ -27,7 +27,8 @@ DEFINITIONS = {
     "right": "a slot that neither side fills, or whose first predicted value is one of "
     "the annotated ones, letter case and runs of spaces aside",
     "slot_accuracy": "share of right slots among all slots of all frames",
-    "joint_goal_accuracy of a service": "the same of its frames alone, in dialogues that "
+    "joint_goal_accuracy of a service": "the same of its frames alone, in dialogues "
+    "that "
     "fill a slot of it in some turn",
 }
 

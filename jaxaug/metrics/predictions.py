@@ -135,14 +135,16 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
             dialogue_id = _dialogue_id(item, path)
             if dialogue_id not in benchmark.dialogues:
                 raise UserError(
-                    f"{path}: prediction for unknown dialogue {shown(dialogue_id)}: the "
+                    f"{path}: prediction for unknown dialogue {shown(dialogue_id)}: "
+                    f"the "
                     f"split has no such dialogue; "
                     f"{suggestion(dialogue_id, benchmark.dialogues)} "
                     "Check --split and --data_dir."
                 )
             if dialogue_id in found:
                 raise UserError(
-                    f"{path}: dialogue {shown(dialogue_id)} is predicted twice, first in "
+                    f"{path}: dialogue {shown(dialogue_id)} is predicted twice, first "
+                    f"in "
                     f"{found[dialogue_id][1]}. Keep one of the two."
                 )
             found[dialogue_id] = item, path
@@ -233,7 +235,8 @@ def warn(predictions: Predictions, unknown_slots: int, where: str) -> dict[str, 
         total = len({r.dialogue_id for r in predictions.references}) + len(missing)
         print(
             f"jaxaug: warning: {where}: {len(missing)} of {total} dialogues have no "
-            f"prediction (first: {missing[0]!r}) and are not scored, as in the official "
+            f"prediction (first: {missing[0]!r}) and are not scored, as in the "
+            f"official "
             "program",
             file=sys.stderr,
         )

@@ -127,7 +127,8 @@ def _figure(value: Any, column: str, name: str) -> float:
     if value < 0 or value > limit + _ROUNDING:
         raise _wrong(
             name,
-            f"{column} is {shown(value)}, expected a fraction from 0 to {limit:.4g} (per cent "
+            f"{column} is {shown(value)}, expected a fraction from 0 to {limit:.4g} "
+            f"(per cent "
             "are divided by 100)",
         )
     return float(value)
@@ -199,7 +200,7 @@ def configurations(rows: Sequence[Run]) -> list[Run]:
 
 
 def text_table(runs: Sequence[Run]) -> str:
-    """Returns the table as text, in per cent; `mean ± std` if several seeds are joined."""
+    """Returns the table as text, in per cent; `mean ± std` over several seeds."""
     rows = [["", *COLUMNS.values()]]
     for run in runs:
         rows.append([run.name, *(cell(run, column) for column in COLUMNS)])
@@ -219,12 +220,15 @@ def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
         missing = ", ".join(name for name in VARIANTS if name not in found)
         if not found:
             lines.append(
-                f"{', '.join(group)}: evaluated on the original schemas only: JGA, and no "
-                "schema sensitivity. `jaxaug augment --splits train,test` makes variants"
+                f"{', '.join(group)}: evaluated on the original schemas only: JGA, "
+                f"and no "
+                "schema sensitivity. `jaxaug augment --splits train,test` makes "
+                "variants"
             )
         elif missing:
             lines.append(
-                f"{', '.join(group)}: not evaluated on {missing}: mean and sensitivity are "
+                f"{', '.join(group)}: not evaluated on {missing}: mean and "
+                f"sensitivity are "
                 f"over {', '.join(found)}"
             )
     return lines
@@ -241,7 +245,7 @@ def cell(run: Run, column: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns rows as lines: the first column left-aligned, the others right-aligned."""
+    """Returns rows as lines: first column left-aligned, others right-aligned."""
     return columns.aligned(rows, [place > 0 for place in range(len(rows[0]))])
 
 

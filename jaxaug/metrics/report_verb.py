@@ -35,7 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `jaxaug report RUN...`: prints the tables, and writes HTML, CSV, and PNG."""
     if arguments.resamples < 100:
         raise UserError(
-            f"--resamples {arguments.resamples}: intervals need at least 100. The default "
+            f"--resamples {arguments.resamples}: intervals need at least 100. The "
+            f"default "
             "is 10000."
         )
     if arguments.png:
@@ -92,7 +93,8 @@ def read_all(names: Sequence[str]) -> list[Run]:
     for place, count in Counter(row.place for _, row in found).items():
         if count > 1:
             raise UserError(
-                f"{place} is given {count} times. Give each run once: its seeds would be "
+                f"{place} is given {count} times. Give each run once: its seeds would "
+                f"be "
                 "counted twice."
             )
     counts = Counter(row.name for _, row in found)

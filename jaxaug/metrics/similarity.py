@@ -21,7 +21,7 @@ def jaccard(first: str, second: str) -> float:
 
 
 def bleu(output: str, source: str) -> float:
-    """Returns sacrebleu's lower-cased sentence BLEU of output against source, 0 to 1."""
+    """Returns lower-cased sentence BLEU of output against source, 0 to 1."""
     return sentence_bleu(output.lower(), [source.lower()]) / 100.0
 
 

@@ -24,7 +24,7 @@ _NO_WORD = re.compile(r"\W")
 
 
 class StateLike(Protocol):
-    """Interface of a prediction, such as `data.sgd.State` and the results of parsers."""
+    """Interface of a prediction, such as `data.sgd.State`."""
 
     @property
     def active_intent(self) -> str: ...
@@ -111,7 +111,7 @@ class Entries:
     unknown: int = 0
 
     def scores(self, exact: bool = False) -> Float[np.ndarray, " entries"]:
-        """Returns the score of each entry in [0, 1]; 0 if only one side fills the slot."""
+        """Returns the score of each entry in [0, 1]; 0 if one side is empty."""
         pair = np.array(self.pair, np.int64)
         found = np.zeros(len(pair))
         found[pair >= 0] = pair_scores(self.pairs, exact)[pair[pair >= 0]]

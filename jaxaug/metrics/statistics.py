@@ -45,7 +45,7 @@ class Difference:
 
     @property
     def holds(self) -> bool:
-        """Whether the headline figure differs, with the correction."""
+        """True if the headline figure differs, with the correction."""
         return self.p_holm < ALPHA
 
     def excludes_0(self, figure: str) -> bool:
@@ -121,8 +121,10 @@ def _lacking(members: Mapping[str, Sequence[Run]]) -> list[str]:
     first = next(run for run in members[names[0]] if run.frames is None)
     return [
         (
-            f"no intervals for {', '.join(names)}: {first.place or first.name} has no scores "
-            "of frames beside it. Evaluate the run again, or score its predictions with "
+            f"no intervals for {', '.join(names)}: {first.place or first.name} has no "
+            f"scores "
+            "of frames beside it. Evaluate the run again, or score its predictions "
+            "with "
             "`jaxaug evaluate sgdx` and report the JSON that this writes"
         )
     ]
@@ -159,7 +161,8 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
         problem = runs[0].frames.difference(run.frames) if runs[0].frames else None
         if problem:
             raise UserError(
-                f"{runs[0].place} and {run.place} were evaluated on different test sets "
+                f"{runs[0].place} and {run.place} were evaluated on different test "
+                f"sets "
                 f"({problem}). Compare runs that scored the same frames, or report "
                 "these apart."
             )
@@ -178,7 +181,8 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
                 math.isnan(told) and math.isnan(value) or abs(told - value) < _CLOSE
             ):
                 raise UserError(
-                    f"{run.place}: {figure} is {told}, but the scores of frames beside it "
+                    f"{run.place}: {figure} is {told}, but the scores of frames "
+                    f"beside it "
                     f"give {value}. The two are of different evaluations; evaluate the "
                     "run again."
                 )
@@ -247,14 +251,16 @@ def method(statistics: Statistics) -> list[str]:
     lines = [
         (
             f"95% intervals from {statistics.resamples:,} resamples of the "
-            f"{statistics.dialogues:,} dialogues, the same for every run, and of the seeds"
+            f"{statistics.dialogues:,} dialogues, the same for every run, and of the "
+            f"seeds"
         )
     ]
     if pairs:
         heading = COLUMNS[HEADLINE]
         corrected = f", corrected for {pairs} pairs (Holm)" if pairs > 1 else ""
         lines.append(
-            f"differences in points; p is of {heading}{corrected}, and a difference holds "
+            f"differences in points; p is of {heading}{corrected}, and a difference "
+            f"holds "
             f"where p is below {ALPHA}; *: the interval, taken by itself, excludes 0"
         )
     return lines

@@ -34,7 +34,8 @@ DEFINITIONS: Mapping[str, str] = {
     "rouge_..._recall": "the recall of the same, which is what ParlAI reports",
     "distinct_N": "different over all n-grams of all responses together; words as "
     "ParlAI normalises them",
-    "perplexity": "exp of the mean negative log likelihood of a token of the references, "
+    "perplexity": "exp of the mean negative log likelihood of a token of the "
+    "references, "
     "their end included; depends on the vocabulary of the model",
     "word_perplexity": "the same likelihood, divided by the words of the references "
     "(separated by white space) and one end each; compares vocabularies",
@@ -106,9 +107,9 @@ def _clipped_matches(
 def sacrebleu_corpus(
     predictions: Sequence[str], references: Sequence[str], n: int
 ) -> float:
-    """Returns the BLEU of a corpus with n-grams up to `n`, 0 to 100; see `DEFINITIONS`."""
+    """Returns corpus BLEU with n-grams up to `n`, 0 to 100; see `DEFINITIONS`."""
     # `force` avoids three lines of warning per score for texts with blanks before full
-    # stops, such as those of Persona-Chat; the score is the same.
+    # stops, such as Persona-Chat texts; the score is the same.
     scorer = load_sacrebleu().metrics.BLEU(max_ngram_order=n, force=True)
     return scorer.corpus_score(list(predictions), [list(references)]).score
 
@@ -202,5 +203,5 @@ def perplexities(
 
 
 def _exp(value: float) -> float:
-    # The exponential of NaN is NaN; that of a large number would raise OverflowError.
+    # exp(NaN) is NaN, but exp of a large number raises OverflowError.
     return math.inf if value >= 700 else math.exp(value)

@@ -127,7 +127,7 @@ def _spread(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _sample(line: Mapping[str, Any]) -> Sample:
-    """Converts a line of SeqIO's JSON logger to a sample, with texts if there are any."""
+    """Converts a line of SeqIO's JSON logger to a sample, as text if possible."""
     asked = line.get("input")
     asked = asked if isinstance(asked, Mapping) else {}
     return Sample(

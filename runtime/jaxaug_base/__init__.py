@@ -1,1 +1,1 @@
-"""Code shared by the T5X programs and jaxaug: user errors and TensorBoard event files."""
+"""Code shared by the T5X programs and jaxaug: user errors and event files."""

@@ -142,7 +142,8 @@ def read(root: epath.PathLike) -> Digests | None:
         raise _damaged(root, [f"{FILE} is not what was written"])
     if algorithm != _ALGORITHM:
         raise UserError(
-            f"{path} uses {algorithm!r:.80}, this program knows {_ALGORITHM!r}: restore "
+            f"{path} uses {algorithm!r:.80}, this program knows {_ALGORITHM!r}: "
+            f"restore "
             "with the version that wrote the checkpoint, or delete the file to restore "
             "without a check."
         )
@@ -153,7 +154,8 @@ def _damaged(root: epath.PathLike, reasons: list[str]) -> UserError:
     shown = "; ".join(reasons[:_SHOWN])
     more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return UserError(
-        f"Checkpoint {os.fspath(root)} is damaged: {shown}{more}. Restore another step, "
+        f"Checkpoint {os.fspath(root)} is damaged: {shown}{more}. Restore another "
+        f"step, "
         "or move this folder away so that the run continues from an earlier one."
     )
 

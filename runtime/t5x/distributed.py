@@ -50,7 +50,7 @@ def raise_if_any_failed(error: Exception | None) -> None:
 
 
 def greatest_of_all(x: np.ndarray) -> np.ndarray:
-    """Returns the element-wise maximum over all processes, whose arrays have one shape."""
+    """Returns the element-wise maximum of equally shaped arrays over all processes."""
     if jax.process_count() == 1:
         return x
     return np.max(multihost_utils.process_allgather(x), axis=0)

@@ -242,7 +242,7 @@ def _restore(
 
 @dataclasses.dataclass
 class _Reader:
-    """Reads the examples of a task in chunks, as task features and as model features."""
+    """Reads the examples of a task in chunks, as task and model features."""
 
     cfg: DatasetConfig
     converter: Any
@@ -281,7 +281,7 @@ class _Reader:
         ).element_spec
 
     def chunks(self, provider: Any) -> Any:
-        """Returns a dataset of (chunk number, (task features, model features)), padded."""
+        """Returns padded (chunk number, (task features, model features)) items."""
         import tensorflow as tf
 
         task_ds = self._task_dataset(provider)
@@ -352,7 +352,7 @@ class _TaskJob:
         distributed.sync_global_devices(f"{self.name}:complete")
 
     def _todo(self, reader: _Reader) -> Iterator[tuple[int, str, Any, Any, Any]]:
-        """Yields chunks without results, each with a function that saves the position."""
+        """Yields chunks without results, each with a function to save the position."""
         import tensorflow as tf
 
         iterator = iter(reader.chunks(self.task))

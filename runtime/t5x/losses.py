@@ -152,7 +152,7 @@ def smoothed_targets(
             + (n - 1) * others * jnp.log(others + 1e-20)
         )
 
-    # If all tokens are possible, the results equal those of Python floats.
+    # If all tokens are possible, the results are equal to Python floats.
     share = label_smoothing / max(vocab_size - 1, 1)
     shares = label_smoothing / jnp.maximum(counts - 1, 1)
     is_all = counts == vocab_size

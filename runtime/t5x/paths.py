@@ -87,7 +87,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[epath.Path]:
-    """Yields a temporary file, which replaces `path` if the context ends without error."""
+    """Yields a temporary file that replaces `path` if the context succeeds."""
     target = epath.Path(path)
     temporary = target.with_name(f"{target.name}.tmp")
     try:

@@ -179,7 +179,8 @@ class Watch:
             mine = self._name(self._index)
             if mine in lost:
                 what = (
-                    f"The others gave up {mine}, this one, which showed no sign of life "
+                    f"The others gave up {mine}, this one, which showed no sign of "
+                    f"life "
                     f"for {PATIENCE:.0f} s."
                 )
             else:

@@ -79,7 +79,7 @@ def merge_state(
 def _find_rule(
     name: str, assignment_map: Sequence[tuple[str, str | None]]
 ) -> tuple[str, str | None] | None:
-    """Returns the pattern of the first matching rule, and the old name or None to drop."""
+    """Returns the pattern of the first matching rule, and the old name or None."""
     for pattern, replacement in assignment_map:
         match = re.fullmatch(pattern, name)
         if match:
@@ -96,7 +96,7 @@ def apply_assignment_map(
     *,
     is_resuming: bool = False,
 ) -> Mapping[str, Any]:
-    """Renames the entries of a checkpoint to those of the current model.
+    """Renames the entries of a checkpoint to the names of the current model.
 
     Each rule is a (pattern, replacement) pair. The pattern matches a whole '/'-joined
     *new* name (`target/...`, `state/param_states/...`). The replacement expands to the

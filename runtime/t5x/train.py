@@ -219,7 +219,8 @@ def train(
         is_finished = resumed and record.is_finished(step, total_steps)
         if is_finished and not run_eval_before_training:
             announce(
-                f"step {step:,}  this run is finished; nothing is left to do. Give more "
+                f"step {step:,}  this run is finished; nothing is left to do. Give "
+                f"more "
                 f"steps to train further. Results are in {model_dir}"
             )
             return step, train_state

@@ -172,7 +172,10 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
         return self._optimizer.state.param_states
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns `{'target', 'state': {'step', 'param_states'}[, 'flax_mutables']}`."""
+        """Returns `{'target', 'state': {'step', 'param_states'}, 'flax_mutables'}`.
+
+        `flax_mutables` is left out if it is empty.
+        """
         state_dict = self._optimizer.state_dict()
         if self.flax_mutables:
             state_dict["flax_mutables"] = to_state_dict(self.flax_mutables)

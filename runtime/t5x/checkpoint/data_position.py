@@ -152,7 +152,8 @@ class DatasetCheckpoint:
         if shards == self.count:
             raise UserError(
                 f"{root} holds the position in some of the {shards} shards of the "
-                f"training data, but not {missing}: copy the checkpoint whole, or begin "
+                f"training data, but not {missing}: copy the checkpoint whole, or "
+                f"begin "
                 "the data anew with SaveCheckpointConfig.save_dataset = False."
             )
         logging.warning(

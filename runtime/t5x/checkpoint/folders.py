@@ -45,7 +45,7 @@ def get_checkpoint_dir(
     step: int,
     step_format_fixed_length: int | None = None,
 ) -> str:
-    """Returns the folder of one step, with a zero-padded number if a length is given."""
+    """Returns the folder of one step; `step_format_fixed_length` pads its number."""
     number = str(step).zfill(step_format_fixed_length or 0)
     return os.path.join(
         os.fspath(checkpoints_dir), f"{get_checkpoint_prefix()}_{number}"
@@ -115,7 +115,8 @@ def _is_tf_state_file(path: epath.Path) -> bool:
         check_ordinary(path)
     except OSError as error:
         raise UserError(
-            f"{path}: {error.strerror}. Copy the checkpoint again from where it came from."
+            f"{path}: {error.strerror}. Copy the checkpoint again from where it came "
+            f"from."
         ) from None
     with path.open("rb") as f:
         return f.read(22) == b"model_checkpoint_path:"

@@ -62,7 +62,8 @@ class CheckpointTranslator:
                 unmatched.append(name)
         if unmatched:
             raise UserError(
-                f"Variables that are not of a T5 model: {sorted(unmatched)[:10]}. Give a "
+                f"Variables that are not of a T5 model: {sorted(unmatched)[:10]}. "
+                f"Give a "
                 "translator with rules for them, or use a T5 checkpoint."
             )
         return translated

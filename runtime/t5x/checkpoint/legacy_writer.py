@@ -32,7 +32,7 @@ def choose_chunk_shape(shape: Sequence[int], max_elements: int) -> list[int]:
 
 
 def _array_spec(folder: str, name: str, array: Any, dtype: np.dtype) -> dict[str, Any]:
-    """Returns a TensorStore spec with a relative path, as stored in the msgpack file."""
+    """Returns a TensorStore spec with a relative path, for the msgpack file."""
     shape = tuple(array.shape)
     if isinstance(array, jax.Array):
         # Two processes must not write to the same chunk.

@@ -32,7 +32,10 @@ def _lines(train_state: Any, partitioner: BasePartitioner) -> Iterator[str]:
             text = "(" + ", ".join(f"{axis}={n}" for axis, n in pairs) + ")"
         where = tuple(spec) if isinstance(spec, PartitionSpec) else None
         size = math.prod(shape)
-        return f"Variable {short:<80} size {size:<12} shape {text:<40} partition spec {where}"
+        return (
+            f"Variable {short:<80} size {size:<12} shape {text:<40} "
+            f"partition spec {where}"
+        )
 
     present = [n for n, a in arrays.items() if a is not traverse_util.empty_node]
     parameters = [n for n in present if n.startswith("target/")]

@@ -174,7 +174,7 @@ class OrbaxCheckpointManagerInterface:
         return steps[-1] if steps else None
 
     def should_save(self, step: int) -> bool:
-        """Returns whether `step` is a multiple of the period or one of the given steps."""
+        """Returns whether `step` is a multiple of the period or a listed step."""
         at_period = bool(self._period) and step % (self._period or 1) == 0
         return at_period or step in self._checkpoint_steps
 

@@ -102,7 +102,7 @@ def _retention_settings(
     partitioner: BasePartitioner,
     model_dir: str | None,
 ) -> dict[str, Any]:
-    """Returns the non-basic settings in use, so that simpler manager classes still fit."""
+    """Returns the non-basic settings in use, so that simpler managers still fit."""
     settings: dict[str, Any] = {}
     if save_cfg.checkpoint_steps:
         settings["checkpoint_steps"] = save_cfg.checkpoint_steps

@@ -78,7 +78,7 @@ class Retention:
             )
 
     def _removable(self, steps: Sequence[int]) -> list[int]:
-        """Returns the steps outside the forced period, ascending, and the newest step."""
+        """Returns the steps outside the forced period, and the newest, ascending."""
         period = self.force_keep_period
         ordered = sorted(steps)
         if not period:

@@ -65,7 +65,8 @@ class SaveCheckpointConfig:
         steps = self.checkpoint_steps
         if steps is not None and not isinstance(steps, Sequence):
             raise UserError(
-                f"SaveCheckpointConfig.checkpoint_steps = {steps!r}: give a list of steps, "
+                f"SaveCheckpointConfig.checkpoint_steps = {steps!r}: give a list of "
+                f"steps, "
                 "or None."
             )
 

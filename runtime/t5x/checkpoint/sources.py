@@ -268,7 +268,8 @@ def _read_spec(stored_spec: Mapping[str, Any], folder: Any) -> dict[str, Any]:
     relative = kvstore.get("path") or stored_spec.get("path")
     if not relative:
         raise UserError(
-            f"TensorStore spec without a path in the checkpoint {folder}: {stored_spec}."
+            f"TensorStore spec without a path in the checkpoint {folder}: "
+            f"{stored_spec}."
         )
     name = os.path.basename(os.path.normpath(relative))
     return {
@@ -279,7 +280,7 @@ def _read_spec(stored_spec: Mapping[str, Any], folder: Any) -> dict[str, Any]:
 
 
 def kvstore_for(folder: Any, name: str) -> dict[str, str]:
-    """Returns the TensorStore key-value store of an array in a local or gs:// folder."""
+    """Returns the TensorStore key-value store of an array in a folder."""
     path = os.fspath(folder)
     if path.startswith("gs:/"):
         bucket, _, prefix = path[len("gs:/") :].lstrip("/").partition("/")

@@ -97,7 +97,7 @@ def state_for_save(
 
 
 def is_target(name: str) -> bool:
-    """Returns whether a '/'-joined name is a parameter (only parameters change dtype)."""
+    """Returns whether a '/'-joined name is a parameter."""
     return name.split("/", 1)[0] == "target"
 
 

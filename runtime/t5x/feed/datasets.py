@@ -213,8 +213,11 @@ def get_zeros_batch_like_spec(
 def get_zeros_batch_like_dataset(
     dataset: Any, batch_size: int | None = None
 ) -> Mapping[str, jax.Array]:
-    """Returns a batch of zeros like those of the dataset, with `batch_size` rows if
-    given.
+    """Returns a batch of zeros with the shapes and types of the dataset.
+
+    Args:
+        dataset: has `element_spec`.
+        batch_size: number of rows; None keeps the number of the dataset.
     """
     spec = {}
     for name, feature in dataset.element_spec.items():

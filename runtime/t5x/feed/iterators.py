@@ -92,7 +92,7 @@ class ShardedDatasetIterator(clu_iterators.DatasetIterator):
 
     @property
     def iterator(self) -> Any:
-        """The innermost wrapped iterator, such as that of tf.data."""
+        """The innermost wrapped iterator, such as a tf.data iterator."""
         return getattr(self._iterator, "iterator", self._iterator)
 
 

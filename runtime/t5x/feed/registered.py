@@ -24,7 +24,8 @@ def import_module(module: str) -> None:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise UserError(
-            f"DatasetConfig.module = {module!r}: no module named {error.name!r}; correct "
+            f"DatasetConfig.module = {module!r}: no module named {error.name!r}; "
+            f"correct "
             "the name or put its folder on PYTHONPATH."
         ) from error
     except RuntimeError as error:

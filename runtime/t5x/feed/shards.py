@@ -91,7 +91,7 @@ class Rewindable:
     """
 
     def __init__(self, iterator: Any, most: int):
-        """Wraps an iterator; `most` is the number of batches that `save` can go back."""
+        """Wraps an iterator; `save` can go back at most `most` batches."""
         self.wrapped = iterator
         self._recent: collections.deque[Batch] = collections.deque(maxlen=most)
         self._again: collections.deque[Batch] = collections.deque()
@@ -223,7 +223,8 @@ def number_of_shards(
             )
         if batch_size % saved:
             raise UserError(
-                f"Batch size ({batch_size}) must be divisible by {saved}, the number of "
+                f"Batch size ({batch_size}) must be divisible by {saved}, the number "
+                f"of "
                 "shards of the data that this run goes on with: choose "
                 f"{_choices(batch_size, saved)}, or {anew}."
             )

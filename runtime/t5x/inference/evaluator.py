@@ -123,7 +123,7 @@ class InferenceEvaluator:
 
     @property
     def num_examples(self) -> int | None:
-        """Number of examples that one evaluation predicts or scores; None if unknown."""
+        """Number of examples per evaluation; None if unknown."""
         try:
             return sum(
                 len(self._evaluator.cached_model_datasets[task.name])
@@ -246,7 +246,7 @@ def _converter(model: Any) -> Any:
 
 
 def _hold_examples(evaluator: Any) -> None:
-    """Makes `seqio.Evaluator` read the examples of each task from TensorFlow only once."""
+    """Makes `seqio.Evaluator` read the examples of each task only once."""
     datasets = getattr(evaluator, "_cached_task_datasets", None) or {}
     if datasets and all(map(is_tf_dataset, datasets.values())):
         evaluator._cached_task_datasets = {n: held(ds) for n, ds in datasets.items()}

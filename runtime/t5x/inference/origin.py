@@ -66,7 +66,8 @@ class Origin:
         if rows != self.rows and not has_position:
             raise UserError(
                 f"{self.tmp_dir}: its chunks have {rows} examples, those of this job "
-                f"{self.rows} (checkpoint_period * batch size), and the position in the "
+                f"{self.rows} (checkpoint_period * batch size), and the position in "
+                f"the "
                 "data was not saved. Go on with the old values, or remove the folder."
             )
 
@@ -74,7 +75,8 @@ class Origin:
         for name, value in self.facts.items():
             if known.get(name, value) != value:
                 raise UserError(
-                    f"{place}: results of {name} {known[name]!r:.80}, this job has {value!r:.80}. "
+                    f"{place}: results of {name} {known[name]!r:.80}, this job has "
+                    f"{value!r:.80}. "
                     "Name another output_dir, or remove the old results."
                 )
 

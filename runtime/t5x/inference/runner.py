@@ -179,8 +179,8 @@ def _padded_batches(
         missing = rows * min(together, left) - len(indices)
         left -= min(together, left)
         if missing:
-            # Opening the data again is slow, so it happens only if this process has no
-            # example of its own to repeat.
+            # Opening the data again is slow, so it happens only if this process has
+            # no example to repeat.
             first = first or _stack(itertools.islice(_examples(ds), 1))[1]
             indices = np.concatenate([indices, np.full(missing, -1, indices.dtype)])
             batch = {
@@ -221,7 +221,7 @@ def _in_order(
     keep_aux_as_numpy: bool,
     check: Callable[[Any], None] | None,
 ) -> Any:
-    """Joins batch results, drops padding, sorts by index, and checks the predictions."""
+    """Joins batch results, drops padding, sorts by index, and checks predictions."""
     indices, inferences = jax.tree.map(
         lambda *parts: np.concatenate([np.asarray(p) for p in parts]), *results
     )

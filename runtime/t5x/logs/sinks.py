@@ -27,7 +27,7 @@ class MetricSink(Protocol):
     """
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Logs numbers under names such as `train/loss`. Steps may come in any order."""
+        """Logs numbers under names such as `train/loss`; steps come in any order."""
 
     def close(self) -> None:
         """Closes the sink; called once, when the run ends or is stopped."""
@@ -89,7 +89,8 @@ class Wandb:
             )
         except wandb.errors.Error as error:
             raise UserError(
-                f"Weights & Biases: {error} Run `wandb login`, or send nothing for now: "
+                f"Weights & Biases: {error} Run `wandb login`, or send nothing for "
+                f"now: "
                 "--gin.sinks.Wandb.mode=\"'offline'\" keeps it in the run's folder."
             ) from error
         # Evaluations may report earlier steps, and wandb's own step counter only rises.

@@ -169,7 +169,8 @@ class BaseTransformerModel(BaseModel):
     def _required_decode_fn(self) -> DecodeFnCallable:
         if self._decode_fn is None:
             raise UserError(
-                f"{type(self).__name__}.decode_fn is None: prediction needs one, such as "
+                f"{type(self).__name__}.decode_fn is None: prediction needs one, such "
+                f"as "
                 "decoding.beam_search"
             )
         return self._decode_fn

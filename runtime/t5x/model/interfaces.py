@@ -16,7 +16,7 @@ class TokensIdsToLogitsCallable(Protocol):
     def __call__(
         self, decoding_state: DecodingState
     ) -> tuple[Float[Array, "rows vocab"], Mapping[str, Any]]:
-        """Feeds `decoding_state.cur_token`; returns the next logits and the new cache."""
+        """Feeds `decoding_state.cur_token`; returns the logits and the new cache."""
         ...
 
 

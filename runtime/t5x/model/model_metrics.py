@@ -16,7 +16,7 @@ def compute_weighted_accuracy(
     targets: Int[Array, "batch length"],
     weights: Float[Array, "batch length"] | None = None,
 ) -> Float[Array, ""]:
-    """Returns the weighted number (not share) of positions whose best token is correct."""
+    """Returns the weighted number (not share) of correctly predicted positions."""
     if logits.ndim != targets.ndim + 1:
         raise ValueError(
             f"logits of shape {logits.shape} need targets with one axis less, but "

@@ -64,7 +64,10 @@ def with_rows(
 def dot(
     a: Float[Array, "..."], b: Float[Array, "..."], axis_a: int, axis_b: int
 ) -> Float[Array, "m n"]:
-    """Returns the float32 product of two matrices over one axis; has no fast gradient."""
+    """Returns the float32 product of two matrices over one axis, for forward use.
+
+    Its gradient is not fast.
+    """
     if are_narrow(a.dtype) and features.has_tiles():
         if axis_a == 0:
             a, axis_a = _turned(a), 1

@@ -219,7 +219,7 @@ def _near_blocks(
 
 
 def forward(refs: Refs, out_ref: Any, lse_ref: Any, *, setting: Setting) -> None:
-    """Writes the output [queries, dim] of a query block, and log2 of its weight sums."""
+    """Writes the output [queries, dim] of a query block, and log2 of weight sums."""
     sizes = setting.sizes
     block = pl.program_id(0)
     query = refs.query[...]
@@ -307,7 +307,7 @@ def of_queries(
 def of_keys(
     refs: Refs, known: OfQueries, key_ref: Any, value_ref: Any, *, setting: Setting
 ) -> None:
-    """Writes the gradients of a block of keys and values; logits are [keys, queries]."""
+    """Writes gradients of a block of keys and values; logits are [keys, queries]."""
     sizes = setting.sizes
     block = pl.program_id(0)
     key, value = refs.key[...], refs.value[...]

@@ -65,7 +65,7 @@ _ROLE_NAMES = {
 
 
 def factor_name_to_factordim(name: str | FactorDim) -> FactorDim:
-    """Returns the role with this name (case-insensitive); a role is returned unchanged."""
+    """Returns the role with this name (case-insensitive), or a role unchanged."""
     if not isinstance(name, str):
         return name
     if name.lower() not in _ROLE_NAMES:

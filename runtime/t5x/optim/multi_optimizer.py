@@ -32,7 +32,8 @@ def _per_parameter(param_states: Any, paths: Sequence[str]) -> dict[str, Any]:
     flat = flatten(param_states) if isinstance(param_states, Mapping) else {}
     if set(flat) != set(paths):
         raise ValueError(
-            "MultiOptimizer takes optimizers with one state for each parameter, such as "
+            "MultiOptimizer takes optimizers with one state for each parameter, such "
+            "as "
             "Adafactor. To give wrapped optax optimizers parts of the parameters, wrap "
             "`optax.multi_transform` or `optax.masked`."
         )

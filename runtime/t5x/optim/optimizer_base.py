@@ -1,4 +1,4 @@
-"""Base classes of optimizers: the definition, its state, and both joined with a target."""
+"""Base classes of optimizers: definition, state, and both with a target."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -112,7 +112,7 @@ def unflatten(flat: Mapping[str, Any], like: Mapping) -> Mapping:
 
 
 def as_container(tree: PyTree, like: PyTree) -> Any:
-    """Freezes or unfreezes `tree` as `like` is, so that both have one pytree structure."""
+    """Freezes or unfreezes `tree` like `like`, so that both are the same pytree."""
     if isinstance(like, flax.core.FrozenDict):
         return flax.core.freeze(tree)
     return flax.core.unfreeze(tree)

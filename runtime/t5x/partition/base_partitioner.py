@@ -85,7 +85,8 @@ class BasePartitioner(metaclass=abc.ABCMeta):
             )
         if num_partitions and model_parallel_submesh:
             logging.warning(
-                "num_partitions=%r is ignored because model_parallel_submesh=%r is set.",
+                "num_partitions=%r is ignored because model_parallel_submesh=%r is "
+                "set.",
                 num_partitions,
                 model_parallel_submesh,
             )
@@ -200,7 +201,7 @@ class BasePartitioner(metaclass=abc.ABCMeta):
 
     @property
     def params_on_devices(self) -> bool:
-        """Whether restored parameters go to the devices instead of host memory."""
+        """True if restored parameters go to the devices instead of host memory."""
         return self._params_on_devices
 
     @params_on_devices.setter

@@ -27,13 +27,14 @@ def _check_divides(parts: int, devices: int, what: str) -> None:
 def _refuse_partitions(parts: int, devices: int, what: str) -> NoReturn:
     divisors = [d for d in range(1, devices + 1) if devices % d == 0]
     raise UserError(
-        f"{what} asks for {parts} model partitions, which does not divide the {devices} "
+        f"{what} asks for {parts} model partitions, which does not divide the "
+        f"{devices} "
         f"devices: use one of {divisors}."
     )
 
 
 def get_coords(device: jax.Device) -> HardwareMesh:
-    """Returns device coordinates: (x, y, z, core) on TPU, else (process, local index)."""
+    """Returns device coordinates: (x, y, z, core) on TPU, else (process, index)."""
     if hasattr(device, "coords"):
         return (*device.coords, device.core_on_chip)
     return (device.process_index, device.id % jax.local_device_count())
@@ -220,7 +221,7 @@ class LocalChunker:
     def get_local_chunk_info(
         self, global_shape: tuple[int, ...], mesh_axes: Sequence[str | None]
     ) -> LocalChunkInfo:
-        """Returns this process's slice of an array that is sharded along `mesh_axes`."""
+        """Returns this process's slice of an array sharded along `mesh_axes`."""
         slices = [slice(None)] * len(global_shape)
         sharded = [axis for axis in mesh_axes if axis]
         for i, axis in enumerate(mesh_axes):

@@ -31,7 +31,7 @@ def global_mesh_defined() -> bool:
 
 
 def with_sharding_constraint(x: PyTree, axis_resources: PyTree) -> PyTree:
-    """Applies jax.lax.with_sharding_constraint; does nothing on CPU or outside a mesh."""
+    """Applies jax.lax.with_sharding_constraint, except on CPU or outside a mesh."""
     if jax.devices()[0].platform == "cpu" or not global_mesh_defined():
         return x
     return jax.lax.with_sharding_constraint(x, axis_resources)
@@ -121,7 +121,7 @@ class PjittedFnWithContext:
             return self._pjitted_fn.lower(*self._globalise(args), **kwargs)
 
     def with_compiled(self, *args: Any) -> "PjittedFnWithContext":
-        """Returns this function compiled for `args`; static arguments are compiled in."""
+        """Returns this function compiled for `args`, static arguments included."""
         lowered = self.lower(*args)
         compiled = lowered.compile(features.compiler_options(lowered))
         dynamic = _CompiledFn(compiled, self._static_argnums)

@@ -145,7 +145,7 @@ class PjitPartitioner(BasePjitPartitioner):
 
     @property
     def use_shardy_partitioner(self) -> bool:
-        """Whether XLA partitions with Shardy (a JAX setting)."""
+        """True if XLA partitions with Shardy (a JAX setting)."""
         return bool(jax.config.values["jax_use_shardy_partitioner"])
 
     def get_logical_axes(self, train_state: Any) -> Any:

@@ -144,7 +144,7 @@ class _Search:
                 both_scores,
                 both_flags,
             ),
-            # With a negative alpha, scores may be below those of empty slots.
+            # With a negative alpha, scores may be below the scores of empty slots.
             jnp.where(both_flags, both_scores, -jnp.inf),
             seqs.shape[0],
             self.beams,
@@ -178,7 +178,7 @@ class _Search:
     def _extend(
         self, state: BeamState
     ) -> tuple[Float[Array, "batch beams vocab"], Cache]:
-        """Returns the next float32 logits of every beam, and the cache after the step."""
+        """Returns the next float32 logits of every beam, and the new cache."""
         batch = state.live_seqs.shape[0]
         flatten = functools.partial(flatten_beam_dim, offset=self.cache_offset)
         flat_seqs = flatten_beam_dim(state.live_seqs)
@@ -380,6 +380,7 @@ def _check_alpha(alpha: float, length: int) -> None:
     most = math.log(_LARGEST_PENALTY) / math.log((6 + max(length, 1)) / 6)
     if abs(alpha) > most:
         raise UserError(
-            f"beam_search.alpha = {alpha!r}: the length penalty of {length} tokens leaves "
+            f"beam_search.alpha = {alpha!r}: the length penalty of {length} tokens "
+            f"leaves "
             f"float32. Give a number from {-most:.1f} to {most:.1f}; 0 is no penalty."
         )

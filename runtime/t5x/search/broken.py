@@ -85,7 +85,9 @@ def check_decodes(
     if len(places):
         row, *_, step = min(places.tolist(), key=lambda place: place[-1])
         raise UserError(
-            f"decoding step {step} (counted from 0) of row {row}: the logits of the model "
-            "are NaN or infinite, no token can be chosen. Its weights are damaged or its "
+            f"decoding step {step} (counted from 0) of row {row}: the logits of the "
+            f"model "
+            "are NaN or infinite, no token can be chosen. Its weights are damaged or "
+            "its "
             "activations overflow: check the weights, or use float32."
         )

@@ -91,7 +91,7 @@ def rows_alone_if_asked(decode_fn: DecodeFn) -> DecodeFn:
 
 
 def are_rows_alone(decode_fn: Callable[..., Any] | None) -> bool:
-    """Returns whether the result of a row depends on that row only; False if unmarked."""
+    """Returns whether a row's result depends on that row only; False if unmarked."""
     inner = decode_fn
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -195,7 +195,10 @@ def cache_map(fn: Callable, cache: Cache, apply_to_index: bool = False) -> Cache
 
 
 def add_beam_dim(x: Array, beam_size: int, offset: int = 0) -> Array:
-    """Repeats [*lead, batch, ...] to [*lead, batch, beams, ...]; `offset` counts *lead."""
+    """Repeats [*lead, batch, ...] to [*lead, batch, beams, ...].
+
+    `offset` is the number of leading axes.
+    """
     return jnp.repeat(jnp.expand_dims(x, offset + 1), beam_size, axis=offset + 1)
 
 

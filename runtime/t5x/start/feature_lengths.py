@@ -1,6 +1,6 @@
 """Feature lengths of a program: resolves 'auto', and refuses lengths that cut examples.
 
-This applies to SeqIO tasks that know their token counts, such as those of jaxaug. Such
+This applies to SeqIO tasks that know their token counts, such as jaxaug tasks. Such
 a task has a method `token_counts(split, use_cached)` and two static methods:
 `check_lengths(needs, accept_truncation, advice)`, where `needs` pairs token counts with
 feature lengths, and `fitting_lengths(counts)`. The examples of other tasks are cut
@@ -136,7 +136,8 @@ def _replace_auto(cfgs: Sequence[DatasetConfig]) -> None:
         tasks = list(_tasks(cfg))
         if not tasks:
             raise UserError(
-                f"{_PARAMETER} = {AUTO!r} for {cfg.name!r} ({cfg.split}): no task of it "
+                f"{_PARAMETER} = {AUTO!r} for {cfg.name!r} ({cfg.split}): no task of "
+                f"it "
                 "knows its token counts. Give lengths, such as "
                 "{'inputs': 512, 'targets': 64}."
             )
@@ -150,7 +151,7 @@ def _replace_auto(cfgs: Sequence[DatasetConfig]) -> None:
 
 
 def _holders() -> Iterator[tuple[dict[str, Any], str]]:
-    """Yields (bindings, name) for each value of the parameter or of a macro it names."""
+    """Yields (bindings, name) for each value of the parameter or its macros."""
     config = gin.config._CONFIG
     for values in config.values():
         name = _PARAMETER

@@ -40,7 +40,8 @@ def get_gin_config_str(show_provenance: bool = False) -> str:
         return gin.config_str(show_provenance=True)
     except TypeError:
         raise UserError(
-            "get_gin_config_str.show_provenance = True: the installed gin-config keeps no "
+            "get_gin_config_str.show_provenance = True: the installed gin-config "
+            "keeps no "
             "provenance. Set it to False, or install a version that does."
         ) from None
 
@@ -209,7 +210,7 @@ def _stopped_status() -> int:
 
 
 def user_message(error: BaseException) -> str | None:
-    """Returns the message for an error that is not a defect of the program, else None."""
+    """Returns the message for an error that is not a defect, else None."""
     if (message := gin_hints.explain_call(error)) is not None:
         return message
     if isinstance(error, OSError) and error.errno in paths.FULL and error.filename:
@@ -223,12 +224,14 @@ def user_message(error: BaseException) -> str | None:
     if type(error).__name__ == "NotFoundError" and hasattr(error, "error_code"):
         what = gin_hints.message_of(error).splitlines()[0]
         return (
-            f"a file that was read is gone: {what} If it is in a cache folder, run the same "
+            f"a file that was read is gone: {what} If it is in a cache folder, run "
+            f"the same "
             "command again: caches are made again. Restore other data first."
         )
     if isinstance(error, MemoryError):
         return (
-            f"the memory is full ({str(error) or type(error).__name__}). Use shorter lengths "
+            f"the memory is full ({str(error) or type(error).__name__}). Use shorter "
+            f"lengths "
             "or a smaller batch, or a machine with more memory."
         )
     return None

@@ -46,7 +46,8 @@ def _decoded(path: str, data: bytes) -> str:
         ) from None
     if "\0" in text:
         raise UserError(
-            f"{path} is not text (it holds a NUL byte): give a gin file, in the encoding "
+            f"{path} is not text (it holds a NUL byte): give a gin file, in the "
+            f"encoding "
             "UTF-8."
         )
     return text
@@ -100,14 +101,16 @@ def check_binding(binding: str) -> None:
 def _why_no_binding(name: str, equals: str, value: str) -> str:
     if not equals or not re.fullmatch(r"[\w./]+", name):
         return (
-            f"{name!r} is no name of a setting. Write --gin.NAME=VALUE, where NAME is a "
+            f"{name!r} is no name of a setting. Write --gin.NAME=VALUE, where NAME is "
+            f"a "
             "macro or FUNCTION.PARAMETER."
         )
     if not value:
         return f"the value is missing. Write --gin.{name}=VALUE."
     text = value if re.fullmatch(r"[\w./:~-]{1,80}", value) else "text"
     return (
-        "the value is no number, text, list, @function or %MACRO. Strings need quotes of "
+        "the value is no number, text, list, @function or %MACRO. Strings need quotes "
+        "of "
         f'their own: --gin.{name}=\\"{text}\\".'
     )
 
@@ -127,7 +130,8 @@ def check_numbers(where: str, text: str) -> None:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NUMBER and _is_infinite(token.string):
                 raise UserError(
-                    f"{where}, line {token.start[0]}: {token.string:.80} is not finite: "
+                    f"{where}, line {token.start[0]}: {token.string:.80} is not "
+                    f"finite: "
                     "give a number below 1.8e308."
                 )
 

@@ -187,7 +187,7 @@ def _unless_set(name: str, value: float) -> None:
 
 
 def _kind_of_cpu() -> str:
-    """Returns a name of the CPU kind: programs compiled for another may not run here."""
+    """Returns a name of the CPU kind, because compiled programs depend on it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             lines = [

@@ -42,7 +42,8 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "gin_search_paths",
         ["."],
-        "Folders in which gin files and includes are found, before those that installed "
+        "Folders in which gin files and includes are found, before those that "
+        "installed "
         "packages offer.",
     )
     flags.DEFINE_string(
@@ -60,7 +61,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "accept_truncation",
         False,
-        "Start although the feature lengths cut more than 1% of the inputs of a task, or "
+        "Start although the feature lengths cut more than 1% of the inputs of a task, "
+        "or "
         "targets.",
     )
     flags.DEFINE_bool(

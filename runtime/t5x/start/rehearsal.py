@@ -61,7 +61,7 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
 
 
 def _is_read(name: str) -> bool:
-    """Returns whether a dry run needs an argument; others may need the run's devices."""
+    """Returns whether a dry run needs an argument; others may need devices."""
     return name.endswith(("dataset_cfg", "checkpoint_cfg")) or name in (
         "model",
         "model_dir",

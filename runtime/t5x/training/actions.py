@@ -45,7 +45,7 @@ ActionMapType = Mapping[ActionMode, Sequence[BaseAction]]
 def _find_metric(
     action: BaseAction, metrics_by_task: Mapping[str, Mapping], task: str, metric: str
 ) -> Any:
-    """Returns the metric; if it is missing, logs the available ones and returns None."""
+    """Returns the metric; if it is missing, logs the names and returns None."""
     if task not in metrics_by_task:
         missing = f"task {task!r} is not evaluated; tasks: {sorted(metrics_by_task)}"
     elif metric not in metrics_by_task[task]:

@@ -287,7 +287,8 @@ class BaseTrainer(abc.ABC):
             multihost_assert_equal(np.array(-1), unequal)
             if metrics is None:
                 raise UserError(
-                    f"The evaluation data {name!r} has no batch: the split is empty, or "
+                    f"The evaluation data {name!r} has no batch: the split is empty, "
+                    f"or "
                     "has fewer examples than the batch size."
                 )
             summaries[name] = manager.write_metrics_summary(
@@ -340,6 +341,7 @@ def _next_batch(batch_iter: Iterator[Batch], step: int) -> Batch:
         return next(batch_iter)
     except StopIteration:
         raise UserError(
-            f"The training data ended before step {step + 1}. Let it repeat (num_epochs "
+            f"The training data ended before step {step + 1}. Let it repeat "
+            f"(num_epochs "
             "= None), or lower the number of training steps."
         ) from None

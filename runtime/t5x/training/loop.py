@@ -1,4 +1,4 @@
-"""The loop of a training run: training rounds, checkpoints, evaluations, and actions."""
+"""The loop of a training run: rounds, checkpoints, evaluations, and actions."""
 
 import dataclasses
 import functools
@@ -181,7 +181,7 @@ _REPORTED = 4
 def report(
     step: int, title: str, metrics: Mapping[str, Any], only: tuple[str, ...] = ()
 ) -> None:
-    """Prints one line per task with its first scalar metrics; files hold all of them."""
+    """Prints one line per task with its first scalars; files hold all of them."""
     for task, values in metrics.items():
         scalars = []
         for name, value in values.items():
@@ -214,7 +214,8 @@ def how_to_go_on(model_dir: str) -> str:
             "processes, begins anew."
         )
     return (
-        f"The last checkpoint is {found}: run the same command again on all processes to "
+        f"The last checkpoint is {found}: run the same command again on all processes "
+        f"to "
         "go on from it."
     )
 
@@ -316,7 +317,8 @@ class TrainLoop:
             return
         if self.saved_step is None:
             advice = (
-                "Give another checkpoint to RestoreCheckpointConfig.path, or, where the "
+                "Give another checkpoint to RestoreCheckpointConfig.path, or, where "
+                "the "
                 "run starts from scratch, mend the model's initialisers."
             )
         else:
@@ -338,7 +340,8 @@ class TrainLoop:
         )
         return (
             f"{found}. Training stops, and this state is not saved. {good} The batches "
-            f"hold {self.trainer.watch.batch}. Usual causes: a learning rate that is too "
+            f"hold {self.trainer.watch.batch}. Usual causes: a learning rate that is "
+            f"too "
             "high, bfloat16 activations, or targets without any token. Change that, or "
             "let up to N such steps in a row be skipped with "
             "trainer.Trainer.max_skipped_steps = N, and run the command again."
@@ -373,7 +376,8 @@ class TrainLoop:
             )
         else:
             advice = (
-                "No checkpoint was asked for (CheckpointConfig.save = None), so nothing "
+                "No checkpoint was asked for (CheckpointConfig.save = None), so "
+                "nothing "
                 "is saved."
             )
         raise PreemptionError(f"Stopped at step {step:,}. {advice}") from error

@@ -116,7 +116,7 @@ class Watch:
     def __init__(self, max_skipped_steps: int = 0):
         self.max_skipped_steps = max_skipped_steps
         self.batch = "unknown features"
-        # If nobody calls `find`, only the last windows are kept.
+        # If `find` is never called, only the last windows are kept.
         self._windows: collections.deque[Window] = collections.deque(maxlen=4)
         self._skipped_in_a_row = 0
 

@@ -46,7 +46,7 @@ class PreemptionGuard:
             raise PreemptionError(MESSAGE)
 
     def finish_steps(self) -> None:
-        """Ends `interruptible` early: from now on SIGTERM takes effect after the step."""
+        """Ends `interruptible` early: SIGTERM now takes effect after the step."""
         self._interruptible = False
 
     def before_step(self, step: int) -> bool:

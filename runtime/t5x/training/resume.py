@@ -88,7 +88,8 @@ def last_step(
         raise UserError(
             f"Unexpected total_steps ({total}) < checkpoint step ({step}) of "
             f"{source}: give more steps (TRAIN_STEPS counts from 0, "
-            "TRAIN_STEPS_RELATIVE from the initial checkpoint), or use another MODEL_DIR."
+            "TRAIN_STEPS_RELATIVE from the initial checkpoint), or use another "
+            "MODEL_DIR."
         )
     return total
 
@@ -186,7 +187,8 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
             candidates.append(with_absolute_path(restore_cfg))
         elif restore_cfg.path:
             raise UserError(
-                "Restore checkpoint config may only have a single path in training, got "
+                "Restore checkpoint config may only have a single path in training, "
+                "got "
                 f"{list(restore_cfg.path)}."
             )
     valid_cfg, paths = state_init.get_first_valid_restore_config_and_paths(candidates)
@@ -195,7 +197,8 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
     if not paths and len(candidates) > 1:
         announce(
             f"warning: {candidates[1].path} holds no checkpoint to begin with "
-            "(RestoreCheckpointConfig.path is the folder of a run, in mode 'specific' that "
+            "(RestoreCheckpointConfig.path is the folder of a run, in mode 'specific' "
+            "that "
             "of one checkpoint)"
         )
     return Found(valid_cfg, os.fspath(paths[0]) if paths else None)

@@ -63,7 +63,7 @@ class RunRecord:
                 self._path.unlink(missing_ok=True)
 
     def is_finished(self, step: int, total_steps: int) -> bool:
-        """Returns whether the run ended at `step` and `total_steps` asks for no more."""
+        """Returns whether the run ended at `step` and needs no more steps."""
         end = self.get("finished")
         return bool(end) and step == end["step"] and total_steps <= end["total_steps"]
 
@@ -96,6 +96,7 @@ def _read(path: epath.Path) -> dict[str, Any]:
             raise TypeError("it does not say where the run ended")
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise UserError(
-            f"{path} is damaged ({error}); delete it to go on from the newest checkpoint."
+            f"{path} is damaged ({error}); delete it to go on from the newest "
+            f"checkpoint."
         ) from error
     return values

@@ -70,7 +70,7 @@ class Schedule:
         return self._due(self.gc_period, step)
 
     def saves_at(self, step: int) -> bool:
-        """Returns whether a checkpoint is due after this step; the last step is saved."""
+        """Returns whether a checkpoint is due after this step (always the last)."""
         wanted = self.checkpoint_period or self.checkpoint_steps
         if wanted and step == self.total_steps:
             return True
@@ -113,7 +113,8 @@ def make_schedule(
         if period % unit:
             shortest = next(n for n, p in periods.items() if p == unit)
             raise UserError(
-                f"Checkpoint period ({checkpoint_period}), eval period ({eval_period}), "
+                f"Checkpoint period ({checkpoint_period}), eval period "
+                f"({eval_period}), "
                 f"and GC period ({gc_period}) must all be multiples of each other: "
                 f"{name} = {period} is not a multiple of {shortest} = {unit}."
             )

@@ -191,11 +191,10 @@ def make_evaluator(
     model_dir: str,
     verify: Callable[[DatasetConfig], None],
 ) -> BackgroundEvaluator | None:
-    """Returns an evaluator that is built in the background, or None if evaluation is
-    off.
+    """Returns an evaluator built in the background, or None if evaluation is off.
 
     In multi-process runs it is built synchronously: user-defined evaluators may run
-    collectives, which must not interleave with those of the training step.
+    collectives, which must not interleave with the collectives of the training step.
     """
     epath.Path(model_dir, "inference_eval").mkdir(parents=True, exist_ok=True)
     if cfg is None:

@@ -54,7 +54,7 @@ def scan_steps(step: Step) -> Callable[[Any, Sequence[Batch]], tuple[Any, Metric
 def merge_all(total: Metrics | None, stacked: Metrics) -> Metrics:
     """Merges the metrics of a stack of steps into a total, in step order.
 
-    The sums and their order equal those of single steps, so the result is
+    The sums and their order are the same as for single steps, so the result is
     bit-identical.
     """
     for number in range(len(jax.tree.leaves(stacked)[0])):

@@ -132,7 +132,7 @@ def accumulate_grads_microbatched(
         num_microbatches: number of parts, or None for the whole batch at once.
         data_partition_spec: sharding of a part; default ('data',).
         normalize_over_batch: whether to divide the loss by the special factor of the
-            whole batch. The result then equals that of the undivided batch.
+            whole batch. The result is then the same as for the undivided batch.
 
     Returns:
         (gradients, metrics, flax mutables or None).

@@ -132,7 +132,7 @@ class Transformer(t5.Transformer):
 
     @property
     def scan_layers(self) -> bool:
-        """Whether parameters and caches have a layer axis, for models and checkpoint
+        """True if parameters and caches have a layer axis, for models and checkpoint
         code.
         """
         return self.config.scan_layers

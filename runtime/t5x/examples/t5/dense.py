@@ -56,7 +56,7 @@ class DenseGeneral(nn.Module):
     def stored_kernel(
         self, contracted: tuple[int, ...], features: tuple[int, ...]
     ) -> tuple[Initializer, tuple[int, ...]]:
-        """Returns initializer and shape of the kernel parameter for these axis sizes."""
+        """Returns initializer and shape of the kernel for these axis sizes."""
         joined = (math.prod(contracted), math.prod(features))
 
         def init(key, shape, dtype):
@@ -140,7 +140,7 @@ class MlpBlock(nn.Module):
         decode: bool = False,
         deterministic: bool = False,
     ) -> Float[Array, "batch length emb"]:
-        """Applies the block; `decode` is ignored, since positions do not interact here."""
+        """Applies the block; `decode` is ignored, since positions are independent."""
         del decode
         branches = []
         for i, activation in enumerate(self.activations):

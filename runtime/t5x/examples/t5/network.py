@@ -303,7 +303,7 @@ class Transformer(nn.Module):
         enable_dropout: bool = True,
         decode: bool = False,
     ) -> Logits:
-        """Encodes the inputs and decodes the targets; see `decode` for the arguments."""
+        """Encodes the inputs and decodes the targets; see `decode` for arguments."""
         del encoder_positions
         encoded = self.encode(encoder_input_tokens, encoder_segment_ids, enable_dropout)
         return self.decode(

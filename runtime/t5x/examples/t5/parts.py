@@ -1,4 +1,4 @@
-"""Shared parts of networks with T5 layers: `LayerConfig` and the modules it describes."""
+"""Parts of networks with T5 layers: `LayerConfig` and the modules it describes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -160,7 +160,7 @@ def self_biases(config: LayerConfig, length: int, bidirectional: bool) -> Bias:
 
 
 def decoder_biases(config: LayerConfig, length: int, decode: bool) -> Bias | BiasAt:
-    """Returns biases of a causal stack: for all positions, or by position in decoding."""
+    """Returns causal biases: for all positions, or by position in decoding."""
     if not decode:
         return self_biases(config, length, bidirectional=False)
     biases = position_biases(config)

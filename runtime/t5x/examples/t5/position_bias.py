@@ -44,7 +44,7 @@ bias_init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
 
 
 def _bucket_of_distance(num_buckets: int, max_distance: int) -> np.ndarray:
-    """Returns the buckets of the distances 0 ... max_distance: exact, then logarithmic."""
+    """Returns the buckets of distances 0 ... max_distance: exact, then logarithmic."""
     exact = num_buckets // 2
     distance = np.arange(max_distance + 1)
     ratio = distance.astype(np.float32) / exact + np.finfo(np.float32).eps
@@ -95,7 +95,7 @@ def _shifted(
 def _looked_up(
     vector: Float[Array, "heads period"], qlen: int, klen: int
 ) -> Float[Array, "heads {qlen} {klen}"]:
-    """Computes `_shifted` by lookup: once on a CPU, which would shift in every layer."""
+    """Computes `_shifted` by lookup: once on a CPU, which would shift per layer."""
     distance = jnp.arange(klen) - jnp.arange(qlen)[:, None]
     return vector[:, distance % (qlen + klen)]
 
@@ -191,7 +191,8 @@ class RelativePositionBiases(nn.Module):
         expected = (1, self.num_heads, qlen, klen)
         if cached.shape != expected:
             raise ValueError(
-                f"The cached relative position attention bias was expected to have shape "
+                f"The cached relative position attention bias was expected to have "
+                f"shape "
                 f"{expected} but instead has the shape {cached.shape}."
             )
         return cached

@@ -41,7 +41,8 @@ def rematerialised(
     policy = _OURS.get(name, name)
     if policy not in _NAMES:
         raise UserError(
-            f"{type(config).__name__}.remat_policy = {name!r}: use 'none', 'minimal' or "
+            f"{type(config).__name__}.remat_policy = {name!r}: use 'none', 'minimal' "
+            f"or "
             f"'full', or of jax.checkpoint_policies {', '.join(_NAMES)}"
         )
     kept = getattr(jax.checkpoint_policies, policy)
