@@ -21,6 +21,8 @@ FINISHED = (
     "jaxaug/metrics",
     "jaxaug/feed",
     "jaxaug/formats",
+    "jaxaug/core",
+    "tasks",
 )
 COLUMNS = 88
 WORDS = 30

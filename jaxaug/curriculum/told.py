@@ -48,8 +48,10 @@ def summary(
         "stand for themselves."
     )
     lines = [
-        f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} "
-        f"levels.",
+        (
+            f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} "
+            f"levels."
+        ),
         *(_of_sampler(name, found, options, asked[name]) for name in options.quota),
         _filter(options, [one for own in found for one in own]),
         fallen,
