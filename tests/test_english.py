@@ -24,6 +24,8 @@ FINISHED = (
     "jaxaug/core",
     "tasks",
 )
+# Folders of gin files, whose comments are checked for phrases only.
+FINISHED_GIN = ("configs", "runtime/t5x")
 COLUMNS = 88
 WORDS = 30
 
@@ -77,6 +79,11 @@ def comments(source: str) -> Iterator[Text]:
         last = line
     if block:
         yield first, " ".join(block)
+
+
+def gin_comments(source: str) -> str:
+    """Returns the comments of a gin file; adjacent ones continue a sentence."""
+    return " ".join(re.findall(r"#+ *(.*)", source))
 
 
 def sentences(text: str) -> Iterator[str]:
@@ -142,6 +149,19 @@ def test_finished_folders_are_plain_english(folder: str) -> None:
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("folder", FINISHED_GIN)
+def test_comments_of_gin_files_are_plain_english(folder: str) -> None:
+    """Comments of gin files contain none of the phrases."""
+    files = sorted((ROOT / folder).rglob("*.gin"))
+    assert files, f"{folder} has no gin file: correct FINISHED_GIN"
+    found = [
+        f"{path.relative_to(ROOT)}: phrase {match[0]!r}"
+        for path in files
+        for match in PHRASE.finditer(gin_comments(path.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(
     ("source", "fault"),
     [
@@ -160,3 +180,9 @@ def test_faults_are_found(source: str, fault: str) -> None:
     """Each kind of fault is reported with its file and line; good text has none."""
     found = faults("a.py", source)
     assert [one[: len(fault)] for one in found] == ([fault] if fault else [])
+
+
+def test_phrases_in_gin_comments_are_found() -> None:
+    """A phrase is found across two comment lines, and not in a binding."""
+    text = gin_comments("# The rate is that\n# of the run.\nNAME = 'till'\n")
+    assert [match[0] for match in PHRASE.finditer(text)] == ["that of"]
