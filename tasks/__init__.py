@@ -1,11 +1,10 @@
 """SeqIO tasks and mixtures; importing this package registers them.
 
-Their names, and what each of them holds, are listed in `jaxaug.feed.recipes`,
-`tasks.adapters`, `tasks.paraphrase` and `tasks.personachat`; data sets of other packages
-add theirs (`tasks.others`). Registration reads the
-names of folders only; a record cache is built when a split is first used. The data
-folder and the vocabulary come from `$JAXAUG_DATA_DIR` and `$JAXAUG_VOCABULARY`, as
-they stand at the time of import.
+Their names and contents are listed in `jaxaug.feed.recipes`, `tasks.adapters`,
+`tasks.paraphrase`, and `tasks.personachat`. Data sets of other packages add theirs
+(`tasks.others`). Registration reads only folder names; a record cache is built when a
+split is first used. The data folder and the vocabulary come from `$JAXAUG_DATA_DIR` and
+`$JAXAUG_VOCABULARY` at the time of import.
 """
 
 from tasks import adapters, dst, others, paraphrase, personachat

@@ -1,17 +1,17 @@
 """Tasks that fine-tune a language model to paraphrase: prompt -> another wording.
 
-`schema_paraphraser` has the pairs among the wordings that SGD and SGD-X have for every
-service, intent and slot of the train and dev splits, without the services of the test
-split and the texts that those share; its validation split has the pairs of the services
-left out. `schema_paraphraser_all` has all services. They read `$JAXAUG_DATA_DIR`, where
-`sgd_x/data` must be.
+`schema_paraphraser` has pairs of wordings from SGD and SGD-X for every service, intent,
+and slot of the train and dev splits. It leaves out the services of the test split and
+the texts they share. Its validation split has the pairs of these services.
+`schema_paraphraser_all` has all services. Both read `$JAXAUG_DATA_DIR`, which must
+contain `sgd_x/data`.
 
-`general_paraphraser` has Quora's duplicate questions and the paraphrases that PCC's
-authors released for headlines and persona traits, from `$JAXAUG_TEXT_DIR`, the folder
+`general_paraphraser` has Quora's duplicate questions, and the paraphrases of headlines
+and persona traits that PCC's authors released. It reads `$JAXAUG_TEXT_DIR`, the folder
 with `quora/` and `pcc/`. One input in fifty, chosen by its text, is for validation.
 
-Inputs stand in the prompt `plain` of `jaxaug.models.text.prompts` and targets begin with
-a space: together they are the tokens that `jaxaug paraphrase --adapter` sees.
+Inputs are inside the prompt `plain` of `jaxaug.models.text.prompts`, and targets start
+with a space. Together they give the same tokens as `jaxaug paraphrase --adapter`.
 """
 
 import functools
@@ -33,8 +33,9 @@ from tasks.cached_task import CachedTask
 from tasks.paraphrase import pairs_dataset
 
 _OTHERS, _HELD_OUT = ("train", "dev"), ("test",)
-_VALIDATION_SHARE = 50  # one input in so many
-_NEAREST = 3  # of the five levels of what was released; the others say less of it
+_VALIDATION_SHARE = 50  # One input in this number is for validation.
+# Number of levels used, of five released ones; the others keep less of the meaning.
+_NEAREST = 3
 
 
 def register(data_dir: PathLike | None = None) -> None:
@@ -71,7 +72,7 @@ def _add(name: str, pairs_of_split: Callable[[str], Pairs]) -> None:
 
 
 def prompted(plain: Pairs) -> Pairs:
-    """Pairs as a language model reads them: (prompt with the input, output)."""
+    """Returns pairs as a language model reads them: (prompt with the input, output)."""
     prompt = prompts.find(prompts.PLAIN)
     assert isinstance(prompt, prompts.Prompt)
     return [
@@ -81,15 +82,15 @@ def prompted(plain: Pairs) -> Pairs:
 
 
 def schema_pairs(data_dir: PathLike | None, keep_test: bool, split: str) -> Pairs:
-    """(wording, another wording) of descriptions.
+    """Returns (wording, another wording) pairs of descriptions.
 
     Args:
-      data_dir: as of `folders.resolve_data_dir`.
-      keep_test: whether the train split has the services of the test split, too.
-      split: train, or validation: the services of the test split.
+        data_dir: as for `folders.resolve_data_dir`.
+        keep_test: whether the train split also has the services of the test split.
+        split: train, or validation (the services of the test split).
 
     Raises:
-      UserError: the data folder has no variants of SGD-X, or they are wrong.
+        UserError: the data folder has no variants of SGD-X, or they are wrong.
     """
     folder = folders.resolve_data_dir(data_dir)
     held_out = wordings.read(folder, _HELD_OUT)
@@ -101,12 +102,12 @@ def schema_pairs(data_dir: PathLike | None, keep_test: bool, split: str) -> Pair
 
 
 def general_pairs(split: str) -> Pairs:
-    """(sentence, paraphrase) of questions, headlines and persona traits.
+    """Returns (sentence, paraphrase) pairs of questions, headlines, and persona traits.
 
-    Of what was released, the three levels nearest to the original count (of five).
+    Of the five released levels, the three nearest to the original are used.
 
     Raises:
-      UserError: `$JAXAUG_TEXT_DIR` is not set, or a file is missing or wrong.
+        UserError: `$JAXAUG_TEXT_DIR` is not set, or a file is missing or wrong.
     """
     folder = folders.text_dir("general_paraphraser")
     wanted = split == "validation"
@@ -128,7 +129,8 @@ def _released(folder: epath.Path) -> Pairs:
     files = sorted(folder.glob("aug_huff_train_s*.txt"))
     if not files:
         raise UserError(
-            f"{folder}: has no aug_huff_train_s*.txt. Correct ${folders.TEXT_DIR_VARIABLE}."
+            f"{folder}: has no aug_huff_train_s*.txt. Correct "
+            f"${folders.TEXT_DIR_VARIABLE}."
         )
     found = levels.released_persona(folder / "persona_paraphrases.jsonl")
     for path in files:

@@ -1,8 +1,9 @@
 """Tasks that can be read from an offline cache: `USE_CACHED_TASKS = True`.
 
-`seqio_cache_tasks` (Apache Beam) and `jaxaug data cache` write such caches; both keep
-what the preprocessors before `seqio.CacheDatasetPlaceholder` make. SeqIO finds them in
-the folders of `--seqio_additional_cache_dirs` or `seqio.add_global_cache_dirs`.
+`seqio_cache_tasks` (Apache Beam) and `jaxaug data cache` write such caches. Both store
+the output of the preprocessors before `seqio.CacheDatasetPlaceholder`. SeqIO finds the
+caches in the folders of `--seqio_additional_cache_dirs` or
+`seqio.add_global_cache_dirs`.
 """
 
 import functools
@@ -31,55 +32,57 @@ from jaxaug.feed.examples import (
 )
 
 COMPLETED = "COMPLETED"
-"""Name of the file that SeqIO looks for: a cache without it is not there."""
+"""Name of the file that marks a complete cache for SeqIO."""
 
 
 @gin.configurable(module="tasks.cached_task")
 def accept(truncation: bool = False, unknown_pieces: bool = False) -> dict[str, bool]:
-    """Settings of `CachedTask.check_lengths`, for gin files: `cached_task.accept`.
+    """Returns settings of `CachedTask.check_lengths`, for gin files:
+    `cached_task.accept`.
 
     Args:
-      truncation: accept feature lengths that cut any number of examples.
-      unknown_pieces: accept any number of targets that the vocabulary cannot write.
+        truncation: whether to accept feature lengths that cut any number of examples.
+        unknown_pieces: whether to accept any number of targets that the vocabulary
+            cannot write.
     """
     return {"accept_truncation": truncation, "accept_unknown": unknown_pieces}
 
 
 class CachedTask(seqio.Task):
-    """A task that gives its examples to the token feed, and checks lengths and caches."""
+    """Task that gives its examples to the token feed, and checks lengths and caches."""
 
     loses: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("inputs", "targets"), "their right end"
     )
-    """Feature -> what an example loses that is too long."""
+    """Maps a feature to the part that a cut example loses."""
 
     parts: ClassVar[Parts] = PAIRS
-    """Feature -> what it is put together from behind the placeholder."""
+    """Maps a feature to the fields that form it after the placeholder."""
 
     behind: ClassVar[Sequence[Any]] = (seqio.preprocessors.append_eos,)
-    """The preprocessors behind the placeholder, for which `cut` stands."""
+    """Preprocessors after the placeholder, which `cut` reproduces."""
 
     @staticmethod
     def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
-        """Does to an example what the preprocessors `behind` do; see `Examples.cut`."""
+        """Applies the preprocessors `behind` to an example; see `Examples.cut`."""
         return keep_left_end(fields, lengths, ends)
 
     @property
     def is_fed(self) -> bool:
-        """Whether `examples` are those of the task's preprocessors."""
+        """True if `examples` reproduces the task's preprocessors."""
         found = list(self.preprocessors)
         places = [isinstance(p, seqio.CacheDatasetPlaceholder) for p in found]
         return True in places and found[places.index(True) + 1 :] == [*self.behind]
 
     def examples(self, split: str, use_cached: bool = False) -> Examples:
-        """Returns all examples of a split as token ids, made once a process.
+        """Returns all examples of a split as token ids, built once per process.
 
         Args:
-          split: its name.
-          use_cached: whether they come from the offline cache.
+            split: name of the split.
+            use_cached: whether to read the offline cache.
 
         Raises:
-          UserError: the data or the cache is missing or wrong.
+            UserError: the data or the cache is missing or wrong.
         """
         if use_cached:
             self._check_cache(split)
@@ -104,7 +107,7 @@ class CachedTask(seqio.Task):
         return arrays.collected(f"{self.name}-{split}", rows, fields)
 
     def fields(self) -> list[str]:
-        """Names of the ids that an offline cache has."""
+        """Returns the names of the id fields in an offline cache."""
         return [part for parts in self.parts.values() for part in parts]
 
     def token_counts(self, split: str, use_cached: bool = False) -> lengths.TokenCounts:
@@ -139,22 +142,22 @@ class CachedTask(seqio.Task):
         """See `seqio.Task.get_dataset`.
 
         Raises:
-          UserError: the cache is not there, lacks the split or has ids of another
-            vocabulary.
+            UserError: the cache is missing, lacks the split, or has another vocabulary.
         """
         if use_cached:
             self._check_cache(split)
         if sequence_length:
             _report(self, split, use_cached, tuple(sorted(sequence_length.items())))
-        # A cache in memory would be written into every checkpoint of the iterator.
+        # An in-memory cache would be written into every checkpoint of the iterator.
         kwargs["try_in_mem_cache"] = False
-        # AutoGraph takes longer than all else here, and rewrites nothing in preprocessors
-        # without a loop or a decision over tensors. `@tf.function` brings it back for one.
+        # AutoGraph takes longer than everything else here, and changes nothing in
+        # preprocessors without loops or branches over tensors. `@tf.function`
+        # re-enables it for a preprocessor.
         plain = tf.autograph.experimental.do_not_convert(super().get_dataset)
         return plain(sequence_length, split, use_cached=use_cached, **kwargs)
 
     def vocabulary_digest(self) -> str:
-        """Hash of the file that the ids of the task come from."""
+        """Returns a hash of the vocabulary file of the task."""
         return file_digest(self.output_features["inputs"].vocabulary.file)
 
     def _check_cache(self, split: str) -> None:
@@ -162,7 +165,8 @@ class CachedTask(seqio.Task):
         if not self.cache_dir:
             looked = ", ".join(seqio.get_global_cache_dirs()) or "none is named"
             raise UserError(
-                f"use_cached = True: task {self.name!r} is in no cache folder ({looked}). "
+                f"use_cached = True: task {self.name!r} is in no cache folder "
+                f"({looked}). "
                 f"Make it with {make} and name the folder with "
                 "--seqio_additional_cache_dirs=DIR, or set USE_CACHED_TASKS = False."
             )
@@ -198,12 +202,12 @@ def _report(
     use_cached: bool,
     sequence_length: tuple[tuple[str, int], ...],
 ) -> None:
-    """Once a process: the same split may be opened for each evaluation."""
+    """Reports once per process, because each evaluation may open the same split."""
     lengths.report(task.token_counts(split, use_cached), dict(sequence_length))
 
 
 def facts(folder: epath.Path) -> dict[str, Any]:
-    """What `jaxaug data cache` wrote about a cache; empty for one made by Beam."""
+    """Returns the notes of `jaxaug data cache` on a cache; empty for Beam caches."""
     try:
         found = read_json(folder / manifest.NAME, "")
     except (OSError, ValueError):

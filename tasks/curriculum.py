@@ -1,4 +1,4 @@
-"""A curriculum in a run of T5X: how long it is, how its examples are counted, its plot."""
+"""A curriculum in a T5X run: its length, its counting of examples, and its plot."""
 
 import copy
 import functools
@@ -22,19 +22,20 @@ from jaxaug.curriculum import schedule as schedules
 from jaxaug.curriculum.schedule import Schedule
 
 _PLOT = "curriculum.txt"
-_SAMPLED = 4000  # Rows in which examples are counted.
+_SAMPLED = 4000  # Number of rows in which examples are counted.
 
 
 def run_steps() -> int:
-    """Steps that the run of this gin configuration trains for.
+    """Returns the number of training steps of this gin configuration's run.
 
     Raises:
-      UserError: the configuration is not one of `train`.
+        UserError: the configuration does not belong to `train`.
     """
     steps = _run_steps()
     if not steps:
         raise UserError(
-            "curriculum: the gin configuration does not say how many steps the run has. "
+            "curriculum: the gin configuration does not say how many steps the run "
+            "has. "
             "Set train.total_steps or train.relative_steps, or the number of steps in "
             "tasks.curriculum.of_run.steps."
         )
@@ -48,17 +49,18 @@ def _run_steps() -> int:
 def of_run(
     schedule: Schedule, steps: int | Literal["as written"] | None = None
 ) -> Schedule:
-    """The schedule of this gin configuration's run, stretched to its number of steps.
+    """Returns the schedule of this gin configuration's run, stretched to its steps.
 
-    A run that goes on keeps the length that the schedule had when the run began. Steps
-    after that belong to the last stage.
+    A resumed run keeps the length that the schedule had at the start of the run. Later
+    steps belong to the last stage.
 
     Args:
-      schedule: stages in proportion.
-      steps: length of the schedule; None is that of the run, 'as written' is its own.
+        schedule: stages in proportion.
+        steps: length of the schedule; None uses the length of the run, 'as written' the
+            schedule's own length.
 
     Raises:
-      UserError: the schedule is longer than the run, or a stage would have no step.
+        UserError: the schedule is longer than the run, or a stage would have no step.
     """
     whole = run_steps()
     if steps is None:
@@ -66,8 +68,10 @@ def of_run(
     length = schedule.steps if steps == "as written" else int(steps)
     if length > whole:
         raise UserError(
-            f"curriculum: the schedule has {length:,} steps, but the run only {whole:,}. "
-            f"Its last stages would be missing. Train for at least {length:,} steps; or, "
+            f"curriculum: the schedule has {length:,} steps, but the run only "
+            f"{whole:,}. "
+            f"Its last stages would be missing. Train for at least {length:,} steps; "
+            f"or, "
             "in a new MODEL_DIR, stretch the schedule to the run with "
             "--gin.CURRICULUM_STEPS=None."
         )
@@ -75,10 +79,10 @@ def of_run(
 
 
 def _of_train(name: str, of: str = "train") -> Any:
-    """The value of a parameter in the gin configuration, or None."""
+    """Returns the value of a parameter in the gin configuration, or None."""
     for selector in (f"__main__.{of}", of):
         try:
-            # A copy of a value has the results of its references.
+            # Copying a value evaluates its references.
             return copy.deepcopy(gin.query_parameter(f"{selector}.{name}"))
         except ValueError:
             continue
@@ -86,7 +90,7 @@ def _of_train(name: str, of: str = "train") -> Any:
 
 
 def _begun_with(model_dir: str | None) -> int | None:
-    """Steps of the schedule with which an existing run began."""
+    """Returns the steps of the schedule with which an existing run started, or None."""
     if not model_dir:
         return None
     noted = epath.Path(model_dir) / _PLOT
@@ -109,19 +113,20 @@ def summarize(
 ) -> None:
     """Writes the plot of level against step: a `summarize_config_fn` of T5X.
 
-    T5X calls it at the start of every run. `<model_dir>/curriculum.txt`, TensorBoard
-    and, where matplotlib is installed, `<model_dir>/curriculum.png` show the plot.
+    T5X calls it at the start of every run. The plot goes to
+    `<model_dir>/curriculum.txt`, to TensorBoard, and, if matplotlib is installed, to
+    `<model_dir>/curriculum.png`.
 
     Args:
-      model_dir: folder of the run.
-      summary_writer: a metric writer, or None.
-      step: at which the run starts.
-      schedule: in steps from the first one that the data are used in.
-      then: called with the first three arguments, such as
-        `t5x.gin_utils.summarize_gin_config`.
+        model_dir: folder of the run.
+        summary_writer: a metric writer, or None.
+        step: step at which the run starts.
+        schedule: schedule in steps, from the first step that uses the data.
+        then: called with the first three arguments, such as
+            `t5x.gin_utils.summarize_gin_config`.
 
     Raises:
-      UserError: the run does not read its data as the schedule says.
+        UserError: the run does not read its data according to the schedule.
     """
     _check_beginning(model_dir, step, schedule)
     _check_reader()
@@ -139,7 +144,7 @@ def summarize(
 
 
 def _notes(schedule: Schedule) -> list[str]:
-    """How the run may differ from its schedule."""
+    """Returns notes on how the run may differ from its schedule."""
     notes = []
     if (steps := _run_steps()) > schedule.steps:
         notes.append(f"the last stage goes on until step {steps:,}, the end of the run")
@@ -149,20 +154,22 @@ def _notes(schedule: Schedule) -> list[str]:
 
 
 def _check_beginning(model_dir: str, step: int, schedule: Schedule) -> None:
-    """Refuses total steps that count the steps of an initial checkpoint."""
+    """Refuses total steps that include the steps of an initial checkpoint."""
     total = _of_train("total_steps")
     if not step or not total or _of_train("relative_steps"):
         return
     if not (epath.Path(model_dir) / _PLOT).exists() and schedule.steps > total - step:
         raise UserError(
-            f"curriculum: the run begins at step {step:,}, that of its initial checkpoint, "
-            f"and ends at {total:,}, but the schedule has {schedule.steps:,} steps. Give "
+            f"curriculum: the run begins at step {step:,}, that of its initial "
+            f"checkpoint, "
+            f"and ends at {total:,}, but the schedule has {schedule.steps:,} steps. "
+            f"Give "
             f"train.relative_steps = {total - step} instead of train.total_steps."
         )
 
 
 def _check_reader() -> None:
-    """Refuses a packed curriculum that nobody counts the examples of."""
+    """Refuses a packed curriculum whose examples are not counted."""
     scoped = "train/utils.DatasetConfig"
     name = _of_train("mixture_or_task_name", scoped)
     if not _of_train("pack", scoped) or not isinstance(name, str):
@@ -175,7 +182,8 @@ def _check_reader() -> None:
         and not getattr(reader, "counts_examples", False)
     ):
         raise UserError(
-            "curriculum: rows are packed (DatasetConfig.pack = True), and nothing says how "
+            "curriculum: rows are packed (DatasetConfig.pack = True), and nothing "
+            "says how "
             "many examples a row holds. Set train.get_dataset_fn = "
             "@token_feed.get_dataset, which needs no such number; or "
             "@tasks.curriculum.get_dataset, which counts them; or "
@@ -184,18 +192,18 @@ def _check_reader() -> None:
 
 
 def _nobody() -> None:
-    """Stands for the reader of T5X."""
+    """Represents the reader of T5X."""
 
 
 def _counted(
     cfg: Any, num_shards: int, examples_per_row: Callable[[Any], float]
 ) -> Any:
-    """A `DatasetConfig` whose curriculum counts what its reader reads.
+    """Returns a `DatasetConfig` whose curriculum counts the examples of its reader.
 
     Args:
-      cfg: a `t5x.utils.DatasetConfig`; returned as it is if it names no curriculum.
-      num_shards: hosts that share the data.
-      examples_per_row: counts for a `DatasetConfig` of the data of one level.
+        cfg: a `t5x.utils.DatasetConfig`; returned unchanged if it names no curriculum.
+        num_shards: number of hosts that share the data.
+        examples_per_row: returns the count for a `DatasetConfig` of one level's data.
     """
     given = cfg.mixture_or_task_name
     found = seqio.get_mixture_or_task(given) if isinstance(given, str) else given
@@ -216,7 +224,7 @@ def _counted(
 
 
 def _renamed(cfg: Any, source: Any) -> Any:
-    """The configuration with other data."""
+    """Returns the configuration with other data."""
     made = copy.copy(cfg)
     made.mixture_or_task_name = source
     return made
@@ -232,14 +240,14 @@ def get_dataset(
     *,
     otherwise: Callable[..., Any],
 ) -> Any:
-    """Batches of one host, whose curriculum counts the examples in packed rows.
+    """Returns batches of one host, with a curriculum that counts packed examples.
 
-    A value for `train.get_dataset_fn` of T5X.
+    It is a value for `train.get_dataset_fn` of T5X.
 
     Args:
-      cfg, shard_id, num_shards, feature_converter_cls, num_epochs,
-        continue_from_last_checkpoint: as in T5X.
-      otherwise: makes the batches, such as `t5x.utils.get_dataset`.
+        cfg, shard_id, num_shards, feature_converter_cls: as in T5X.
+        num_epochs, continue_from_last_checkpoint: as in T5X.
+        otherwise: returns the batches, such as `t5x.utils.get_dataset`.
     """
     count = functools.partial(_count, otherwise, feature_converter_cls)
     return otherwise(
@@ -256,7 +264,7 @@ get_dataset.counts_examples = True  # type: ignore[attr-defined]
 
 
 def _count(otherwise: Callable[..., Any], converter: Any, cfg: Any) -> float:
-    """Examples in a row of the batches that another reader makes."""
+    """Returns the mean number of examples per row in the batches of another reader."""
     counts: list[int] = []
     for batch in _numpy(otherwise(cfg, 0, 1, converter)):
         if "decoder_segment_ids" not in batch:

@@ -32,7 +32,7 @@ class DialogueTask(CachedTask):
         return keep_last_turns(fields, lengths, ends)
 
     def token_cache(self, split: str) -> TokenCache:
-        """Returns the token cache of a split, which is built at the first use."""
+        """Returns the token cache of a split; builds it on first use."""
         source = self.source
         assert isinstance(source, RecordSource)
         words = self.output_features["inputs"].vocabulary
@@ -44,7 +44,8 @@ class DialogueTask(CachedTask):
         assert isinstance(source, RecordSource)
 
         def get_dataset(*, seed: int | None = None, **options: Any) -> tf.data.Dataset:
-            # The order without the cache; and the tasks of a mixture stay apart.
+            # Keeps the order of the uncached data, and separates the tasks of a
+            # mixture.
             own = None if seed is None else source.file_seed(options["split"], seed)
             return plain(seed=own, **options)
 
@@ -56,7 +57,7 @@ def register(data_dir: PathLike | None = None) -> None:
     """Adds every task and mixture of `jaxaug.feed.recipes` to SeqIO's registries.
 
     Raises:
-      UserError: the data folder or a variants folder is wrong.
+        UserError: the data folder or a variants folder is wrong.
     """
     table = recipes.table(data_dir)
     level = logging.INFO if table.is_sgdx else logging.WARNING

@@ -1,8 +1,8 @@
 """A published tokenizer as a SeqIO vocabulary, for decoder-only models.
 
-Ids are those of the published vocabulary plus 1, so that 0 is free for padding and the
-token before the first one, as T5X wants it. The network's config has `id_offset = 1`
-then, and its embedding table stays as published.
+Ids are the published ids plus 1. Id 0 is then free for padding and for the initial
+token, as T5X requires. The network's config has `id_offset = 1`, and its embedding
+table stays as published.
 """
 
 import functools
@@ -19,24 +19,25 @@ _ID_OFFSET = 1
 
 
 class HFVocabulary(seqio.Vocabulary):
-    """A tokenizer of the library `tokenizers`; it is read at the first use of an id.
+    """A tokenizer of the library `tokenizers`, which is read on first use.
 
-    The TensorFlow methods call it through stateless functions of NumPy, so that
-    streams can still be saved, but graphs with them cannot leave the process.
+    The TensorFlow methods call it through stateless NumPy functions. Streams can then
+    still be saved, but their graphs cannot leave the process.
     """
 
     def __init__(self, path: PathLike):
-        """
+        """Stores the path; nothing is read yet.
+
         Args:
-          path: tokenizer.json, its folder, a GGUF file, or a name of `jaxaug models
-            list` that is on disk; see `jaxaug.models.tokenizers.hf.load`.
+            path: tokenizer.json, its folder, a GGUF file, or a name of `jaxaug models
+                list` that is on disk; see `jaxaug.models.tokenizers.hf.load`.
         """
         super().__init__()
         self._path = path
 
     @functools.cached_property
     def tokenizer(self) -> hf.Tokenizer:
-        """The tokenizer; raises `UserError` where there is none."""
+        """The tokenizer; raises `UserError` if it does not exist."""
         return hf.load(self._path, _ID_OFFSET)
 
     @property
@@ -50,16 +51,16 @@ class HFVocabulary(seqio.Vocabulary):
 
     @property
     def unk_id(self) -> int | None:
-        """Id of what the vocabulary lacks; None for one of bytes, which lacks nothing."""
+        """Id of unknown text; None for a byte vocabulary, which covers all text."""
         return self.tokenizer.unk_id
 
     @property
     def bos_id(self) -> int | None:
-        """Id that the published model reads first; T5X writes 0 there."""
+        """Initial id of the published model; T5X writes 0 there."""
         return self.tokenizer.bos_id
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of several texts at once."""
+        """Returns the ids of several texts at once."""
         return self.tokenizer.encode_batch(texts)
 
     def _encode(self, s: str) -> list[int]:
@@ -69,7 +70,7 @@ class HFVocabulary(seqio.Vocabulary):
         return self.tokenizer.decode(ids)
 
     def _encode_tf(self, s: tf.Tensor) -> tf.Tensor | tf.RaggedTensor:
-        """Ids [n] of a string, or a ragged tensor [texts, n] of several."""
+        """Returns ids [n] of a string, or a ragged tensor [texts, n] for several."""
 
         def encode(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             rows = self.encode_batch([text.decode("utf-8") for text in texts.ravel()])
@@ -86,7 +87,7 @@ class HFVocabulary(seqio.Vocabulary):
         return values if scalar else tf.RaggedTensor.from_row_lengths(values, lengths)
 
     def _decode_tf(self, ids: tf.Tensor) -> tf.Tensor:
-        """Strings [...] of ids [..., length]."""
+        """Returns strings [...] of ids [..., length]."""
 
         def decode(rows: np.ndarray) -> np.ndarray:
             texts = [
@@ -101,7 +102,7 @@ class HFVocabulary(seqio.Vocabulary):
         return texts
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other one reads the same tokenizer."""
+        """Returns whether the other vocabulary reads the same tokenizer."""
         return isinstance(other, HFVocabulary) and (
             self._path == other._path or self.tokenizer is other.tokenizer
         )

@@ -1,6 +1,6 @@
-"""What is registered with SeqIO beside the sets of `jaxaug.feed.recipes`.
+"""Lists tasks and mixtures of SeqIO outside `jaxaug.feed.recipes`.
 
-Importing this imports `tasks`, which registers.
+Importing this module imports `tasks`, which registers them.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from jaxaug.feed.recipes import Table
 def others(
     table: Table,
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, Mapping[str, float]]]:
-    """Tasks with the names of their splits, and mixtures with the rates of their tasks.
+    """Returns tasks with their split names, and mixtures with the rates of their tasks.
 
     Args:
-      table: whose tasks and mixtures are left out.
+        table: tasks and mixtures to leave out.
     """
     found = {
-        # `Task.splits` refuses a task without any.
+        # `Task.splits` refuses a task without splits.
         name: tuple(seqio.TaskRegistry.get(name).source.splits or ())
         for name in sorted(seqio.TaskRegistry.names())
         if name not in table.recipes

@@ -18,15 +18,15 @@ t5dst_postprocess = postprocessor(t5dst.parse)
 def goal_metrics(
     recipes: Mapping[str, Recipe],
 ) -> Callable[[Sequence[FrameAnswer], Sequence[FrameAnswer]], dict[str, float]]:
-    """The SeqIO metric_fn of a task: joint goal accuracy and its companions, in percent.
+    """Returns the SeqIO metric_fn of a task: joint goal accuracy and more, in percent.
 
-    Answers about the same frame (one a slot in T5DST) are joined first. The scores
-    are those of `jaxaug.metrics.dst` with fuzzy matching; `multiwoz_jga` is that of
-    `jaxaug.metrics.multiwoz`, over turns and exact; `malformed` is the mean number of
+    Answers about the same frame (one per slot in T5DST) are joined first. The scores
+    come from `jaxaug.metrics.dst` with fuzzy matching. `multiwoz_jga` comes from
+    `jaxaug.metrics.multiwoz`, over turns and exact. `malformed` is the mean number of
     unusable pieces per frame.
 
     Args:
-      recipes: SeqIO split -> what the task holds; names the schemas to score with.
+        recipes: SeqIO split -> recipe of the task; determines the schemas for scoring.
     """
     corpora = {recipe.corpus.split: recipe.corpus for recipe in recipes.values()}
     schemas: dict[str, Schema] = {}

@@ -1,10 +1,12 @@
-"""`jaxaug data cache`: the offline caches of SeqIO, written without Apache Beam.
+"""The verb `jaxaug data cache`: writes offline caches of SeqIO without Apache Beam.
 
 A cache of a task is the folder `<out>/<task>` in the layout of `seqio_cache_tasks`:
 `<split>.tfrecord-00000-of-0000N`, `info.<split>.json`, `stats.<split>.json` and
-`COMPLETED`; `meta.json` is ours (see `jaxaug.core.manifest`). Where Beam deals the
-examples out at random, each shard of the source becomes one shard here: a stream
-from the cache is the stream without it, in the same order for every seed.
+`COMPLETED`. jaxaug adds the list `meta.json` (see `jaxaug.core.manifest`).
+
+Beam distributes the examples at random. Here each shard of the source becomes one
+shard, so a stream from the cache equals the uncached stream, in the same order for
+every seed.
 """
 
 import argparse
@@ -30,14 +32,15 @@ from jaxaug.core.suggestion import nearest
 from jaxaug.feed.source import RecordSource
 from tasks.cached_task import COMPLETED, CachedTask, facts
 
-_SHARDS = 32  # of a source that is one list, so that hosts can share its cache out
-_LAYOUT = 1  # Raise it when what is written for the same examples changes.
+# Number of shards for a source of a single shard, so that hosts can share its cache.
+_SHARDS = 32
+_LAYOUT = 1  # Increase it when the output for the same examples changes.
 
 Example = Mapping[str, Any]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug data cache`."""
+    """Runs `jaxaug data cache`."""
     _import(arguments.module)
     out = reach(arguments.out, "Name the folder of the caches (--out).")
     for task in _chosen(arguments.task, arguments.mixture):
@@ -48,27 +51,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _import(modules: Sequence[str]) -> None:
-    """Imports modules that register tasks, installed ones or of the current folder.
+    """Imports modules that register tasks, installed or in the current folder.
 
     Raises:
-      UserError: there is no such module.
+        UserError: there is no such module.
     """
     if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # Only `python -m` puts it there.
+        sys.path.append(os.getcwd())  # Only `python -m` adds it.
     for module in modules:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # Something that the module itself imports.
+                raise  # The missing module is an import of the named module.
             raise UserError(
-                f"--module {module}: there is no module {error.name!r}. Name one of the "
+                f"--module {module}: there is no module {error.name!r}. Name one of "
+                f"the "
                 "current folder or of an installed package, as in an import line."
             ) from error
 
 
 def _chosen(tasks: Sequence[str], mixtures: Sequence[str]) -> list[seqio.Task]:
-    """The tasks that are named, and those of the mixtures, each once."""
+    """Returns the named tasks and the tasks of the mixtures, each once."""
     found: dict[str, seqio.Task] = {}
     registries = (
         (tasks, seqio.TaskRegistry, "task"),
@@ -90,17 +94,17 @@ def _chosen(tasks: Sequence[str], mixtures: Sequence[str]) -> list[seqio.Task]:
 
 
 def cache_task(task: seqio.Task, out: PathLike) -> tuple[epath.Path, dict[str, int]]:
-    """Writes the cache of a task, unless it is there.
+    """Writes the cache of a task, unless it exists.
 
     Args:
-      task: its preprocessors hold a `seqio.CacheDatasetPlaceholder`.
-      out: parent of the folder, local or gs://.
+        task: its preprocessors contain a `seqio.CacheDatasetPlaceholder`.
+        out: parent of the folder, local or gs://.
 
     Returns:
-      The folder of the cache; the number of examples of each split.
+        The folder of the cache, and the number of examples of each split.
 
     Raises:
-      UserError: the task cannot be cached, or the folder holds another cache.
+        UserError: the task cannot be cached, or the folder contains another cache.
     """
     if not task.supports_caching:
         raise UserError(
@@ -113,7 +117,8 @@ def cache_task(task: seqio.Task, out: PathLike) -> tuple[epath.Path, dict[str, i
         found = facts(folder)
         if {name: found.get(name) for name in content} != content:
             raise UserError(
-                f"{folder}: holds something else than this cache: one of other data, of "
+                f"{folder}: holds something else than this cache: one of other data, "
+                f"of "
                 "another vocabulary or of another program. Remove it, or name another "
                 "folder (--out)."
             )
@@ -124,7 +129,7 @@ def cache_task(task: seqio.Task, out: PathLike) -> tuple[epath.Path, dict[str, i
 
 
 def _content(task: seqio.Task) -> dict[str, Any]:
-    """What the bytes of a cache depend on, as far as it is known before it is made."""
+    """Returns the properties that determine a cache, as far as known in advance."""
     found: dict[str, Any] = {
         "layout": _LAYOUT,
         "task": task.name,
@@ -148,7 +153,7 @@ def _write(task: seqio.Task, content: Example, folder: epath.Path) -> None:
 
 
 def _write_split(task: seqio.Task, split: str, folder: epath.Path) -> int:
-    """Writes shards, `info` and `stats` of one split; returns its examples."""
+    """Writes shards, `info`, and `stats` of one split; returns its example count."""
     sources = len(task.source.list_shards(split))
     shards = sources if sources > 1 else _SHARDS
     prefix = seqio.get_cached_tfrecord_prefix(str(folder), split)
@@ -182,9 +187,10 @@ def _write_split(task: seqio.Task, split: str, folder: epath.Path) -> int:
 
 
 def _examples(task: seqio.Task, split: str) -> Iterator[tuple[int, Example]]:
-    """Examples at the placeholder, each with the number of its shard.
+    """Yields (number of the shard, example) at the placeholder.
 
-    A source of one shard deals them out: example i has the number i.
+    For a source of one shard, example i has the number i, so the examples are
+    distributed.
     """
     sources = len(task.source.list_shards(split))
 
@@ -201,7 +207,7 @@ def _examples(task: seqio.Task, split: str) -> Iterator[tuple[int, Example]]:
     if sources == 1:
         yield from enumerate(stream(0).prefetch(tf.data.AUTOTUNE).as_numpy_iterator())
     elif isinstance(task.source, seqio.FileDataSource):
-        # Of several shards at once; those of each shard stay in order.
+        # Several shards are read at once; the examples of each shard stay in order.
         shards = tf.data.Dataset.range(sources)
         yield from shards.interleave(
             numbered, num_parallel_calls=tf.data.AUTOTUNE
@@ -213,11 +219,13 @@ def _examples(task: seqio.Task, split: str) -> Iterator[tuple[int, Example]]:
 
 
 def _serialized(example: Example) -> bytes:
-    """As `seqio.dict_to_tfexample`, many times faster: no value becomes a tensor."""
+    """Serializes like `seqio.dict_to_tfexample`, but many times faster, without
+    tensors.
+    """
     found = tf.train.Example()
     for name, value in example.items():
         feature = found.features.feature[name]
-        # NumPy would cut the zeros off the end of bytes.
+        # NumPy would cut zeros off the end of bytes.
         flat = np.ravel(np.asarray(value, object if type(value) is bytes else None))
         if flat.dtype.kind in "iub":
             feature.int64_list.value.extend(flat.astype(np.int64).tolist())
@@ -229,14 +237,14 @@ def _serialized(example: Example) -> bytes:
 
 
 def _feature(value: Any) -> dict[str, Any]:
-    """Shape, of which the first axis may change, and type, as `info.json` gives them."""
+    """Returns shape (first axis variable) and type, in the form of `info.json`."""
     found = tf.constant(value)
     shape = found.shape.as_list()
     return {"shape": [None, *shape[1:]] if shape else [], "dtype": found.dtype.name}
 
 
 def _count(stats: dict[str, int], task: seqio.Task, example: Example) -> None:
-    """Examples and, for each feature, ids that are neither padding nor the end."""
+    """Counts examples and, for each feature, ids except padding and end of sequence."""
     stats["examples"] += 1
     for name, feature in task.output_features.items():
         ids = example.get(name)

@@ -7,7 +7,7 @@ from jaxaug.data.fetch import DATA_SETS
 
 
 def register() -> None:
-    """Adds the tasks of each data set; a package that is broken is left out, with a warning."""
+    """Adds the tasks of each data set; skips broken packages with a warning."""
     for name in DATA_SETS.outside():
         try:
             add = DATA_SETS[name].tasks

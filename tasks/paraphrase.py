@@ -1,21 +1,22 @@
 """Paraphrasing tasks: an original schema description -> each of its rewordings.
 
-`paraphrase_<folder>` for every variants folder of the data (`paraphrase_aug` for the
-generated variants of MiniSGD, `paraphrase_sgdx` for SGD-X): descriptions of slots and
-intents, matched by position. Those of services are left out: they are no part of any
-prompt, so the word vocabulary lacks their words. Splits are those for which the folder
-has schemas.
+`paraphrase_<folder>` exists for every variants folder of the data (`paraphrase_aug` for
+the generated variants of MiniSGD, `paraphrase_sgdx` for SGD-X). It has descriptions of
+slots and intents, matched by position. Descriptions of services are left out: no prompt
+contains them, so the word vocabulary lacks their words. The splits are those with
+schemas in the folder.
 
-`paraphrase_quora`: Quora's duplicate questions, of `quora/` in `$JAXAUG_TEXT_DIR`;
-`paraphrase_<stem>` for every file `<stem>.tsv` of `$JAXAUG_PARAPHRASES` (separated as in
-`$PATH`): lines of an input, a tab and a paraphrase of it. About one input in twenty,
-chosen by its text, makes the validation split, with all of its paraphrases and theirs.
-The test split has Quora's test pairs, or those of `<stem>.test.tsv`, of which neither
-text is in the training pairs. `paraphrase_<name>_both` trains on every pair both ways
-round. Such data need a vocabulary that has their words: `jaxaug.feed.pair_words`, or
-`$JAXAUG_VOCABULARY`.
+`paraphrase_quora` has Quora's duplicate questions, from `quora/` in `$JAXAUG_TEXT_DIR`.
+`paraphrase_<stem>` exists for every file `<stem>.tsv` of `$JAXAUG_PARAPHRASES`
+(separated as in `$PATH`). Its lines are an input, a tab, and a paraphrase. About one
+input in twenty, chosen by its text, is in the validation split, with all connected
+paraphrases. The test split has Quora's test pairs, or the pairs of `<stem>.test.tsv`,
+if neither text is in the training pairs. `paraphrase_<name>_both` trains on every pair
+in both directions. Such data needs a vocabulary with its words:
+`jaxaug.feed.pair_words`, or `$JAXAUG_VOCABULARY`.
 
-`bleu` of an evaluation: up to pairs of words as the DiPS paper has it, of the whole split.
+The metric `bleu` uses n-grams up to word pairs, as in the DiPS paper, over the whole
+split.
 """
 
 import functools
@@ -38,14 +39,15 @@ from tasks import vocabulary
 from tasks.cached_task import CachedTask
 
 BOTH = "_both"
-_ORDER = 2  # longest n-grams of BLEU
+_ORDER = 2  # Maximum n-gram order of BLEU.
 
 
 def register(data_dir: PathLike | None = None) -> None:
-    """Adds `paraphrase_<name>` to SeqIO's registry; reads names of folders only.
+    """Adds `paraphrase_<name>` to SeqIO's registry; reads only folder names.
 
     Raises:
-      UserError: the data folder, a variants folder or `$JAXAUG_PARAPHRASES` is wrong.
+        UserError: the data folder, a variants folder, or `$JAXAUG_PARAPHRASES` is
+            wrong.
     """
     folder = folders.resolve_data_dir(data_dir)
     generated = folders.variant_folders(folder)
@@ -77,9 +79,9 @@ def add(
     """Registers a task from one text to another.
 
     Args:
-      name: of the task.
-      splits: names of its splits in SeqIO.
-      pairs_of_split: gives (input, target) of a split when it is first read.
+        name: name of the task.
+        splits: names of its splits in SeqIO.
+        pairs_of_split: returns (input, target) pairs of a split when it is first read.
     """
     words = vocabulary.default_vocabulary()
     task = CachedTask(
@@ -102,7 +104,7 @@ def add(
 
 
 def bleu(targets: Sequence[str], predictions: Sequence[str]) -> dict[str, float]:
-    """The SeqIO metric_fn: BLEU of the corpus, 0 to 100, n-grams up to 2."""
+    """Computes corpus BLEU, 0 to 100, with n-grams up to 2: a SeqIO metric_fn."""
     scorer = load_sacrebleu().BLEU(max_ngram_order=_ORDER, lowercase=True)
     found = scorer.corpus_score(list(predictions), [list(targets)])
     return {"bleu": float(found.score)}
@@ -113,13 +115,13 @@ def _of_split(data_dir: PathLike, variants_dir: PathLike, split: str) -> Pairs:
 
 
 def pairs(data_dir: PathLike, variants_dir: PathLike, split: str) -> Pairs:
-    """(original, rewording) descriptions of a split, each pair once, lower-cased.
+    """Returns distinct (original, rewording) descriptions of a split, lower-cased.
 
-    Pairs whose two sides are the same are left out: they would teach to copy.
+    Pairs with two equal sides are left out, because they would teach copying.
 
     Raises:
-      UserError: a schema is wrong, a variant has another number of services, slots
-        or intents than the original, or no rewording is left.
+        UserError: a schema is wrong, a variant has another number of services, slots,
+            or intents than the original, or no rewording is left.
     """
     original = read_schema(folders.schema_path(data_dir, split))
     found: dict[tuple[str, str], None] = {}
@@ -152,7 +154,7 @@ def _matched(
 
 
 def _descriptions(schema: Schema) -> list[list[str]]:
-    """Service by service: descriptions of its slots, then of its intents."""
+    """Returns, service by service, descriptions of slots, then of intents."""
     return [
         [clean(item.description, True) for item in part]
         for service in schema.services
@@ -166,8 +168,8 @@ def pairs_dataset(
     shuffle_files: bool = False,
     seed: int | None = None,
 ) -> tf.data.Dataset:
-    """The pairs of a split as features `inputs` and `targets`, for a SeqIO source."""
-    del shuffle_files, seed  # One list; SeqIO shuffles its examples.
+    """Returns the pairs of a split as features `inputs` and `targets`."""
+    del shuffle_files, seed  # The source is one list, whose examples SeqIO shuffles.
     inputs, targets = zip(*pairs_of_split(split), strict=True)
     return tf.data.Dataset.from_tensor_slices(
         {"inputs": list(inputs), "targets": list(targets)}

@@ -1,18 +1,19 @@
-"""Persona-Chat tasks: persona and dialogue so far -> the next response.
+"""Persona-Chat tasks: persona and dialogue history -> the next response.
 
-- `personachat_{self,other}_{original,revised}`: the files of ConvAI2;
+- `personachat_{self,other}_{original,revised}`: the files of ConvAI2.
 - `personachat_<method>_level<c>`: the train split of `personachat_self_original` with
-  the traits of the persona reworded; methods and levels are those of
-  `jaxaug.curriculum.persona_levels` (`pcc`, `eda`, `rt`);
+  reworded persona traits. Methods and levels come from
+  `jaxaug.curriculum.persona_levels` (`pcc`, `eda`, `rt`).
 - mixtures of `personachat_self_original` (a fifth of the examples) and, at equal rates,
-  `personachat_flatten`: all levels of `pcc` at once; `personachat_official`: the
-  personas revised by people; `personachat_rt`: round-trip translation;
-- the same with `personachat_turns_` in front, written for models of plain turns such as
+  rewordings. `personachat_flatten` has all levels of `pcc` at once,
+  `personachat_official` the personas revised by people, and `personachat_rt` round-trip
+  translations.
+- the same with the prefix `personachat_turns_`, for models of plain turns such as
   DialoGPT (see `jaxaug.formats.persona`).
 
-A curriculum mixes the levels with `jaxaug.curriculum.mixture.level_mixture`. Where the
-files lie, and which dialogues make up the splits, is said by the variables of
-`jaxaug.data.personachat`. Registration reads no data.
+A curriculum mixes the levels with `jaxaug.curriculum.mixture.level_mixture`. The
+variables of `jaxaug.data.personachat` give the location of the files and the dialogues
+of the splits. Registration reads no data.
 """
 
 import functools
@@ -42,7 +43,7 @@ def register() -> None:
     """Adds every task and mixture to SeqIO's registries.
 
     Raises:
-      UserError: a variable is set to something that it cannot be.
+        UserError: a variable has an invalid value.
     """
     for prefix, style in _PREFIXES.items():
         options = persona.PersonaOptions(style=style)
@@ -116,7 +117,9 @@ def _reworded(method: str, level: int, seed: int, split: str) -> Source:
 
 @functools.lru_cache(maxsize=len(persona_levels.METHODS))
 def _table(method: str, split: str, data_dir: Any) -> persona_levels.Table:
-    """Shared by the levels of a method; `data_dir` is there for the cache alone."""
+    """Returns the table of a method's levels; `data_dir` is only a part of the cache
+    key.
+    """
     del data_dir
     return persona_levels.table(method, personachat.traits(personachat.read(split)))
 
@@ -136,8 +139,8 @@ def _dataset(
         for example in persona.examples(dialogue, options, reword)
     ]
     if shuffle_files:
-        # The tasks of a mixture get one seed, and should not show the same dialogue in
-        # all wordings at the same time.
+        # The tasks of a mixture get the same seed, but should not show the same
+        # dialogue in all wordings at the same time.
         own = None if seed is None else (seed, zlib.crc32(name.encode()))
         found = [found[i] for i in np.random.default_rng(own).permutation(len(found))]
     columns: dict[str, Any] = {
@@ -151,7 +154,7 @@ def _dataset(
 def encode(
     dataset: tf.data.Dataset, output_features: Mapping[str, seqio.Feature]
 ) -> tf.data.Dataset:
-    """Text to ids; a line break becomes the end of sequence.
+    """Converts text to ids; a line break becomes the end of sequence.
 
     The texts are kept as `inputs_pretokenized` and `targets_pretokenized`.
     """
@@ -181,10 +184,10 @@ def fit(
     output_features: Mapping[str, seqio.Feature],
     sequence_length: Mapping[str, int] | None = None,
 ) -> tf.data.Dataset:
-    """Persona and history to inputs; what is too long loses its oldest utterances first.
+    """Joins persona and history to inputs; long inputs lose their oldest utterances.
 
-    The persona stays whole unless it alone takes more than half of the room; then it
-    keeps its beginning.
+    The persona is cut only if it alone takes more than half of the room. It then keeps
+    its beginning.
     """
     limit = (sequence_length or {}).get("inputs")
     room = None if limit is None else limit - int(output_features["inputs"].add_eos)
@@ -202,7 +205,7 @@ def fit(
 
 
 class PersonaTask(CachedTask):
-    """A task whose examples keep their persona where the history is too long."""
+    """A task whose examples keep their persona if the history is too long."""
 
     loses: ClassVar = {
         "inputs": "their oldest utterances",
@@ -213,7 +216,7 @@ class PersonaTask(CachedTask):
 
     @staticmethod
     def cut(fields: Mapping[str, Ids], lengths: Lengths, ends: Ends) -> dict[str, Ids]:
-        """Does what `fit` does; see `CachedTask.cut`."""
+        """Cuts an example like `fit`; see `CachedTask.cut`."""
         room = lengths["inputs"] - (ends["inputs"] is not None)
         first, rest = fields["persona"], fields["history"]
         first = first[: max(room - len(rest), room // 2)]
@@ -225,7 +228,7 @@ class PersonaTask(CachedTask):
 def postprocess(
     text: str, example: Mapping[str, Any], is_target: bool = False
 ) -> dict[str, Any]:
-    """The response as text; of a target also the number of tokens that are scored."""
+    """Returns the response as text; for a target also the number of scored tokens."""
     found: dict[str, Any] = {"text": persona.parse(text)}
     if is_target:
         found["tokens"] = len(example["targets"])
@@ -235,7 +238,7 @@ def postprocess(
 def responses(
     targets: Sequence[Mapping[str, Any]], predictions: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
-    """The SeqIO metric_fn over generated text: `jaxaug.metrics.text`, in percent."""
+    """Scores generated text by `jaxaug.metrics.text`, in percent: a SeqIO metric_fn."""
     return scores_of_text.response_scores(
         [one["text"] for one in predictions], [one["text"] for one in targets]
     )
@@ -244,7 +247,7 @@ def responses(
 def likelihoods(
     targets: Sequence[Mapping[str, Any]], scores: Sequence[float]
 ) -> dict[str, float]:
-    """The SeqIO metric_fn over likelihoods: perplexities of the references."""
+    """Computes the perplexities of the references: a SeqIO metric_fn."""
     return scores_of_text.perplexities(
         scores, [one["tokens"] for one in targets], [one["text"] for one in targets]
     )

@@ -1,4 +1,4 @@
-"""Preprocessors of the tasks; tf.data ops only, so that streams can be saved."""
+"""Preprocessors of the tasks; they use only tf.data ops, so streams can be saved."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ def truncate_inputs_left(
     output_features: Mapping[str, seqio.Feature],
     sequence_length: Mapping[str, int] | None = None,
 ) -> tf.data.Dataset:
-    """Cuts tokenised inputs from the left, so that the last turns are kept.
+    """Cuts tokenized inputs from the left, so that the last turns are kept.
 
-    Leaves room for the end of sequence where the feature has one. SeqIO by itself
-    would cut from the right. `jaxaug.feed.lengths` counts them.
+    It leaves room for the end of sequence if the feature has one. SeqIO would cut from
+    the right. `jaxaug.feed.lengths` counts the cut inputs.
     """
     limit = (sequence_length or {}).get("inputs")
     if limit is None:

@@ -1,9 +1,9 @@
 """A SeqIO logger that measures robustness to schema wording.
 
-Bound in gin next to SeqIO's own loggers:
+It is bound in gin next to SeqIO's own loggers:
 
-    seqio.Evaluator.logger_cls = [@seqio.TensorBoardLogger, @seqio.JSONLogger,
-                                  @report_logger.RobustnessLogger]
+  seqio.Evaluator.logger_cls = [@seqio.TensorBoardLogger, @seqio.JSONLogger,
+                                @report_logger.RobustnessLogger]
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,10 @@
 """Training data from token caches: a value for `train.get_dataset_fn` of T5X.
 
-    train_script.train.get_dataset_fn = @token_feed.get_dataset
-    token_feed.get_dataset.otherwise = @utils.get_dataset
+  train_script.train.get_dataset_fn = @token_feed.get_dataset
+  token_feed.get_dataset.otherwise = @utils.get_dataset
 
-An epoch has the examples of SeqIO's pipeline, in the order of `jaxaug.feed.order`. Tasks
-of other packages, which have no token caches, come from SeqIO's pipeline.
+An epoch has the examples of SeqIO's pipeline, in the order of `jaxaug.feed.order`.
+Tasks of other packages, which have no token caches, come from SeqIO's pipeline.
 """
 
 import functools
@@ -41,20 +41,20 @@ def get_dataset(
     """Returns the batches of one host.
 
     Args:
-      cfg: a `t5x.utils.DatasetConfig`.
-      shard_id: index of this host.
-      num_shards: hosts that share the data.
-      feature_converter_cls: of the model.
-      num_epochs, continue_from_last_checkpoint: as in T5X.
-      otherwise: called with the arguments before if the data has no token caches; a line
-        in the log says why.
+        cfg: a `t5x.utils.DatasetConfig`.
+        shard_id: index of this host.
+        num_shards: number of hosts that share the data.
+        feature_converter_cls: feature converter of the model.
+        num_epochs, continue_from_last_checkpoint: as in T5X.
+        otherwise: called with the preceding arguments if the data has no token caches;
+            a log line gives the reason.
 
     Returns:
-      `TokenBatches`, or what `otherwise` returns.
+        `TokenBatches`, or the result of `otherwise`.
 
     Raises:
-      UserError: the batch does not divide by the number of hosts, or a task has no
-        example.
+        UserError: the batch size is not divisible by the number of hosts, or a task has
+            no example.
     """
     reason = why_not(cfg, feature_converter_cls)
     if reason is not None:
@@ -91,7 +91,7 @@ get_dataset.counts_examples = True  # type: ignore[attr-defined]
 
 
 def why_not(cfg: Any, feature_converter_cls: Any) -> str | None:
-    """Returns why the data need SeqIO's pipeline, or None if they do not."""
+    """Returns why the data needs SeqIO's pipeline, or None if it does not."""
     converter = feature_converter_cls(pack=cfg.pack)
     lengths = cfg.task_feature_lengths or {}
     asked = {

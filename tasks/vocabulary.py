@@ -14,11 +14,12 @@ from tasks.hf_vocabulary import HFVocabulary
 
 
 class FoundVocabulary(seqio.SentencePieceVocabulary):
-    """The vocabulary that is named, or that `jaxaug.feed.vocabulary.model_file` finds.
+    """The named vocabulary, or the result of `jaxaug.feed.vocabulary.model_file`.
 
-    It is looked up, and if need be trained, at the first use of a piece: registering
-    tasks stays cheap. Everything is asked of the vocabulary that is found; the class
-    derives from that of SentencePiece so that comparisons with one ask it first.
+    It is looked up, and trained if missing, on first use, so registering tasks is
+    cheap. All calls go to the vocabulary that is found. The class derives from
+    SentencePiece's class, so that comparisons with such a vocabulary ask this one
+    first.
     """
 
     def __init__(self) -> None:
@@ -27,13 +28,13 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
         self._vocabulary: seqio.Vocabulary | None = None
 
     def use(self, path: str) -> None:
-        """Names the vocabulary, in place of the one that would be found.
+        """Names the vocabulary to use instead of the default.
 
         Args:
-          path: a SentencePiece model, or what `HFVocabulary` reads.
+            path: a SentencePiece model, or a path for `HFVocabulary`.
 
         Raises:
-          UserError: another one is in use already.
+            UserError: another vocabulary is already in use.
         """
         used = self._named or self._path
         if used not in ("", path):
@@ -49,7 +50,7 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
         if self._vocabulary is None:
             self._path = vocabulary.shipped(self._named)
             if not (self._path and hf.is_published(self._path)):
-                # A run has a copy of its own, which goes before.
+                # The copy of a run takes precedence.
                 self._path = vocabulary.model_file(named=self._path)
             if hf.is_published(self._path):
                 self._vocabulary = HFVocabulary(self._path)
@@ -60,28 +61,28 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
 
     @property
     def sentencepiece_model_file(self) -> str:
-        """Path of the SentencePiece model, which exists from here on.
+        """Path of the SentencePiece model, which is built if missing.
 
         Raises:
-          AttributeError: the vocabulary is of another kind.
+            AttributeError: the vocabulary is of another kind.
         """
         return self.found.sentencepiece_model_file  # type: ignore[attr-defined]
 
     @property
     def tokenizer(self) -> Any:
-        """The processor of the library that the vocabulary belongs to."""
+        """The processor of the vocabulary's library."""
         return self.found.tokenizer  # type: ignore[attr-defined]
 
     @property
     def file(self) -> str:
-        """The file with the vocabulary."""
+        """Path of the vocabulary file."""
         if isinstance(self.found, HFVocabulary):
             return self.found.tokenizer.path
         return self.sentencepiece_model_file
 
     @property
     def encode_batch(self) -> Callable[[Sequence[str]], list[list[int]]] | None:
-        """Encodes many texts; None for a SentencePiece model, which can be loaded."""
+        """Function that encodes many texts; None for a SentencePiece model."""
         return getattr(self.found, "encode_batch", None)
 
     @property
@@ -91,12 +92,12 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
 
     @property
     def unk_id(self) -> int | None:
-        """Id of what the vocabulary lacks."""
+        """Id of unknown text."""
         return self.found.unk_id
 
     @property
     def bos_id(self) -> int | None:
-        """Id that begins a sequence."""
+        """Id that starts a sequence."""
         return self.found.bos_id
 
     @property
@@ -108,7 +109,7 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
 
     def _decode(self, ids: Iterable[int]) -> str:
         ids = [int(token) for token in ids]
-        check_tokens(ids)  # The T5X programs hand on what a decode function gave.
+        check_tokens(ids)  # The T5X programs pass on the output of a decode function.
         return self.found._decode(ids)
 
     def _encode_tf(self, s: tf.Tensor) -> tf.Tensor:
@@ -118,7 +119,7 @@ class FoundVocabulary(seqio.SentencePieceVocabulary):
         return self.found._decode_tf(ids)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other vocabulary reads the same file and adds no ids."""
+        """Returns whether the other vocabulary reads the same file and adds no ids."""
         if isinstance(other, FoundVocabulary):
             return self is other or self.found == other.found
         return isinstance(other, seqio.Vocabulary) and self.found == other
@@ -131,14 +132,17 @@ _DEFAULT = FoundVocabulary()
 
 
 def default_vocabulary(path: str | None = None) -> FoundVocabulary:
-    """The vocabulary of all tasks, for `VOCABULARY = @vocabulary.default_vocabulary()`.
+    """Returns the vocabulary of all tasks.
+
+    Gin files bind it as `VOCABULARY = @vocabulary.default_vocabulary()`. By default it
+    is `$JAXAUG_VOCABULARY`, or else a model of the words in the data folder. A
+    SentencePiece model is copied into the folder of a new run. Programs that resume or
+    load the run use the copy (`jaxaug.feed.run_vocabulary`).
 
     Args:
-      path: a SentencePiece model, such as that of the pretrained T5, or `mini` for that
-        of the package's own model; or a published tokenizer for decoder-only models
-        (see `HFVocabulary`). Without it the model is `$JAXAUG_VOCABULARY`, else made of the words of the data folder. A SentencePiece
-        model is copied into the folder of a run that begins; programs that go on with
-        it, or load it, use the copy (`jaxaug.feed.run_vocabulary`).
+        path: a SentencePiece model, such as the pretrained T5's; `mini` for the
+            package's own model; or a published tokenizer for decoder-only models (see
+            `HFVocabulary`).
     """
     if path:
         _DEFAULT.use(path)
@@ -146,13 +150,13 @@ def default_vocabulary(path: str | None = None) -> FoundVocabulary:
 
 
 def padded_size(multiple: int = 128, words: FoundVocabulary | None = None) -> int:
-    """Size of the vocabulary, rounded up so that its axis can be partitioned.
+    """Returns the vocabulary size, rounded up so that its axis can be partitioned.
 
-    It is the value of `T5Config.vocab_size` for a model that starts from nothing.
+    It is the value of `T5Config.vocab_size` for a model that is trained from scratch.
 
     Args:
-      multiple: what the size is divisible by.
-      words: `@vocabulary.default_vocabulary()`, where that is bound to a path: so the
-        path is known before the size is asked for.
+        multiple: divisor of the size.
+        words: `@vocabulary.default_vocabulary()` if that is bound to a path, so that
+            the path is known before the size is requested.
     """
     return -(-(words or _DEFAULT).vocab_size // multiple) * multiple

@@ -1,7 +1,7 @@
-"""What every room uses and what imports none of them.
+"""Common helpers of all packages in jaxaug; this package imports none of them.
 
-Errors that a user can act on, files that appear whole or not at all, digests, shards of
-long work, batches by length, figures, the cache folder.
+It contains user errors, atomic files, digests, shards of long work, batches by length,
+figures, and the cache folder.
 """
 
 import lazy_loader

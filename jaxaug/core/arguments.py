@@ -1,4 +1,4 @@
-"""Arguments that several verbs of the command line share; importing this is cheap."""
+"""Arguments shared by several command-line verbs; this module imports quickly."""
 
 import argparse
 import re
@@ -6,16 +6,18 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 MAX_SEED = 2**32 - 1
-"""JAX keeps 32 bits of a seed: a greater one would stand for a smaller one."""
+"""Largest seed. JAX keeps 32 bits of a seed, so a larger one would equal a smaller one.
+"""
 
 MANY = 1_000_000
-"""The most outputs, rows, steps, or tokens that one command accepts."""
+"""Maximum number of outputs, rows, steps, or tokens that one command accepts."""
 
 CONFIG = (
-    "a file of configs/{}. It is a Python program and is executed, so use only files you "
+    "a file of configs/{}. It is a Python program and is executed, so use only files "
+    "you "
     "trust; FILE.py:TEXT passes TEXT to its get_config"
 )
-"""Help of a `--config`, for the name of the folder."""
+"""Help text of `--config`, with a placeholder for the folder name."""
 
 _SPLITS = ("train", "dev", "test")
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)", re.DOTALL)
@@ -25,7 +27,7 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors suggest the nearest verb, choice, or option."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuses unknown arguments, so that the verb that they belong to names them."""
+        """Refuses unknown arguments in the verb to which they belong."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             name = next((one for one in unknown if one.startswith("-")), "")
@@ -51,8 +53,8 @@ def _near(name: str, known: Any) -> str:
 def whole(most: int) -> Callable[[str], int]:
     """Returns the `type` of an argument that is a whole number of at most `most`.
 
-    Larger numbers overflow arrays or fill the memory long after the command started.
-    The smallest number is checked by the verb.
+    Larger numbers overflow arrays, or fill the memory long after the start of the
+    command. The verb checks the smallest number.
     """
 
     def parse(text: str) -> int:
@@ -75,7 +77,7 @@ def whole(most: int) -> Callable[[str], int]:
 def verb(
     group: argparse._SubParsersAction, name: str, target: str, text: str
 ) -> argparse.ArgumentParser:
-    """Adds a verb, whose work the function `module:function` does."""
+    """Adds a verb that runs the function `module:function`."""
     parser = group.add_parser(name, help=text, description=text)
     parser.set_defaults(target=target)
     return parser
@@ -95,7 +97,8 @@ def trained_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--accept_changed_config",
         action="store_true",
-        help="use the config.gin of a run even if it was changed after training wrote it",
+        help="use the config.gin of a run even if it was changed after training "
+        "wrote it",
     )
 
 
@@ -110,7 +113,8 @@ def texts(parser: argparse.ArgumentParser) -> None:
         "--in",
         dest="input",
         required=True,
-        help="UTF-8: .csv, .tsv, .jsonl, otherwise one text per line; - is standard input",
+        help="UTF-8: .csv, .tsv, .jsonl, otherwise one text per line; - is standard "
+        "input",
     )
     parser.add_argument(
         "--column", help="column of the texts (default: text, or the only column)"

@@ -13,9 +13,9 @@ class Batch(NamedTuple):
     """Inputs that are decoded together.
 
     Attributes:
-      indices: places of the inputs in the file.
-      rows: rows of the device batch; those beyond the indices are filling.
-      length: columns, at least as many as the longest input has tokens.
+        indices: positions of the inputs in the file.
+        rows: rows of the device batch; rows beyond the indices are padding.
+        length: number of columns, at least the length of the longest input.
     """
 
     indices: tuple[int, ...]
@@ -24,18 +24,17 @@ class Batch(NamedTuple):
 
 
 def plan(lengths: Sequence[int], batch_size: int, shared: int = 0) -> list[Batch]:
-    """Groups inputs by length rounded up to a power of two, long ones first.
+    """Groups inputs by length rounded up to a power of two, longest first.
 
-    What all inputs share is not rounded up: `shared` plus a power of two.
-
-    All batches of a length have the same number of rows, so a program is compiled once
-    a length. The long ones come first: what does not fit into memory fails early, and
-    the expected time of arrival errs on the safe side.
+    The common prefix is not rounded up: a length is `shared` plus a power of two. All
+    batches of a length have the same number of rows, so each length needs one compiled
+    program. Long inputs come first, so that running out of memory shows early, and time
+    estimates are conservative.
 
     Args:
-      lengths: tokens of each input.
-      batch_size: rows of a batch at most.
-      shared: tokens that each input has in common with all others, as of a prompt.
+        lengths: number of tokens of each input.
+        batch_size: maximum rows per batch.
+        shared: number of tokens that all inputs have in common, as in a prompt.
     """
     buckets: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
@@ -53,14 +52,14 @@ def plan(lengths: Sequence[int], batch_size: int, shared: int = 0) -> list[Batch
 
 
 def power_of_two(value: int, least: int) -> int:
-    """The smallest power of two that is at least `value` and `least`."""
+    """Returns the smallest power of two that is at least `value` and `least`."""
     return max(least, 1 << (value - 1).bit_length())
 
 
 def pad(
     sequences: Sequence[Sequence[int]], rows: int, length: int
 ) -> Int[np.ndarray, "rows length"]:
-    """The sequences as rows of zeros; rows beyond them repeat the first sequence.
+    """Pads sequences with zeros to rows; extra rows repeat the first sequence.
 
     An empty row would attend to nothing, which some modules turn into NaN.
     """

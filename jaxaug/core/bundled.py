@@ -1,4 +1,4 @@
-"""Where tasks/ and configs/ are: next to this package in a checkout, inside it in a wheel.
+"""Locations of tasks/ and configs/: next to this package in a checkout, inside a wheel.
 
 A wheel does not claim the name `tasks`, which belongs to users; see setup.py.
 """
@@ -13,15 +13,15 @@ _PACKAGE = Path(jaxaug.__file__).resolve().parent
 _INSIDE = (_PACKAGE / "tasks").is_dir()
 _WHEEL = "jaxaug.tasks"
 GROUP = "t5x.gin_search_paths"
-"""Entry points: functions without arguments that return a folder with configs/."""
+"""Group of entry points: functions without arguments that return a configs/ folder."""
 
 
 def tasks_module(name: str = "tasks") -> str:
-    """The name under which a module of tasks/ can be imported here.
+    """Returns the name under which a module of tasks/ can be imported here.
 
     Args:
-      name: `tasks`, or that of a module in it, such as `tasks.vocabulary`; others are
-        returned as they are.
+        name: `tasks`, or a module in it, such as `tasks.vocabulary`; other names are
+            returned unchanged.
     """
     if _INSIDE and (name == "tasks" or name.startswith("tasks.")):
         return f"jaxaug.{name}"
@@ -29,28 +29,30 @@ def tasks_module(name: str = "tasks") -> str:
 
 
 def name_in_checkout(name: str) -> str:
-    """The inverse of `tasks_module`, wherever this runs: the name that files keep."""
+    """Inverts `tasks_module` in any installation; files store the checkout name."""
     if name == _WHEEL or name.startswith(f"{_WHEEL}."):
         return name.removeprefix("jaxaug.")
     return name
 
 
 def folder_of_configs() -> str:
-    """The folder that holds configs/.
+    """Returns the folder that contains configs/.
 
-    An entry point of pyproject.toml names this function to the T5X programs, which look
-    there for gin files that the current folder does not have.
+    An entry point of pyproject.toml names this function to the T5X programs. They look
+    there for gin files that the current folder lacks.
     """
     return str(_PACKAGE if _INSIDE else _PACKAGE.parent)
 
 
 def folders_of_configs() -> list[str]:
-    """The folders of all installed packages that hold configs/, ours first.
+    """Returns the folders of all installed packages that contain configs/, jaxaug
+    first.
 
-    Other packages name theirs by the same entry point. One that cannot be had is left out
-    with a warning: most commands do not need it.
+    Other packages use the same entry point. A folder whose entry point fails is skipped
+    with a warning, because most commands do not need it.
     """
-    from importlib import metadata  # Costs more than all that parsing imports.
+    # This import costs more than all others of argument parsing.
+    from importlib import metadata
 
     found = [folder_of_configs()]
     for entry in sorted(metadata.entry_points(group=GROUP)):

@@ -1,10 +1,10 @@
-"""Regular languages over bytes: built from parts, made deterministic.
+"""Regular languages over bytes: built from parts, then made deterministic.
 
-    words = Parts()
-    machine = words.machine(words.sequence(words.literal(b"a="), words.choice(...)))
+  words = Parts()
+  machine = words.machine(words.sequence(words.literal(b"a="), words.choice(...)))
 
-A part is (first state, last state) of a machine that may be in several states at once;
-`machine` turns it into one that is in one state at a time (Rabin and Scott, 1959).
+A part is the (first state, last state) of a nondeterministic machine. `machine`
+converts it to a deterministic one (Rabin and Scott, 1959).
 """
 
 import itertools
@@ -22,9 +22,9 @@ class Machine(NamedTuple):
     """A deterministic machine.
 
     Attributes:
-      moves: [states, 256], the state after a byte, `DEAD` where there is none.
-      accepting: [states], whether a text may end there.
-      starts: the state before the first byte of each language.
+        moves: [states, 256], the state after a byte, or `DEAD`.
+        accepting: [states], whether a text may end there.
+        starts: the state before the first byte of each language.
     """
 
     moves: Int[np.ndarray, "states 256"]
@@ -32,7 +32,7 @@ class Machine(NamedTuple):
     starts: tuple[int, ...]
 
     def accepts(self, text: bytes, start: int = 0) -> bool:
-        """Whether `text` is in the language of that number."""
+        """Returns whether `text` is in the language with number `start`."""
         state = self.starts[start]
         for byte in text:
             state = int(self.moves[state, byte])
@@ -42,28 +42,29 @@ class Machine(NamedTuple):
 
 
 class Parts:
-    """Parts of languages, and the states that they are made of."""
+    """Parts of languages, and the states they consist of."""
 
     def __init__(self) -> None:
-        self._free: list[list[int]] = []  # moves that read nothing
-        self._moves: list[list[tuple[int, int, int]]] = []  # first byte, last, state
+        self._free: list[list[int]] = []  # Moves that read nothing.
+        # Moves as (first byte, last byte, state).
+        self._moves: list[list[tuple[int, int, int]]] = []
 
     def state(self) -> int:
-        """A new state."""
+        """Returns a new state."""
         self._free.append([])
         self._moves.append([])
         return len(self._free) - 1
 
     def join(self, before: int, after: int) -> None:
-        """Lets `after` follow `before` without a byte."""
+        """Allows `after` to follow `before` without a byte."""
         self._free[before].append(after)
 
     def move(self, before: int, low: int, high: int, after: int) -> None:
-        """Lets `after` follow `before` by a byte from `low` to `high`."""
+        """Allows `after` to follow `before` with a byte from `low` to `high`."""
         self._moves[before].append((low, high, after))
 
     def literal(self, text: bytes) -> Part:
-        """That text alone."""
+        """Returns a part for exactly this text."""
         first = last = self.state()
         for byte in text:
             after = self.state()
@@ -72,13 +73,13 @@ class Parts:
         return first, last
 
     def sequence(self, *parts: Part) -> Part:
-        """One part after the other."""
+        """Returns the concatenation of parts."""
         for (_, before), (after, _) in itertools.pairwise(parts):
             self.join(before, after)
         return parts[0][0], parts[-1][1]
 
     def choice(self, parts: Iterable[Part]) -> Part:
-        """One of the parts."""
+        """Returns a choice between parts."""
         first, last = self.state(), self.state()
         for begin, end in parts:
             self.join(first, begin)
@@ -86,7 +87,7 @@ class Parts:
         return first, last
 
     def machine(self, *languages: Part) -> Machine:
-        """The deterministic machine of languages, which share equal states."""
+        """Returns the deterministic machine of languages, which share equal states."""
         ends = {end for _, end in languages}
         numbers: dict[frozenset[int], int] = {}
         pending: list[frozenset[int]] = []
@@ -109,7 +110,7 @@ class Parts:
         self, states: frozenset[int], number: Callable[[Iterable[int]], int]
     ) -> np.ndarray:
         moves = [move for state in states for move in self._moves[state]]
-        # Between two of these bytes nothing changes.
+        # Between two adjacent edges all bytes have the same moves.
         edges = sorted({0, 256, *(m[0] for m in moves), *(m[1] + 1 for m in moves)})
         row = np.full(256, DEAD, np.int32)
         for low, high in itertools.pairwise(edges):

@@ -1,4 +1,4 @@
-"""Where everything lies that can be made again."""
+"""The folder of everything that programs can build again."""
 
 import contextlib
 import functools
@@ -10,26 +10,27 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, is_remote, reach
 
-# Begin the paths of inputs that programs make there: MiniSGD, vocabularies of data.
+# Path prefixes of inputs that programs build there: MiniSGD and data vocabularies.
 _INPUTS = ("minisgd-", f"vocabularies{os.sep}")
 
 _MADE_AGAIN = (
-    "It was in the cache folder when the program started, and was removed or changed since "
+    "It was in the cache folder when the program started, and was removed or changed "
+    "since "
     "then. Run the same command again: caches are made again."
 )
 CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
-# The folder of all programs' caches (XDG Base Directory Specification).
+# The cache folder of all programs (XDG Base Directory Specification).
 _CACHES_VARIABLE = "XDG_CACHE_HOME"
 
 
 def cache_dir() -> epath.Path:
-    """`$JAXAUG_CACHE_DIR`, else `$XDG_CACHE_HOME/jaxaug`, else `~/.cache/jaxaug`.
+    """Returns `$JAXAUG_CACHE_DIR`, `$XDG_CACHE_HOME/jaxaug`, or `~/.cache/jaxaug`.
 
-    It is not created here. A relative `$XDG_CACHE_HOME` counts as none, as that
-    specification demands.
+    It does not create the folder. A relative `$XDG_CACHE_HOME` is ignored, as the
+    specification requires.
 
     Raises:
-      UserError: the storage that the variable names is out of reach.
+        UserError: the storage that the variable names is unreachable.
     """
     caches = os.environ.get(_CACHES_VARIABLE, "")
     default = os.path.join(caches if os.path.isabs(caches) else "~/.cache", "jaxaug")
@@ -40,17 +41,17 @@ def cache_dir() -> epath.Path:
 
 
 def local_cache_dir() -> epath.Path:
-    """`cache_dir`, or the user's own where that is no local folder."""
+    """Returns `cache_dir`, or the user's local cache folder if that is remote."""
     folder = cache_dir()
     return epath.Path("~/.cache/jaxaug").expanduser() if is_remote(folder) else folder
 
 
 def fix_for(path: PathLike, fix: str) -> str:
-    """A sentence that tells how to mend a missing or wrong input file.
+    """Returns advice on how to correct a missing or wrong input file.
 
     Args:
-      path: of the file or its folder.
-      fix: the sentence for inputs that programs do not make in the cache folder.
+        path: path of the file or its folder.
+        fix: advice for inputs that programs do not build in the cache folder.
     """
     folder = os.path.abspath(cache_dir())
     ours = tuple(os.path.join(folder, name) for name in _INPUTS)
@@ -59,10 +60,10 @@ def fix_for(path: PathLike, fix: str) -> str:
 
 @contextlib.contextmanager
 def reading(path: PathLike) -> Iterator[None]:
-    """Reads a file that was in the cache folder.
+    """Turns a missing file of the cache folder into a clear error.
 
     Raises:
-      UserError: it is gone; the message says how to get it again.
+        UserError: the file is gone; the message says how to get it again.
     """
     try:
         yield
@@ -72,5 +73,5 @@ def reading(path: PathLike) -> Iterator[None]:
 
 @functools.cache
 def _reach_cache(place: str) -> None:
-    # Once a process: this costs a request.
+    # Once per process, because this costs a request.
     reach(place, f"Set ${CACHE_DIR_VARIABLE} to a folder that can be written.")

@@ -1,4 +1,4 @@
-"""Folders and files of the cache: published whole, verified, made again when damaged."""
+"""Folders and files of the cache: atomic, verified, and rebuilt if damaged."""
 
 import time
 from collections.abc import Callable
@@ -19,26 +19,26 @@ def publish(
     write: Callable[[epath.Path], None],
     elsewhere: str = f"a cache folder that can be written with ${CACHE_DIR_VARIABLE}",
 ) -> None:
-    """Makes a folder appear under its name complete or not at all.
+    """Publishes a folder: it appears complete or not at all.
 
-    Several processes may publish the same folder at once; one of them wins. A folder
-    that is there is kept if it is whole. Else its files are replaced one by one, the
-    list last: a process that reads sound ones meanwhile always finds them.
+    Several processes may publish the same folder at once; one of them wins. An existing
+    folder is kept if it is complete. Otherwise its files are replaced one by one, the
+    list last, so that concurrent readers of intact files always find them.
 
     Args:
-      folder: what to make; its content is the same whenever it is made.
-      write: fills the temporary folder that it is given, and ends with
-        `manifest.write`.
-      elsewhere: what a user may name if the folder cannot be written.
+        folder: folder to build; its content must be deterministic.
+        write: fills the given temporary folder, and ends with `manifest.write`.
+        elsewhere: alternative location for the message if the folder cannot be written.
 
     Raises:
-      UserError: the folder cannot be written.
+        UserError: the folder cannot be written.
     """
     try:
         _publish(folder, write)
     except OSError as error:
         raise UserError(
-            f"cache {folder} cannot be made: {error}. Free disk space, or name {elsewhere}."
+            f"cache {folder} cannot be made: {error}. Free disk space, or name "
+            f"{elsewhere}."
         ) from error
 
 
@@ -60,11 +60,11 @@ def _publish(folder: epath.Path, write: Callable[[epath.Path], None]) -> None:
 
 
 def published_file(path: epath.Path, make: Callable[[], bytes]) -> epath.Path:
-    """A file in a folder of its own, made if it does not exist yet or is damaged.
+    """Returns a file in its own folder; builds it if it is missing or damaged.
 
     Args:
-      path: the file; the name of its folder tells everything that decides the content.
-      make: gives the content.
+        path: the file; its folder's name determines the content.
+        make: returns the content.
     """
 
     def write(temporary: epath.Path) -> None:
@@ -90,7 +90,7 @@ def _replace_files(folder: epath.Path, source: epath.Path) -> None:
 
 
 def _remove_abandoned(folder: epath.Path) -> None:
-    """Removes what builders of this cache left behind when they were killed."""
+    """Removes temporary folders of killed builders of this cache."""
     for path in folder.parent.glob(f".{folder.name}.*.tmp"):
         try:
             if time.time() - path.stat().mtime > _ABANDONED_SECONDS:

@@ -1,14 +1,14 @@
-"""Tables of text for a terminal."""
+"""Text tables for a terminal."""
 
 from collections.abc import Sequence
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> str:
-    """Rows as lines, two blanks between columns.
+    """Returns rows as lines, with two blanks between columns.
 
     Args:
-      rows: as many cells each as there are columns.
-      right: of each column, whether its cells stand on the right.
+        rows: rows with one cell per column.
+        right: for each column, whether its cells are right-aligned.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(

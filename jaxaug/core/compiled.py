@@ -1,4 +1,4 @@
-"""Compiled programs that outlive the process, as those of the T5X programs do."""
+"""Compiled programs that are kept on disk, as by the T5X programs."""
 
 import hashlib
 import importlib.util
@@ -12,14 +12,14 @@ from jaxaug.core import cache_folder
 from jaxaug.core.files import is_remote
 
 _BYTES = 2**32
-_SECONDS = 0.5  # What compiles faster is not worth a file.
+_SECONDS = 0.5  # Programs that compile faster are not worth a file.
 
 
 def keep_programs() -> None:
-    """Keeps what is compiled from now on in the cache folder, and takes it from there.
+    """Stores compiled programs in the cache folder from now on, and reuses them.
 
-    Where the user has named a folder for JAX (`$JAX_COMPILATION_CACHE_DIR`), that one is
-    used. Nothing is kept where the cache folder is an object store or cannot be written.
+    If the user has named a folder for JAX (`$JAX_COMPILATION_CACHE_DIR`), that one is
+    used. Nothing is stored if the cache folder is an object store or is read-only.
     """
     if jax.config.values["jax_compilation_cache_dir"]:
         return
@@ -33,7 +33,7 @@ def keep_programs() -> None:
     jax.config.update("jax_compilation_cache_dir", os.path.abspath(folder))
     _unless_set("jax_persistent_cache_min_compile_time_secs", _SECONDS)
     if importlib.util.find_spec("filelock") is not None:
-        # The bound comes with a lock, for which JAX needs that package.
+        # The size limit needs a lock, for which JAX needs that package.
         _unless_set("jax_compilation_cache_max_size", _BYTES)
 
 
@@ -43,7 +43,7 @@ def _unless_set(name: str, value: float) -> None:
 
 
 def kind_of_cpu() -> str:
-    """A name for this kind of CPU: programs compiled for another may not run here."""
+    """Returns a name of the CPU kind, because compiled programs depend on it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         kinds = {x for x in lines if x.startswith(("flags", "Features", "model name"))}

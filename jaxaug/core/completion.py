@@ -1,4 +1,4 @@
-"""`jaxaug completion`: what a shell needs to complete the command line by itself."""
+"""The verb `jaxaug completion`: prints shell completion."""
 
 import argparse
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ SHELLS = ("bash", "zsh")
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb `completion`; the default `program` is the parser that it completes."""
+    """Adds the verb `completion`; the default `program` is the completed parser."""
     parser = verbs.add_parser(
         "completion",
         help="print shell completion for this command line",
@@ -21,17 +21,17 @@ def add(verbs: argparse._SubParsersAction) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Handler of `jaxaug completion`: prints the script."""
+    """Runs `jaxaug completion`: prints the script."""
     import shtab
 
     for action in _texts(arguments.program):
-        # Most are files or folders; for the others a shell offers files, too.
+        # Most of them are files or folders; file completion does not hurt the others.
         action.complete = shtab.FILE  # type: ignore[attr-defined]
     print(shtab.complete(arguments.program, shell=arguments.shell))
 
 
 def _texts(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """The arguments of all verbs that take any text."""
+    """Yields the arguments of all verbs that take any text."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for verb in action.choices.values():

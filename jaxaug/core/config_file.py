@@ -1,4 +1,4 @@
-"""Config files of the programs that are ours: Python with `get_config()`."""
+"""Config files of jaxaug's own programs: Python with `get_config()`."""
 
 import inspect
 import types
@@ -16,17 +16,17 @@ _T = TypeVar("_T")
 
 
 def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
-    """The fields that a file gives, and the name of the file.
+    """Returns the fields of a config file, and the name of the file.
 
     Args:
-      path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`. What
-        the current folder does not have is looked up in installed packages, as gin
-        files are.
-      examples: folder of such files, for messages.
+        path: `file.py`, or `file.py:TEXT`; the text is the argument of `get_config`.
+            Files that the current folder lacks are looked up in installed packages,
+            like gin files.
+        examples: folder of such files, for messages.
 
     Raises:
-      UserError: no such file, it cannot be read, there is no `get_config` in it, or that
-        takes no argument, needs one or another one.
+        UserError: the file is missing, unreadable, or without `get_config`, or
+            `get_config` does not accept the argument.
     """
     fix = (
         f"Name a Python file with a function get_config(), such as those in {examples}."
@@ -60,15 +60,15 @@ def read(path: str, examples: str) -> tuple[dict[str, Any], str]:
 
 
 def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
-    """What `of` makes of the fields of a file.
+    """Returns `of(fields)` for the fields of a config file.
 
     Args:
-      path: see `read`.
-      examples: see `read`.
-      of: raises `UserError` where a field is unknown or wrong.
+        path: see `read`.
+        examples: see `read`.
+        of: raises `UserError` if a field is unknown or wrong.
 
     Raises:
-      UserError: as for `read`, or from `of`, with the name of the file.
+        UserError: as for `read`, or from `of`, with the name of the file.
     """
     fields, file = read(path, examples)
     try:
@@ -78,10 +78,10 @@ def load(path: str, examples: str, of: Callable[[Mapping[str, Any]], _T]) -> _T:
 
 
 def fields_of(config: ml_collections.ConfigDict | Any) -> dict[str, Any]:
-    """A ConfigDict or mapping as a dictionary.
+    """Returns a ConfigDict or mapping as a dictionary.
 
     Raises:
-      UserError: it is something else.
+        UserError: `config` is neither.
     """
     if isinstance(config, ml_collections.ConfigDict):
         config = config.to_dict()
@@ -101,7 +101,7 @@ def _found(file: epath.Path) -> epath.Path:
 
 
 def _module(file: epath.Path) -> types.ModuleType:
-    # Python's own loaders read no gs://.
+    # Python's own loaders cannot read gs://.
     module = types.ModuleType("jaxaug_config")
     module.__file__ = str(file)
     try:

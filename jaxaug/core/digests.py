@@ -1,4 +1,4 @@
-"""Hashes of values and files, by which caches and resumed runs know what they hold."""
+"""Hashes of values and files, which identify the content of caches and resumed runs."""
 
 import functools
 import hashlib
@@ -15,13 +15,13 @@ from jaxaug.core.files import check_ordinary
 
 
 def digest_of(value: Any) -> str:
-    """Hash of a JSON value, independent of the order of keys."""
+    """Returns a hash of a JSON value, independent of the order of keys."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def file_digest(path: epath.PathLike) -> str:
-    """Hash of a file's bytes; read again only if the file's size or time changed."""
+    """Returns a hash of a file's bytes; reads it again only if size or time changed."""
     if os.path.exists(path):
         stat = os.stat(path)
         return _digest(os.fspath(path), stat.st_size, stat.st_mtime_ns)
@@ -40,10 +40,11 @@ def _digest(path: str, size: int, modified: int) -> str:
 
 
 def code_digest(*modules: ModuleType | str) -> str:
-    """Hash of the sources of modules; of packages with the code and data in them.
+    """Returns a hash of the sources of modules, and of code and data in packages.
 
     Args:
-      *modules: or their dotted names, such as `jaxaug.augment`, which imports them.
+        *modules: modules, or their dotted names, such as `jaxaug.augment`, which are
+            imported.
     """
     files = [
         file
@@ -56,7 +57,7 @@ def code_digest(*modules: ModuleType | str) -> str:
 
 
 def _sources(module: ModuleType) -> list[tuple[str, str]]:
-    """(name, file) of each source file."""
+    """Returns (name, file) of each source file."""
     folders = list(getattr(module, "__path__", ()))
     if not folders and module.__file__:
         return [(pathlib.Path(module.__file__).name, module.__file__)]
@@ -70,5 +71,5 @@ def _sources(module: ModuleType) -> list[tuple[str, str]]:
 
 @functools.cache
 def _of_sources(files: tuple[tuple[str, str], ...]) -> str:
-    # What a process runs is what it has loaded: its sources are read once.
+    # A process runs the code it has loaded, so its sources are read only once.
     return digest_of([[name, file_digest(path)] for name, path in files])

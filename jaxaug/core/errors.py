@@ -1,4 +1,4 @@
-"""The exception for mistakes that the user can mend; the T5X programs and jaxaug share it."""
+"""The exception for mistakes of users; the T5X programs and jaxaug share it."""
 
 from jaxaug_base.errors import UserError
 

@@ -1,8 +1,9 @@
 """Tables whose entries come from jaxaug and from other installed packages.
 
-A package registers a sampler, scheme, format, metric, model, verb, data set, or family by
-an entry point in the group `jaxaug.samplers`, `jaxaug.schemes`, ... (docs/extending.md).
-An entry is known by its name alone until somebody asks for it: then it is imported, once.
+A package registers a sampler, scheme, format, metric, model, verb, data set, or family
+with an entry point in the group `jaxaug.samplers`, `jaxaug.schemes`, ...
+(docs/extending.md). An entry is imported only when it is first requested; until then
+only its name is known.
 """
 
 import collections
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUPS = (
-    "samplers", "schemes", "formats", "metrics", "models", "verbs", "datasets", "families",
+    "samplers", "schemes", "formats", "metrics", "models", "verbs", "datasets",
+    "families",
 )  # fmt: skip
-"""Behind `jaxaug.` these are the groups of entry points."""
+"""Names of the groups of entry points, after `jaxaug.`."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _PACKAGE = __name__.partition(".")[0]
@@ -29,10 +31,10 @@ _T = TypeVar("_T")
 
 
 class Table(collections.UserDict[str, _T]):
-    """Name -> entry; names of other packages stand behind our own.
+    """Maps names to entries; names of other packages follow jaxaug's own.
 
-    Raises `UserError` where a name is asked for that two have, or whose entry point
-    cannot be imported or is no entry.
+    A request raises `UserError` if two packages use the name, or if its entry point
+    cannot be imported or is invalid.
     """
 
     def __init__(
@@ -43,13 +45,14 @@ class Table(collections.UserDict[str, _T]):
         taken: Collection[str] = (),
         made: Callable[[str, Any], _T] | None = None,
     ):
-        """
+        """Creates a table.
+
         Args:
-          own: our entries.
-          group: of `GROUPS`; empty for a table that nobody adds to.
-          taken: other names that no package may use.
-          made: (name, what an entry point names) -> entry; raises `UserError` or
-            `TypeError` if it is none. None takes functions as they are.
+            own: entries of jaxaug.
+            group: one of `GROUPS`; empty for a table without other packages.
+            taken: other names that no package may use.
+            made: (name, object of the entry point) -> entry; raises `UserError` or
+                `TypeError` if it is invalid. None accepts functions unchanged.
         """
         super().__init__()
         self.data.update(own)
@@ -68,7 +71,7 @@ class Table(collections.UserDict[str, _T]):
         return len(self.data.keys() | self._points().keys())
 
     def __getitem__(self, name: str) -> _T:
-        """The entry; see the class for what it raises."""
+        """Returns the entry; see the class for errors."""
         points = self._points().get(name, ())
         if not points:
             return self.data[name]
@@ -92,7 +95,7 @@ class Table(collections.UserDict[str, _T]):
         return self._loaded[points[0]]
 
     def outside(self) -> list[str]:
-        """The names that other packages have registered; loads nothing."""
+        """Returns the names that other packages have registered; loads nothing."""
         return list(self._points())
 
     def _load(self, name: str, point: "EntryPoint", where: str) -> _T:
@@ -117,10 +120,11 @@ class Table(collections.UserDict[str, _T]):
 def _points(
     group: str, path: tuple[str, ...]
 ) -> Mapping[str, tuple["EntryPoint", ...]]:
-    """Name -> entry points of it, of all packages on a path."""
-    from importlib import metadata  # Costs more than all that parsing imports.
+    """Returns name -> entry points with it, of all packages on a path."""
+    # This import costs more than all others of argument parsing.
+    from importlib import metadata
 
-    del path  # Only part of the key.
+    del path  # The path is only a part of the cache key.
     found: dict[str, tuple[EntryPoint, ...]] = {}
     for point in metadata.entry_points(group=f"{_PACKAGE}.{group}"):
         found[point.name] = (*found.get(point.name, ()), point)
@@ -132,27 +136,29 @@ def _package(point: "EntryPoint") -> str:
 
 
 def values(group: str) -> set[str]:
-    """What the entry points of a group name, as `module.name`; imports nothing."""
+    """Returns the targets of a group as `module.name`; imports nothing."""
     points = _points(group, tuple(sys.path)).values()
     return {point.value.replace(":", ".") for known in points for point in known}
 
 
 def function(name: str, found: Any) -> Any:
-    """What an entry point names, if it is a function; raises `TypeError` if not."""
+    """Returns an entry point's object; raises `TypeError` unless it is a function."""
     del name
     if not callable(found):
-        from jaxaug.core.files import shown  # The command line imports this module.
+        # Imported here, because the command line imports this module.
+        from jaxaug.core.files import shown
 
         raise TypeError(f"is {shown(found)}, expected a function")
     return found
 
 
 def code_of(value: Any) -> str:
-    """Digest of the module that a function or class of another package is in.
+    """Returns a digest of the module of another package's function or class.
 
-    Empty for ours, of which the digest stands in keys by itself.
+    It is empty for jaxaug's own, whose digest is a separate part of keys.
     """
-    from jaxaug.core.digests import code_digest  # The command line imports this module.
+    # Imported here, because the command line imports this module.
+    from jaxaug.core.digests import code_digest
 
     while isinstance(value, functools.partial):
         value = value.func

@@ -1,4 +1,4 @@
-"""Figures of reports and plots: matplotlib is optional, files appear whole or not at all."""
+"""Figures of reports and plots: matplotlib is optional, and files are atomic."""
 
 import io
 from typing import Any
@@ -13,11 +13,11 @@ _FORMS = ("png", "svg", "pdf", "jpg", "jpeg", "webp", "tif", "tiff", "eps", "ps"
 
 
 def check_picture(path: PathLike) -> None:
-    """Whether a figure can be written there, before work is done for it.
+    """Checks, before the work, that a figure can be written to a path.
 
     Raises:
-      UserError: the suffix of `path` is that of no picture, or its storage is out of
-        reach.
+        UserError: the suffix of `path` is not a picture format, or its storage is
+            unreachable.
     """
     suffix = reach(path, "Name a file in another place.").suffix
     if suffix[1:].lower() not in _FORMS:
@@ -28,10 +28,10 @@ def check_picture(path: PathLike) -> None:
 
 
 def new_figure(path: PathLike, width: float, height: float) -> Any:
-    """An empty figure of that size in inches.
+    """Returns an empty figure with this size in inches.
 
     Raises:
-      UserError: matplotlib is not installed; the message names `path`.
+        UserError: matplotlib is not installed; the message names `path`.
     """
     try:
         from matplotlib.figure import Figure
@@ -43,25 +43,25 @@ def new_figure(path: PathLike, width: float, height: float) -> Any:
 
 
 def label(name: str) -> str:
-    """A name for a legend, which leaves out labels that begin with an underscore."""
+    """Returns a legend label; matplotlib hides labels that start with an underscore."""
     return f" {name}" if name.startswith("_") else name
 
 
 def picture(figure: Any, form: str) -> bytes:
-    """A figure as a file of that form; equal figures give equal bytes.
+    """Returns a figure as the bytes of a file; equal figures give equal bytes.
 
-    All texts are drawn as they are: a `$` in the name of a run begins no formula.
+    All texts are drawn literally: a `$` in the name of a run starts no formula.
     """
     import matplotlib
     from matplotlib.text import Text
 
     buffer = io.BytesIO()
-    # No date and no random ids.
+    # The file has no date and no random ids.
     metadata = {"Date": None} if form == "svg" else None
     for text in figure.findobj(Text):
         text.set_parse_math(False)
     settings: Any = {"svg.hashsalt": "jaxaug", "svg.fonttype": "none"}
-    # Texts that are made while drawing, such as numbers at an axis, follow the settings.
+    # Texts that are created while drawing, such as axis numbers, follow the settings.
     settings["text.parse_math"] = False
     with matplotlib.rc_context(settings):
         figure.savefig(buffer, format=form, dpi=120, metadata=metadata)
@@ -69,10 +69,10 @@ def picture(figure: Any, form: str) -> bytes:
 
 
 def write_figure(path: PathLike, figure: Any) -> None:
-    """Writes a figure under a temporary name, then renames it into place.
+    """Writes a figure under a temporary name, then renames it.
 
     Raises:
-      UserError: as for `check_picture`.
+        UserError: as for `check_picture`.
     """
     check_picture(path)
     target = epath.Path(path)

@@ -1,4 +1,4 @@
-"""Reading and writing whole files, locally or on gs://, with errors a user can act on."""
+"""Reads and writes whole files, local or on gs://, with clear errors."""
 
 import codecs
 import contextlib
@@ -22,10 +22,10 @@ PathLike = str | os.PathLike[str]
 FETCH_AGAIN = (
     "Correct the file, or get it again (`jaxaug data fetch sgd` for SGD and SGD-X)."
 )
-"""What to do about a wrong file of a data folder."""
+"""Advice for a wrong file of a data folder."""
 
 MAX_BYTES = 2 << 30
-"""The largest file that is read as a whole."""
+"""Maximum size of a file that is read as a whole."""
 
 _KINDS = {
     stat.S_IFIFO: "a pipe (FIFO)",
@@ -34,7 +34,7 @@ _KINDS = {
     stat.S_IFSOCK: "a socket",
 }
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-# UTF-32 first: its mark in little-endian order begins with that of UTF-16.
+# UTF-32 comes first: its little-endian mark starts with the mark of UTF-16.
 _OTHER_MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -45,7 +45,7 @@ _ANSWERS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExists
 
 
 def shown(value: Any) -> str:
-    """A value in an error message, shortened."""
+    """Returns a shortened value for an error message."""
     try:
         text = repr(value)
     except RecursionError:
@@ -54,42 +54,42 @@ def shown(value: Any) -> str:
 
 
 def shortened(message: object) -> str:
-    """What an error says, without the middle if it quotes a long text."""
+    """Returns the text of an error, without the middle of a long quotation."""
     text = str(message)
     return text if len(text) <= 600 else f"{text[:400]} ... {text[-195:]}"
 
 
 def is_remote(path: PathLike) -> bool:
-    """Whether a path names a storage, as gs:// does."""
+    """Returns whether a path has a storage scheme, such as gs://."""
     return _SCHEME.match(os.fspath(path)) is not None
 
 
 def unreachable(path: PathLike) -> str | None:
-    """What keeps a path from being looked at; None for a local or reachable one.
+    """Returns why a path cannot be accessed; None if it is local or reachable.
 
-    A clause for a message, which says what is missing and what to do about it. Whether
-    there is anything at the path does not matter.
+    The result is a clause for a message, with the missing part and advice. Whether the
+    path exists does not matter.
     """
     scheme = _SCHEME.match(os.fspath(path))
     if scheme is None:
         return None
     try:
         storage.ask(path)
-    except Exception as error:  # noqa: BLE001 (each service has classes of its own)
+    except Exception as error:  # noqa: BLE001 (each service has its classes)
         return _of_storage(scheme[0], error)
     return None
 
 
 def reach(path: PathLike, fix: str) -> epath.Path:
-    """The path, `~` expanded, once it is known that its storage can be reached.
+    """Returns the path with `~` expanded, after checking that its storage is reachable.
 
     Args:
-      path: local, gs:// or s3://; it need not exist.
-      fix: a sentence that tells the user how to mend it; ends the error message.
+        path: local, gs://, or s3://; it need not exist.
+        fix: advice for the user; ends the error message.
 
     Raises:
-      UserError: its kind is unknown, a package for it is missing, or the service does
-        not answer.
+        UserError: its kind is unknown, a package for it is missing, or the service does
+            not answer.
     """
     problem = unreachable(path)
     if problem:
@@ -99,9 +99,9 @@ def reach(path: PathLike, fix: str) -> epath.Path:
 
 @contextlib.contextmanager
 def reached(path: PathLike, fix: str) -> Iterator[None]:
-    """Work on a path: what its storage service raises becomes a `UserError`.
+    """Turns errors of a path's storage service into `UserError` inside the context.
 
-    Answers such as "no such file" pass, and everything that a local path raises.
+    Answers such as "no such file" are passed on, and so are all errors of local paths.
     """
     scheme = _SCHEME.match(os.fspath(path))
     try:
@@ -115,7 +115,7 @@ def reached(path: PathLike, fix: str) -> Iterator[None]:
 
 
 def _of_storage(scheme: str, error: Exception) -> str:
-    # Without importing TensorFlow or fsspec: their errors are known by name.
+    # TensorFlow and fsspec are not imported; their errors are recognized by name.
     if isinstance(error, KeyError):
         return (
             f"{scheme} is no storage that is known (local paths, gs:// and s3:// are)"
@@ -136,17 +136,17 @@ def _of_storage(scheme: str, error: Exception) -> str:
 
 
 def check_ordinary(path: PathLike, fix: str, limit: int | None = None) -> None:
-    """Checks what stands under a path before a reader opens it, which might wait forever.
+    """Checks that a path is an ordinary file, because a reader might wait forever.
 
     A missing file, a folder, and a remote path pass: their readers report them.
 
     Args:
-      path: of a file to be read.
-      fix: ends the error message.
-      limit: the largest size in bytes; None accepts any.
+        path: path of a file to be read.
+        fix: ends the error message.
+        limit: maximum size in bytes; None accepts any size.
 
     Raises:
-      UserError: a pipe, a socket or a device has that name, or the file is larger.
+        UserError: the path is a pipe, a socket, or a device, or the file is too large.
     """
     if is_remote(path):
         return
@@ -157,19 +157,21 @@ def check_ordinary(path: PathLike, fix: str, limit: int | None = None) -> None:
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
         raise UserError(
-            f"{path}: is {kind}, expected an ordinary file. Write what it gives to a file "
+            f"{path}: is {kind}, expected an ordinary file. Write what it gives to a "
+            f"file "
             f"and name that. {fix}"
         )
     if limit is not None and stat.S_ISREG(found.st_mode) and found.st_size > limit:
         raise UserError(
-            f"{path}: has {found.st_size / 1e9:.1f} GB, more than the {limit / 1e9:.1f} GB "
+            f"{path}: has {found.st_size / 1e9:.1f} GB, more than the "
+            f"{limit / 1e9:.1f} GB "
             f"that are read at once. Divide the file. {fix}"
         )
 
 
 @contextlib.contextmanager
 def fitting(path: PathLike, fix: str) -> Iterator[None]:
-    """Turns a `MemoryError` of the block into a `UserError` that names the file."""
+    """Turns a `MemoryError` in the context into a `UserError` with the file name."""
     try:
         yield
     except MemoryError:
@@ -183,12 +185,12 @@ def read_bytes(path: PathLike, fix: str, limit: int = MAX_BYTES) -> bytes:
     """Returns the content of a file, local or gs://.
 
     Args:
-      path: the file.
-      fix: a sentence that tells the user how to mend it; ends every error message.
-      limit: the largest size of a local file in bytes.
+        path: the file.
+        fix: advice for the user; ends every error message.
+        limit: maximum size of a local file in bytes.
 
     Raises:
-      UserError: the file is missing, out of reach, too large, or no ordinary file.
+        UserError: the file is missing, unreachable, too large, or not an ordinary file.
     """
     try:
         with reached(path, fix), fitting(path, fix):
@@ -201,24 +203,25 @@ def read_bytes(path: PathLike, fix: str, limit: int = MAX_BYTES) -> bytes:
 
 
 def byte_lines(file: BinaryIO, longest: int = 1 << 26) -> Iterator[bytes]:
-    """Yields the lines of an open file; one longer than `longest` bytes in pieces.
+    """Yields the lines of an open file; lines over `longest` bytes come in pieces.
 
-    A file without line ends, such as one of zeros, would fill the memory otherwise.
+    A file without line ends, such as a file of zeros, would otherwise fill the memory.
     """
     return iter(functools.partial(file.readline, longest), b"")
 
 
 def read_text(path: PathLike, fix: str, otherwise: str | None = None) -> str:
-    """The text of a UTF-8 file, without the mark (BOM) that may begin it.
+    """Returns the text of a UTF-8 file, without an initial byte-order mark (BOM).
 
     Args:
-      path: the file, local or gs://.
-      fix: a sentence that tells the user how to mend it; ends every error message.
-      otherwise: encoding of a file that is not UTF-8, such as `latin-1`; None refuses it.
+        path: the file, local or gs://.
+        fix: advice for the user; ends every error message.
+        otherwise: encoding of a file that is not UTF-8, such as `latin-1`; None refuses
+            it.
 
     Raises:
-      UserError: the file is refused by `read_bytes`, or holds bytes that are not UTF-8
-        or are zero, as in UTF-16.
+        UserError: `read_bytes` refuses the file, or it contains bytes that are not
+            UTF-8 or are zero, as in UTF-16.
     """
     with fitting(path, fix):
         return _decoded(read_bytes(path, fix), path, fix, otherwise)
@@ -252,13 +255,13 @@ def _decoded(data: bytes, path: PathLike, fix: str, otherwise: str | None) -> st
 
 
 def read_stdin(fix: str) -> str:
-    """The text of standard input, with the mark (BOM) that may begin it.
+    """Returns the text of standard input, including an initial byte-order mark (BOM).
 
     Args:
-      fix: ends the error message.
+        fix: ends the error message.
 
     Raises:
-      UserError: it is not UTF-8.
+        UserError: standard input is not UTF-8.
     """
     try:
         text = sys.stdin.read()
@@ -269,18 +272,18 @@ def read_stdin(fix: str) -> str:
 
 
 def read_json(path: PathLike, fix: str) -> Any:
-    """The value in a JSON file; the arguments are those of `read_text`.
+    """Returns the value in a JSON file; see `read_text` for the arguments.
 
     Raises:
-      UserError: the file is missing, out of reach, empty, not UTF-8, cut off or not
-        JSON; an object has a name twice, a number too many digits, or a string half a
-        surrogate pair.
+        UserError: the file is missing, unreachable, empty, incomplete, or not UTF-8 or
+            JSON; an object has a duplicate name, a number has too many digits, or a
+            string contains half of a surrogate pair.
     """
     return parse_json(read_text(path, fix), path, fix)
 
 
 def parse_json(text: str | bytes, path: PathLike, fix: str) -> Any:
-    """The value of a JSON text; raises as `read_json`, which has read it from `path`."""
+    """Returns the value of a JSON text that was read from `path`; see `read_json`."""
     try:
         with fitting(path, fix):
             return json_reader.decoded(text, "the file")
@@ -291,12 +294,12 @@ def parse_json(text: str | bytes, path: PathLike, fix: str) -> Any:
 def check_pairs(value: Any, where: str, fix: str) -> None:
     """Raises `UserError` for a JSON value with half of a surrogate pair in a string.
 
-    JSON can write it as an escape, but no file in UTF-8 and no tokenizer takes it.
+    JSON can escape it, but UTF-8 files and tokenizers cannot represent it.
 
     Args:
-      value: to be checked.
-      where: begins the message.
-      fix: ends it.
+        value: JSON value to check.
+        where: start of the message.
+        fix: end of the message.
     """
     try:
         json_reader.check_pairs(value)
@@ -305,15 +308,14 @@ def check_pairs(value: Any, where: str, fix: str) -> None:
 
 
 def check_writable(path: PathLike, argument: str = "--out") -> None:
-    """Creates the folder of an output file, before a long run and not at its end.
+    """Creates the folder of an output file and checks it before a long run.
 
     Args:
-      path: of the file.
-      argument: that named it.
+        path: path of the file.
+        argument: argument that named it.
 
     Raises:
-      UserError: the file could not be written, or there is something of that name which
-        is no file, such as a device.
+        UserError: the file cannot be written, or the path is not an ordinary file.
     """
     target = final_target(path)
     probe = temporary_name(target)
@@ -334,21 +336,21 @@ def check_writable(path: PathLike, argument: str = "--out") -> None:
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Writes a UTF-8 file under a temporary name, then renames it into place.
+    """Writes a UTF-8 file under a temporary name, then renames it.
 
     Bytes of file names that are not UTF-8 (lone surrogates) become escapes.
 
     Raises:
-      UserError: the storage of a remote path cannot be reached.
+        UserError: the storage of a remote path is unreachable.
     """
     write_bytes(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes(path: PathLike, data: bytes) -> None:
-    """Writes a file under a temporary name, then renames it into place.
+    """Writes a file under a temporary name, then renames it.
 
     Raises:
-      UserError: the storage of a remote path cannot be reached.
+        UserError: the storage of a remote path is unreachable.
     """
     with reached(path, "Name a file in another place."), replacing(path) as temporary:
         temporary.write_bytes(data)

@@ -1,4 +1,4 @@
-"""What is installed, and how to install the rest."""
+"""Installed packages, and commands that install missing ones."""
 
 import argparse
 import platform
@@ -10,16 +10,17 @@ from typing import Any
 import jaxaug
 from jaxaug.core.errors import UserError
 
-# The same package under two names.
+# Two names of the same package.
 _SAME = {"tensorflow": ("tensorflow-cpu",), "tensorflow-cpu": ("tensorflow",)}
 
 BY_CHOICE = {"cuda", "dev", "docs", "tpu"}
-"""Extras for some machines and people; `make install` brings all others."""
+"""Extras for some machines and people; `make install` installs all others."""
 
 
 def version(distribution: str) -> str | None:
-    """Of an installed distribution; None where it is not there."""
-    from importlib import metadata  # Costs more than all that parsing imports.
+    """Returns the version of an installed distribution, or None."""
+    # This import costs more than all others of argument parsing.
+    from importlib import metadata
 
     for name in (distribution, *_SAME.get(distribution, ())):
         try:
@@ -30,7 +31,9 @@ def version(distribution: str) -> str | None:
 
 
 def versions() -> str:
-    """One line each: jaxaug, the runtime, JAX and Python; imports none of them."""
+    """Returns a version line each for jaxaug, runtime, JAX, and Python, without
+    imports.
+    """
     others = {name: version(name) for name in ("jaxaug-t5x", "jax")}
     found = {"jaxaug": jaxaug.__version__, **others}
     found["Python"] = platform.python_version()
@@ -40,13 +43,13 @@ def versions() -> str:
 
 
 class ShowVersions(argparse.Action):
-    """`--version`: prints `versions()` and ends the program with status 0."""
+    """Prints `versions()` for `--version`, and ends the program with status 0."""
 
     def __init__(self, **keywords: Any):
         super().__init__(nargs=0, default=argparse.SUPPRESS, **keywords)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        """What argparse calls when it meets the option."""
+        """Handles the option; called by argparse."""
         print(versions())
         parser.exit()
 
@@ -55,15 +58,16 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def _is_checkout() -> bool:
-    """Tells whether the package runs from a checkout; else it comes from a wheel."""
+    """Returns whether the package runs from a checkout instead of a wheel."""
     return (_ROOT / "Makefile").is_file()
 
 
 def install_command(extra: str = "") -> str:
     """Returns the command that installs an extra into this environment.
 
-    jaxaug is on no index: a checkout has to be installed from its folder. Where jaxaug was
-    installed from a wheel, pip finds it by name and gets what the extra lacks.
+    jaxaug is on no package index, so a checkout is installed from its folder. If jaxaug
+    was installed from a wheel, pip finds it by name and installs the packages of the
+    extra.
     """
     if not _is_checkout():
         name = f"jaxaug[{extra}]" if extra else "jaxaug"
@@ -84,24 +88,25 @@ def install_advice(extra: str = "") -> str:
 
 
 def missing_extra(problem: str, extra: str) -> UserError:
-    """The error for work that needs packages of an extra.
+    """Returns the error for work that needs packages of an extra.
 
     Args:
-      problem: what cannot be done and which package is missing, without a full stop.
-      extra: of pyproject.toml.
+        problem: the failed work and the missing package, without a full stop.
+        extra: name of the extra in pyproject.toml.
     """
     place = " of jaxaug" if _is_checkout() else ""
     return UserError(
-        f"{problem}. It comes with the extra {extra!r}: run {install_advice(extra)}{place}."
+        f"{problem}. It comes with the extra {extra!r}: run "
+        f"{install_advice(extra)}{place}."
     )
 
 
 def missing_package(what: str, distribution: str) -> UserError:
-    """The error for a part that another package of this repository has.
+    """Returns the error for a part that is in another package of this repository.
 
     Args:
-      what: the part, such as `jaxaug fewshot`.
-      distribution: the name of the package.
+        what: the part, such as `jaxaug fewshot`.
+        distribution: name of the package.
     """
     fix = (
         f"Run {install_advice()} of jaxaug."

@@ -1,24 +1,24 @@
-"""Where a value stands in the text of a JSON file: what `json` does not tell."""
+"""Positions of values in the text of a JSON file, which `json` does not report."""
 
 import json
 import re
 from collections.abc import Iterable, Iterator
 
 Keys = tuple[str | int, ...]
-"""From the outermost value inwards: names of members, numbers of items."""
+"""Path of a value, from outside inwards: names of members, numbers of items."""
 
-# A string, a mark, or a number or word.
+# Matches a string, a mark, or a number or word.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def offsets(text: str) -> Iterator[tuple[Keys, int]]:
-    """The keys of every value with the offset where it begins, in the text's order.
+    """Yields the keys of every value with its start offset, in text order.
 
-    A member of an object begins with its name. A name that an object has twice comes
-    twice. `text` is JSON; of other text the places mean nothing.
+    A member of an object starts with its name. A repeated name is yielded again. `text`
+    must be JSON; otherwise the positions are meaningless.
     """
     keys: list[str | int] = []
-    name_next = True  # Whether the next token in an object is a name.
+    name_next = True  # True if the next token in an object is a name.
     for match in _TOKEN.finditer(text):
         token, start = match[0], match.start()
         if token in "}]":
@@ -41,9 +41,9 @@ def offsets(text: str) -> Iterator[tuple[Keys, int]]:
 
 
 def places(text: str, wanted: Iterable[Keys]) -> dict[Keys, tuple[int, int]]:
-    """Line and column, from 1, of values in a JSON text.
+    """Returns line and column, from 1, of values in a JSON text.
 
-    A value that the text lacks gets the place of the nearest one around it.
+    A missing value gets the position of the nearest enclosing value.
     """
     wanted = list(wanted)
     around = {keys[:length] for keys in wanted for length in range(len(keys) + 1)}
@@ -63,7 +63,7 @@ def places(text: str, wanted: Iterable[Keys]) -> dict[Keys, tuple[int, int]]:
 
 
 def repeated_name(text: str) -> tuple[int, int] | None:
-    """Line and column of the first name that its object has had before."""
+    """Returns line and column of the first repeated name in an object."""
     seen: set[Keys] = set()
     for keys, offset in offsets(text):
         if keys in seen:
@@ -73,5 +73,5 @@ def repeated_name(text: str) -> tuple[int, int] | None:
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Both from 1, as editors and `json` count them."""
+    """Returns line and column, both from 1, as in editors and `json`."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)

@@ -1,4 +1,4 @@
-"""The one reader of JSON: every file, line, and request from outside passes through it."""
+"""The only JSON reader: all files, lines, and requests from outside pass through it."""
 
 import json
 import sys
@@ -8,31 +8,34 @@ from typing import Any
 from jaxaug.core import json_places
 
 MAX_DEPTH = 200
-"""Lists and objects inside one another. More would end in Python's recursion limit later,
-wherever a program copies, hashes or prints the value."""
+"""Maximum nesting of lists and objects.
+
+Deeper values would exceed Python's recursion limit later, when a program copies,
+hashes, or prints them.
+"""
 
 
 class JsonError(ValueError):
-    """A text that is not accepted as JSON; the message says why and where."""
+    """A text that is not accepted as JSON; the message gives reason and position."""
 
 
 class _RepeatedNameError(ValueError):
-    """An object has a name twice."""
+    """An object has a duplicate name."""
 
 
 def decoded(text: str | bytes, what: str = "the text", halves: bool = False) -> Any:
     """Returns the value of a JSON text.
 
     Args:
-      text: as a string, or as bytes in UTF-8.
-      what: names the text in messages.
-      halves: whether strings may hold half of a surrogate pair, for callers that call
-        `check_pairs` where they know the place.
+        text: the text, as a string or as bytes in UTF-8.
+        what: name of the text in messages.
+        halves: whether strings may contain half of a surrogate pair, for callers that
+            call `check_pairs` where they know the position.
 
     Raises:
-      JsonError: the text is empty, cut off, not UTF-8 or not JSON; an object has a name
-        twice, an integer has too many digits, a string holds half of a surrogate pair,
-        or values are nested deeper than `MAX_DEPTH`.
+        JsonError: the text is empty, incomplete, or not UTF-8 or JSON; an object has a
+            duplicate name, an integer has too many digits, a string contains half of a
+            surrogate pair, or values are nested deeper than `MAX_DEPTH`.
     """
     try:
         text = text.decode() if isinstance(text, bytes) else text
@@ -51,9 +54,10 @@ def decoded(text: str | bytes, what: str = "the text", halves: bool = False) -> 
         place = json_places.repeated_name(text)
         where = " (again at line {}, column {})".format(*place) if place else ""
         raise JsonError(f"invalid JSON: {error}{where}") from None
-    except ValueError:  # The only one left concerns the length of a number.
+    except ValueError:  # The only other ValueError concerns the length of a number.
         raise JsonError(
-            f"invalid JSON: an integer has more than {sys.get_int_max_str_digits()} digits"
+            f"invalid JSON: an integer has more than {sys.get_int_max_str_digits()} "
+            f"digits"
         ) from None
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_deep(value):
         raise JsonError("invalid JSON: nested too deeply")
@@ -69,7 +73,7 @@ def _of_syntax(error: json.JSONDecodeError, what: str) -> str:
     end = len(error.doc.rstrip())
     if not end:
         return f"{what} is empty"
-    # The parser reports an unterminated string where the string begins.
+    # The parser reports an unterminated string at its start.
     cut_off = error.pos >= end or error.msg.startswith("Unterminated string")
     problem = "truncated JSON" if cut_off else "invalid JSON"
     return f"{problem}: {error.msg} at line {error.lineno}, column {error.colno}"
@@ -86,7 +90,7 @@ def _distinct_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _is_deep(value: Any) -> bool:
-    """Tells whether lists and objects are nested deeper than `MAX_DEPTH`."""
+    """Returns whether lists and objects are nested deeper than `MAX_DEPTH`."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
@@ -101,7 +105,7 @@ def _is_deep(value: Any) -> bool:
 def check_pairs(value: Any) -> None:
     """Raises `JsonError` for a JSON value with half of a surrogate pair in a string.
 
-    JSON can write it as an escape, but neither UTF-8 nor a tokenizer can represent it.
+    JSON can escape it, but neither UTF-8 nor a tokenizer can represent it.
     """
     try:
         json.dumps(value, ensure_ascii=False).encode()

@@ -1,7 +1,7 @@
-"""What TensorFlow and SeqIO say of their own workings: kept in a file, off the screen.
+"""Redirects internal notes of TensorFlow and SeqIO from the screen to a file.
 
-The programs of T5X do the same with the folder of a run (`t5x.logs`, which upstream T5X
-lacks); verbs have no such folder.
+The T5X programs write them to the run folder (`t5x.logs`, which upstream T5X lacks);
+verbs have no such folder.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ _LIBRARIES = ("array_record", "keras", "seqio", "tensorflow", "tensorflow_text")
 
 
 def log_file() -> Path:
-    """The file in the cache folder; in the user's own where that is an object store."""
+    """Returns the log file in the cache folder, or in the local one."""
     return Path(cache_folder.local_cache_dir(), NAME)
 
 
 @contextlib.contextmanager
 def noted() -> Iterator[None]:
-    """Inside, notes and warnings of the libraries are appended to `log_file`.
+    """Appends notes and warnings of the libraries to `log_file` inside the context.
 
-    That is all that C++ code writes to standard error. What Python writes goes to the
-    screen as before, errors of the libraries and the traceback of a crash included.
+    This includes everything that C++ code writes to standard error. Python output still
+    goes to the screen, and so do errors of the libraries and the traceback of a crash.
     """
     path = log_file()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,13 +47,13 @@ def noted() -> Iterator[None]:
 
 
 class _Notes:
-    """A filter of `logging` that writes what it does not let through to a file."""
+    """A `logging` filter that writes suppressed records to a file."""
 
     def __init__(self, file: int):
         self._file = file
 
     def filter(self, record: std_logging.LogRecord) -> bool:
-        """Whether to show a record."""
+        """Returns whether to show a record."""
         if record.levelno >= std_logging.ERROR:
             return True
         if not record.pathname.startswith(_folders()):
@@ -64,12 +64,12 @@ class _Notes:
 
 
 def _move_native_code(stack: contextlib.ExitStack, log: int) -> None:
-    """Has descriptor 2 lead to the log, and `sys.stderr` to where 2 led before."""
+    """Redirects descriptor 2 to the log, and `sys.stderr` to the old descriptor 2."""
     sys.stderr.flush()
     screen = os.dup(2)
     stack.callback(os.close, screen)
     if _is_standard_error():
-        # Left open: what is imported inside may keep it.
+        # The descriptor stays open, because code imported inside may keep it.
         beside = os.fdopen(os.dup(screen), "w", 1, encoding=sys.stderr.encoding)
         for handler in _handlers():
             if handler.stream is sys.stderr:
@@ -83,7 +83,7 @@ def _move_native_code(stack: contextlib.ExitStack, log: int) -> None:
 
 
 def _handlers() -> list[std_logging.StreamHandler]:
-    """What writes records: that of absl, and those of a program that set up none."""
+    """Returns the log handlers of absl and of the root logger."""
     found = [logging.get_absl_handler().python_handler, *std_logging.root.handlers]
     return [h for h in found if isinstance(h, std_logging.StreamHandler)]
 
@@ -91,13 +91,13 @@ def _handlers() -> list[std_logging.StreamHandler]:
 def _is_standard_error() -> bool:
     try:
         return sys.stderr.fileno() == 2
-    except OSError:  # It is no file: somebody catches what Python writes.
+    except OSError:  # It is not a file: Python output is captured.
         return False
 
 
 @functools.cache
 def _folders() -> tuple[str, ...]:
-    """Where the libraries lie."""
+    """Returns the installation folders of the libraries."""
     specs = (importlib.util.find_spec(name) for name in _LIBRARIES)
     places = (spec.origin for spec in specs if spec is not None)
     return tuple(os.path.dirname(place) + os.sep for place in places if place)

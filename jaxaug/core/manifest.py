@@ -1,8 +1,8 @@
-"""The list that a finished folder keeps of its files: name, size and CRC-32 of each.
+"""The list of files in a finished folder: name, size, and CRC-32 of each.
 
-Written last and verified whenever the folder is opened, it tells apart what was written
-and what a disk, a copy or a person has made of it since. CRC-32 finds every changed
-byte and costs less than reading the file; it does not guard against intent.
+It is written last and verified whenever the folder is opened. It detects changes by a
+disk, a copy, or a person. CRC-32 detects every changed byte and costs less than reading
+the file; it does not protect against intent.
 """
 
 import json
@@ -19,19 +19,20 @@ from jaxaug.core.files import check_ordinary, read_json
 
 NAME = "meta.json"
 _CHUNK = 1 << 20  # bytes
-_THREADS = 8  # Reading waits and the checksum frees the interpreter.
+# Reading waits for the disk, and the checksum releases the interpreter lock.
+_THREADS = 8
 
 
 class DamagedError(Exception):
-    """A folder is not what was written; the message says in what way."""
+    """A folder differs from what was written; the message says how."""
 
 
 def write(folder: epath.Path, **facts: Any) -> None:
-    """Lists the files below a folder, and what else is to be known about them.
+    """Lists the files below a folder, and facts about them.
 
     Args:
-      folder: its files are complete.
-      **facts: JSON values that `verified` gives back.
+        folder: folder whose files are complete.
+        **facts: JSON values that `verified` returns.
     """
     names = sorted(files_below(folder))
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -43,7 +44,7 @@ def write(folder: epath.Path, **facts: Any) -> None:
 
 
 def files_below(folder: epath.Path, prefix: str = "") -> Iterator[str]:
-    """Names of the files in a folder and in those below it, such as `a/b.json`."""
+    """Yields the names of all files below a folder, such as `a/b.json`."""
     for path in folder.iterdir():
         if path.is_dir():
             yield from files_below(path, f"{prefix}{path.name}/")
@@ -52,13 +53,13 @@ def files_below(folder: epath.Path, prefix: str = "") -> Iterator[str]:
 
 
 def verified(folder: epath.Path) -> dict[str, Any]:
-    """The facts about a folder and `files`: [name, bytes, CRC-32] of each, by name.
+    """Returns the facts about a folder and `files`: [name, bytes, CRC-32], by name.
 
     Every file is read.
 
     Raises:
-      FileNotFoundError: there is no such folder.
-      DamagedError: the list or a file in it is missing, or is not what was written.
+        FileNotFoundError: the folder does not exist.
+        DamagedError: the list or a file is missing or has changed.
     """
     try:
         content = read_json(folder / NAME, "")
@@ -83,7 +84,7 @@ def verified(folder: epath.Path) -> dict[str, Any]:
 
 
 def opened(folder: epath.Path) -> dict[str, Any] | None:
-    """What `verified` says of a cache; None if it is to be made.
+    """Returns the result of `verified` for a cache; None if it must be built.
 
     Damage is logged in one line.
     """
@@ -97,7 +98,7 @@ def opened(folder: epath.Path) -> dict[str, Any] | None:
 
 
 def is_whole(folder: epath.Path) -> bool:
-    """Whether a folder is there and is what was written."""
+    """Returns whether a folder exists and is unchanged."""
     try:
         verified(folder)
     except (DamagedError, FileNotFoundError):
@@ -110,7 +111,7 @@ def _crc32_of(content: Mapping[str, Any]) -> int:
 
 
 def _checksum(path: epath.Path) -> tuple[int, int]:
-    """Size in bytes and CRC-32 of a file."""
+    """Returns the size in bytes and the CRC-32 of a file."""
     size = crc32 = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

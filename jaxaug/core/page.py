@@ -1,4 +1,4 @@
-"""Pages of HTML that need nothing else: one file, no network, no library."""
+"""Self-contained HTML pages: one file, no network, no library."""
 
 import base64
 import html
@@ -22,11 +22,11 @@ END = "</body></html>"
 
 
 def head(title: str, style: str = "") -> str:
-    """The beginning of a page, up to `<body>`.
+    """Returns the start of a page, up to `<body>`.
 
     Args:
-      title: plain text.
-      style: CSS after that of all pages.
+        title: plain text.
+        style: CSS that follows the CSS of all pages.
     """
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -36,35 +36,35 @@ def head(title: str, style: str = "") -> str:
 
 
 def table(headings: Iterable[str], rows: Iterable[str]) -> list[str]:
-    """A table of rows that are HTML already."""
+    """Returns a table of HTML rows."""
     cells = "".join(f"<th>{html.escape(text)}</th>" for text in headings)
     return ["<table>", f"<tr>{cells}</tr>", *rows, "</table>"]
 
 
 def row(kind: str, name: str, cells: Iterable[str]) -> str:
-    """A row of plain texts: a name, then numbers; `kind` is its class."""
+    """Returns a row of plain texts: a name, then numbers; `kind` is its class."""
     return line(kind, html.escape(name), [html.escape(text) for text in cells])
 
 
 def line(kind: str, name: str, cells: Iterable[str]) -> str:
-    """The same of what is HTML already."""
+    """Returns a row of HTML texts: a name, then numbers; `kind` is its class."""
     numbers = "".join(f'<td class="number">{text}</td>' for text in cells)
     return f'<tr class="{kind}"><td>{name}</td>{numbers}</tr>'
 
 
 def paragraphs(lines: Iterable[str]) -> list[str]:
-    """A paragraph for each plain sentence, which lacks its full stop."""
+    """Returns a paragraph for each plain sentence, given without a full stop."""
     return [f"<p>{html.escape(text)}.</p>" for text in lines]
 
 
 def items(lines: Iterable[str]) -> list[str]:
-    """A list of plain texts; nothing where there are none."""
+    """Returns a list of plain texts, or nothing if there are none."""
     found = [f"<li>{html.escape(text)}</li>" for text in lines]
     return ["<ul>", *found, "</ul>"] if found else []
 
 
 def image(figure: Any, alt: str) -> str:
-    """A figure of matplotlib, inside the page."""
+    """Returns a matplotlib figure as an image inside the page."""
     data = base64.b64encode(picture(figure, "svg")).decode("ascii")
     source = f"data:image/svg+xml;base64,{data}"
     return f'<p><img src="{source}" alt="{html.escape(alt)}"></p>'

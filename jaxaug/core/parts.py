@@ -1,9 +1,8 @@
-"""Long work that is split over machines: who does what, and whether all is there.
+"""Long work that is split over machines, and the merge of its parts.
 
-`--shard K/N` does the K-th of N parts and writes it to a folder that all machines share,
-or to one of its own. A part ends with a note, `K-of-N.json`, which says what the work was
-and how much of it is there; `--merge` reads the notes, and the results only when they are
-the N parts of one and the same work.
+`--shard K/N` does the K-th of N parts and writes it to a shared or separate folder. A
+part ends with a note, `K-of-N.json`, on the work and its results. `--merge` reads the
+notes. It reads the results only if they are the N parts of the same work.
 """
 
 import json
@@ -23,38 +22,39 @@ _MOST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of work; `number` counts from 1 to `count`."""
+    """One part of the work; `number` counts from 1 to `count`."""
 
     number: int
     count: int
 
     @property
     def name(self) -> str:
-        """Such as `3-of-16`."""
+        """Name of the part, such as `3-of-16`."""
         return f"{self.number}-of-{self.count}"
 
     def owns(self, block: int) -> bool:
-        """Whether a block of the work, counted from 0, belongs to this part."""
+        """Returns whether a block of the work, counted from 0, belongs to this part."""
         return block % self.count == self.number - 1
 
 
 def parse(text: str) -> Part:
-    """The part that `--shard` names, such as `3/16`.
+    """Returns the part that `--shard` names, such as `3/16`.
 
     Raises:
-      UserError: it is no K/N with 1 <= K <= N.
+        UserError: `text` is not K/N with 1 <= K <= N.
     """
     match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]) <= _MOST:
         raise UserError(
-            f"--shard {text}: give K/N with K from 1 to N, such as 3/16 on the third of "
+            f"--shard {text}: give K/N with K from 1 to N, such as 3/16 on the third "
+            f"of "
             "16 machines."
         )
     return Part(int(match[1]), int(match[2]))
 
 
 def folder_of(out: PathLike) -> epath.Path:
-    """Where the parts of an output lie: `<out>.parts`."""
+    """Returns the folder of the parts of an output: `<out>.parts`."""
     target = epath.Path(out).expanduser()
     return target.parent / f"{target.name}.parts"
 
@@ -62,13 +62,13 @@ def folder_of(out: PathLike) -> epath.Path:
 def finish(
     folder: PathLike, part: Part, work: Mapping[str, Any], results: Sequence[str]
 ) -> None:
-    """Notes that a part is complete.
+    """Records that a part is complete.
 
     Args:
-      folder: of the part.
-      part: which one.
-      work: JSON; must be the same for all parts.
-      results: names of its files in the folder.
+        folder: folder of the part.
+        part: the part.
+        work: JSON; must be equal for all parts.
+        results: names of its files in the folder.
     """
     note = {"work": dict(work), "results": sorted(results)}
     write_text(epath.Path(folder) / f"{part.name}.json", json.dumps(note))
@@ -77,15 +77,15 @@ def finish(
 def complete(
     folders: Iterable[PathLike], work: Mapping[str, Any]
 ) -> list[tuple[epath.Path, Part, list[str]]]:
-    """(folder, part, names of its files) of all parts of some work.
+    """Returns (folder, part, names of its files) for all parts of some work.
 
     Args:
-      folders: where the parts may lie.
-      work: what they must be parts of.
+        folders: folders that may contain the parts.
+        work: work to which the parts must belong.
 
     Raises:
-      UserError: a folder is missing, a part is missing or twice there, there are parts
-        of another split or of other work, or a note is damaged.
+        UserError: a folder is missing, a part is missing or duplicated, parts belong to
+            another split or other work, or a note is damaged.
     """
     found: dict[int, tuple[epath.Path, Part, list[str]]] = {}
     expected = json.loads(json.dumps(dict(work)))
@@ -105,7 +105,8 @@ def complete(
             one = next(iter(found.values()), None)
             if one is not None and one[1].count != part.count:
                 raise UserError(
-                    f"{path}: is one of {part.count} parts, {one[0] / one[1].name}.json "
+                    f"{path}: is one of {part.count} parts, "
+                    f"{one[0] / one[1].name}.json "
                     f"one of {one[1].count}. Remove the notes of the split that is not "
                     "meant."
                 )
@@ -133,7 +134,7 @@ def complete(
 
 
 def _results(path: epath.Path, part: Part, work: Any) -> list[str]:
-    """The files of a part, once its note is found to be one of this work."""
+    """Returns the files of a part, after checking that its note is for this work."""
     fix = f"Remove it and run the same command with --shard {part.number}/{part.count}."
     note = read_json(path, fix)
     if not isinstance(note, dict) or not isinstance(note.get("results"), list):
@@ -146,7 +147,8 @@ def _results(path: epath.Path, part: Part, work: Any) -> list[str]:
             if not isinstance(given, dict) or given.get(name) != work.get(name)
         ]
         raise UserError(
-            f"{path}: is a part of other work ({', '.join(names)} differ). All parts and "
+            f"{path}: is a part of other work ({', '.join(names)} differ). All parts "
+            f"and "
             f"--merge take the same options, input and program. {fix}"
         )
     return [str(name) for name in note["results"]]

@@ -1,4 +1,4 @@
-"""Paths as users write them: local ones may be relative, others are URLs (gs://)."""
+"""Paths from users: local paths, which may be relative, and URLs (gs://)."""
 
 import os
 
@@ -6,9 +6,9 @@ from etils import epath
 
 
 def absolute(path: epath.PathLike) -> epath.Path:
-    """A local path from the root, `~` resolved; a URL (gs://) as it is.
+    """Returns an absolute local path with `~` expanded, or a URL (gs://) unchanged.
 
-    The libraries that write checkpoints take no other.
+    The libraries that write checkpoints accept no other paths.
     """
     text = os.fspath(path)
     if "://" in text:
@@ -17,7 +17,7 @@ def absolute(path: epath.PathLike) -> epath.Path:
 
 
 def is_same(one: epath.PathLike, other: epath.PathLike) -> bool:
-    """Whether two paths lead to one file or folder, links resolved."""
+    """Returns whether two paths, with links resolved, are the same."""
     places = (os.fspath(absolute(path)) for path in (one, other))
     first, second = (p if "://" in p else os.path.realpath(p) for p in places)
     return first == second

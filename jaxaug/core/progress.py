@@ -1,4 +1,4 @@
-"""How far long work has come: a bar on a terminal, now and then a line in a log."""
+"""Progress of long work: a bar on a terminal, or periodic lines in a log."""
 
 import sys
 from collections.abc import Iterable, Sized
@@ -7,8 +7,11 @@ from typing import Any
 from tqdm import tqdm
 
 SECONDS = 30.0
-"""Between two lines of a log; work that is done before gets none."""
-_LINE = "{desc}: {n_fmt}/{total_fmt}, {elapsed} gone, {remaining} left, {rate_noinv_fmt}{postfix}"
+"""Seconds between two lines of a log; shorter work gets no line."""
+_LINE = (
+    "{desc}: {n_fmt}/{total_fmt}, {elapsed} gone, {remaining} left, "
+    "{rate_noinv_fmt}{postfix}"
+)
 _WITHOUT_TOTAL = "{desc}: {n_fmt}{unit}, {elapsed} gone, {rate_noinv_fmt}"
 
 
@@ -20,14 +23,14 @@ def progress(
     last: bool = False,
     **options: Any,
 ) -> tqdm:
-    """Goes through an iterable, or counts what `update` tells, and shows it on stderr.
+    """Iterates with a progress display on stderr, or counts calls of `update`.
 
     Args:
-      iterable: None where `update` is called.
-      desc: what is being done.
-      unit: of what is counted.
-      last: whether a log gets a line at the end in any case.
-      **options: of tqdm, such as `total`.
+        iterable: the items; None if `update` is called instead.
+        desc: description of the work.
+        unit: unit of the count.
+        last: whether a log always gets a line at the end.
+        **options: options of tqdm, such as `total`.
     """
     if sys.stderr.isatty():
         return tqdm(iterable, desc=desc, unit=unit, **options)
@@ -39,14 +42,14 @@ def progress(
 
 
 class _Log(tqdm):
-    """Writes lines, where a bar writes over itself."""
+    """Writes lines instead of a bar that overwrites itself."""
 
     def __init__(self, *arguments: Any, last: bool, **options: Any):
         self._last = last
         super().__init__(*arguments, **options)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> bool:
-        """Writes a line; nothing where a bar would be wiped away."""
+        """Writes a line; writes nothing when a bar would be cleared."""
         del pos
         if msg is None:
             self.fp.write(f"{self}\n")
@@ -54,7 +57,7 @@ class _Log(tqdm):
         return False
 
     def close(self) -> None:
-        """Writes the last line, if there is to be one."""
+        """Writes the last line if requested."""
         if self._last and not self.disable:
             self.display()
         super().close()

@@ -1,7 +1,7 @@
-"""Files and folders that appear complete under their name, or not at all.
+"""Files and folders that appear under their names only when they are complete.
 
-What is being written has a hidden name beside the target, which no reader looks at, and
-gets the target's name when it is complete. Several processes may do so at once.
+They are written under a hidden name next to the target, which readers ignore, and
+renamed when complete. Several processes may do so at once.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ _OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 
 @contextlib.contextmanager
 def naming(path: epath.PathLike) -> Iterator[None]:
-    """Adds the name of the written file to the block's errors, such as a full disk.
+    """Adds the name of the written file to errors such as a full disk.
 
-    The system names no file when a write to an open one fails. The command line turns
-    the error into a message with the file and what to do.
+    The system reports no file name when a write to an open file fails. The command line
+    turns the error into a message with the file and advice.
     """
     try:
         yield
@@ -35,17 +35,17 @@ def naming(path: epath.PathLike) -> Iterator[None]:
 
 
 def temporary_name(target: epath.Path) -> epath.Path:
-    """A hidden name beside the target that nobody else uses."""
+    """Returns a unique hidden name next to the target."""
     return target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
 
 
 def final_name(path: str) -> str:
-    """A path in which each temporary name is the one that it stands for."""
+    """Replaces temporary names in a path with their targets."""
     return re.sub(r"(?<![^/])\.([^/]+)\.[0-9a-f]{8}\.tmp(?![^/])", r"\1", path)
 
 
 def final_target(path: epath.PathLike) -> epath.Path:
-    """Where a file is written: `~` and links resolved; a URL (gs://) as it is."""
+    """Returns the path to write: `~` and links resolved; a URL (gs://) unchanged."""
     target = epath.Path(path).expanduser()
     text = os.fspath(target)
     if "://" not in text and os.path.islink(text):
@@ -54,7 +54,7 @@ def final_target(path: epath.PathLike) -> epath.Path:
 
 
 def is_special(target: epath.Path) -> bool:
-    """Whether there is something local which is neither file nor folder: a device."""
+    """Returns whether a local path is neither file nor folder, such as a device."""
     text = os.fspath(target)
     return (
         "://" not in text
@@ -65,10 +65,10 @@ def is_special(target: epath.Path) -> bool:
 
 @contextlib.contextmanager
 def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
-    """A temporary file for the block to write; it replaces `path` if the block ends well.
+    """Yields a temporary file, which replaces `path` if the context succeeds.
 
-    `~` is the home folder, and what a link points to is replaced, not the link. Folders
-    above `path` are made. Nothing is left behind by a block that fails.
+    `~` is the home folder. The target of a link is replaced, not the link. Missing
+    parent folders are created. A failed context leaves nothing behind.
     """
     target = final_target(path)
     if is_special(target):
@@ -86,10 +86,10 @@ def replacing(path: epath.PathLike) -> Iterator[epath.Path]:
 
 @contextlib.contextmanager
 def new_folder(folder: epath.PathLike) -> Iterator[epath.Path]:
-    """A temporary folder that gets its name when all is written.
+    """Yields a temporary folder that is renamed when everything is written.
 
     Raises:
-      UserError: there is something of that name.
+        UserError: the path already exists.
     """
     target = absolute(folder)
     if target.exists():

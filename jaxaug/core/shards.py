@@ -1,9 +1,8 @@
-"""Work in shards that survive a stop: one file each, named by what decides its content.
+"""Work in shards that survive an interruption: one file each, named by its content.
 
-A shard is computed once for all runs: the name of its file is a hash of the settings of
-the stage and of the items. It is written under a temporary name and renamed, so a run
-that is killed loses the shard it was computing and nothing else, and runs that work side
-by side do no harm to each other.
+A shard is computed once for all runs: its file name is a hash of the settings of the
+stage and of the items. It is written under a temporary name and renamed. A killed run
+therefore loses only the shard that it was computing, and concurrent runs do no harm.
 """
 
 import json
@@ -25,13 +24,13 @@ Json = Any
 
 
 class Stage(NamedTuple):
-    """What a stage does with a list of items.
+    """A computation on a list of items.
 
     Attributes:
-      name: of the folder of its shards.
-      key: JSON; everything that the results depend on beside the items.
-      compute: items -> one JSON value for each of them.
-      label: of the progress bar.
+        name: name of the folder of its shards.
+        key: JSON value with everything except the items that determines the results.
+        compute: items -> one JSON value per item.
+        label: label of the progress bar.
     """
 
     name: str
@@ -41,22 +40,23 @@ class Stage(NamedTuple):
 
 
 class Shards:
-    """Computes stages shard by shard and keeps the results in a folder.
+    """Computes stages shard by shard and stores the results in a folder.
 
     Attributes:
-      computed: how many shards this object computed.
-      read: how many it found and read.
-      names: of the files of both, below the folder.
+        computed: number of shards that this object computed.
+        read: number of shards that it found and read.
+        names: names of the files of both, below the folder.
     """
 
     def __init__(self, folder: PathLike, size: int = 16):
-        """
+        """Creates the store.
+
         Args:
-          folder: for the shards of all stages; made when needed.
-          size: items of a shard.
+            folder: folder of the shards of all stages; created when needed.
+            size: items per shard.
 
         Raises:
-          UserError: a size below 1.
+            UserError: the size is below 1.
         """
         if size < 1:
             raise UserError(f"shard_size is {size}: give at least 1.")
@@ -68,10 +68,11 @@ class Shards:
         self._seconds: dict[str, tuple[float, int]] = {}
 
     def plan(self, stages: Iterable[tuple[str, int]]) -> None:
-        """Announces stages that will run, for the time left of the whole command.
+        """Announces stages that will run, to estimate the time left of the whole
+        command.
 
         Args:
-          stages: (name, number of items) of each.
+            stages: (name, number of items) of each stage.
         """
         self._planned += [(name, -(-items // self.size)) for name, items in stages]
 
@@ -81,11 +82,11 @@ class Shards:
         A stage that has computed nothing yet counts with the mean of the others.
 
         Args:
-          name: of the current stage.
-          shards: that are left of it.
+            name: name of the current stage.
+            shards: number of its remaining shards.
 
         Returns:
-          None if nothing was computed yet.
+            The estimate, or None if nothing was computed yet.
         """
         if not self._seconds:
             return None
@@ -101,16 +102,16 @@ class Shards:
         items: Sequence[Json],
         chosen: Container[int] | None = None,
     ) -> list[Json]:
-        """The result of each item, computed or read.
+        """Returns the result of each item, computed or read.
 
         Args:
-          stage: what to do.
-          items: JSON values.
-          chosen: shards to work on, counted from 0; None is all. Items of the others
-            have the result None.
+            stage: the computation.
+            items: JSON values.
+            chosen: shards to work on, counted from 0; None means all. Items of other
+                shards have the result None.
 
         Raises:
-          UserError: a shard cannot be written; what was written before stays.
+            UserError: a shard cannot be written; earlier shards are kept.
         """
         results: list[Json] = []
         blocks = [items[i : i + self.size] for i in range(0, len(items), self.size)]
@@ -135,7 +136,8 @@ class Shards:
                         f"{label}: {len(found)} results for {len(block)} items"
                     )
                 keep(path, found)
-                # What is written, not what was computed: a later run reads the same.
+                # Returns the stored result and not the computed one, because a later
+                # run reads the same.
                 found = kept(path, len(block))
                 self.computed += 1
             else:
@@ -146,7 +148,7 @@ class Shards:
         return results
 
     def _time(self, name: str, seconds: float) -> None:
-        """Notes how long a shard of a stage took."""
+        """Records the duration of a shard."""
         total, count = self._seconds.get(name, (0.0, 0))
         self._seconds[name] = total + seconds, count + 1
 
@@ -172,7 +174,7 @@ def keep(path: epath.Path, results: list[Json]) -> None:
     """Writes results to a file of the cache, for `kept`.
 
     Raises:
-      UserError: the file cannot be written.
+        UserError: the file cannot be written.
     """
     try:
         content = {"digest": digest_of(results), "results": results}
@@ -181,13 +183,14 @@ def keep(path: epath.Path, results: list[Json]) -> None:
         raise UserError(
             f"{path}: cannot be written ({os.strerror(error.errno or 0)}). What was "
             "finished is kept. Free space, or set "
-            f"${cache_folder.CACHE_DIR_VARIABLE} to a folder with some, and run the same "
+            f"${cache_folder.CACHE_DIR_VARIABLE} to a folder with some, and run the "
+            f"same "
             "command again."
         ) from error
 
 
 def kept(path: epath.Path, count: int) -> list[Json] | None:
-    """The results in a file of the cache; None if it is missing or damaged."""
+    """Returns the results in a file of the cache; None if it is missing or damaged."""
     try:
         if not path.exists():
             return None

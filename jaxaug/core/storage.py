@@ -1,7 +1,7 @@
-"""Whether a storage service (gs://, s3://) answers, within the time that a person waits.
+"""Checks whether a storage service (gs://, s3://) answers within a short time.
 
-TensorFlow and fsspec try again for minutes where there is no network. They are asked in a
-thread of their own, which is left to itself when the time is up.
+TensorFlow and fsspec retry for minutes without a network. They are called in a separate
+thread, which is abandoned when the time is up.
 """
 
 import contextlib
@@ -16,10 +16,11 @@ from typing import Any
 
 from etils import epath
 
-_SECONDS = 15.0  # Without a connection.
-_LONGEST = 60.0  # With one: libraries have to be loaded, credentials to be fetched.
+_SECONDS = 15.0  # Limit without a connection.
+# Limit with a connection: libraries must be loaded and credentials fetched.
+_LONGEST = 60.0
 _HOSTS = {"gs": "storage.googleapis.com", "s3": "s3.amazonaws.com"}
-# Variables that name another place of the service, with its own network.
+# Variables that name another location of the service, with its own network.
 _ELSEWHERE = {
     "gs": ("STORAGE_EMULATOR_HOST",),
     "s3": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT", "AWS_REGION"),
@@ -31,8 +32,8 @@ def ask(path: str | os.PathLike[str]) -> None:
     """Asks the service of a remote path whether the path exists, for a limited time.
 
     Raises:
-      TimeoutError: no answer.
-      Exception: whatever the libraries of the service raise.
+        TimeoutError: there is no answer.
+        Exception: an error of the libraries of the service.
     """
     scheme = os.fspath(path).partition("://")[0].lower()
     answer = _Asked(lambda: epath.Path(path).exists())
@@ -52,9 +53,9 @@ def ask(path: str | os.PathLike[str]) -> None:
 
 
 def is_waiting() -> bool:
-    """Whether a request of `ask` that got no answer is still under way.
+    """Returns whether an unanswered request of `ask` is still running.
 
-    The interpreter cannot end in order then: the thread is inside of a library.
+    The interpreter cannot exit normally then, because the thread is inside a library.
     """
     return any(thread.is_alive() for thread in _left)
 
@@ -81,7 +82,7 @@ class _Asked:
 
 
 def _place(scheme: str) -> tuple[str, int]:
-    """Host and port that requests go to: the service, or a proxy."""
+    """Returns host and port of requests: the service, or a proxy."""
     proxies = urllib.request.getproxies()
     if proxy := proxies.get("https") or proxies.get("all"):
         found = urllib.parse.urlsplit(proxy)

@@ -1,4 +1,4 @@
-"""Unknown names in error messages."""
+"""Suggestions for unknown names in error messages."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,15 +7,16 @@ from typing import Any
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import shown
 
-_LONGEST = 100  # characters of a name that is compared
-_COMPARED = 20  # names that difflib compares
+_LONGEST = 100  # Maximum number of characters of a compared name.
+_COMPARED = 20  # Maximum number of names that difflib compares.
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Returns the end of an error message about an unknown name: the nearest known ones.
+    """Returns the end of an error message about an unknown name: the nearest known
+    ones.
 
-    Names are near if they are spelled alike, or if one is the beginning or the end of
-    the other, marks and case aside: `topk` is near to `top_k_top_p`.
+    Names are near if their spelling is similar, or if one is the start or end of the
+    other, ignoring marks and case: `topk` is near `top_k_top_p`.
     """
     names = sorted(known)
     near = _near(str(name), names)
@@ -26,7 +27,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def one_of(name: object, known: Iterable[str], verb: str = "use") -> str:
-    """Returns the end of a message about a name that has to be one of a few.
+    """Returns the end of a message about a name that must be one of a few.
 
     The list of names comes first, then the nearest ones.
     """
@@ -35,22 +36,23 @@ def one_of(name: object, known: Iterable[str], verb: str = "use") -> str:
 
 
 def nearest(name: object, known: Iterable[str]) -> str:
-    """Returns the question for the nearest names behind a space; nothing if none is near."""
+    """Returns a question with the nearest names after a space, or an empty string."""
     near = _near(str(name), list(known))
     return f" Did you mean {' or '.join(map(shown, near))}?" if near else ""
 
 
 def check_keys(value: Mapping[str, Any], keys: Iterable[str], where: str) -> None:
-    """Refuses an object that has other keys; `where` begins the message.
+    """Refuses an object with other keys; `where` starts the message.
 
     Raises:
-      UserError: it names the key and the nearest known one.
+        UserError: a key is unknown; the message names it and the nearest known key.
     """
     keys = tuple(keys)
     for key in value:
         if key not in keys:
             raise UserError(
-                f"{where}: unknown key {shown(key)}; {suggestion(key, keys)} Correct or "
+                f"{where}: unknown key {shown(key)}; {suggestion(key, keys)} Correct "
+                f"or "
                 "remove it."
             )
 
@@ -74,13 +76,14 @@ def _near(name: str, names: Sequence[str]) -> list[str]:
 
 
 def _similar(name: str, names: Sequence[str]) -> Sequence[str]:
-    """Returns the names to compare: difflib takes seconds for long ones or thousands."""
+    """Returns the names to compare: difflib is slow for long or many names."""
     short = [known for known in names if len(known) <= _LONGEST]
     if len(short) <= _COMPARED:
         return short
-    from rapidfuzz import fuzz, process  # Most programs end without a wrong name.
+    # Imported here, because most programs end without a wrong name.
+    from rapidfuzz import fuzz, process
 
-    # Its similarity is never below that of difflib, whose threshold is 0.6.
+    # Its similarity is never below difflib's, whose threshold is 0.6.
     found = process.extract(
         name, short, scorer=fuzz.ratio, limit=_COMPARED, score_cutoff=60
     )

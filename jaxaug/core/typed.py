@@ -1,4 +1,4 @@
-"""Values that users write, checked against the annotations of what takes them."""
+"""Checks user values against the annotations of functions and dataclasses."""
 
 import collections.abc
 import dataclasses
@@ -31,12 +31,13 @@ _NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Bounds of a number, or of each number of a tuple, in `Annotated[float, Range(0, 1)]`.
+    """Bounds of a number, or of each number of a tuple: `Annotated[float, Range(0,
+    1)]`.
 
     Attributes:
-      least: the smallest number that is allowed.
-      most: the largest number that is allowed.
-      above: whether numbers must be greater than `least`.
+        least: minimum.
+        most: maximum.
+        above: whether numbers must be greater than `least`.
     """
 
     least: float = -math.inf
@@ -51,7 +52,7 @@ class Range:
         )
 
     def __str__(self) -> str:
-        """Such as `from 0 to 1`, as the end of "a number"."""
+        """Returns the end of "a number", such as `from 0 to 1`."""
         if self.above:
             most = f", at most {self.most:g}" if self.most < math.inf else ""
             return f"above {self.least:g}{most}"
@@ -61,7 +62,7 @@ class Range:
 
 
 def bounded(function: _Function) -> _Function:
-    """Checks the arguments whose annotations have a `Range` or a `Literal` at each call."""
+    """Checks arguments annotated with a `Range` or a `Literal` at each call."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -77,9 +78,9 @@ def bounded(function: _Function) -> _Function:
 def flat(options: type) -> Callable[[_Function], _Function]:
     """Makes a function of `options` take the fields of that dataclass as keywords.
 
-    Gin files, command lines, and callers set the fields one by one; the function gets
-    them whole, made by `made`. Its signature lists them, so that gin knows their names
-    and defaults.
+    Gin files, command lines, and callers set the fields one by one; the function gets a
+    dataclass built by `made`. The wrapper's signature lists the fields, so that gin
+    knows their names and defaults.
     """
     fields = inspect.signature(options).parameters
 
@@ -103,10 +104,10 @@ def flat(options: type) -> Callable[[_Function], _Function]:
 
 
 def made(kind: type[_Made], values: Mapping[str, Any], where: str) -> _Made:
-    """A dataclass of options from values by name; lists become tuples.
+    """Returns a dataclass of options from values by name; lists become tuples.
 
     Raises:
-      UserError: see `check`.
+        UserError: see `check`.
     """
     check(values, kind, where)
     given = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
@@ -118,17 +119,17 @@ def check(
 ) -> None:
     """Checks fields of a dataclass, or arguments of a function, by name.
 
-    Lists may stand for tuples, whole numbers for numbers; a number must be finite, and
-    where a whole number is wanted it must fit into 64 bits, as in arrays and files.
-    `Range` bounds numbers. Names that have no annotation are left alone.
+    Lists are accepted for tuples, and whole numbers for floats. Numbers must be finite,
+    and integers must fit into 64 bits, as in arrays and files. `Range` bounds numbers.
+    Names without annotation are not checked.
 
     Args:
-      values: to be checked.
-      kind: whose annotations say what they should be.
-      where: beginning of the message.
+        values: values to check.
+        kind: dataclass or function with the annotations.
+        where: start of the message.
 
     Raises:
-      UserError: names the value and what is expected.
+        UserError: a value is wrong; the message gives the value and the expectation.
     """
     check_hints(values, _hints(kind), where)
 
@@ -150,17 +151,17 @@ def check_hints(
 
 
 def parsed(text: str, kind: Any) -> Any:
-    """A value from a command line, as an annotation wants it.
+    """Parses a command-line value according to an annotation.
 
-    Numbers and True or False as Python writes them (case aside), sequences with commas
-    between their items, mappings as JSON.
+    Numbers and True or False are written as in Python (case-insensitive), sequences
+    with commas between items, and mappings as JSON.
 
     Args:
-      text: what was written.
-      kind: the annotation; of a union the first that fits.
+        text: the value as written.
+        kind: the annotation; for a union, the first member that matches is used.
 
     Returns:
-      The text itself where it fits nothing, for `check` to complain of.
+        The value, or the text itself if nothing matches, so that `check` reports it.
     """
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
@@ -185,7 +186,7 @@ def parsed(text: str, kind: Any) -> Any:
 
 
 def check_seed(seed: Any, name: str) -> None:
-    """Checks a seed; raises `UserError` unless it is whole and 0 to `MAX_SEED`."""
+    """Raises `UserError` unless a seed is a whole number from 0 to `MAX_SEED`."""
     if not _fits(seed, int) or not 0 <= seed <= MAX_SEED:
         raise UserError(
             f"{name} is {shown(seed)}: give a whole number from 0 to {MAX_SEED}."
@@ -223,7 +224,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, hint)
     if hint is int or hint is float:
         kind = numbers.Integral if hint is int else numbers.Real
-        # Booleans are numbers to Python; a whole number may be too great for a float.
+        # In Python, booleans are numbers, and a whole number may be too large for a
+        # float.
         if isinstance(value, bool) or not isinstance(value, kind):
             return False
         if hint is int:
@@ -247,7 +249,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _named(hint: Any) -> str:
-    """What a value should be, in words."""
+    """Returns the expected value in words."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         ranges = [str(one) for one in arguments[1:] if isinstance(one, Range)]

@@ -1,7 +1,7 @@
-"""Verbs of the command line that other packages add: entry points `jaxaug.verbs`.
+"""Verbs of the command line that other packages add with entry points `jaxaug.verbs`.
 
-An entry point has the name of its verb and names a function `add(verbs)`, as the rooms of
-jaxaug have them (docs/extending.md).
+An entry point has the name of its verb and refers to a function `add(verbs)`, as in the
+packages of jaxaug (docs/extending.md).
 """
 
 import argparse
@@ -16,11 +16,13 @@ from jaxaug.core.installed import missing_package
 Add = Callable[[argparse._SubParsersAction], None]
 
 ELSEWHERE = dict.fromkeys(("fewshot", "classify", "invent"), "jaxaug-papers")
-"""Verbs of packages of this repository -> the package."""
+"""Maps verbs of other packages in this repository to the package."""
 
 
 def table(own: Mapping[str, Add]) -> Table[Add]:
-    """Returns the functions that add our verbs and those of other packages, by verb."""
+    """Returns the functions that add the verbs of jaxaug and of other packages, by
+    verb.
+    """
     return Table(own, "verbs", made=_checked)
 
 
@@ -30,16 +32,16 @@ def add_others(
     """Adds the verbs of other packages to the command line.
 
     Args:
-      verbs: the verbs of the command line; ours are in it.
-      known: see `table`.
-      wanted: the verb of the command, which is added alone if another package has it. A
-        verb that nobody has, or None, adds all verbs, for the list of them.
+        verbs: verbs of the command line, including the verbs of jaxaug.
+        known: see `table`.
+        wanted: verb of the command; if another package has it, only this verb is added.
+            An unknown verb, or None, adds all verbs, to list them.
 
     Returns:
-      Why some of the verbs cannot be used, for the end of the list.
+        The reasons why some verbs cannot be used, for the end of the list.
 
     Raises:
-      UserError: the package of the wanted verb is broken or not installed.
+        UserError: the package of the wanted verb is broken or not installed.
     """
     names = known.outside()
     if wanted in names:
@@ -59,7 +61,11 @@ def add_others(
 
 
 def _checked(name: str, found: Any) -> Add:
-    """Returns the function of an entry point; raises `TypeError` if it does not add its verb."""
+    """Returns the function of an entry point, after checking that it adds its verb.
+
+    Raises:
+        TypeError: the function does not add its verb.
+    """
     add = function(name, found)
     group = arguments.Parser(prog="jaxaug").add_subparsers()
     try:

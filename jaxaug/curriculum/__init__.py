@@ -1,8 +1,8 @@
-"""Which data a model sees at which step.
+"""Curricula: which data a model sees at which step.
 
-`schedule` has the schedules as pure functions of the step, `mixture` hands their rates to
-SeqIO; `difficulty`, `levels` and `generate` sort paraphrases by how far they are from
-their source.
+`schedule` has the schedules as pure functions of the step, and `mixture` passes their
+rates to SeqIO. `difficulty`, `levels`, and `generate` sort paraphrases by their
+distance from the source text.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug levels`; importing this is cheap."""
+"""Arguments of `jaxaug levels`; this module imports quickly."""
 
 import argparse
 from typing import Any
@@ -12,7 +12,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "levels",
         "jaxaug.curriculum.generate:run",
-        "paraphrase the texts of a file and sort the outputs into levels of difficulty; "
+        "paraphrase the texts of a file and sort the outputs into levels of "
+        "difficulty; "
         "the same command resumes after a stop",
     )
     arguments.texts(parser)
@@ -37,7 +38,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         metavar="SAMPLER=NUMBER",
         help="paraphrases per text to keep from each sampler (bottom_k, "
         "top_k_top_p, sampling); default, as in the paper: bottom_k=4 top_k_top_p=16; "
-        "for its COVID-Q: bottom_k=2 top_k_top_p=18; pure sampling in place of bottom-k: "
+        "for its COVID-Q: bottom_k=2 top_k_top_p=18; pure sampling in place of "
+        "bottom-k: "
         "sampling=4 top_k_top_p=16",
     )
     for name, default, text in (
@@ -57,7 +59,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         ("shard_size", 16, "texts per shard, the most that an interruption can lose"),
     ):
         kind: Any = type(default)
-        if kind is int and name != "seed":  # Seeds are checked like those of configs.
+        # Seeds are checked like the seeds of configurations.
+        if kind is int and name != "seed":
             kind = arguments.whole(arguments.MANY)
         parser.add_argument(f"--{name}", type=kind, default=default, help=text)
     parser.add_argument(
@@ -70,8 +73,10 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--similarity",
         default="auto",
-        help="sentence encoder, or BLEURT (default: the first that is on this machine of "
-        "bleurt-base-128, on whose scale the paper's scores are, bleurt-20, and minilm)",
+        help="sentence encoder, or BLEURT (default: the first that is on this machine "
+        "of "
+        "bleurt-base-128, on whose scale the paper's scores are, bleurt-20, and "
+        "minilm)",
     )
     parser.add_argument(
         "--implication",

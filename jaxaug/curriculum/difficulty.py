@@ -1,4 +1,4 @@
-"""Which paraphrases are kept, and how hard each of them is.
+"""Filter of paraphrases, and the difficulty of each.
 
 Lu and Lam (2023), "PCC: Paraphrasing with Bottom-k Sampling and Cyclic Learning for
 Curriculum Data Augmentation", equations 3 and 4.
@@ -13,20 +13,21 @@ from jaxtyping import Bool, Float, Int
 from jaxaug.core.errors import UserError
 
 LEVELS = 5
-# What the files that PCC's authors released imply, whose scores come from an original
-# BLEURT; the paper gives none.
+# The value implied by the files that PCC's authors released, scored with an original
+# BLEURT; the paper gives no number.
 BETA = 0.5
 
 
 class Scale(NamedTuple):
-    """The values of a similarity.
+    """Range and default threshold of a similarity measure.
 
     Attributes:
-      name: for messages.
-      least: that scores of texts have; BLEURT has no bound but is trained on such.
-      most: likewise.
-      beta: default of the least similarity of what is not implied, in equation 3 of Lu
-        and Lam (2023).
+        name: name for messages.
+        least: minimum score of texts. BLEURT is unbounded, but is trained on such
+            scores.
+        most: maximum score of texts.
+        beta: default minimum similarity of paraphrases that are not implied, in
+            equation 3 of Lu and Lam (2023).
     """
 
     name: str
@@ -37,24 +38,26 @@ class Scale(NamedTuple):
 
 COSINE = Scale("a cosine", -1.0, 1.0, BETA)
 BLEURT_1 = Scale("an original BLEURT", -2.0, 1.1, BETA)
-"""The checkpoints of 2020, bleurt-base-128 among them, trained on standardized ratings.
+"""Scale of the checkpoints of 2020 (such as bleurt-base-128), trained on standardized
+ratings.
 
-Equal texts have about 1.03. PCC's authors released scores from -1.70 to 0.95, and with
-them only what is implied or has 0.5 or more.
+Equal texts score about 1.03. The scores that PCC's authors released range from -1.70 to
+0.95. Their files contain only paraphrases that are implied or score at least 0.5.
 """
 BLEURT_20 = Scale("BLEURT-20", 0.0, 1.0, 0.7)
-"""BLEURT-20 and its distilled forms, whose scores are shifted to about 0 to 1.
+"""Scale of BLEURT-20 and its distilled forms, whose scores are shifted to about 0 to 1.
 
-The threshold is an estimate: nobody has scored the released paraphrases with it here.
+The threshold is an estimate: the released paraphrases were not scored with it here.
 """
 
 
 def scale_of(config: Any) -> Scale:
-    """The scale of the similarity that an encoder of that configuration gives.
+    """Returns the similarity scale of an encoder with this configuration.
 
     Args:
-      config: of the network. BLEURT has one output; BLEURT-20 is a RemBERT, whose
-        embeddings are narrower than its blocks, and the original is a BERT.
+        config: configuration of the network. BLEURT has one output. BLEURT-20 is a
+            RemBERT, whose embeddings are narrower than its blocks; the original BLEURT
+            is a BERT.
     """
     if len(getattr(config, "labels", ())) != 1:
         return COSINE
@@ -68,37 +71,40 @@ NAMED: Mapping[str, Scale] = {
     "bleurt-tiny": BLEURT_1,
     "bleurt-20": BLEURT_20,
 }
-"""Scales of models that need not be on this machine."""
+"""Scales of models that may be missing on this machine."""
 
 BETAS: Mapping[str, float] = {"minilm": 0.8}
-"""Beta by similarity, next to a model of implication; of others see `Scale`.
+"""Beta by similarity, used with an implication model; see `Scale` for other names.
 
-Of what PCC's authors released for HuffPost, seed 0, and is not implied (an original
-BLEURT of at least 0.5), 98 % have a MiniLM cosine of at least 0.8.
+It is based on the paraphrases that PCC's authors released for HuffPost with seed 0. Of
+those that are not implied (original BLEURT of at least 0.5), 98 % have a MiniLM cosine
+of at least 0.8.
 """
 FLOORS: Mapping[str, float] = {"minilm": 0.2}
-"""Least similarity where no model of implication is at hand; others have none.
+"""Minimum similarity without an implication model; other names have none.
 
-Equation 3 with M = 0 and beta = 0.5 would drop the hard paraphrases, and with them what
-they are for: of the same file it would leave 1 % of level 5 by BLEURT, 65 % by MiniLM.
-Less than 0.2 means another subject: 93 % of level 5 are above, 97 % of bottom-k.
+Equation 3 with M = 0 and beta = 0.5 would drop the hard paraphrases, which are the
+purpose of the curriculum. Of level 5 in the same file it would keep 1 % by BLEURT and
+65 % by MiniLM. A cosine below 0.2 indicates another subject: 93 % of level 5 and 97 %
+of bottom-k are above it.
 """
 
 
 def kept(
     implied: Bool[np.ndarray, " n"], similarity: Float[np.ndarray, " n"], beta: float
 ) -> Bool[np.ndarray, " n"]:
-    """Equation 3, `M + (1 - M) [G >= beta]`: which paraphrases are faithful enough.
+    """Marks faithful paraphrases by equation 3, `M + (1 - M) [G >= beta]`.
 
     Args:
-      implied: M, whether text and paraphrase imply each other; all False where no
-        model of implication is at hand.
-      similarity: G, of the paraphrase to its text; an original BLEURT in the paper.
-      beta: least similarity of what is not implied. The paper gives no number; in the
-        files that its authors released nothing below 0.5 is there that is not implied.
+        implied: M, whether text and paraphrase imply each other; all False without an
+            implication model.
+        similarity: G, similarity of the paraphrase to its text; an original BLEURT in
+            the paper.
+        beta: minimum similarity of paraphrases that are not implied. The paper gives no
+            number; the released files contain no such paraphrase below 0.5.
 
     Raises:
-      UserError: a similarity is no number.
+        UserError: a similarity is not a finite number.
     """
     return np.asarray(implied, np.bool_) | (_finite(similarity) >= beta)
 
@@ -106,18 +112,18 @@ def kept(
 def difficulty(
     similarity: Float[np.ndarray, " n"], levels: int = LEVELS
 ) -> Int[np.ndarray, " n"]:
-    """Equation 4, `d_i = ceil(C rank_i / |X|)`: the level of each paraphrase, 1..C.
+    """Returns the level of each paraphrase, 1..C, by `d_i = ceil(C rank_i / |X|)`.
 
-    Rank 1 is the most similar, so level 1 is the easiest; equals are ranked in the
-    order in which they come. All levels are of the same size where C divides |X|;
-    with fewer than C paraphrases some levels are empty (see `levels.Levelled.at`).
+    This is equation 4. Rank 1 is the most similar, so level 1 is the easiest; ties are
+    ranked in input order. All levels have the same size if C divides |X|. With fewer
+    than C paraphrases some levels are empty (see `levels.Levelled.at`).
 
     Args:
-      similarity: of the paraphrases of one text.
-      levels: C.
+        similarity: similarities of the paraphrases of one text.
+        levels: C.
 
     Raises:
-      UserError: a similarity is no number, or there is no level.
+        UserError: a similarity is not a finite number, or `levels` is below 1.
     """
     if levels < 1:
         raise UserError(f"curriculum: {levels} levels; give at least 1.")

@@ -1,8 +1,8 @@
 """`jaxaug levels`: paraphrases of the lines of a file, by level of difficulty.
 
-Algorithm 2 of Lu and Lam (2023): candidates from bottom-k sampling, which gives the
-hard ones, and from top-k with top-p; the filter of equation 3; so many of each sampler
-(appendix A); levels of equation 4.
+It implements algorithm 2 of Lu and Lam (2023). Candidates come from bottom-k sampling,
+which gives the hard ones, and from top-k with top-p. They pass the filter of equation
+3, then the quotas of the samplers (appendix A), and get levels by equation 4.
 """
 
 import argparse
@@ -35,38 +35,41 @@ from jaxaug.models.text import prompts
 from jaxaug.paraphrase import candidates, generation, version
 
 Paraphrase = Callable[[int, generation.Setting, Sequence[str]], list[list[str]]]
-"""(number of the round, setting, texts) -> outputs of each text."""
+"""Maps (number of the round, setting, texts) to the outputs of each text."""
 
 AUTO, NONE = "auto", "none"
 BLEURTS, IMPLICATION = ("bleurt-base-128", "bleurt-20"), "roberta-mi"
-"""BLEURTs from the one on whose scale the paper's scores are, and its implication."""
+"""BLEURT models in order of preference, and the implication model of the paper.
+
+The first BLEURT has the scale of the paper's scores.
+"""
 _FOLDER = "levels"
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How levels are made; the defaults are the paper's where it gives a number.
+    """Options of levels; the defaults follow the paper if it gives a number.
 
     Attributes:
-      model: that paraphrases; see `jaxaug.models.text.registry.load`.
-      prompt: of a language model; None is its default.
-      quota: sampler -> paraphrases of a text that are kept of it; see `quotas`.
-      oversample: outputs of each sampler, as a multiple of its quota.
-      rounds: how often a sampler is asked about a text while its quota is not full.
-      bottom_k: tokens that bottom-k removes.
-      bottom_steps: how many steps it does so.
-      top_k: of bottom-k after its steps, and of top-k with top-p.
-      top_p: likewise.
-      max_length: tokens of an output at most, EOS included.
-      precision: of the model's weights; see `jaxaug.models.text.precision`.
-      similarity: encoder of sentences, or BLEURT, that says how similar two texts are;
-        `auto` is the first of `BLEURTS` that is on this machine, else MiniLM.
-      implication: model of entailment; `auto` is the paper's where it is on this
-        machine, `none` is M = 0 in equation 3.
-      beta: least similarity of what is not implied, on the scale of `similarity`. None:
-        see `BETAS`; without a model of implication `FLOORS`.
-      levels: C.
-      seed: of everything that is random.
+        model: paraphrasing model; see `jaxaug.models.text.registry.load`.
+        prompt: prompt of a language model; None means its default.
+        quota: sampler -> number of its paraphrases to keep per text; see `quotas`.
+        oversample: outputs of each sampler, as a multiple of its quota.
+        rounds: maximum number of rounds to fill the quotas of a text.
+        bottom_k: number of tokens that bottom-k removes.
+        bottom_steps: number of steps in which bottom-k applies.
+        top_k: top-k of bottom-k after its steps, and of top-k with top-p.
+        top_p: top-p of both.
+        max_length: maximum number of tokens per output, EOS included.
+        precision: precision of the model's weights; see `jaxaug.models.text.precision`.
+        similarity: sentence encoder or BLEURT that measures the similarity of two
+            texts. `auto` is the first of `BLEURTS` on this machine, else MiniLM.
+        implication: entailment model. `auto` is the paper's model if it is on this
+            machine; `none` sets M = 0 in equation 3.
+        beta: minimum similarity of paraphrases that are not implied, on the scale of
+            `similarity`. None uses `BETAS`, or `FLOORS` without an implication model.
+        levels: C.
+        seed: seed of all random draws.
     """
 
     model: str
@@ -99,7 +102,7 @@ class Options:
 
     @property
     def settings(self) -> list[generation.Setting]:
-        """The samplers that give any candidates, in the order of their quotas."""
+        """Settings of the samplers with a positive quota, in quota order."""
         removed = {"k": self.bottom_k, "n_steps": self.bottom_steps}
         blocks = {
             "bottom_k": removed | {"then_k": self.top_k, "then_p": self.top_p},
@@ -122,10 +125,11 @@ class Options:
 
 
 def resolved(options: Options) -> Options:
-    """The options with `auto` and no beta replaced by what they stand for here.
+    """Replaces `auto` and a missing beta with their values on this machine.
 
     Raises:
-      UserError: beta is no value of the similarity, or that is not on this machine.
+        UserError: beta is outside the range of the similarity, or a model is not on
+            this machine.
     """
     similarity, implication = options.similarity, options.implication
     if similarity == AUTO:
@@ -149,7 +153,7 @@ def resolved(options: Options) -> Options:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug levels --help`."""
+    """Runs the verb; see `jaxaug levels --help`."""
     compiled.keep_programs()
     names = {field.name for field in dataclasses.fields(Options)} - {"quota"}
     given = {name: getattr(arguments, name) for name in names}
@@ -175,24 +179,23 @@ def write(
 ) -> str:
     """Writes the levels of the texts of a file, once.
 
-    The candidates are kept in shards in the cache folder: a run that is stopped loses
-    one shard at most, and another one that differs in what follows them uses them
-    again. `<out>.json` notes what the file was made of, and its digest.
+    Candidates are kept in shards in the cache folder. An interrupted run loses at most
+    one shard, and a run with the same candidates but other later options reuses them.
+    `<out>.json` records the origin of the file and its digest.
 
     Args:
-      input_path: see `jaxaug.data.tables.read`; blank texts and repetitions are left
-        out.
-      out: see `levels.write`.
-      options: see there.
-      shard_size: texts of a shard.
-      column: of the texts; None is `text`, or the only column.
+        input_path: see `jaxaug.data.tables.read`; blank and repeated texts are skipped.
+        out: see `levels.write`.
+        options: options of the run.
+        shard_size: texts per shard.
+        column: column of the texts; None means `text`, or the only column.
 
     Returns:
-      What was done, to be printed.
+        A summary for printing.
 
     Raises:
-      UserError: an argument, the input or a model is wrong, or `out` was made of
-        something else or changed since.
+        UserError: an argument, the input, or a model is wrong, or `out` has another
+            origin or has changed.
     """
     options = resolved(options)
     rows = tables.read_texts(input_path, column)
@@ -216,7 +219,7 @@ def write(
         ),
         Shards(cache_folder.cache_dir() / _FOLDER, shard_size),
     )
-    # The note comes first: nobody could tell what a file without one was made of.
+    # The note comes first, because the origin of a file without a note is unknown.
     with replacing(target) as written:
         levels.write(written, found)
         noted = made_of | {"digest": file_digest(written)}
@@ -225,7 +228,7 @@ def write(
 
 
 def _made_of(options: Options, texts: Sequence[str]) -> dict[str, Any]:
-    """The options, and what levels depend on beside them: models by what they are."""
+    """Returns the options and all other dependencies; models are given by identity."""
     return dataclasses.asdict(options) | {
         "models": {
             "paraphrases": options.settings[0].key()["model"],
@@ -250,12 +253,12 @@ def make(
     scorers: measures.Scorers,
     shards: Shards,
 ) -> tuple[list[levels.Levelled], str]:
-    """The levels of each text, and a summary to be printed.
+    """Returns the levels of each text, and a summary for printing.
 
-    Of the outputs, copies of the text and what differs from another one in case alone
-    are left out, and equation 3 is applied to the others. A sampler that has not filled
-    its quota of a text is asked again, up to `rounds` times. Then each quota is drawn
-    from what passed.
+    Copies of the text, and outputs that differ from others only in case, are dropped.
+    Equation 3 is applied to the rest. A sampler whose quota of a text is not full is
+    asked again, for up to `rounds` rounds. Then each quota is drawn from the outputs
+    that passed.
     """
     found: list[list[Candidate]] = [[] for _ in texts]
     asked: Counter[str] = Counter()
@@ -295,16 +298,17 @@ def make(
 
 
 def _seed(options: Options, number: int) -> int:
-    """Of a round: other draws from the second one on."""
+    """Returns the seed of a round; rounds after the first draw differently."""
     return zlib.crc32(f"{options.seed} {number}".encode()) if number else options.seed
 
 
 def _wanted(
     number: int, options: Options, found: Sequence[Candidate]
 ) -> dict[str, int]:
-    """Sampler -> outputs that a round asks of it, of those that lack paraphrases.
+    """Returns sampler -> number of outputs to request for a text in this round.
 
-    After the first round a few more than are missing, of few numbers: each is a program.
+    Later rounds request more than the missing number, rounded to a few sizes, because
+    each size is a compiled program.
     """
     missing = quotas.lacking(options.quota, found)
     first = {name: options.quota[name] * options.oversample for name in missing}
@@ -324,7 +328,7 @@ def _outputs(
     paraphrase: Callable[[generation.Setting, Sequence[str]], list[list[str]]],
     shards: Shards,
 ) -> list[dict[str, list[str]]]:
-    """Of each text, sampler -> the outputs that are wanted of it in a round."""
+    """Returns, for each text, sampler -> the outputs requested in a round."""
     found: list[dict[str, list[str]]] = [{} for _ in texts]
     shards.plan(
         ("candidates", sum(s.sampler in own for own in wanted))
@@ -335,7 +339,7 @@ def _outputs(
         for num in sorted({own[sampler] for own in wanted if sampler in own}):
             places = [i for i, own in enumerate(wanted) if own.get(sampler) == num]
             asked = dataclasses.replace(setting, num=num)
-            # By itself, so that runs with other quotas of other samplers use it again.
+            # Separate stages let runs with other quotas reuse the outputs of a sampler.
             stage = Stage(
                 "candidates",
                 [_seed(options, number), asked.key()],
@@ -354,7 +358,7 @@ def _judged(
     options: Options,
     scorers: measures.Scorers,
 ) -> list[Candidate]:
-    """The (paraphrase, sampler) of all texts, in a row, with what equation 3 says."""
+    """Returns all candidates as one list, judged by equation 3."""
     flat = [(t, *one) for t, own in zip(texts, new, strict=True) for one in own]
     if not flat:
         return []

@@ -1,4 +1,4 @@
-"""Texts with their paraphrases by level of difficulty, and the files they come in."""
+"""Texts with their paraphrases by level of difficulty, and their file formats."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -22,21 +22,21 @@ class Levelled:
     """A text and its paraphrases.
 
     Attributes:
-      text: the original.
-      levels: `levels[0]` is `(text,)`, then the paraphrases of level 1..C, the most
-        similar first. A level may be empty.
+        text: the original.
+        levels: `levels[0]` is `(text,)`; then the paraphrases of level 1..C follow,
+            most similar first. A level may be empty.
     """
 
     text: str
     levels: tuple[tuple[str, ...], ...]
 
     def at(self, level: int) -> tuple[str, ...]:
-        """The texts of a level; where it is empty, those of the next easier one.
+        """Returns the texts of a level; if it is empty, of the next easier one.
 
-        Level 0 is never empty, so a text without paraphrases stands for itself.
+        Level 0 is never empty, so a text without paraphrases represents itself.
 
         Raises:
-          UserError: there is no such level.
+            UserError: there is no such level.
         """
         if not 0 <= level < len(self.levels):
             raise UserError(
@@ -48,12 +48,12 @@ class Levelled:
 
 
 class Scored(NamedTuple):
-    """A paraphrase as it was released.
+    """A released paraphrase with its scores.
 
     Attributes:
-      text: the paraphrase.
-      implied: whether it and its original imply each other; None if that is not known.
-      similarity: BLEURT against the original, of a checkpoint like bleurt-base-128.
+        text: the paraphrase.
+        implied: whether it and its original imply each other; None if unknown.
+        similarity: BLEURT against the original, by a checkpoint like bleurt-base-128.
     """
 
     text: str
@@ -93,11 +93,11 @@ def write(path: PathLike, texts: Iterable[Levelled]) -> None:
 
 
 def read(path: PathLike) -> list[Levelled]:
-    """The texts in a file of `write`, in its order.
+    """Reads the texts of a file of `write`, in file order.
 
     Raises:
-      UserError: no such file, or a line is damaged, repeats a text, or has another
-        number of levels than the first.
+        UserError: the file does not exist, or a line is damaged, repeats a text, or has
+            another number of levels than the first.
     """
     found: dict[str, Levelled] = {}
     for number, line in _lines(path, _LEVELS_FIX):
@@ -140,15 +140,16 @@ def _parsed(where: str, line: str) -> Levelled:
 
 
 def released_huffpost(path: PathLike, levels: int = LEVELS) -> list[Levelled]:
-    """What PCC's authors released for HuffPost: `aug_huff_train_s*.txt`.
+    """Reads PCC's released HuffPost paraphrases, `aug_huff_train_s*.txt`.
 
     A line is `original $ paraphrase $ MI label $ BLEURT`; the filter of equation 3 is
-    already applied. The texts come in the order in which they first appear, with their
-    trailing spaces. There are 410 with 20 paraphrases each, but for seed 1: 409 with 2
-    to 40, since some were filtered and one text was drawn twice.
+    already applied. The texts are in order of first appearance, with their trailing
+    spaces. There are 410 texts with 20 paraphrases each. Seed 1 is different: it has
+    409 texts with 2 to 40 paraphrases, because some were filtered and one text was
+    drawn twice.
 
     Raises:
-      UserError: no such file, or a line does not have the four parts.
+        UserError: the file does not exist, or a line does not have the four parts.
     """
     return [
         levelled(
@@ -162,10 +163,10 @@ def released_huffpost(path: PathLike, levels: int = LEVELS) -> list[Levelled]:
 
 
 def scored_huffpost(path: PathLike) -> dict[str, list[Scored]]:
-    """Original -> its paraphrases in the order of the file; see `released_huffpost`."""
+    """Returns original -> paraphrases in file order; see `released_huffpost`."""
     found: dict[str, list[Scored]] = {}
     for number, line in _lines(path, _RELEASED_FIX):
-        # A paraphrase may hold the separator, an original or a score does not.
+        # A paraphrase may contain the separator; an original or a score does not.
         original, _, rest = line.partition(_SEPARATOR)
         parts = rest.rsplit(_SEPARATOR, 2)
         try:
@@ -181,14 +182,14 @@ def scored_huffpost(path: PathLike) -> dict[str, list[Scored]]:
 
 
 def released_persona(path: PathLike, levels: int = LEVELS) -> list[Levelled]:
-    """What PCC's authors released for Persona-Chat: `persona_paraphrases.jsonl`.
+    """Reads PCC's released Persona-Chat paraphrases, `persona_paraphrases.jsonl`.
 
-    2,692 traits with 20 paraphrases each. Two things of the file are left out: its
-    last trait, marked `truncated`, of whose paraphrases some were lost; and
-    paraphrases without a word (four in all), so that a few levels have three texts.
+    The file has 2,692 traits with 20 paraphrases each. Its last trait, marked
+    `truncated`, is skipped, because some of its paraphrases were lost. Four paraphrases
+    without a word are skipped as well, so a few levels have three texts.
 
     Raises:
-      UserError: no such file, or a line is damaged.
+        UserError: the file does not exist, or a line is damaged.
     """
     found = []
     for trait, items in scored_persona(path).items():
@@ -205,10 +206,10 @@ def released_persona(path: PathLike, levels: int = LEVELS) -> list[Levelled]:
 
 
 def scored_persona(path: PathLike) -> dict[str, list[Scored]]:
-    """Trait -> its paraphrases in the order of the file; see `released_persona`.
+    """Returns trait -> paraphrases in file order; see `released_persona`.
 
-    The last 4 of 20 come from bottom-k. Paraphrases without a word are among them, so
-    that places stay.
+    The last 4 of 20 come from bottom-k. Paraphrases without a word are included, so
+    that positions are kept.
     """
     found: dict[str, list[Scored]] = {}
     for number, line in _lines(path, _RELEASED_FIX):
@@ -234,6 +235,6 @@ def _scored_texts(items: Sequence[Any]) -> list[Scored]:
 
 
 def _lines(path: PathLike, fix: str) -> list[tuple[int, str]]:
-    """(number, line) of each line; only a line feed ends one."""
+    """Returns (number, line) of each non-empty line; only a line feed ends a line."""
     lines = read_text(path, fix).removesuffix("\n").split("\n")
     return [(number, line) for number, line in enumerate(lines, 1) if line]

@@ -1,6 +1,6 @@
-"""The seam between a schedule and training: a SeqIO mixture whose rates move.
+"""SeqIO mixture whose rates follow a schedule.
 
-One of the two modules of jaxaug that may import SeqIO and TensorFlow.
+This is one of the two modules of jaxaug that may import SeqIO and TensorFlow.
 """
 
 import copy
@@ -17,11 +17,11 @@ from jaxaug.core.errors import UserError
 from jaxaug.curriculum import schedule as schedules
 from jaxaug.feed.order import Stage
 
-# A name of a task or mixture, or several of them.
+# Name of a task or mixture, or several names.
 Names = str | Sequence[str]
 
-# Of each mixture registered here, by name: the rates and levels of its tasks, and how
-# its schedule counts the examples of a shard.
+# Content of each mixture registered here, by name: the rates and levels of its tasks,
+# and how its schedule counts the examples of a shard.
 _Content = tuple[
     tuple[tuple[str, float, int], ...], schedules.InSteps | schedules.InShares
 ]
@@ -31,22 +31,22 @@ _registered_here: dict[str, _Content] = {}
 def scheduled_sample_fn(
     schedule: schedules.Schedule, levels: Sequence[int]
 ) -> seqio.dataset_providers.SampleFn:
-    """A `sample_fn` for `seqio.Mixture` that draws levels by a schedule.
+    """Returns a `sample_fn` for `seqio.Mixture` that draws levels by a schedule.
 
     The level of example i of the mixture is drawn with the weights `schedule(i)` by a
-    stateless generator keyed by (seed, i), so the order is a function of the seed
-    alone, and a restored iterator, which carries i, continues at the right stage and
-    the right example.
+    stateless generator keyed by (seed, i). The order therefore depends on the seed
+    only. A restored iterator, which carries i, continues at the right stage and
+    example.
 
     Args:
-      schedule: counted in the examples of one shard; SeqIO mixes before it
-        packs, so in unpacked examples (see `schedule.in_examples`).
-      levels: the level of each task of the mixture, in the order of `Mixture.tasks`
-        (sorted by name).
+        schedule: counted in the examples of one shard. SeqIO mixes before it packs, so
+            these are unpacked examples (see `schedule.in_examples`).
+        levels: level of each task of the mixture, in the order of `Mixture.tasks`
+            (sorted by name).
 
     Raises:
-      UserError: the tasks do not have the levels of the schedule; or, when the mixture
-        is read, a task lacks the split.
+        UserError: the tasks do not have the levels of the schedule; or, when the
+            mixture is read, a task lacks the split.
     """
     names = sorted(set(levels))
     if names != list(range(schedule.levels + 1)):
@@ -104,29 +104,28 @@ def level_mixture(
     num_hosts: int | None = None,
     name: str = "curriculum",
 ) -> str:
-    """Registers a mixture that shows at each step the levels that a schedule weighs.
+    """Registers a mixture that follows the level weights of a schedule.
 
     Args:
-      levels: for each level from 0 on, the registered tasks or mixtures it consists
-        of, such as `["d3st_sgd", "d3st_aug_v1", ...]`.
-      schedule: in steps of training.
-      batch_size: rows of the global batch.
-      examples_per_row: for each level, how many examples SeqIO packs into a row. Empty
-        means that rows are not packed, or that the reader counts. Stages of packed
-        SeqIO data change at the step that these numbers lead to. The token feed needs
-        no such numbers: its stages always change at exactly their step.
-      num_hosts: in how many shards the data is read; None is as many as whoever reads
-        the mixture asks for.
-      name: of the mixture; `<name>_2` and so on if this process has one of that name
-        with other tasks or another schedule.
+        levels: registered tasks or mixtures of each level from 0 on, such as
+            `["d3st_sgd", "d3st_aug_v1", ...]`.
+        schedule: schedule in training steps.
+        batch_size: rows of the global batch.
+        examples_per_row: for each level, how many examples SeqIO packs into a row.
+            Empty if rows are not packed, or if the reader counts. With packed SeqIO
+            data, stages change at the step that follows from these numbers. The token
+            feed needs no such numbers and changes stages at exact steps.
+        num_hosts: number of shards of the data; None uses the number that the reader
+            requests.
+        name: name of the mixture. If this process has another mixture of that name, it
+            becomes `<name>_2` and so on.
 
     Returns:
-      the name that the mixture is registered under, for `DatasetConfig`.
+        The registered name of the mixture, for `DatasetConfig`.
 
     Raises:
-      UserError: an unknown name, a task in two levels, numbers of levels that disagree,
-        a batch that does not divide by the hosts, or `name` belongs to another task or
-        mixture.
+        UserError: a name is unknown or taken, a task is in two levels, numbers of
+            levels disagree, or the batch size is not divisible by the hosts.
     """
     if len(levels) != schedule.levels + 1:
         raise UserError(
@@ -139,7 +138,7 @@ def level_mixture(
         tuple(examples_per_row),
         num_hosts,
     )
-    counted.in_examples(num_hosts or 1)  # Wrong figures are told here.
+    counted.in_examples(num_hosts or 1)  # Reports wrong numbers early.
     members = [_tasks_of(names) for names in levels]
     return _mixture(name, members, counted)
 
@@ -156,27 +155,27 @@ def prompt_curriculum(
 ) -> str:
     """Registers a mixture that shows short prompts first, for untrained models.
 
-    Every task NAME of `mixture` must have companions NAME_short2 and NAME_short5,
-    with one or two, and one to five, slots in prompt and target.
+    Every task NAME of `mixture` needs companion tasks NAME_short2 and NAME_short5, with
+    1-2 and 1-5 slots in prompt and target.
 
     Args:
-      mixture: name of a registered task or mixture, e.g. `d3st_aug_6x`.
-      total_steps: length of the training run.
-      batch_size: rows of the global batch.
-      examples_per_row: how many examples of each level (short2, short5, whole
-        schema) SeqIO packs into a row; see `level_mixture`.
-      num_hosts: in how many shards the data is read; None is as many as whoever reads
-        the mixture asks for.
-      stage_ends: shares of the training steps at which each stage but the last ends.
-      stage_weights: shares of the levels among the examples of each stage.
-      beside: registered tasks of another kind, which are a fourth level; then
-        `stage_weights` (and `examples_per_row`) have four numbers each.
+        mixture: name of a registered task or mixture, e.g. `d3st_aug_6x`.
+        total_steps: length of the training run.
+        batch_size: rows of the global batch.
+        examples_per_row: how many examples of each level (short2, short5, whole schema)
+            SeqIO packs into a row; see `level_mixture`.
+        num_hosts: number of shards of the data; None uses the number that the reader
+            requests.
+        stage_ends: shares of the training steps at which each stage but the last ends.
+        stage_weights: shares of the levels among the examples of each stage.
+        beside: registered tasks of another kind, which form a fourth level. Then
+            `stage_weights` (and `examples_per_row`) have four numbers each.
 
     Returns:
-      the name that the mixture is registered under, as by `level_mixture`.
+        The registered name of the mixture; see `level_mixture`.
 
     Raises:
-      UserError: no task or mixture has that name, or one has no short companions.
+        UserError: no task or mixture has that name, or one has no short companions.
     """
     source = _tasks_of(mixture)
     levels = [
@@ -198,13 +197,13 @@ def prompt_curriculum(
 
 
 class ScheduledMixture(seqio.Mixture):
-    """A mixture whose rates move with the examples of the shard that is read.
+    """A mixture whose rates change with the examples read from a shard.
 
-    SeqIO tells a `sample_fn` nothing of shards, hence a class.
+    A class is necessary because SeqIO does not pass shard information to a `sample_fn`.
 
     Attributes:
-      examples_per_row: for each level, how many of its examples fill a row; empty if
-        the mixture was made without these numbers.
+        examples_per_row: for each level, how many of its examples fill a row; empty if
+            these numbers were not given.
     """
 
     def __init__(
@@ -222,14 +221,14 @@ class ScheduledMixture(seqio.Mixture):
         return self._counted.examples_per_row
 
     def tasks_of_levels(self) -> list[dict[str, float]]:
-        """For each level, its tasks with their rates."""
+        """Returns the tasks of each level, with their rates."""
         found: list[dict[str, float]] = [{} for _ in set(self._levels)]
         for task, level in zip(self.tasks, self._levels, strict=True):
             found[level][task.name] = float(self.get_rate(task))
         return found
 
     def stages(self) -> list[Stage]:
-        """The rates of the tasks by training step, in the order of `tasks`."""
+        """Returns the rates of the tasks by training step, in the order of `tasks`."""
         schedule, levels = self._counted.in_steps, self.tasks_of_levels()
         shares = [
             (level, float(self.get_rate(task)) / sum(levels[level].values()))
@@ -243,12 +242,12 @@ class ScheduledMixture(seqio.Mixture):
     def read_by(
         self, shards: int, batch_size: int, examples_per_row: Sequence[float]
     ) -> "ScheduledMixture":
-        """The same mixture with stages counted for one reader.
+        """Returns the same mixture with stages counted for one reader.
 
         Args:
-          shards: number of shards that the data is read in.
-          batch_size: rows of the global batch.
-          examples_per_row: for each level, how many of its examples fill a row.
+            shards: number of shards of the data.
+            batch_size: rows of the global batch.
+            examples_per_row: for each level, how many of its examples fill a row.
         """
         made = copy.copy(self)
         made._counted = self._counted.read_by(batch_size, tuple(examples_per_row))
@@ -273,9 +272,12 @@ def _mixture(
     levels: Sequence[dict[str, float]],
     counted: schedules.InSteps | schedules.InShares,
 ) -> str:
-    """Registers the mixture, unless that is done, and returns its name.
+    """Registers the mixture, unless it is already registered, and returns its name.
 
-    Args: name to begin with; rates of the tasks of each level; the schedule.
+    Args:
+        name: preferred name.
+        levels: rates of the tasks of each level.
+        counted: the schedule.
     """
     members: dict[str, tuple[float, int]] = {}
     for level, rates in enumerate(levels):
@@ -289,7 +291,7 @@ def _mixture(
     content = tuple((task, *member) for task, member in members.items()), counted
     free = _name_for(name, content)
     if free not in _registered_here:
-        # SeqIO hands the datasets to sample_fn sorted by the names of their tasks.
+        # SeqIO passes the datasets to sample_fn sorted by task name.
         order = [members[task][1] for task in sorted(members)]
         task_rates = [(task, rate) for task, (rate, _) in members.items()]
         seqio.MixtureRegistry.add_provider(
@@ -300,7 +302,7 @@ def _mixture(
 
 
 def _name_for(name: str, content: _Content) -> str:
-    """The name of this very mixture, or one that is free."""
+    """Returns the name of an identical registered mixture, or a free name."""
     for number in itertools.count(1):
         candidate = name if number == 1 else f"{name}_{number}"
         if candidate in _registered_here:
@@ -321,7 +323,7 @@ def _known() -> set[str]:
 
 
 def _tasks_of(names: Names) -> dict[str, float]:
-    """The tasks of what is named, with their rates."""
+    """Returns the tasks of the named tasks and mixtures, with their rates."""
     rates: dict[str, float] = {}
     for name in [names] if isinstance(names, str) else names:
         found = _registered(name)
@@ -339,7 +341,8 @@ def _registered(name: str) -> seqio.Task | seqio.Mixture:
     near = difflib.get_close_matches(name, known, n=3)
     listed = ", ".join(near or known[:8]) or "none"
     raise UserError(
-        f"curriculum: no task or mixture is named {name!r}; the nearest of {len(known)}: "
+        f"curriculum: no task or mixture is named {name!r}; the nearest of "
+        f"{len(known)}: "
         f"{listed}. d3st_NAME_* needs variants of the training schema in variants/NAME "
         "of the data folder, or in a folder NAME that $JAXAUG_VARIANTS_DIR lists. Make "
         "them with `jaxaug augment --data_dir DIR --out DIR/variants/tree`."

@@ -1,4 +1,4 @@
-"""The note beside a file of levels, `<out>.json`: what it was made of, and its digest."""
+"""The note next to a file of levels, `<out>.json`: its origin and digest."""
 
 import json
 from collections.abc import Mapping
@@ -10,20 +10,20 @@ from jaxaug.core.digests import file_digest
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import read_json
 
-# Options that name something which is noted by what it is.
+# Options whose values are names; the note records the identity of the named thing.
 _NAMES = ("model", "prompt", "similarity", "implication")
 
 
 def check_same(out: epath.Path, note: epath.Path, made_of: Mapping[str, Any]) -> None:
-    """Compares a finished file with what this run would write.
+    """Compares a finished file with the output of this run.
 
     Args:
-      out: file of levels.
-      note: its note.
-      made_of: of this run, as the note has it.
+        out: file of levels.
+        note: note of the file.
+        made_of: origin of this run, in the form of the note.
 
     Raises:
-      UserError: `out` is no such file, was made of something else, or has changed.
+        UserError: `out` is not a file of levels, has another origin, or has changed.
     """
     if not note.exists():
         raise UserError(
@@ -44,10 +44,10 @@ def check_same(out: epath.Path, note: epath.Path, made_of: Mapping[str, Any]) ->
 
 
 def check_ours(out: epath.Path, note: epath.Path) -> None:
-    """A run that stopped between its two files may have left a note, nobody else.
+    """Checks that a note without a file comes from an interrupted `jaxaug levels`.
 
     Raises:
-      UserError: the note is none of `jaxaug levels`.
+        UserError: the note was not written by `jaxaug levels`.
     """
     fix = f"Name another --out: beside {out} its note would be written there."
     found = read_json(note, fix)

@@ -1,9 +1,9 @@
-"""Rewordings of persona traits by level, for every method that is compared.
+"""Rewordings of persona traits by level, for every compared method.
 
-`pcc` reads a file of paraphrases by level: what `jaxaug levels` writes, or what PCC's
-authors released. `eda` makes them when asked: level c changes a share of 0.1 c of the
-words, as the curriculum of Wei et al. (2021) does (CDA). `rt` translates into French and
-back with the Marian models of the catalogue, and has one level; its file is kept in the
+`pcc` reads a file of paraphrases by level, from `jaxaug levels` or released by PCC's
+authors. `eda` generates them on request: level c changes a share of 0.1 c of the words,
+as in the curriculum of Wei et al. (2021) (CDA). `rt` translates into French and back
+with the Marian models of the catalogue. It has one level, and its file is kept in the
 cache folder.
 """
 
@@ -26,21 +26,21 @@ from jaxaug.curriculum.difficulty import LEVELS
 from jaxaug.data import personachat
 
 LEVELS_VARIABLE = "JAXAUG_PERSONACHAT_LEVELS"
-PIVOT = "fr"  # the language of round-trip translation
-PER_LEVEL = 4  # paraphrases of a trait at each level (PCC: 20 in 5 levels)
-_STRENGTH = 0.1  # of all operations of EDA, for each level
-_RT_VERSION = 1  # Part of the file name: raise it when the models change.
+PIVOT = "fr"  # The language of round-trip translation.
+PER_LEVEL = 4  # Paraphrases of a trait at each level (PCC: 20 in 5 levels).
+_STRENGTH = 0.1  # Strength of all EDA operations per level.
+_RT_VERSION = 1  # Part of the file name: increase it when the models change.
 _OPERATIONS = ("replace", "insert", "swap", "delete")
 
 Table = Mapping[str, levels.Levelled]
-"""Trait -> its rewordings."""
+"""Maps a trait to its rewordings."""
 
 
 def read(path: PathLike) -> Table:
-    """The traits of a file of `levels.write`, or of the one that PCC's authors released.
+    """Reads the traits of a file of `levels.write`, or of the file that PCC released.
 
     Raises:
-      UserError: no such file, or it is neither.
+        UserError: the file does not exist or has neither format.
     """
     released = "trait" in _first_record(path)
     found = (levels.released_persona if released else levels.read)(path)
@@ -48,7 +48,7 @@ def read(path: PathLike) -> Table:
 
 
 def count(path: PathLike) -> int:
-    """How many levels beyond the originals a file has; reads its first line only."""
+    """Returns the number of levels beyond the originals; reads only the first line."""
     record = _first_record(path)
     return LEVELS if "trait" in record else len(record["levels"])
 
@@ -82,13 +82,15 @@ def _fix() -> str:
 
 
 def levels_file() -> epath.Path | None:
-    """`$JAXAUG_PERSONACHAT_LEVELS`, the file of the method `pcc`; None if it is unset."""
+    """Returns `$JAXAUG_PERSONACHAT_LEVELS`, the file of the method `pcc`, or None if
+    unset.
+    """
     named = os.environ.get(LEVELS_VARIABLE)
     return reach(named, _fix()) if named else None
 
 
 def number_of_levels(method: str) -> int:
-    """Levels of a method beyond the originals; `pcc` without a file has the usual 5."""
+    """Returns a method's levels beyond the originals; 5 for `pcc` without a file."""
     if method == "rt":
         return 1
     path = levels_file()
@@ -96,10 +98,10 @@ def number_of_levels(method: str) -> int:
 
 
 def table(method: str, traits: Sequence[str]) -> Table:
-    """The rewordings of traits by one of `METHODS`; logs how many have none.
+    """Returns the rewordings of traits by one of `METHODS`; logs traits without any.
 
     Raises:
-      UserError: the method is unknown, or what it needs is not there.
+        UserError: the method is unknown, or something it needs is missing.
     """
     if method not in METHODS:
         raise UserError(
@@ -131,7 +133,7 @@ def _pcc(traits: Sequence[str]) -> Table:
 
 
 def _eda(traits: Sequence[str]) -> Table:
-    """Drawn anew for each trait, so that a trait's rewordings depend on it alone."""
+    """Draws rewordings per trait, so that they depend on the trait only."""
     from jaxaug.augment.schemes import sentences
 
     eda = sentences.METHODS["eda"]
@@ -148,7 +150,7 @@ def _eda(traits: Sequence[str]) -> Table:
 
 
 def _others(trait: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """The texts that are not empty and not the trait, each once."""
+    """Returns the distinct texts that are not empty and differ from the trait."""
     return tuple(text for text in dict.fromkeys(texts) if text and text != trait)
 
 
@@ -166,14 +168,14 @@ def _rt(traits: Sequence[str]) -> Table:
 def round_trips(
     traits: Sequence[str], models: Mapping[str, tuple[str, str]] | None = None
 ) -> list[levels.Levelled]:
-    """Traits with what comes back from `PIVOT`, the best of the beam, as level 1.
+    """Returns traits with their round-trip translations via `PIVOT` as level 1.
 
     Args:
-      traits: in English.
-      models: see `jaxaug.augment.schemes.backtranslate.candidates`.
+        traits: traits in English.
+        models: see `jaxaug.augment.schemes.backtranslate.candidates`.
 
     Raises:
-      UserError: a model is not on this machine.
+        UserError: a model is not on this machine.
     """
     from jaxaug.augment.schemes import backtranslate
 
@@ -196,11 +198,11 @@ METHODS: Mapping[str, Callable[[Sequence[str]], Table]] = {
 def reworded(
     found: Table, dialogue: personachat.Dialogue, turn: int, level: int, seed: int
 ) -> tuple[str, ...]:
-    """The traits of a dialogue's persona at one level, drawn anew for each turn.
+    """Returns the traits of a dialogue's persona at one level, drawn anew per turn.
 
-    A trait without paraphrases at the level takes one of the next easier level that
-    has any, in the end the original itself (`Levelled.at`). Which of them is a function
-    of the arguments alone.
+    A trait without paraphrases at the level takes one of the next easier level that has
+    any, or the original itself (`Levelled.at`). The choice depends on the arguments
+    only.
     """
     chosen = []
     for index, trait in enumerate(dialogue.persona):

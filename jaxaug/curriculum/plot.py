@@ -1,4 +1,4 @@
-"""A schedule as a plot of level against step, in text and as PNG."""
+"""Plots a schedule as level against step, in text and as PNG."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ _SHADES = " .-+#"
 
 
 def text(schedule: Schedule, width: int = WIDTH, notes: Sequence[str] = ()) -> str:
-    """A row for each level, the hardest on top; a column is a run of steps.
+    """Returns a text plot with a row per level, hardest on top, and steps as columns.
 
-    Columns show the shares in the middle of their steps. There are more of them than
-    `width` where there are more stages. The notes are lines below.
+    A column shows the shares at the middle of its steps. There are more than `width`
+    columns if there are more stages. The notes are appended as lines.
     """
     width = max(width, len(schedule.ends))
     middles = (np.arange(width) + 0.5) * schedule.steps / width
@@ -40,15 +40,15 @@ def text(schedule: Schedule, width: int = WIDTH, notes: Sequence[str] = ()) -> s
 
 
 def _bar(shares: np.ndarray) -> str:
-    # No share at all is blank.
+    # A share of zero is blank.
     return "".join(_SHADES[min(int(4 * s) + 1, 4) if s > 0 else 0] for s in shares)
 
 
 def write_png(path: PathLike, schedule: Schedule) -> None:
-    """The same as a picture; a darker field is a larger share.
+    """Writes the plot as a picture; darker fields are larger shares.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     figure = new_figure(path, 8, 3)
     axes = figure.subplots()

@@ -1,7 +1,7 @@
-"""How many paraphrases of a text come from which sampler, and which ones they are.
+"""Quotas of samplers: how many paraphrases of a text to keep, and which ones.
 
-Lu and Lam (2023), appendix A: of the 20 paraphrases of a text that are kept after the
-filter 4 come from bottom-k, 2 for COVID-Q, the others from top-k with top-p.
+In Lu and Lam (2023), appendix A, 4 of the 20 paraphrases per text come from bottom-k (2
+for COVID-Q), and the others from top-k with top-p.
 """
 
 import re
@@ -23,14 +23,15 @@ _EXAMPLE = "bottom_k=4 top_k_top_p=16"
 
 
 class Candidate(NamedTuple):
-    """A paraphrase that might be kept.
+    """A candidate paraphrase.
 
     Attributes:
-      text: the paraphrase.
-      sampler: that gave it; of two the one whose quota is named first.
-      similarity: to its text.
-      implied: whether it and its text imply each other; False where nobody says.
-      passed: the filter.
+        text: the paraphrase.
+        sampler: sampler that produced it; of two, the one whose quota comes first.
+        similarity: similarity to its text.
+        implied: whether it and its text imply each other; False without an implication
+            model.
+        passed: whether it passed the filter.
     """
 
     text: str
@@ -41,10 +42,10 @@ class Candidate(NamedTuple):
 
 
 def parse(texts: Iterable[str]) -> dict[str, int]:
-    """Quotas from texts such as `bottom_k=4`, in their order.
+    """Parses quotas such as `bottom_k=4`, in their order.
 
     Raises:
-      UserError: no number, or a sampler that is unknown or comes twice.
+        UserError: a number is missing, or a sampler is unknown or repeated.
     """
     found: dict[str, int] = {}
     for text in texts:
@@ -60,7 +61,7 @@ def parse(texts: Iterable[str]) -> dict[str, int]:
 
 
 def check(quota: Mapping[str, int]) -> None:
-    """Raises `UserError` for an unknown sampler, a number below 0, or none above it."""
+    """Raises `UserError` for unknown samplers, negative numbers, or all zeros."""
     for name, number in quota.items():
         if name not in SAMPLERS:
             raise UserError(
@@ -75,15 +76,15 @@ def check(quota: Mapping[str, int]) -> None:
 def distinct(
     text: str, outputs: Mapping[str, Sequence[str]], known: Iterable[str] = ()
 ) -> list[tuple[str, str]]:
-    """(paraphrase, sampler) of what a text gave, each once.
+    """Returns the distinct (paraphrase, sampler) pairs of a text.
 
-    Leaves out copies of the text and of what is known; case and white space make no
-    difference.
+    It drops copies of the text and of known paraphrases; case and white space are
+    ignored.
 
     Args:
-      text: that was paraphrased.
-      outputs: by sampler.
-      known: paraphrases that there are already.
+        text: the source text.
+        outputs: sampler -> outputs.
+        known: paraphrases that already exist.
     """
     seen = {spaced(one).casefold() for one in (text, "", *known)}
     kept = []
@@ -96,7 +97,7 @@ def distinct(
 
 
 def lacking(quota: Mapping[str, int], found: Sequence[Candidate]) -> dict[str, int]:
-    """How many paraphrases are missing of each sampler that has not given its quota."""
+    """Returns the number of missing paraphrases per sampler below its quota."""
     passed = Counter(one.sampler for one in found if one.passed)
     return {n: number - passed[n] for n, number in quota.items() if number > passed[n]}
 
@@ -104,10 +105,10 @@ def lacking(quota: Mapping[str, int], found: Sequence[Candidate]) -> dict[str, i
 def chosen(
     text: str, quota: Mapping[str, int], found: Sequence[Candidate], seed: int
 ) -> list[Candidate]:
-    """What is kept: of each sampler its quota and no more, drawn at random.
+    """Returns a random draw of each sampler's quota from the candidates that passed.
 
-    Not the best, so that hard ones stay as frequent as the sampler makes them. The draw
-    depends on text and seed alone.
+    The draw is random, so that hard paraphrases stay as frequent as the sampler makes
+    them. It depends on text and seed only.
     """
     rng = np.random.default_rng((seed, zlib.crc32(text.encode())))
     kept = []

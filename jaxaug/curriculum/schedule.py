@@ -1,10 +1,10 @@
 """Curriculum schedules as pure functions of the step.
 
-Level 0 is the original data, levels 1..C are paraphrases of rising difficulty (Lu and
-Lam 2023, Algorithm 1). A stage lasts `steps_per_level` steps and shows one level, of
-which a share of `original_fraction` is replaced by originals. Where stages differ in
-length, `steps_per_level` has a number for each of the levels 0..C, as in the experiments
-of Wei et al. (2021).
+Level 0 is the original data; levels 1..C are paraphrases of increasing difficulty (Lu
+and Lam 2023, Algorithm 1). A stage lasts `steps_per_level` steps and shows one level,
+of which a share of `original_fraction` is replaced by originals. If stages differ in
+length, `steps_per_level` has a number for each of the levels 0..C, as in the
+experiments of Wei et al. (2021).
 """
 
 import dataclasses
@@ -22,19 +22,19 @@ ORIGINAL_FRACTION = 0.2
 CYCLES = 2
 
 Steps = int | Sequence[int]
-"""Of a stage: of every level, or of each of the levels 0..C."""
+"""Steps per stage: one number for every level, or one for each of the levels 0..C."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Stages of constant level weights; `schedule(step)` gives the weights of a step.
+    """Stages of constant level weights; `schedule(step)` returns the weights of a step.
 
     Attributes:
-      ends: the step at which each stage ends, rising; the last one is the length of
-        the schedule. Steps from there on stay in the last stage, so a run that is
-        prolonged goes on as it ended.
-      weights: for each stage one weight per level, summing to 1.
-      names: of the levels, for people; by default their numbers.
+        ends: step at which each stage ends, increasing; the last one is the length of
+            the schedule. Later steps stay in the last stage, so a prolonged run
+            continues as it ended.
+        weights: for each stage one weight per level, summing to 1.
+        names: display names of the levels; by default their numbers.
     """
 
     ends: tuple[int, ...]
@@ -42,11 +42,11 @@ class Schedule:
     names: tuple[str, ...]
 
     def __call__(self, step: int) -> tuple[float, ...]:
-        """The weights of levels 0..C at a step, which counts from 0."""
+        """Returns the weights of levels 0..C at a step, counted from 0."""
         return self.weights[self.stage(step)]
 
     def stage(self, step: int) -> int:
-        """The number of the stage that a step belongs to, from 0."""
+        """Returns the number of the stage that contains a step, from 0."""
         stage = int(np.searchsorted(self.ends, step, side="right"))
         return min(stage, len(self.ends) - 1)
 
@@ -57,7 +57,7 @@ class Schedule:
 
     @property
     def levels(self) -> int:
-        """C: how many levels there are besides the originals."""
+        """The number C of levels in addition to the originals."""
         return len(self.weights[0]) - 1
 
 
@@ -66,16 +66,16 @@ def staged(
     weights: Sequence[Sequence[float]],
     names: Sequence[str] = (),
 ) -> Schedule:
-    """A schedule of stages of one's own.
+    """Returns a schedule with user-defined stages.
 
     Args:
-      ends: the step at which each stage ends, rising from above 0.
-      weights: for each stage, one non-negative weight per level; normalised here.
-      names: of the levels.
+        ends: step at which each stage ends, increasing from above 0.
+        weights: for each stage, one non-negative weight per level; normalized here.
+        names: names of the levels.
 
     Raises:
-      UserError: if the numbers of stages or levels disagree, the ends do not rise
-        or a stage has no positive weight.
+        UserError: the numbers of stages or levels disagree, the ends do not increase,
+            or a stage has no positive weight.
     """
     if not ends or len(weights) != len(ends):
         raise UserError(
@@ -109,7 +109,7 @@ def gradual(
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
 ) -> Schedule:
-    """The originals, then level 1, 2, ... C, once."""
+    """Returns a schedule of the originals, then level 1, 2, ... C, once."""
     return _visits(range(levels + 1), steps_per_level, levels, original_fraction)
 
 
@@ -119,7 +119,7 @@ def cyclic(
     original_fraction: float = ORIGINAL_FRACTION,
     cycles: int = CYCLES,
 ) -> Schedule:
-    """`gradual`, several times: after the hardest level come the originals again."""
+    """Returns `gradual` several times: the originals follow the hardest level."""
     order = [*range(levels + 1)] * _at_least_one("cycles", cycles)
     return _visits(order, steps_per_level, levels, original_fraction)
 
@@ -129,7 +129,7 @@ def inverse(
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
 ) -> Schedule:
-    """`gradual` backwards: level C, ..., 2, 1, then the originals."""
+    """Returns `gradual` backwards: level C, ..., 2, 1, then the originals."""
     order = range(levels, -1, -1)
     return _visits(order, steps_per_level, levels, original_fraction)
 
@@ -140,11 +140,12 @@ def inverse_cyclic(
     original_fraction: float = ORIGINAL_FRACTION,
     cycles: int = CYCLES,
 ) -> Schedule:
-    """`gradual` and `inverse` in turn, beginning with `gradual`: up, down, up, ...
+    """Returns `gradual` and `inverse` in turn, starting with `gradual`: up, down, up,
+    ...
 
-    The inverse cyclic curriculum of Lu and Lam (2023), who train "the second cycle in an
-    inversed order of decreasing difficulties". It ends on the originals; the second
-    cycle of their code ends on level 1.
+    This is the inverse cyclic curriculum of Lu and Lam (2023), who train "the second
+    cycle in an inversed order of decreasing difficulties". It ends on the originals,
+    while the second cycle of their code ends on level 1.
     """
     up = [*range(levels + 1)]
     turns = [up, up[::-1]] * _at_least_one("cycles", cycles)
@@ -157,12 +158,12 @@ def two_stage(
     levels: int = LEVELS,
     original_fraction: float = ORIGINAL_FRACTION,
 ) -> Schedule:
-    """The originals, then all levels at once; each stage half as long as `gradual`.
+    """Returns the originals, then all levels at once; each stage is half of `gradual`.
 
-    After Wei et al. (2021), who augment in one go once the originals are learned. Where
-    the stages differ in length, `steps_per_level` has those of the two.
+    Wei et al. (2021) also augment in one go once the originals are learned. If the
+    stages differ in length, `steps_per_level` has the lengths of the two stages.
     """
-    # There are two stages, whatever the number of levels.
+    # There are two stages for any number of levels.
     whole = isinstance(steps_per_level, int)
     each = _check(steps_per_level, levels if whole else 1, original_fraction)
     ends = (max(sum(each) // 2, 1) if whole else each[0], sum(each))
@@ -177,10 +178,10 @@ def random(
     original_fraction: float = ORIGINAL_FRACTION,
     cycles: int = 1,
 ) -> Schedule:
-    """No curriculum: what `cycles` times `gradual` shows, in no order.
+    """Returns no curriculum: the data of `cycles` times `gradual` in random order.
 
-    The weights are at every step the mean of those of `gradual`, so the two differ in
-    nothing but the order: the baseline for the question whether order matters.
+    At every step the weights are the mean of the weights of `gradual`, so the two
+    differ only in order. This is the baseline for the effect of the order.
     """
     each = _check(steps_per_level, levels, original_fraction)
     steps = _at_least_one("cycles", cycles) * sum(each)
@@ -191,7 +192,7 @@ def random(
 def _visits(
     order: Sequence[int], steps_per_level: Steps, levels: int, original_fraction: float
 ) -> Schedule:
-    """A stage of `steps_per_level` steps for each level in turn."""
+    """Returns a stage of `steps_per_level` steps for each level in turn."""
     each = _check(steps_per_level, levels, original_fraction)
     rows = []
     for level in order:
@@ -211,7 +212,7 @@ def _only(level: int, levels: int) -> tuple[float, ...]:
 
 
 def _check(steps_per_level: Steps, levels: int, original_fraction: float) -> list[int]:
-    """The steps of a stage of each level."""
+    """Returns the steps of a stage of each level."""
     _at_least_one("levels", levels)
     if not 0 <= original_fraction <= 1:
         raise UserError(
@@ -222,20 +223,21 @@ def _check(steps_per_level: Steps, levels: int, original_fraction: float) -> lis
 
 
 def lengths(steps_per_level: Steps, levels: int) -> list[int]:
-    """The steps of a stage of each of the levels 0..C.
+    """Returns the steps of a stage for each of the levels 0..C.
 
     Args:
-      steps_per_level: one number, or one for each level.
-      levels: C.
+        steps_per_level: one number, or one per level.
+        levels: C.
 
     Raises:
-      UserError: a number is below 1, or there is not one for each level.
+        UserError: a number is below 1, or there is not one per level.
     """
     if isinstance(steps_per_level, int):
         return [_at_least_one("steps_per_level", steps_per_level)] * (levels + 1)
     if len(steps_per_level) != levels + 1:
         raise UserError(
-            f"curriculum: steps_per_level is {tuple(steps_per_level)}; give one number, or "
+            f"curriculum: steps_per_level is {tuple(steps_per_level)}; give one "
+            f"number, or "
             f"{levels + 1}: of each level from the originals on (two stages: of both)"
         )
     return [_at_least_one("steps_per_level", steps) for steps in steps_per_level]
@@ -247,9 +249,9 @@ def _at_least_one(name: str, value: int) -> int:
     return value
 
 
-# Shares of the training steps at which the prompts grow, and the share of
-# (1-2 slots, 1-5 slots, the whole schema) in each stage. A T5 trained from scratch
-# does not learn to bind an index to its description without the short prompts.
+# Shares of the training steps at which the prompts grow, and the shares of (1-2 slots,
+# 1-5 slots, the whole schema) in each stage. Without short prompts, a T5 trained from
+# scratch does not learn to bind an index to its description.
 PROMPT_STAGE_ENDS = (0.2, 0.4)
 PROMPT_STAGE_WEIGHTS = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.05, 0.05, 0.9))
 
@@ -259,16 +261,16 @@ def after_short_prompts(
     short_steps: Sequence[int],
     short_fraction: float = 0.1,
 ) -> Schedule:
-    """A curriculum for models without pretraining, which need short prompts first.
+    """Returns a curriculum that starts with short prompts, for untrained models.
 
     Args:
-      curriculum: of whole prompts; its steps follow the short ones.
-      short_steps: how many steps show prompts of 1-2 slots, and of 1-5 slots.
-      short_fraction: share of short prompts, half of it of either kind, in the stages
-        of the curriculum.
+        curriculum: schedule of whole prompts; its steps follow the short ones.
+        short_steps: number of steps with prompts of 1-2 slots, and of 1-5 slots.
+        short_fraction: share of short prompts in the stages of the curriculum, half of
+            either kind.
 
     Returns:
-      A schedule of two more levels, which come first: `short2`, `short5`.
+        A schedule with two more levels, which come first: `short2`, `short5`.
     """
     first, second = short_steps
     nothing = [0.0] * len(curriculum.names)
@@ -282,19 +284,20 @@ def after_short_prompts(
 
 
 def stretched(schedule: Schedule, steps: int) -> Schedule:
-    """The same stages in another number of steps, in the same proportions.
+    """Returns the same stages in another number of steps, in the same proportions.
 
     Args:
-      schedule: of any length.
-      steps: length of the result.
+        schedule: schedule of any length.
+        steps: length of the result.
 
     Raises:
-      UserError: a stage would have no step.
+        UserError: a stage would have no step.
     """
     ends = [round(end * steps / schedule.steps) for end in schedule.ends]
     if min(np.diff([0, *ends])) < 1:
         raise UserError(
-            f"curriculum: {len(ends)} stages do not fit into the {steps:,} steps of the "
+            f"curriculum: {len(ends)} stages do not fit into the {steps:,} steps of "
+            f"the "
             "run. Every stage needs at least one step. Train for more steps, or use a "
             "schedule with fewer stages."
         )
@@ -304,19 +307,21 @@ def stretched(schedule: Schedule, steps: int) -> Schedule:
 def in_examples(
     schedule: Schedule, rows_per_step: int, examples_per_row: Sequence[float]
 ) -> Schedule:
-    """The same schedule counted in examples instead of steps.
+    """Returns the schedule counted in examples instead of steps.
 
-    Packing puts several examples into a row, more of them the shorter they are, so a
-    stage of short examples uses up more of them in the same number of steps. Without
-    packing the result is exact; with packing as exact as `examples_per_row`.
+    Packing puts several examples into a row, and more of them if they are shorter. A
+    stage of short examples therefore uses more examples in the same number of steps.
+    Without packing the result is exact; with packing it is as exact as
+    `examples_per_row`.
 
     Args:
-      schedule: in steps.
-      rows_per_step: rows of a batch that one host reads.
-      examples_per_row: for each level, how many of its examples fill a row: 1 unpacked.
+        schedule: schedule in steps.
+        rows_per_step: rows of a batch that one host reads.
+        examples_per_row: for each level, how many of its examples fill a row; 1 without
+            packing.
 
     Raises:
-      UserError: if there is not one positive number per level, or no row in a step.
+        UserError: there is not one positive number per level, or no row in a step.
     """
     known = all(0 < number < math.inf for number in examples_per_row)
     if len(examples_per_row) != schedule.levels + 1 or not known:
@@ -335,7 +340,7 @@ def in_examples(
 
 @dataclass(frozen=True)
 class InSteps:
-    """A schedule in steps of training, and what a step takes from a shard."""
+    """A schedule in training steps, and what a step takes from a shard."""
 
     schedule: Schedule
     batch_size: int
@@ -343,7 +348,7 @@ class InSteps:
     num_hosts: int | None
 
     def read_by(self, batch_size: int, per_row: tuple[float, ...]) -> "InSteps":
-        """The same schedule with the numbers of one reader."""
+        """Returns the same schedule with the numbers of one reader."""
         return dataclasses.replace(
             self, batch_size=batch_size, examples_per_row=per_row
         )
@@ -377,7 +382,7 @@ class InShares:
     num_hosts: int | None
 
     def read_by(self, batch_size: int, per_row: tuple[float, ...]) -> "InShares":
-        """The same schedule with the numbers of one reader."""
+        """Returns the same schedule with the numbers of one reader."""
         return dataclasses.replace(
             self, batch_size=batch_size, examples_per_row=per_row
         )

@@ -1,4 +1,4 @@
-"""What measures the pairs of `jaxaug levels`; models are imported when they are used."""
+"""Scorers of the pairs of `jaxaug levels`; models are imported on first use."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -14,11 +14,11 @@ Pairs = Sequence[tuple[str, str]]
 
 
 class Scorers(NamedTuple):
-    """What equations 3 and 4 ask of the pairs (text, paraphrase).
+    """Functions of (text, paraphrase) pairs for equations 3 and 4.
 
     Attributes:
-      similarity: G.
-      implied: M; None is no model of implication.
+        similarity: G.
+        implied: M; None without an implication model.
     """
 
     similarity: Callable[[Pairs], Float[np.ndarray, " pairs"]]
@@ -26,7 +26,7 @@ class Scorers(NamedTuple):
 
 
 def scale(similarity: str) -> difficulty.Scale:
-    """The scale of a measure by its name or folder."""
+    """Returns the scale of a measure, given by name or folder."""
     from jaxaug.models.scorers import encoder
     from jaxaug.models.weights import hf_folder
 
@@ -36,17 +36,21 @@ def scale(similarity: str) -> difficulty.Scale:
 
 
 def identity(name: str) -> str:
-    """What stands for an encoder; raises `UserError` if it is not on this machine."""
+    """Returns the identity of an encoder.
+
+    Raises:
+        UserError: the encoder is not on this machine.
+    """
     from jaxaug.models.scorers import encoder
 
     return identities.of_folder(encoder.folder_of(name))
 
 
 def load(similarity: str, implication: str) -> Scorers:
-    """The scorers of these names; their scores are kept in the cache folder.
+    """Loads the scorers with these names; their scores are kept in the cache folder.
 
     Raises:
-      UserError: no such model on this machine, or it is made for something else.
+        UserError: a model is not on this machine, or has another purpose.
     """
     from jaxaug.models.scorers import encoder, pairs
     from jaxaug.models.scorers.store import Store

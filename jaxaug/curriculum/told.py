@@ -1,4 +1,4 @@
-"""What `jaxaug levels` says at its end: how full the quotas are, what the filter did."""
+"""Summary of `jaxaug levels`: how full the quotas are, and the effect of the filter."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -8,7 +8,7 @@ from jaxaug.curriculum.quotas import Candidate
 
 
 class Choices(Protocol):
-    """The options that the summary names; see `generate.Options`."""
+    """Options that the summary names; see `generate.Options`."""
 
     @property
     def quota(self) -> Mapping[str, int]: ...
@@ -28,25 +28,30 @@ def summary(
     options: Choices,
     asked: Mapping[str, int],
 ) -> str:
-    """Lines for people.
+    """Returns the summary as lines of text.
 
     Args:
-      items: what was kept.
-      found: of each text all distinct candidates.
-      options: of the run.
-      asked: sampler -> outputs that were asked of it.
+        items: texts with the kept paraphrases.
+        found: all distinct candidates of each text.
+        options: options of the run.
+        asked: sampler -> number of requested outputs.
     """
     sizes = [sum(map(len, item.levels[1:])) for item in items]
     empty = sum(not all(item.levels) for item in items)
     wanted = sum(options.quota.values())
     fallen = (
-        f"{sum(size < wanted for size in sizes):,} texts have fewer than {wanted} (more "
+        f"{sum(size < wanted for size in sizes):,} texts have fewer than {wanted} "
+        f"(more "
         f"--rounds or --oversample give more); {empty:,} have an empty level, which "
-        f"falls back to the next easier one; {sum(not s for s in sizes):,} have none and "
+        f"falls back to the next easier one; {sum(not s for s in sizes):,} have none "
+        f"and "
         "stand for themselves."
     )
     lines = [
-        f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} levels.",
+        (
+            f"{sum(sizes):,} paraphrases of {len(items):,} texts in {options.levels} "
+            f"levels."
+        ),
         *(_of_sampler(name, found, options, asked[name]) for name in options.quota),
         _filter(options, [one for own in found for one in own]),
         fallen,

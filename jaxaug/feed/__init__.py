@@ -1,8 +1,8 @@
-"""From records to batches.
+"""Pipeline from records to batches.
 
-`recipes` names the sets, `cache` formats each of them once into sharded files, `tokens`
-makes token caches of those, and `batches` feeds them to training. `source` streams the
-same examples to SeqIO.
+`recipes` names the data sets, `cache` formats each of them once into sharded files,
+`tokens` turns those into token caches, and `batches` feeds them to training. `source`
+streams the same examples to SeqIO.
 """
 
 import lazy_loader

@@ -42,9 +42,9 @@ def collected(
     """Returns a token cache in memory, whose name ends in a hash of its ids.
 
     Args:
-      name: beginning of the name.
-      examples: for each of them the ids of each of `fields`.
-      fields: names of the fields.
+        name: start of the name.
+        examples: for each example, the ids of each of `fields`.
+        fields: names of the fields.
     """
     ids = [array.array("i") for _ in fields]
     offsets = [array.array("q", [0]) for _ in fields]
@@ -66,7 +66,7 @@ def collected(
 
 
 def open_cache(folder: epath.Path, fields: Sequence[str] = FIELDS) -> TokenCache:
-    """Returns the cache in a folder that `write` filled and that was verified."""
+    """Returns the cache in a verified folder written by `write`."""
     return TokenCache(
         folder.name,
         {field: open_array(folder / f"{field}.npy") for field in fields},
@@ -82,9 +82,9 @@ def write(
     """Writes the arrays of a `TokenCache` and the list of its files.
 
     Args:
-      examples: for each of them the ids of each of `fields`.
-      folder: to fill.
-      fields: names of the fields.
+        examples: for each example, the ids of each of `fields`.
+        folder: folder to fill.
+        fields: names of the fields.
     """
     found = collected("", examples, fields)
     for field in fields:
@@ -100,7 +100,7 @@ def save(path: epath.Path, values: np.ndarray) -> None:
 
 
 def open_array(path: epath.Path) -> np.ndarray:
-    """An array of a file: mapped into memory, or read where the file is remote."""
+    """Opens the array of a file: memory-mapped if it is local, read otherwise."""
     with cache_folder.reading(path):
         if is_remote(path):
             with path.open("rb") as file:

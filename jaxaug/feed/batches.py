@@ -1,8 +1,8 @@
-"""Batches from token caches: seeded, packed, resumable, without TensorFlow.
+"""Batches from token caches: seeded, packed, and resumable, without TensorFlow.
 
-All hosts walk through one order of rows (`jaxaug.feed.order`), of which a global batch is
-a piece; each host takes its rows of it. The state of the iterator is the position of a
-block of rows and the number of rows used of it.
+All hosts walk through the same order of rows (`jaxaug.feed.order`). A global batch is a
+piece of this order, and each host takes its rows of it. The state of the iterator is
+the position of a block of rows and the number of rows used from it.
 """
 
 import contextlib
@@ -19,8 +19,9 @@ from jaxaug.feed import layouts
 from jaxaug.feed.examples import Examples, Lengths
 from jaxaug.feed.order import BLOCK, Order, Position, Row, Stage, Task
 
-_ORDER = 3  # Part of a saved position: raise it when the same seed gives another order.
-_MOST = 2**60  # Rows or examples that can be counted; nobody reads so many.
+# Part of a saved position: increase it when the same seed gives another order.
+_ORDER = 3
+_MOST = 2**60  # Upper bound of counted rows or examples, larger than any run.
 _FIX = "Start the data anew by not restoring the dataset."
 
 
@@ -32,10 +33,10 @@ class ArraySpec(NamedTuple):
 
 
 def known_to_clu(batches: Any) -> Any:
-    """The same batches; clu then counts their class among its `DatasetIterator`s.
+    """Returns the same batches, registered as a `DatasetIterator` of clu.
 
-    Upstream T5X takes no other data from a `get_dataset_fn`. clu needs JAX, and these
-    batches do not: where it cannot be imported, nobody asks.
+    Upstream T5X accepts no other data from a `get_dataset_fn`. clu needs JAX, but these
+    batches do not. If clu cannot be imported, the registration is not needed.
     """
     with contextlib.suppress(ImportError):
         from clu.data import dataset_iterator
@@ -47,8 +48,8 @@ def known_to_clu(batches: Any) -> Any:
 class TokenBatches:
     """Endless (or counted) batches of one host; can be saved and restored.
 
-    A batch is a dict of int32 arrays [rows, length], the features that SeqIO's converter
-    makes for the class of models.
+    A batch is a dict of int32 arrays [rows, length], the features of SeqIO's converter
+    for the class of models.
     """
 
     def __init__(
@@ -68,31 +69,33 @@ class TokenBatches:
         """Prepares the iterator.
 
         Args:
-          tasks: where examples come from.
-          lengths: of `inputs` and `targets`, end of sequence included.
-          batch_size: rows of a global batch.
-          stages: rates of the tasks by step; by default all are equal.
-          seed: of the order.
-          shuffle: whether each epoch is in a new random order.
-          pack: whether a row holds several examples.
-          layout: "enc_dec" or "prefix_lm".
-          shard: (index, number) of this host among those that share the data.
-          num_epochs: stop when a task was read so often; None is never. Rows that do not
-            fill a global batch are left out.
+            tasks: sources of the examples.
+            lengths: lengths of `inputs` and `targets`, end of sequence included.
+            batch_size: rows of a global batch.
+            stages: rates of the tasks by step; by default all are equal.
+            seed: seed of the order.
+            shuffle: whether each epoch has a new random order.
+            pack: whether a row holds several examples.
+            layout: "enc_dec" or "prefix_lm".
+            shard: (index, number) of this host among those that share the data.
+            num_epochs: stop when a task was read this many times; None never stops.
+                Rows that do not fill a global batch are dropped.
 
         Raises:
-          UserError: the batch does not divide by the hosts, a task has no example, or
-            the seed is negative.
+            UserError: the batch size is not divisible by the number of hosts, a task
+                has no example, or the seed is negative.
         """
         if batch_size % shard[1]:
             raise UserError(
-                f"DatasetConfig.batch_size = {batch_size} does not divide by {shard[1]} "
+                f"DatasetConfig.batch_size = {batch_size} does not divide by "
+                f"{shard[1]} "
                 "hosts. Choose a multiple."
             )
         for task in tasks:
             if not len(task):
                 raise UserError(
-                    f"task {task.name!r} has no example to train on. Look at the data with "
+                    f"task {task.name!r} has no example to train on. Look at the data "
+                    f"with "
                     "`jaxaug data check` and `jaxaug tasks`: are there dialogues, and "
                     "frames of users?"
                 )
@@ -167,14 +170,14 @@ class TokenBatches:
         self._rows, self._after = self._order.block(position)
 
     def peek(self) -> dict[str, np.ndarray]:
-        """The next batch, which stays the next one."""
+        """Returns the next batch without consuming it."""
         if self._peeked is None:
             before = self._state()
             self._peeked = (next(self), before)
         return self._peeked[0]
 
     def reset(self) -> None:
-        """Starts again from the first batch."""
+        """Restarts from the first batch."""
         self._peeked = None
         self._go_to(self._order.start(), 0)
 
@@ -187,13 +190,13 @@ class TokenBatches:
         write_text(f"{path}.json", json.dumps({**state, "stream": self._stream}))
 
     def restore(self, path: PathLike) -> None:
-        """Continues where the iterator that wrote `path` stood.
+        """Continues at the position of the iterator that wrote `path`.
 
         Hosts of one run have the same position.
 
         Raises:
-          UserError: the file is missing or damaged, or comes from other data, another
-            seed, batch size, length, or schedule.
+            UserError: the file is missing or damaged, or comes from other data or
+                another seed, batch size, length, or schedule.
         """
         source = f"{path}.json"
         state = read_json(source, _FIX)
@@ -204,8 +207,10 @@ class TokenBatches:
         for name in sorted({*self._stream, *stream}):
             if name not in self._stream or stream.get(name) != self._stream[name]:
                 raise UserError(
-                    f"{source}: was saved with {shown(name)} {shown(stream.get(name))}, "
-                    f"this run has {shown(self._stream.get(name))}. Use the same settings, "
+                    f"{source}: was saved with {shown(name)} "
+                    f"{shown(stream.get(name))}, "
+                    f"this run has {shown(self._stream.get(name))}. Use the same "
+                    f"settings, "
                     "or do not restore the dataset."
                 )
         position = self._checked(state.get("position"))
@@ -219,7 +224,7 @@ class TokenBatches:
         self._peeked = None
 
     def _checked(self, found: Any) -> Position | None:
-        """Returns a saved position, or None if it is none of this order."""
+        """Returns a saved position, or None if it does not fit this order."""
         names = {field.name for field in dataclasses.fields(Position)}
         if not isinstance(found, dict) or found.keys() != names:
             return None

@@ -1,11 +1,12 @@
-"""The record cache: a split formatted once, as sharded TSV files.
+"""The record cache: a split that is formatted once, as sharded TSV files.
 
-A cache is a folder whose name holds a hash of everything that decides its content:
-the bytes of the schemas and dialogues, the options and the version of the format. It
-is written under a temporary name and renamed when complete, so readers never see half
-of one and several builders at a time do no harm. It is verified whenever it is opened
-(see `jaxaug.core.manifest`) and made again if a byte of it has changed. A shard has one
-example a line and no header; its columns are the fields of `Example`.
+A cache is a folder whose name contains a hash of everything that determines its
+content: the bytes of the schemas and dialogues, the options, and the version of the
+format. It is written under a temporary name and renamed when complete. Readers
+therefore never see an incomplete cache, and concurrent builders do no harm. It is
+verified whenever it is opened (see `jaxaug.core.manifest`), and rebuilt if a byte has
+changed. A shard has one example per line and no header; its columns are the fields of
+`Example`.
 """
 
 import dataclasses
@@ -26,17 +27,17 @@ from jaxaug.data import folders
 from jaxaug.feed import parallel
 from jaxaug.formats.records import Example, FromData
 
-_LAYOUT = 3  # Part of the cache key: raise it when shards or meta.json change.
+_LAYOUT = 3  # Part of the cache key: increase it when shards or meta.json change.
 # Enough shards for every host of a large pod to read its own.
 _MIN_SHARDS = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a cache holds.
+    """Content of a cache.
 
-    `renderings` E puts epochs 0 to E-1 of a shuffled order side by side in one cache,
-    so that training meets every example in E orders.
+    With `renderings` E the cache holds epochs 0 to E-1 of a shuffled order, so that
+    training sees every example in E orders.
     """
 
     corpus: parallel.Corpus
@@ -63,13 +64,13 @@ class RecordCache:
 
     @property
     def paths(self) -> list[str]:
-        """The shards, in the order in which they were written."""
+        """Paths of the shards, in the order in which they were written."""
         return [str(self.folder / shard) for shard in self.shards]
 
     def read(self) -> Iterator[Example]:
-        """The examples of all shards, without TensorFlow."""
+        """Yields the examples of all shards, without TensorFlow."""
         for path in self.paths:
-            # Not splitlines: it would also split at exotic separators.
+            # splitlines would also split at exotic separators.
             with cache_folder.reading(path):
                 data = epath.Path(path).read_bytes()
             for line in data.decode().split("\n")[:-1]:
@@ -84,16 +85,16 @@ class RecordCache:
 def build(
     recipe: Recipe, workers: int = 0, root: epath.Path | None = None
 ) -> RecordCache:
-    """The cache of a recipe, built if it does not exist yet or is damaged.
+    """Returns the cache of a recipe; builds it if it is missing or damaged.
 
     Args:
-      recipe: what to format.
-      workers: processes, 0 for one per core; the bytes do not depend on it.
-      root: parent of all caches; None is `cache_folder.cache_dir()`.
+        recipe: data and format of the cache.
+        workers: processes, 0 for one per core; the bytes do not depend on it.
+        root: parent of all caches; None means `cache_folder.cache_dir()`.
 
     Raises:
-      UserError: data is missing or wrong, or the cache cannot be written; nothing is
-        left behind.
+        UserError: data is missing or wrong, or the cache cannot be written; nothing is
+            left behind.
     """
     parent = epath.Path(root or cache_folder.cache_dir()) / "records"
     folder = parent / cache_name(recipe)
@@ -104,14 +105,15 @@ def build(
         cache = _load(folder)
     if cache is None:
         raise UserError(
-            f"cache {folder} is not what was just written there. Check the disk, or name "
+            f"cache {folder} is not what was just written there. Check the disk, or "
+            f"name "
             f"another cache folder with ${cache_folder.CACHE_DIR_VARIABLE}."
         )
     return cache
 
 
 def cache_name(recipe: Recipe) -> str:
-    """Name of a cache's folder: format, split and content hash."""
+    """Returns the name of a cache's folder: format, split, and content hash."""
     corpus = recipe.corpus
     digest = hashlib.blake2b(digest_size=12)
     header = {
@@ -140,7 +142,7 @@ def cache_name(recipe: Recipe) -> str:
 
 
 def _load(folder: epath.Path) -> RecordCache | None:
-    """The cache in a folder, None if it is missing or not what was written."""
+    """Returns the cache in a folder, or None if it is missing or has changed."""
     meta = manifest.opened(folder)
     if meta is None:
         return None
@@ -165,12 +167,15 @@ def _write(recipe: Recipe, temporary: epath.Path, workers: int) -> None:
     parallel.forget_schemas()
     label = _label(recipe)
     examples = sum(parallel.in_order(_write_shards, jobs, workers, label))
-    # By name, so by epoch, then by file: the order of `read` and of unshuffled streams.
+    # Sorted by name, so by epoch and then by file: the order of `read` and of
+    # unshuffled streams.
     manifest.write(temporary, examples=examples)
 
 
 def _label(recipe: Recipe) -> str:
-    """What the progress bar calls a cache: `cache d3st train original max_items=(1, 2)`."""
+    """Returns the label of the progress bar: `cache d3st train original max_items=(1,
+    2)`.
+    """
     corpus, options = recipe.corpus, recipe.options
     changed = (
         f"{field.name}={getattr(options, field.name)}"
@@ -184,7 +189,8 @@ def _label(recipe: Recipe) -> str:
     return " ".join([*words, *changed])
 
 
-_rest = operator.attrgetter(*parallel.COLUMNS[2:])  # behind inputs and targets
+# Returns all fields after inputs and targets.
+_rest = operator.attrgetter(*parallel.COLUMNS[2:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +206,14 @@ def _row(example: Example) -> bytes:
 
 
 def _write_shards(work: _ShardJob) -> int:
-    """Formats one dialogue file into shards; returns how many examples it gave."""
+    """Formats one dialogue file into shards; returns the number of its examples."""
     count = 0
     for epoch, rows in zip(
         work.job.epochs, parallel.format_file(work.job, _row), strict=True
     ):
         if work.job.options.order == "shuffled":
-            # Frames of one dialogue are alike: part them before the shuffle buffer,
-            # which is small beside a file.
+            # Frames of one dialogue are similar. They are separated here, because the
+            # shuffle buffer is smaller than a file.
             key = f"{work.job.options.seed}|{epoch}|{work.file}"
             random.Random(key).shuffle(rows)
         size = -(-len(rows) // work.parts)

@@ -22,12 +22,12 @@ def keep_last_turns(
     """Cuts inputs at their left end, where the schema is, and targets at their right.
 
     Args:
-      fields: ids of each field of an example.
-      lengths: most tokens of each feature, end of sequence included.
-      ends: id that ends each feature; None if the feature has no end of sequence.
+        fields: ids of each field of an example.
+        lengths: maximum tokens of each feature, end of sequence included.
+        ends: id that ends each feature; None if the feature has no end of sequence.
 
     Returns:
-      Ids of each feature, end of sequence included.
+        Ids of each feature, end of sequence included.
     """
     room = {name: lengths[name] - (ends[name] is not None) for name in ends}
     inputs, targets = fields["inputs"], fields["targets"]
@@ -58,12 +58,12 @@ class Examples:
     """All examples of a split of one task.
 
     Attributes:
-      name: of the task; keys the order of the examples.
-      cache: their token ids.
-      ends: id that ends each feature; None if the feature has no end of sequence.
-      parts: feature -> fields of the cache that it consists of.
-      cut: joins the fields of an example and cuts them to lengths. A feature gets
-        `min(ids of its parts + end, length)` tokens.
+        name: name of the task; determines the order of the examples.
+        cache: token ids of the examples.
+        ends: id that ends each feature; None if the feature has no end of sequence.
+        parts: feature -> cache fields that form it.
+        cut: joins the fields of an example and cuts them to lengths. A feature gets
+            `min(ids of its parts + end, length)` tokens.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Examples:
         return self.cut(fields, lengths, self.ends)
 
     def whole_lengths(self) -> dict[str, Int[np.ndarray, " examples"]]:
-        """Returns the tokens of each feature of each example before it is cut."""
+        """Returns the token counts of each feature of each example before it is cut."""
         return {
             name: np.sum([np.diff(self.cache.offsets[part]) for part in parts], axis=0)
             + (self.ends[name] is not None)
@@ -90,7 +90,7 @@ class Examples:
         }
 
     def cut_lengths(self, lengths: Lengths) -> dict[str, Int[np.ndarray, " examples"]]:
-        """Returns the tokens of each feature of each example."""
+        """Returns the token counts of each feature of each example after it is cut."""
         return {
             name: np.minimum(found, lengths[name])
             for name, found in self.whole_lengths().items()

@@ -1,4 +1,4 @@
-"""`jaxaug format d3st|json|sdt|sdtind|t5dst`: a split as one TSV file."""
+"""The verb `jaxaug format d3st|json|sdt|sdtind|t5dst`: writes a split as TSV."""
 
 import argparse
 import dataclasses
@@ -25,11 +25,11 @@ _OPTIONS = {
     kind.family: kind
     for kind in (D3STOptions, JSONOptions, SDTOptions, SDTIndOptions, T5DSTOptions)
 }
-_OF_CORPUS = {"split"}  # `parallel.bound` sets it.
+_OF_CORPUS = {"split"}  # Options set by `parallel.bound`.
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug format`; see its `--help`."""
+    """Runs the verb `jaxaug format`; see its `--help`."""
     kind = _OPTIONS[arguments.format]
     names = {one.name for one in dataclasses.fields(kind)} - _OF_CORPUS
     given = {name: value for name, value in vars(arguments).items() if name in names}
@@ -57,17 +57,17 @@ def export(
     The file appears under its name only when it is complete.
 
     Args:
-      corpus: the dialogues and their schema.
-      options: decide the format: D3ST, JSON, SDT, SDT-ind or T5DST.
-      out: the file, local or gs://; its folder is created.
-      epoch: which of the shuffled orders.
-      workers: processes, 0 for one per core.
+        corpus: the dialogues and their schema.
+        options: options of the format: D3ST, JSON, SDT, SDT-ind, or T5DST.
+        out: the file, local or gs://; its folder is created.
+        epoch: number of the shuffled order.
+        workers: processes, 0 for one per core.
 
     Returns:
-      The number of examples.
+        The number of examples.
 
     Raises:
-      UserError: data is missing or wrong, or `out` is a folder or out of reach.
+        UserError: data is missing or wrong, or `out` is a folder or unreachable.
     """
     target = reach(out, "Name the TSV file to write (--out).")
     if target.is_dir():

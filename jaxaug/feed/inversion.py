@@ -1,4 +1,4 @@
-"""`jaxaug data check` with the formats: values that one of them cannot read back."""
+"""The verb `jaxaug data check`: finds values that a format cannot read back."""
 
 import argparse
 import dataclasses
@@ -14,28 +14,29 @@ from jaxaug.feed import recipes
 from jaxaug.formats.records import FormatOptions, Formatter
 from jaxaug.formats.shown import ShowsDemonstrations
 
-# Every format reads such values back, unless they are called like no value at all.
+# Every format reads such values back, unless they equal the word for no value.
 _WORD = r"[\w.,:'&$()/#!?\"%+*@;\u2019-]+"
 _PLAIN = re.compile(rf"{_WORD}( {_WORD})*")
 _NO_VALUE = "none"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data check`; status 1 where there is an error."""
+    """Runs the verb `jaxaug data check`; returns status 1 if there is an error."""
     report = inspect_folder.inspect(arguments.dir, unreadable)
     print(report)
     return 1 if report.errors else 0
 
 
 def unreadable(schema: Schema) -> consistency.Unreadable:
-    """Returns what finds the formats that do not read a value back.
+    """Returns a function that finds the formats that cannot read a value back.
 
-    Each format writes the answer of a dialogue whose state is the value alone, and
-    parses it. Letter case and runs of white space make no difference. The formats of a
-    value are told once: states repeat it from turn to turn.
+    Each format writes the answer of a dialogue whose state is only this value, and
+    parses it. Letter case and runs of white space are ignored. Each value is reported
+    once, because states repeat it from turn to turn.
 
     Args:
-      schema: of the dialogues; the function raises `UserError` for other services.
+        schema: schema of the dialogues; the function raises `UserError` for other
+            services.
     """
     turns = (("USER", "-"),)
     demonstrations = tuple(
@@ -45,7 +46,8 @@ def unreadable(schema: Schema) -> consistency.Unreadable:
     for name in recipes.FORMATS:
         try:
             options: FormatOptions = recipes.FORMATS[name]
-        except UserError:  # Of another package, which is told where it is used.
+        # A format of another package, which is reported where it is used.
+        except UserError:
             continue
         if isinstance(options, ShowsDemonstrations):
             options = dataclasses.replace(options, demonstrations=demonstrations)
@@ -80,7 +82,7 @@ def _inverts(
     slot: str,
     value: str,
 ) -> bool:
-    """Whether a format reads the only value of a dialogue back."""
+    """Returns whether a format reads the only value of a dialogue back."""
     read: dict[str, list[str]] = {}
     try:
         for example in formatter.dialogue(dialogue):

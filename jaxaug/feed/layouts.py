@@ -1,4 +1,4 @@
-"""Rows of examples as the features of T5X models, equal to SeqIO's feature converters."""
+"""Lays out rows of examples as features of T5X models, like SeqIO's converters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -18,7 +18,7 @@ Sizes = Mapping[str, Int[np.ndarray, " examples"]]
 
 
 class Layout(Protocol):
-    """How rows are laid out for one class of models."""
+    """Layout of rows for one class of models."""
 
     def room(self, lengths: Lengths) -> tuple[int, ...]:
         """Returns the tokens of a row for each of its features."""
@@ -31,7 +31,7 @@ class Layout(Protocol):
 
 
 class EncoderDecoder:
-    """`seqio.EncDecFeatureConverter`."""
+    """Layout equal to `seqio.EncDecFeatureConverter`."""
 
     def room(self, lengths: Lengths) -> tuple[int, ...]:
         """See `Layout`."""
@@ -66,7 +66,9 @@ class EncoderDecoder:
 
 
 class PrefixLM:
-    """`seqio.PrefixLMFeatureConverter`: inputs and targets in one sequence."""
+    """Layout equal to `seqio.PrefixLMFeatureConverter`: inputs and targets in one
+    sequence.
+    """
 
     def room(self, lengths: Lengths) -> tuple[int, ...]:
         """See `Layout`."""
@@ -110,7 +112,7 @@ def find(name: str) -> Layout:
     """Returns a layout.
 
     Raises:
-      UserError: there is none of that name.
+        UserError: there is no layout with that name.
     """
     if name not in LAYOUTS:
         raise UserError(
@@ -121,12 +123,12 @@ def find(name: str) -> Layout:
 
 
 class _Placed(NamedTuple):
-    """Sequences one after the other in each row.
+    """Consecutive sequences in each row.
 
     Attributes:
-      tokens: their ids, 0 for padding.
-      segments: 1, 2, ... for the sequences of a row, 0 for padding.
-      positions: 0, 1, ... in each sequence.
+        tokens: ids of the sequences, 0 for padding.
+        segments: 1, 2, ... for the sequences of a row, 0 for padding.
+        positions: 0, 1, ... in each sequence.
     """
 
     tokens: Int[np.ndarray, "rows length"]
@@ -136,7 +138,7 @@ class _Placed(NamedTuple):
     def shifted(self, pack: bool) -> Int[np.ndarray, "rows length"]:
         """Returns the token before each one, 0 before the first one of a sequence.
 
-        Without packing, the end of sequence is shifted, too, as SeqIO does.
+        Without packing, the end of sequence is shifted too, as in SeqIO.
         """
         before = np.pad(self.tokens[:, :-1], ((0, 0), (1, 0)))
         if not pack:

@@ -1,4 +1,4 @@
-"""Token counts of data sets: which feature lengths cut examples, and which ones fit."""
+"""Token counts of data sets: lengths that cut examples, and lengths that fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from jaxaug.core.errors import UserError
 from jaxaug.feed.examples import Examples
 
 MOST_CUT = 0.01
-"""Share of the inputs of a data set that may be cut without being accepted."""
+"""Share of the inputs of a data set that may be cut without acceptance."""
 
 MOST_UNKNOWN = 0.01
 """Share of the targets of a data set that may contain unknown pieces."""
 
 LEFT = {"inputs": "their left end", "targets": "their right end"}
-"""What is lost of the examples of dialogue state tracking; the schema is on the left."""
+"""Lost parts of cut examples of dialogue state tracking; the schema is on the left."""
 
-_SHOWN = 6  # data sets in a message
+_SHOWN = 6  # Maximum number of data sets in a message.
 _SMALLEST = 16
 
 
@@ -29,11 +29,11 @@ class TokenCounts:
     """Token counts of one split of one task.
 
     Attributes:
-      name: task and split, for messages.
-      lengths: feature -> tokens of each example, end of sequence included.
-      unknown: number of targets with a piece that the vocabulary lacks.
-      vocabulary: file of the vocabulary, for messages.
-      loses: feature -> what a cut example loses, for messages.
+        name: task and split, for messages.
+        lengths: feature -> tokens of each example, end of sequence included.
+        unknown: number of targets with a piece that the vocabulary lacks.
+        vocabulary: file of the vocabulary, for messages.
+        loses: feature -> the part that a cut example loses, for messages.
     """
 
     name: str
@@ -45,11 +45,11 @@ class TokenCounts:
     def cut(self, feature: str, limit: Any) -> int:
         """Returns the number of examples that are longer than `limit` tokens."""
         if not isinstance(limit, int) or feature not in self.lengths:
-            return 0  # SeqIO has None for any length, tuples for several axes.
+            return 0  # SeqIO allows None for any length, and tuples for several axes.
         return int(np.sum(self.lengths[feature] > limit))
 
     def longest(self, feature: str) -> int:
-        """Returns the tokens of the longest example."""
+        """Returns the number of tokens of the longest example."""
         return int(self.lengths[feature].max(initial=0))
 
 
@@ -66,11 +66,11 @@ def of_examples(
     """Counts the tokens of the examples of a task.
 
     Args:
-      name: see `TokenCounts`.
-      found: the examples.
-      unk_id: id of unknown pieces, or None if the vocabulary can write every text.
-      vocabulary: see `TokenCounts`.
-      loses: see `TokenCounts`.
+        name: see `TokenCounts`.
+        found: the examples.
+        unk_id: id of unknown pieces, or None if the vocabulary can write every text.
+        vocabulary: see `TokenCounts`.
+        loses: see `TokenCounts`.
     """
     unknown = 0
     if unk_id is not None:
@@ -83,8 +83,8 @@ def of_examples(
 def fitting(counts: Sequence[TokenCounts]) -> dict[str, int]:
     """Returns the shortest bucket of each feature that cuts no example.
 
-    Buckets are multiples of an eighth of the next lower power of two, and of 16: the
-    padding that a bucket adds is at most an eighth of a long example.
+    Buckets are multiples of 16 and of an eighth of the next lower power of two. A
+    bucket therefore adds at most an eighth of a long example as padding.
     """
     features = dict.fromkeys(name for each in counts for name in each.lengths)
     return {
@@ -101,7 +101,7 @@ def _bucket(length: int) -> int:
 
 
 def report(counts: TokenCounts, limits: Mapping[str, Any]) -> None:
-    """Logs how many examples are cut: as a warning if there are any."""
+    """Logs how many examples are cut; as a warning if there are any."""
     for feature, limit in limits.items():
         if feature in counts.lengths and isinstance(limit, int):
             cut = counts.cut(feature, limit)
@@ -127,15 +127,15 @@ def check(
     """Refuses lengths that cut examples, and vocabularies that cannot write targets.
 
     Args:
-      needs: token counts of each data set of a run, with its feature lengths.
-      accept_truncation: accepts lengths that cut any number of examples.
-      accept_unknown: accepts any number of targets with unknown pieces.
-      advice: how to set or accept lengths; `{}` stands for those that cut nothing.
+        needs: token counts of each data set of a run, with its feature lengths.
+        accept_truncation: whether to accept lengths that cut any number of examples.
+        accept_unknown: whether to accept any number of targets with unknown pieces.
+        advice: how to set or accept lengths; `{}` stands for lengths that cut nothing.
 
     Raises:
-      UserError: more than 1% of the inputs of a data set or any target would be cut, or
-        more than 1% of its targets contain unknown pieces. The message gives the
-        numbers and the lengths to use.
+        UserError: more than 1% of the inputs of a data set or any target would be cut,
+            or more than 1% of its targets contain unknown pieces. The message gives the
+            numbers and the lengths to use.
     """
     for counts, _ in needs:
         _check_unknown(counts, accept_unknown)
@@ -166,7 +166,7 @@ def _cuts(counts: TokenCounts, limits: Mapping[str, Any]) -> bool:
 
 
 def _cut(counts: TokenCounts, limits: Mapping[str, Any]) -> str:
-    """What lengths cut of a data set, in one line."""
+    """Returns one line on the examples of a data set that lengths cut."""
     parts = []
     for feature, limit in limits.items():
         if cut := counts.cut(feature, limit):
@@ -194,7 +194,8 @@ def _check_unknown(counts: TokenCounts, accept: bool) -> None:
         logging.warning("%s (%s).", found, counts.vocabulary)
         return
     raise UserError(
-        f"{found}.\nNo model with the vocabulary {counts.vocabulary} can write them; at "
+        f"{found}.\nNo model with the vocabulary {counts.vocabulary} can write them; "
+        f"at "
         "most 1% are allowed. Use a vocabulary with these characters "
         "(vocabulary.default_vocabulary.path or $JAXAUG_VOCABULARY), such as that of a "
         "model with byte fallback, or another text format."

@@ -1,7 +1,7 @@
-"""`jaxaug data cache`: hands over to `tasks.offline`, which has SeqIO.
+"""The verb `jaxaug data cache`: calls `tasks.offline`, which has SeqIO.
 
-The tasks take their data folder and their vocabulary from variables, at the time when
-they are imported; what the command line says of them is put there first.
+The tasks read their data folder and vocabulary from environment variables at import
+time. The command-line values are therefore set as variables first.
 """
 
 import argparse
@@ -15,10 +15,10 @@ from jaxaug.feed import vocabulary
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug data cache`.
+    """Runs `jaxaug data cache`.
 
     Raises:
-      UserError: neither a task nor a mixture is named.
+        UserError: neither a task nor a mixture is named.
     """
     if not arguments.task and not arguments.mixture:
         raise UserError(

@@ -1,9 +1,9 @@
-"""Offline caches of SeqIO, read without SeqIO and TensorFlow.
+"""Reads offline caches of SeqIO without SeqIO and TensorFlow.
 
 `jaxaug data cache` and `seqio_cache_tasks` write ids as `tf.train.Example` records in
-files of TFRecords; see docs/cached_tasks.md. A machine that has only JAX turns a split of
-them into the flat arrays of `TokenCache` once, shard after shard, and trains from those
-through `jaxaug.feed.batches`.
+TFRecord files; see docs/cached_tasks.md. A machine with only JAX converts a split of
+them once into the flat arrays of `TokenCache`, shard by shard. It then trains from
+these through `jaxaug.feed.batches`.
 
 Sources of the formats: the documentation of TFRecord ("TFRecord and tf.train.Example",
 tensorflow.org) and of protocol buffers.
@@ -27,12 +27,12 @@ from jaxaug.core.files import PathLike, check_ordinary, read_json
 from jaxaug.feed import arrays
 from jaxaug.feed.arrays import TokenCache
 
-_LAYOUT = 2  # Raise it when the arrays or their order change.
+_LAYOUT = 2  # Increase it when the arrays or their order change.
 _AGAIN = "Make the cache again: `jaxaug data cache --task {} --out DIR`."
 
 
 def find(task: str, cache_dirs: Sequence[PathLike]) -> epath.Path | None:
-    """The finished cache of a task in the first folder that has one."""
+    """Returns the first finished cache of a task in the folders, or None."""
     for folder in cache_dirs:
         found = epath.Path(folder).expanduser().joinpath(*task.split(":"))
         if (found / "COMPLETED").exists():
@@ -47,18 +47,18 @@ def build(
     root: PathLike | None = None,
     fields: Sequence[str] = arrays.FIELDS,
 ) -> TokenCache | None:
-    """The ids of one split of a cached task; None if it has no such split.
+    """Returns the ids of one split of a cached task; None if it has no such split.
 
     Args:
-      cached_task: its folder.
-      split: as SeqIO names it.
-      sentencepiece_model: None, or the vocabulary that the ids must be of.
-      root: parent of all caches on this machine; None is `cache_folder.cache_dir()`.
-      fields: the ids to read.
+        cached_task: folder of the cached task.
+        split: name of the split in SeqIO.
+        sentencepiece_model: None, or the required vocabulary of the ids.
+        root: parent of all caches on this machine; None means
+            `cache_folder.cache_dir()`.
+        fields: fields to read.
 
     Raises:
-      UserError: the cache is damaged, is no cache of ids, or is one of another
-        vocabulary.
+        UserError: the cache is damaged, has no ids, or has another vocabulary.
     """
     folder = epath.Path(cached_task)
     info_path = folder / f"info.{split}.json"
@@ -91,7 +91,8 @@ def _check_vocabulary(folder: epath.Path, model: PathLike | None, fix: str) -> N
     used = read_json(notes, fix).get("vocabulary")
     if used is not None and used != file_digest(model):
         raise UserError(
-            f"{folder}: this cache has ids of another vocabulary than {model}. Name the "
+            f"{folder}: this cache has ids of another vocabulary than {model}. Name "
+            f"the "
             f"one that it was made with, or make another. {fix}"
         )
 
@@ -99,7 +100,7 @@ def _check_vocabulary(folder: epath.Path, model: PathLike | None, fix: str) -> N
 def _shards(
     folder: epath.Path, split: str, info: Any, fields: Sequence[str], fix: str
 ) -> list[epath.Path]:
-    """The files of a split in the order of their names."""
+    """Returns the files of a split in the order of their names."""
     wrong = UserError(f"{folder / f'info.{split}.json'}: is no info of a cache. {fix}")
     if not isinstance(info, dict) or not isinstance(info.get("features"), dict):
         raise wrong
@@ -122,7 +123,7 @@ def _shards(
 def _examples(
     path: epath.Path, fields: Sequence[str], fix: str
 ) -> Iterator[tuple[list[int], ...]]:
-    """The ids of each field of each record of a file."""
+    """Yields the ids of each field for each record of a file."""
     example = _example_class()()
     for data in _records(path, fix):
         example.ParseFromString(data)
@@ -131,7 +132,7 @@ def _examples(
 
 
 def _records(path: epath.Path, fix: str) -> Iterator[bytes]:
-    """The contents of a file of TFRecords, each checked by its CRC-32C."""
+    """Yields the contents of a TFRecord file, each checked by its CRC-32C."""
     check_ordinary(path, fix)
     with path.open("rb") as file:
         while header := file.read(12):
@@ -152,7 +153,9 @@ def _masked(data: bytes) -> bytes:
 
 @functools.cache
 def _example_class() -> Any:
-    """The message `tf.train.Example`, under a name that TensorFlow does not use."""
+    """Returns the message `tf.train.Example`, under a name that TensorFlow does not
+    use.
+    """
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
         name="jaxaug/example.proto", package="jaxaug", syntax="proto3"

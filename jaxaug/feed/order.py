@@ -1,7 +1,7 @@
-"""Which examples are in which row of training data.
+"""The order of training data: assignment of examples to rows.
 
-The order is a function of the seed, the tasks, and the schedule, whatever the number of
-hosts. Docs: "The order of training data" in `docs/cached_tasks.md`.
+The order is a function of the seed, the tasks, and the schedule, for any number of
+hosts. See "The order of training data" in `docs/cached_tasks.md`.
 """
 
 import bisect
@@ -18,10 +18,10 @@ from jaxaug.core.errors import UserError
 from jaxaug.feed import packing
 
 BLOCK = 256
-"""Rows that are packed together at most."""
+"""Maximum number of rows that are packed together."""
 
-_DRAWS = 1024  # random numbers that are made at a time
-_CHOICES, _EXAMPLES = 1, 2  # second number of a seed: what is drawn with it
+_DRAWS = 1024  # Number of random numbers drawn at a time.
+_CHOICES, _EXAMPLES = 1, 2  # Second number of a seed, by purpose of the draw.
 _NEVER = 2**62
 
 Row = list[tuple[int, int]]
@@ -32,8 +32,8 @@ class Stage(NamedTuple):
     """Training steps with the same rates.
 
     Attributes:
-      end: the step after the last one; the last stage of a run never ends.
-      rates: relative frequency of each task.
+        end: the step after the last one; the last stage of a run never ends.
+        rates: relative frequency of each task.
     """
 
     end: int
@@ -41,11 +41,11 @@ class Stage(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What the order depends on of a task.
+    """Properties of a task that determine the order.
 
     Attributes:
-      name: its name.
-      sizes: tokens of each of its examples in each feature of a row.
+        name: name of the task.
+        sizes: tokens of each example in each feature of a row.
     """
 
     name: str
@@ -54,15 +54,14 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Position:
-    """Beginning of a block of rows.
+    """Start of a block of rows.
 
     Attributes:
-      row: rows before it.
-      draws: examples that were drawn before it.
-      counts: examples of each task that were taken from its epochs.
-      waiting: of each task, examples that were drawn but found no row. They are drawn
-        next.
-      ended: whether there are no more rows.
+        row: number of rows before it.
+        draws: number of examples drawn before it.
+        counts: number of examples of each task taken from its epochs.
+        waiting: for each task, drawn examples that found no row; they are drawn next.
+        ended: whether there are no more rows.
     """
 
     row: int
@@ -89,16 +88,17 @@ class Order:
         """Prepares the order; draws nothing.
 
         Args:
-          tasks: to draw from.
-          stages: rates of the tasks by step.
-          batch_size: rows of a global batch.
-          seed: of the order, 0 or more.
-          shuffle: whether each epoch of a task is in a new random order.
-          room: tokens of a row for each feature; None puts one example into a row.
-          num_epochs: ends when a task that is drawn was read that often; None never ends.
+            tasks: tasks to draw from.
+            stages: rates of the tasks by step.
+            batch_size: rows of a global batch.
+            seed: seed of the order, 0 or more.
+            shuffle: whether each epoch of a task has a new random order.
+            room: tokens of a row for each feature; None puts one example into a row.
+            num_epochs: stop when a drawn task was read this many times; None never
+                stops.
 
         Raises:
-          UserError: the seed is negative.
+            UserError: the seed is negative.
         """
         if seed < 0:
             raise UserError(f"seed {seed} of the data order: use 0 or more.")
@@ -145,7 +145,7 @@ class Order:
     def _draw(
         self, position: Position, rows: int, cumulated: Sequence[float]
     ) -> tuple[Row, Position]:
-        """Draws the examples of a block, at least as many as fill its rows."""
+        """Draws the examples of a block until its rows can be filled."""
         counts, draws = list(position.counts), position.draws
         waiting = [deque(queue) for queue in position.waiting]
         drawn: Row = []
@@ -181,7 +181,7 @@ class Order:
         return packing.assign(sizes, np.array(self._room))
 
     def _choice(self, draw: int, cumulated: Sequence[float]) -> int:
-        """Returns the task of a draw: a function of the seed, the draw and the rates."""
+        """Returns the task of a draw, given seed, draw, and rates."""
         block, offset = divmod(draw, _DRAWS)
         if self._numbers[0] != block:
             generator = np.random.default_rng((self._seed, _CHOICES, block))
@@ -189,7 +189,7 @@ class Order:
         return bisect.bisect_right(cumulated, self._numbers[1][offset])
 
     def _index(self, which: int, count: int) -> int:
-        """Returns the example of a task that is number `count` of its epochs."""
+        """Returns the example at position `count` of a task's epochs."""
         name, sizes = self._tasks[which]
         epoch, place = divmod(count, len(sizes))
         if not self._shuffle:

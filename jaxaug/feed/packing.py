@@ -1,4 +1,4 @@
-"""Best fit decreasing: which examples share a row."""
+"""Best-fit-decreasing packing: assigns examples to shared rows."""
 
 import numpy as np
 from jaxtyping import Int
@@ -9,15 +9,16 @@ def assign(
 ) -> list[list[int]]:
     """Assigns examples to rows such that every feature of a row fits.
 
-    The longest example is placed first, each into the fullest row that has room for it.
+    Examples are placed longest first, each into the fullest row that has room for it.
 
     Args:
-      lengths: tokens of each feature of each example, none above `room`.
-      room: positions of a row for each feature.
+        lengths: tokens of each feature of each example, at most `room`.
+        room: positions of a row for each feature.
 
     Returns:
-      Rows as lists of examples; every example once. Rows are in the order of their first
-      example, and so are the examples in a row, so that long ones do not come first.
+        Rows as lists of examples, each example once. Rows are sorted by their first
+        example, and examples within a row are sorted, so that long ones do not come
+        first.
     """
     order = np.argsort(-np.max(lengths / room, axis=1), kind="stable")
     free = np.empty((len(lengths), len(room)), lengths.dtype)

@@ -1,12 +1,12 @@
-"""The vocabulary of paraphrase pairs: their most frequent words, as in the DiPS paper.
+"""Vocabulary of paraphrase pairs: their most frequent words, as in the DiPS paper.
 
-    vocabulary.default_vocabulary.path = @pair_words.path_of()
-    pair_words.path_of:
-      task = 'paraphrase_quora_both'
-      size = 30000
+vocabulary.default_vocabulary.path = @pair_words.path_of()
+pair_words.path_of:
+  task = 'paraphrase_quora_both'
+  size = 30000
 
-It is made of the training pairs alone. What it lacks is the unknown word; the rules of
-`jaxaug.feed.vocabulary` set punctuation apart. The run that is trained keeps a copy.
+It is built from the training pairs only. Other words become the unknown word. The rules
+of `jaxaug.feed.vocabulary` separate punctuation. The trained run keeps a copy.
 """
 
 import hashlib
@@ -22,20 +22,22 @@ from jaxaug.data import pairs
 from jaxaug.feed import vocabulary
 
 _PREFIX, _BOTH = "paraphrase_", "_both"
-# Part of the file name: raise it when the words change.
+# Part of the file name: increase it when the words change.
 _VERSION = 1
 
 
 def path_of(task: str, size: int = 30_000, root: PathLike | None = None) -> str:
-    """Path of the SentencePiece model of a task's words, which is made if need be.
+    """Returns the path of a SentencePiece model of a task's words; builds it if
+    missing.
 
     Args:
-      task: `paraphrase_NAME` or `paraphrase_NAME_both` of `jaxaug.data.pairs.named`.
-      size: pieces at most, those for padding, end and unknown words included.
-      root: parent folder; None is `$JAXAUG_CACHE_DIR`.
+        task: `paraphrase_NAME` or `paraphrase_NAME_both` of `jaxaug.data.pairs.named`.
+        size: maximum number of pieces, including padding, end, and unknown word.
+        root: parent folder; None means `$JAXAUG_CACHE_DIR`.
 
     Raises:
-      UserError: there is no such task, its pairs are wrong, or `size` leaves no words.
+        UserError: there is no such task, its pairs are wrong, or `size` leaves no
+            words.
     """
     sources = pairs.named()
     name = task.removeprefix(_PREFIX).removesuffix(_BOTH)
@@ -47,7 +49,8 @@ def path_of(task: str, size: int = 30_000, root: PathLike | None = None) -> str:
         )
     if size < 8:
         raise UserError(
-            f"pair_words.path_of: size is {size}, expected 8 or more: three pieces are no "
+            f"pair_words.path_of: size is {size}, expected 8 or more: three pieces "
+            f"are no "
             "words."
         )
     texts = [text for pair in sources[name].of_split("train") for text in pair]
@@ -65,11 +68,11 @@ def path_of(task: str, size: int = 30_000, root: PathLike | None = None) -> str:
 
 
 def metric_of(task: str, metric: str = "inference_eval/bleu") -> str:
-    """Where a metric of a task's validation pairs is logged, for `SaveBestCheckpointer`.
+    """Returns the logged name of a validation metric, for `SaveBestCheckpointer`.
 
     Args:
-      task: its name in SeqIO.
-      metric: kind of evaluation and name, such as `training_eval/accuracy`.
+        task: name of the task in SeqIO.
+        metric: kind of evaluation and name, such as `training_eval/accuracy`.
     """
     kind, _, name = metric.partition("/")
     return f"{kind}/{task}/{name}"

@@ -1,4 +1,4 @@
-"""Formatting of whole splits, a dialogue file at a time, in worker processes."""
+"""Formats whole splits in worker processes, one dialogue file at a time."""
 
 import functools
 import os
@@ -32,9 +32,9 @@ _Made = TypeVar("_Made")
 class Corpus:
     """One split of a data folder under one schema.
 
-    `variant` is v1, v2, ... or None for the original; `variants_dir` is the folder of
-    the variants, None for the SGD-X variants of the data folder. `selection` keeps
-    a part of the original only.
+    `variant` is v1, v2, ... or None for the original. `variants_dir` is the folder of
+    the variants; None means the SGD-X variants of the data folder. `selection`
+    restricts the original to a part.
     """
 
     data_dir: str
@@ -44,12 +44,12 @@ class Corpus:
     selection: leave_out.Selection | None = None
 
     def files(self) -> list[str]:
-        """The dialogue files, in reading order."""
+        """Returns the dialogue files, in reading order."""
         return [str(path) for path in sgd.dialogue_files(self.data_dir, self.split)]
 
 
 def bound(options: Options, corpus: Corpus) -> Options:
-    """The options with what they take from the data, for the jobs of a corpus."""
+    """Returns the options with the values that they take from the data of a corpus."""
     if not isinstance(options, FromData):
         return options
     return options.bound(
@@ -69,7 +69,7 @@ class FormatJob:
 
 @functools.lru_cache(maxsize=8)
 def reader(corpus: Corpus) -> Callable[[str], Iterable[Dialogue]]:
-    """What reads a dialogue file of a corpus, renamed to its variant."""
+    """Returns a reader of dialogue files, renamed to the corpus's variant."""
     schema = sgd.read_schema_of(corpus.data_dir, corpus.split)
     names = sgd.renaming_of(
         corpus.data_dir, corpus.split, corpus.variant, corpus.variants_dir
@@ -93,16 +93,16 @@ def _formatter(corpus: Corpus, options: Options) -> Formatter:
 
 
 def forget_schemas() -> None:
-    """Drops the schemas read so far: files may have changed since."""
+    """Forgets the schemas read so far, because files may have changed since."""
     reader.cache_clear()
     _formatter.cache_clear()
 
 
 @garbage.paused()
 def format_file(job: FormatJob, make: Callable[[Example], _Made]) -> list[list[_Made]]:
-    """What `make` makes of the examples of a dialogue file, a list for each epoch.
+    """Applies `make` to the examples of a dialogue file; returns a list per epoch.
 
-    Each example is made use of at once, while it is in the processor's caches.
+    Each example is used immediately, while it is in the processor's caches.
     """
     formatter = _formatter(job.corpus, job.options)
     made: list[list[_Made]] = [[] for _ in job.epochs]
@@ -113,10 +113,10 @@ def format_file(job: FormatJob, make: Callable[[Example], _Made]) -> list[list[_
 
 
 def row(values: Sequence[object]) -> bytes:
-    """One line of a TSV file.
+    """Returns one line of a TSV file.
 
     Raises:
-      UserError: a value holds a tab or a line break (only ids and names can).
+        UserError: a value contains a tab or a line break (only ids and names can).
     """
     line = "\t".join(map(str, values))
     if line.count("\t") != len(values) - 1 or len(line.splitlines()) > 1:
@@ -128,9 +128,10 @@ def row(values: Sequence[object]) -> bytes:
 
 
 def example_row(example: Example, *rest: str | int) -> bytes:
-    """The line of inputs, targets and the rest; see `row`.
+    """Returns the line of inputs, targets, and the rest; see `row`.
 
-    Inputs and targets have no white space but single spaces: only the rest is looked at.
+    Inputs and targets contain only single spaces as white space, so only the rest is
+    checked.
     """
     parts = [str(value) for value in rest]
     if not "".join(parts).isprintable():
@@ -139,10 +140,10 @@ def example_row(example: Example, *rest: str | int) -> bytes:
 
 
 def worker_count(workers: int) -> int:
-    """`workers`, or the number of usable cores for 0.
+    """Returns `workers`, or the number of usable cores for 0.
 
     Raises:
-      UserError: the number is negative.
+        UserError: the number is negative.
     """
     if workers < 0:
         raise UserError(
@@ -161,14 +162,15 @@ def in_order(
     workers: int,
     label: str,
 ) -> Iterator[_Result]:
-    """Results of `function` in the order of `jobs`, with a progress bar on stderr.
+    """Yields results of `function` in the order of `jobs`, with a progress bar on
+    stderr.
 
     Args:
-      function: importable by name, as are its arguments and results (pickled); not
-        from `__main__`, which the processes do not import.
-      jobs: the work; one at a time goes to each process.
-      workers: number of processes; 1 works in this process.
-      label: text before the bar.
+        function: must be importable by name, and its arguments and results picklable.
+            It must not be defined in `__main__`, which the processes do not import.
+        jobs: the work; each process takes one job at a time.
+        workers: number of processes; 1 works in this process.
+        label: text before the bar.
     """
     workers = min(workers, len(jobs))
     with progress(
@@ -183,7 +185,7 @@ def in_order(
             pending = [pool.submit(function, job) for job in jobs[: 2 * workers]]
             for index in range(len(jobs)):
                 result = _take(pending, index)
-                # Few jobs are under way at a time: results wait in memory.
+                # The number of pending jobs is limited, because results wait in memory.
                 if len(pending) < len(jobs):
                     pending.append(pool.submit(function, jobs[len(pending)]))
                 yield result
@@ -193,6 +195,6 @@ def in_order(
 def _take(pending: list[Future], index: int):
     future = pending[index]
     result = future.result()
-    # Finished futures keep their result alive; drop ours.
+    # Finished futures keep their result alive, so this reference is dropped.
     pending[index] = Future()
     return result

@@ -1,21 +1,22 @@
-"""Names of the training and evaluation sets, and what each of them holds.
+"""Names and contents of the training and evaluation sets.
 
-One table for SeqIO tasks (`tasks/dst.py`) and for training without TensorFlow
-(`feed/tokens.py`):
+SeqIO tasks (`tasks/dst.py`) and training without TensorFlow (`feed/tokens.py`) share
+this table:
 
 - `d3st_sgd`: the original schemas; `d3st_<folder>_vN`: variant N of a variants folder
-  (`sgdx` is SGD-X, `aug` that of MiniSGD);
-- `..._short2`, `..._short5`: the train split of the same with only 1 to 2, or 1 to 5,
-  randomly chosen slots in prompt and answer;
-- mixtures `d3st_<folder>_{2,4,6}x`: the originals and 1, 3 or 5 variants at equal
-  rates; `d3st_eval`: the originals and all variants that have a dev or test split, of
-  SGD-X where it is there, else of the first other folder that has such variants;
-- `d3st_without_hotel`, `d3st_without_hotel_strict` and `d3st_only_hotel` for each domain
-  or service in `$JAXAUG_LEAVE_OUT` (`hotel,taxi`): what a zero-shot tracker trains on, and
-  the domain that it is tested on (`jaxaug.data.leave_out`);
-- the same for `d3st2a`, whose prompts show options as figure 2a of Coca et al. (2023)
-  does, and for `json` (function calls), `sdt`, `sdtids` (slots as numbers), `sdtind` (one
-  slot at a time) and `t5dst`, without the short prompts.
+  (`sgdx` is SGD-X, `aug` is MiniSGD's folder).
+- `..._short2`, `..._short5`: the train split with only 1 to 2, or 1 to 5, randomly
+  chosen slots in prompt and answer.
+- mixtures `d3st_<folder>_{2,4,6}x`: the originals and 1, 3, or 5 variants at equal
+  rates.
+- `d3st_eval`: the originals and all variants with a dev or test split. The variants are
+  from SGD-X if present, otherwise from the first other folder that has such variants.
+- `d3st_without_hotel`, `d3st_without_hotel_strict`, and `d3st_only_hotel` for each
+  domain or service in `$JAXAUG_LEAVE_OUT` (`hotel,taxi`). A zero-shot tracker trains on
+  the first two and is tested on the last (`jaxaug.data.leave_out`).
+- the same, without short prompts, for other formats: `d3st2a` (options as in figure 2a
+  of Coca et al., 2023), `json` (function calls), `sdt`, `sdtids` (slots as numbers),
+  `sdtind` (one slot at a time), and `t5dst`.
 """
 
 import os
@@ -49,14 +50,15 @@ LEAVE_OUT_VARIABLE = "JAXAUG_LEAVE_OUT"
 
 
 def _registered(name: str, found: object) -> Options:
-    """The format of another package."""
+    """Checks and returns the format of another package."""
     lacking = [n for n in _OF_OPTIONS if not hasattr(found, n)]
     if lacking or not is_dataclass(found) or isinstance(found, type):
         what = f"lacks {', '.join(lacking)}" if lacking else "is no dataclass"
         raise TypeError(f"{what}: expected a FormatOptions of jaxaug.formats.records")
     if not name.isalnum():
         raise TypeError(
-            f"is called {name!r}: names of formats have letters and digits only, as the "
+            f"is called {name!r}: names of formats have letters and digits only, as "
+            f"the "
             "names of sets begin with them"
         )
     return cast(Options, found)
@@ -80,7 +82,7 @@ FORMATS = extensions.Table[Options](
     "formats",
     made=_registered,
 )
-"""First word of the name of a set -> how its examples are written."""
+"""Maps the first word of a set's name to the format of its examples."""
 
 _SHORT = {"short2": (1, 2), "short5": (1, 5)}
 _COPIES = (2, 4, 6)
@@ -91,10 +93,10 @@ class Table:
     """All sets of a data folder.
 
     Attributes:
-      recipes: task -> SeqIO split -> recipe.
-      mixtures: mixture -> its tasks, drawn at equal rates.
-      evaluation: what the mixtures `*_eval` hold and what they lack, in a sentence.
-      is_sgdx: whether these are v1..v5 of SGD-X, as a benchmark wants.
+        recipes: task -> SeqIO split -> recipe.
+        mixtures: mixture -> its tasks, drawn at equal rates.
+        evaluation: a sentence on what the mixtures `*_eval` contain and lack.
+        is_sgdx: whether the variants are v1..v5 of SGD-X, as in the benchmark.
     """
 
     recipes: Mapping[str, Mapping[str, Recipe]]
@@ -103,17 +105,17 @@ class Table:
     is_sgdx: bool = True
 
     def tasks_of(self, name: str) -> tuple[str, ...]:
-        """The tasks of a mixture, or the task itself.
+        """Returns the tasks of a mixture, or the task itself.
 
         Raises:
-          UserError: there is neither a task nor a mixture of that name.
+            UserError: there is neither a task nor a mixture with that name.
         """
         if name in self.recipes:
             return (name,)
         if name in self.mixtures:
             return self.mixtures[name]
         if (word := name.partition("_")[0]) in FORMATS:
-            FORMATS[word]  # Says what is wrong with a format that could not be loaded.
+            FORMATS[word]  # Raises the error of a format that could not be loaded.
         known = [*self.mixtures, *self.recipes]
         raise UserError(
             f"{name!r} is no task and no mixture; known: {', '.join(known)}."
@@ -121,11 +123,11 @@ class Table:
         )
 
     def wordings(self, family: str, split: str) -> dict[str, str]:
-        """Task -> wording (`original`, `v1`, ...) that evaluation of a family is on.
+        """Returns task -> wording (`original`, `v1`, ...) for evaluation of a family.
 
         Args:
-          family: first word of the tasks' names, such as "d3st".
-          split: of the data folder, such as "dev".
+            family: first word of the tasks' names, such as "d3st".
+            split: split of the data folder, such as "dev".
         """
         found = {}
         for task in self.mixtures.get(f"{family}_eval", ()):
@@ -136,18 +138,19 @@ class Table:
 
 
 def table(data_dir: PathLike | None = None) -> Table:
-    """The sets of a data folder; reads names of folders, no schema and no dialogue.
+    """Returns the sets of a data folder; reads only folder names, no data.
 
-    Training splits shuffle slots, intents and options, each task in its own way, the
-    others keep the order of the schema. The training split of the original schema comes in several shuffled
-    renderings where the data are small: `$JAXAUG_RENDERINGS`, else 4 for MiniSGD and
-    1 for other data. Variants come in one rendering: each adds a copy of the data.
+    Training splits shuffle slots, intents, and options differently for each task; other
+    splits keep the order of the schema. The training split of the original schema comes
+    in several shuffled renderings if the data is small. Their number is
+    `$JAXAUG_RENDERINGS`, else 4 for MiniSGD and 1 for other data. Variants come in one
+    rendering, because each adds a copy of the data.
 
     Args:
-      data_dir: as for `folders.resolve_data_dir`.
+        data_dir: as for `folders.resolve_data_dir`.
 
     Raises:
-      UserError: the data folder or a variants folder is wrong.
+        UserError: the data folder or a variants folder is wrong.
     """
     folder = folders.resolve_data_dir(data_dir)
     renderings = _renderings(folder)
@@ -178,7 +181,7 @@ def table(data_dir: PathLike | None = None) -> Table:
 def _scored(
     folder: epath.Path, corpora: Mapping[str, Mapping[str, Corpus]]
 ) -> tuple[str, list[str]]:
-    """The variants folder that evaluation is on, and those of its variants."""
+    """Returns the variants folder used in evaluation, and its evaluated variants."""
     for word, variants in folders.variant_folders(folder).items():
         found = [
             variant
@@ -191,7 +194,7 @@ def _scored(
 
 
 def _formats() -> dict[str, Options]:
-    """All formats but those of other packages that cannot be loaded."""
+    """Returns all formats, without broken formats of other packages."""
     found = {}
     for name in FORMATS:
         try:
@@ -208,12 +211,14 @@ def _evaluation(
 ) -> str:
     names = ", ".join(f"{name}_eval" for name in formats)
     fix = (
-        "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment --splits "
+        "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment "
+        "--splits "
         "train,test` makes some for any data"
     )
     if not scored:
         return (
-            f"{names}: the original schemas only, as {folder} has no variants of dev or "
+            f"{names}: the original schemas only, as {folder} has no variants of dev "
+            f"or "
             f"test: there will be no schema sensitivity. {fix}."
         )
     found = f"{names}: the original schemas and {word} {', '.join(scored)}"
@@ -221,7 +226,8 @@ def _evaluation(
     if not missing:
         return f"{found}."
     return (
-        f"{found}. {folders.variant_folders(folder)[word]} has no {', '.join(missing)} of "
+        f"{found}. {folders.variant_folders(folder)[word]} has no "
+        f"{', '.join(missing)} of "
         f"dev or test. {fix}."
     )
 
@@ -241,7 +247,7 @@ def _renderings(folder: epath.Path) -> int:
 
 
 def _corpora(folder: epath.Path) -> dict[str, dict[str, Corpus]]:
-    """End of the task's name -> SeqIO split -> corpus."""
+    """Returns end of the task's name -> SeqIO split -> corpus."""
     base = str(folder)
     present = {
         name: split
@@ -277,7 +283,7 @@ def _corpora(folder: epath.Path) -> dict[str, dict[str, Corpus]]:
 
 
 def _domains(folder: epath.Path, splits: Iterable[str]) -> list[str]:
-    """Those of `$JAXAUG_LEAVE_OUT`; schemas are read only where there are some."""
+    """Returns the domains of `$JAXAUG_LEAVE_OUT`; reads schemas only if needed."""
     given = os.environ.get(LEAVE_OUT_VARIABLE, "").split(",")
     domains = list(dict.fromkeys(filter(None, map(str.strip, given))))
     schemas = [sgd.read_schema_of(folder, split) for split in splits] if domains else []
@@ -285,7 +291,8 @@ def _domains(folder: epath.Path, splits: Iterable[str]) -> list[str]:
         leave_out.check(domain, schemas, f"${LEAVE_OUT_VARIABLE}")
         if not re.fullmatch(r"\w+", domain, re.ASCII):
             raise UserError(
-                f"${LEAVE_OUT_VARIABLE}: {domain!r} becomes part of names of tasks, which "
+                f"${LEAVE_OUT_VARIABLE}: {domain!r} becomes part of names of tasks, "
+                f"which "
                 "have letters, digits and underscores only. Rename the service."
             )
     return domains
@@ -294,8 +301,8 @@ def _domains(folder: epath.Path, splits: Iterable[str]) -> list[str]:
 def _recipes(
     task: str, splits: Mapping[str, Corpus], options: Options, renderings: int
 ) -> dict[str, Recipe]:
-    # A seed for each task: a mixture that met the same frame in all its wordings at
-    # the same time, with the slots in the same order, would learn frames by heart.
+    # Each task has its own seed. Otherwise a mixture would show all wordings of a frame
+    # at the same time with the same slot order, and the model would memorize frames.
     seed = zlib.crc32(task.encode())
     shuffled = replace(options, order="shuffled", seed=seed)
     return {

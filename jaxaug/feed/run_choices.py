@@ -1,7 +1,7 @@
-"""What environment variables chose for a run: kept in its folder, compared later.
+"""Records the environment variables that determine a run's data, and compares them.
 
-A run that goes on in another shell, or on another machine, would otherwise train on other
-data without a word.
+Otherwise a run that resumes in another shell or on another machine would silently train
+on other data.
 """
 
 import json
@@ -15,7 +15,7 @@ from jaxaug.core.files import PathLike, read_json, write_text
 from jaxaug.core.paths import absolute
 
 NAME = "choices.json"
-"""Name of the notes in the folder of a run."""
+"""Name of the record in the run folder."""
 
 _PATHS = (
     "JAXAUG_DATA_DIR",
@@ -32,20 +32,20 @@ VARIABLES = (
     "JAXAUG_RENDERINGS",
     "JAXAUG_LEAVE_OUT",
 )
-"""Those that decide which examples there are. The vocabulary is kept whole."""
+"""Variables that determine the examples. The vocabulary is kept as a copy."""
 
 
 def keep(folder: PathLike, begins: bool = False) -> None:
-    """Notes the choices of a run that begins, or compares those of one that goes on.
+    """Records the choices of a new run, or checks a resumed run.
 
-    A dry run notes nothing.
+    A dry run records nothing.
 
     Args:
-      folder: of the run.
-      begins: whether to replace the notes of a start that failed.
+        folder: folder of the run.
+        begins: whether to replace the record of a failed start.
 
     Raises:
-      UserError: the run was begun with other choices.
+        UserError: the run was started with other choices.
     """
     path = epath.Path(folder) / NAME
     now = {name: value for name in VARIABLES if (value := _resolved(name))}
@@ -57,32 +57,34 @@ def keep(folder: PathLike, begins: bool = False) -> None:
     changed = [name for name in VARIABLES if noted.get(name) != now.get(name)]
     if changed:
         shown = "; ".join(
-            f"${name} was {noted.get(name) or 'unset'} and is {now.get(name) or 'unset'}"
+            f"${name} was {noted.get(name) or 'unset'} and is "
+            f"{now.get(name) or 'unset'}"
             for name in changed
         )
         raise UserError(
-            f"{path.parent} was begun with other data: {shown}. Set what it was, train in "
+            f"{path.parent} was begun with other data: {shown}. Set what it was, "
+            f"train in "
             f"another MODEL_DIR, or, where the same data have moved, correct {path}."
         )
 
 
 def has_begun(folder: PathLike) -> bool:
-    """Whether a run has got further than the checks before its first step."""
+    """Returns whether a run has passed the checks before its first step."""
     root = epath.Path(folder)
     return (root / "config.gin").exists() or any(root.glob("checkpoint_*"))
 
 
 def is_dry_run() -> bool:
-    """Whether a program of T5X in this process only checks its configuration."""
+    """Returns whether a T5X program in this process only checks its configuration."""
     flags = getattr(sys.modules.get("absl.flags"), "FLAGS", None)
     return flags is not None and "dry_run" in flags and bool(flags["dry_run"].value)
 
 
 def read(folder: PathLike) -> dict[str, str]:
-    """The choices that were noted in the folder of a run; empty where none were.
+    """Returns the recorded choices in a run folder; empty if there are none.
 
     Raises:
-      UserError: the notes are damaged.
+        UserError: the record is damaged.
     """
     path = epath.Path(folder) / NAME
     if not path.exists():

@@ -1,8 +1,8 @@
-"""The vocabulary that a run owns: a copy in its folder, which everything reads.
+"""The vocabulary of a run: a copy in its folder, which all programs read.
 
-A model is of use with the ids it was trained with alone. The default vocabulary is made
-of the data folder, which may change or be gone tomorrow; so training copies the model
-file into the run's folder, and whatever loads the run reads the copy.
+A model works only with the ids it was trained with. The default vocabulary is built
+from the data folder, which may change or disappear. Training therefore copies the model
+file into the run folder, and programs that load the run read the copy.
 """
 
 import copy
@@ -23,26 +23,26 @@ from jaxaug.core.paths import absolute
 from jaxaug.feed import run_choices
 
 NAME = "vocabulary.model"
-"""Name of the copy in the folder of a run."""
+"""Name of the copy in the run folder."""
 
 NOTES = "vocabulary.json"
-"""Beside the copy: its digest, and where it came from."""
+"""Name of the note next to the copy, with its digest and source."""
 
-# Tokenizers that are published with their models and found by their names.
+# File types of tokenizers that are published with their models and found by name.
 _PUBLISHED = (".json", ".gguf")
 _CONFIG = "config.gin"
 _CHECKPOINT = re.compile(r"checkpoint_\d+")
 
 
 def of_run(folder: PathLike) -> epath.Path | None:
-    """The copy in the folder of a run; None for a run from before there were copies.
+    """Returns the copy in a run folder; None for an older run without a copy.
 
     Args:
-      folder: of the run, or one of its checkpoints.
+        folder: folder of the run, or one of its checkpoints.
 
     Raises:
-      UserError: the copy is not what was written, or a checkpoint was trained with
-        another vocabulary.
+        UserError: the copy has changed, or a checkpoint was trained with another
+            vocabulary.
     """
     root = _root(folder)
     path = root / NAME
@@ -67,19 +67,20 @@ def _noted(notes: epath.Path, fix: str) -> str | None:
 def _check_checkpoints(
     folder: epath.Path, path: epath.Path, digest: str | None
 ) -> None:
-    """Compares what checkpoints note, of the run or the one that is named, with it."""
+    """Compares the digest in the notes of checkpoints with the copy."""
     pattern = NOTES if _CHECKPOINT.fullmatch(folder.name) else f"checkpoint_*/{NOTES}"
     for notes in sorted(folder.glob(pattern)):
         if (other := _noted(notes, "Restore the checkpoint from a copy.")) != digest:
             raise UserError(
-                f"{notes.parent} was trained with the vocabulary of digest {other}, and "
+                f"{notes.parent} was trained with the vocabulary of digest {other}, "
+                f"and "
                 f"{path} has {digest}: with other ids it is worthless. Move it back to "
                 "the run that it came from."
             )
 
 
 def is_older(folder: PathLike) -> bool:
-    """Whether a folder holds a run from before there were copies."""
+    """Returns whether a folder holds an older run without a copy."""
     root = _root(folder)
     return (root / _CONFIG).exists() and not (root / NAME).exists()
 
@@ -94,25 +95,27 @@ def keep(folder: PathLike, path: PathLike) -> epath.Path:
 
 
 def owned(named: str, find: Callable[[bool], str]) -> str:
-    """The model file that the program has to use.
+    """Returns the model file that the program must use.
+
+    Inside a T5X program, it is the copy of the run that the program trains or restores.
+    A new run gets its copy here, unless this is a dry run. The copy is made from the
+    named file, else from the vocabulary of the run that it starts from, else from the
+    default. Outside of a T5X program, the result is the named file or the default.
 
     Args:
-      named: what the user names, or nothing.
-      find: finds or makes the default; called with whether the run is from before
-        there were copies.
+        named: file named by the user, or an empty string.
+        find: returns the default file, and builds it if missing; called with whether
+            the run is an older one without a copy.
 
     Returns:
-      The copy of the run that the program of T5X in this process trains or restores.
-      A run that begins gets its copy here (unless this is a dry run): of what is named,
-      else of the vocabulary of the run that it starts from, else of the default. Outside of such a program, what
-      is named or the default.
+        Path of the model file.
 
     Raises:
-      UserError: the run has another vocabulary than the named one, or was begun with
-        other data (`run_choices.keep`).
+        UserError: the run has another vocabulary than the named one, or was started
+            with other data (`run_choices.keep`).
     """
     trained, restored = _trained_folder(), _restored_folder()
-    # Before the first step there are only the notes and the copy of a start that failed.
+    # Before the first step there are only the notes and the copy of a failed start.
     begun = trained is not None and run_choices.has_begun(trained)
     if trained:
         run_choices.keep(trained, begins=not begun)
@@ -154,13 +157,13 @@ def _root(folder: PathLike) -> epath.Path:
 
 
 def _trained_folder() -> epath.Path | None:
-    """`model_dir` of the training program that runs in this process."""
+    """Returns `model_dir` of the training program in this process, or None."""
     found = _bound("train", "model_dir")
     return _as_folder(found)
 
 
 def _restored_folder() -> epath.Path | None:
-    """The run whose checkpoint this process evaluates, infers with or starts from."""
+    """Returns the run whose checkpoint this process restores, or None."""
     found = _bound("RestoreCheckpointConfig", "path")
     if isinstance(found, list | tuple):
         found = found[0] if found else None
@@ -175,13 +178,14 @@ def _as_folder(value: Any) -> epath.Path | None:
 
 
 def _bound(name: str, parameter: str) -> Any:
-    """What gin binds to a parameter of the program; None outside of one."""
+    """Returns the gin binding of a program's parameter; None outside of a program."""
     gin = sys.modules.get("gin")
     if gin is None:
         return None
     try:
         bindings = gin.get_bindings(name, resolve_references=False)
-        # Resolves this reference alone.
+        # Resolves only this reference.
         return copy.deepcopy(bindings.get(parameter))
-    except ValueError:  # No such program here, or the gin file leaves it open.
+    # The program does not exist here, or the gin file leaves the parameter open.
+    except ValueError:
         return None

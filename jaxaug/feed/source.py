@@ -1,8 +1,8 @@
 """SeqIO data source over the record cache.
 
-One of the two modules of jaxaug that may import SeqIO and TensorFlow. Streams use
-tf.data ops only, so an iterator can be saved and restored in the middle of an epoch,
-which a source that calls Python cannot.
+This is one of the two modules of jaxaug that may import SeqIO and TensorFlow. Streams
+use only tf.data ops. An iterator can therefore be saved and restored within an epoch,
+which is impossible for a source that calls Python.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _INTEGERS = ("turn", "frame")
 
 
 class RecordSource(seqio.FileDataSource):
-    """Streams record caches, which are built when a split is first asked for.
+    """Streams record caches, which are built when a split is first requested.
 
     Each example has the fields of `jaxaug.formats.records.Example` (strings, `turn` and
     `frame` int32) and `split`, the name of the split in the data folder. Hosts read
@@ -25,7 +25,7 @@ class RecordSource(seqio.FileDataSource):
     """
 
     def __init__(self, recipes: Mapping[str, cache.Recipe]):
-        """`recipes` maps the SeqIO names of the splits to what they hold."""
+        """Creates the source; `recipes` maps SeqIO split names to their content."""
         self._recipes = dict(recipes)
         self._caches: dict[str, cache.RecordCache] = {}
         super().__init__(
@@ -34,21 +34,21 @@ class RecordSource(seqio.FileDataSource):
         )
 
     def cache(self, split: str) -> cache.RecordCache:
-        """The cache of a split, built if need be."""
+        """Returns the cache of a split; builds it if missing."""
         if split not in self._caches:
             self._caches[split] = cache.build(self._recipes[split])
         return self._caches[split]
 
     def list_shards(self, split: str) -> Sequence[str]:
-        """Paths of the split's shards."""
+        """Returns the paths of the split's shards."""
         return self.cache(split).paths
 
     def num_input_examples(self, split: str) -> int:
-        """Examples of the split, all renderings counted."""
+        """Returns the number of examples of the split, including all renderings."""
         return self.cache(split).examples
 
     def file_seed(self, split: str, seed: int) -> int:
-        """The seed of the order of the shards, of that of the whole stream."""
+        """Returns the seed of the shard order, given the seed of the whole stream."""
         return seed ^ self._recipes[split].options.seed
 
     def get_dataset(
@@ -59,11 +59,11 @@ class RecordSource(seqio.FileDataSource):
         shard_info: seqio.ShardInfo | None = None,
         **unused,
     ) -> tf.data.Dataset:
-        """The examples of a split; see `seqio.DataSource`.
+        """Returns the examples of a split; see `seqio.DataSource`.
 
-        Shards are shuffled by `seed` and the seed of the recipe, so that the tasks of a
-        mixture, to which SeqIO hands the same seed, do not read the same dialogues at
-        the same time.
+        Shards are shuffled by `seed` and the seed of the recipe. SeqIO passes the same
+        seed to all tasks of a mixture; without the recipe's seed they would read the
+        same dialogues at the same time.
         """
         if seed is not None:
             seed = self.file_seed(split, seed)

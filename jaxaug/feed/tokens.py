@@ -1,4 +1,4 @@
-"""The tokenised cache: a record cache as flat arrays of token ids, without TensorFlow.
+"""The tokenized cache: a record cache as flat arrays of token ids, without TensorFlow.
 
 `get_dataset` trains from it through `jaxaug.feed.batches`.
 """
@@ -29,7 +29,7 @@ from jaxaug.feed.examples import Examples
 
 Encode = Callable[[list[str]], list[list[int]]]
 
-_LAYOUT = 2  # Part of the folder name: raise it when the arrays or meta.json change.
+_LAYOUT = 2  # Part of the folder name: increase it when the arrays or meta.json change.
 _CHUNK = 4096
 
 
@@ -39,17 +39,17 @@ def build(
     root: PathLike | None = None,
     encode: Encode | None = None,
 ) -> TokenCache:
-    """Returns the token ids of a record cache; makes them if they are missing or damaged.
+    """Returns the token ids of a record cache; builds them if missing or damaged.
 
     They are written under a temporary name, renamed, and verified like a record cache.
 
     Args:
-      records: the examples.
-      vocabulary_file: file of the vocabulary, local or gs://; decides what `encode` does.
-      root: parent of all caches; None is `cache_folder.cache_dir()`.
-      encode: token ids of several texts; None for a SentencePiece model.
+        records: the examples.
+        vocabulary_file: file of the vocabulary, local or gs://; determines the ids.
+        root: parent of all caches; None means `cache_folder.cache_dir()`.
+        encode: returns the token ids of several texts; None for a SentencePiece model.
     """
-    # Published tokenizers may read the file of a SentencePiece model, with other ids.
+    # Published tokenizers may read a SentencePiece file but assign other ids.
     kind = "" if encode is None else "encode"
     folder = _folder(records, vocabulary_file, root, kind)
     if manifest.opened(folder) is None:
@@ -107,29 +107,29 @@ def get_dataset(
     accept_truncation: bool = False,
     layout: str = "enc_dec",
 ) -> TokenBatches:
-    """Training batches without TensorFlow: a value for `train.get_dataset_fn` of T5X.
+    """Returns training batches without TensorFlow: a `train.get_dataset_fn` of T5X.
 
-    Builds the record cache and its tokenised form at the first use.
+    Builds the record cache and its tokenized form on first use.
 
     Args:
-      cfg: a `t5x.utils.DatasetConfig`; the name is one of `jaxaug.feed.recipes`.
-      shard_id: index of this host.
-      num_shards: hosts that share the data; must divide the batch size.
-      feature_converter_cls: no meaning here, see `layout`.
-      num_epochs: see `TokenBatches`.
-      continue_from_last_checkpoint: no meaning here; the iterator is restored by the
-        checkpoint.
-      data_dir: as for `folders.resolve_data_dir`.
-      sentencepiece_model: None is what `vocabulary.model_file` finds.
-      cache_dirs: with `cfg.use_cached`, where the offline caches of the tasks lie; for
-        a single task no data folder is needed.
-      accept_truncation: accept lengths that cut more than 1% of the inputs of a task
-        or any target.
-      layout: "enc_dec", or "prefix_lm" for decoder-only models.
+        cfg: a `t5x.utils.DatasetConfig`; the name is one of `jaxaug.feed.recipes`.
+        shard_id: index of this host.
+        num_shards: number of hosts that share the data; must divide the batch size.
+        feature_converter_cls: unused; see `layout`.
+        num_epochs: see `TokenBatches`.
+        continue_from_last_checkpoint: unused; the checkpoint restores the iterator.
+        data_dir: as for `folders.resolve_data_dir`.
+        sentencepiece_model: model file; None means the result of
+            `vocabulary.model_file`.
+        cache_dirs: with `cfg.use_cached`, folders of the offline caches of the tasks; a
+            single task then needs no data folder.
+        accept_truncation: whether to accept lengths that cut more than 1% of the inputs
+            of a task or any target.
+        layout: "enc_dec", or "prefix_lm" for decoder-only models.
 
     Raises:
-      UserError: the configuration asks for a mixture that does not exist, a task that
-        is not cached, a batch that does not divide or lengths that cut examples.
+        UserError: the mixture does not exist, a task is not cached, the batch size is
+            not divisible, or the lengths cut examples.
     """
     del feature_converter_cls, continue_from_last_checkpoint
     if not cfg.use_cached:
@@ -166,7 +166,7 @@ def _check(
     model: PathLike | None,
     accept_truncation: bool,
 ) -> None:
-    """`lengths.check` for the tasks of a training set, with a report of each."""
+    """Runs `lengths.check` for the tasks of a training set, and reports each task."""
     unk_id = None if model is None else vocabulary.load(model).unk_id()
     needs = []
     for task in tasks:
@@ -188,7 +188,7 @@ _Found = Iterator[tuple[str, TokenCache]]
 def _formatted(
     cfg: Any, data_dir: PathLike | None, model: PathLike | None, unused: object
 ) -> _Found:
-    """The tasks that have the split, formatted and tokenised here."""
+    """Yields the tasks that have the split, formatted and tokenized here."""
     table = recipes.table(data_dir)
     for task in table.tasks_of(str(cfg.mixture_or_task_name)):
         recipe = table.recipes[task].get(cfg.split)
@@ -203,7 +203,7 @@ def _offline(
     model: PathLike | None,
     cache_dirs: Sequence[PathLike],
 ) -> _Found:
-    """The tasks that have the split, from the offline caches of SeqIO."""
+    """Yields the tasks that have the split, from the offline caches of SeqIO."""
     name = str(cfg.mixture_or_task_name)
     tasks: Sequence[str] = (name,)
     if offline_tokens.find(name, cache_dirs) is None:

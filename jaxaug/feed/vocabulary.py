@@ -1,16 +1,16 @@
-"""SentencePiece vocabularies: the one a run names, else one of the data's own words.
+"""SentencePiece vocabularies: a named one, or one of the data's own words.
 
-A small tracker that starts from nothing learns far faster with whole words than with
-pieces of them, so the default is a SentencePiece model with the words of what it may
-know: the training dialogues, the schemas, and the variants of the training schema. It
-never sees a test dialogue. A word that it lacks is spelled, by the longest word it
-begins with and bytes. All text is lower-cased, as the formats do by default.
+A small tracker that is trained from scratch learns far faster with whole words than
+with word pieces. The default is therefore a SentencePiece model of the words in the
+training dialogues, the schemas, and the variants of the training schema. It never sees
+a test dialogue. A missing word is spelled with the longest known word that it starts
+with, and bytes. All text is lower-cased, as by default in the formats.
 
 A run owns its vocabulary; see `jaxaug.feed.run_vocabulary`.
 
-Rules inside the model set some characters apart, so that `0=date 1a) may 3` reads
-`0= date 1a ) may 3`: the `1a` of the prompt is then the token of the answer `1=1a`,
-and a word is the same token whether or not a comma follows. Decoding undoes it, so
+Rules inside the model separate some characters, so that `0=date 1a) may 3` reads `0=
+date 1a ) may 3`. The `1a` of the prompt is then the token of the answer `1=1a`, and a
+following comma does not change the token of a word. Decoding reverses the rules, so
 `decode(encode(x)) == x` for text of known words with usual spacing.
 """
 
@@ -39,33 +39,34 @@ from jaxaug.feed import run_vocabulary
 from jaxaug.formats.records import letter
 
 VOCABULARY_VARIABLE = "JAXAUG_VOCABULARY"
-# Models that ship with the package, those with a SentencePiece model among them.
+# Models that ship with the package; some have a SentencePiece model.
 _MODELS = epath.Path(__file__).parents[1] / "models/named"
 _FILE = "spiece.model"
-# Part of the file name: raise it when the words or the rules change.
+# Part of the file name: increase it when the words or the rules change.
 _VERSION = 2
-# Of runs without a copy: the words of all there is, test dialogues included, and no bytes.
+# Version for older runs without a copy: all words, test dialogues included, and no
+# bytes.
 _OLDER_VERSION = 1
 _MAX_SIZE = 32_000
-_BYTES = 257  # pieces for bytes, and one for a space
-SET_APART = ".,?!)"  # A space before them,
-SET_BEHIND = "=("  # a space behind them.
+_BYTES = 257  # Number of pieces for bytes, and one for a space.
+SET_APART = ".,?!)"  # Characters that get a space before them.
+SET_BEHIND = "=("  # Characters that get a space after them.
 MARKERS = "[states] [intents] [req_slots] [user] [system] [slot] none dontcare | :"
-_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # as SentencePiece writes it
-# Index words must survive the size limit whatever the data.
+_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # The space character of SentencePiece.
+# Weight that keeps index words within the size limit for any data.
 _INDEX_WEIGHT = 100
 
 
 def model_file(data_dir: PathLike | None = None, named: str = "") -> str:
-    """Path of the SentencePiece model to use, trained if need be.
+    """Returns the path of the SentencePiece model to use; trains it if missing.
 
-    The copy of the run that a program of T5X in this process is about, if it has one
-    (`run_vocabulary.owned`); else what is named, by `named` or `$JAXAUG_VOCABULARY`; else
-    the vocabulary of the data folder's own words.
+    If a T5X program in this process works on a run with a copy, the copy is used
+    (`run_vocabulary.owned`). Otherwise it is the file named by `named` or
+    `$JAXAUG_VOCABULARY`, or else the vocabulary of the data folder's own words.
 
     Raises:
-      UserError: the named file does not exist, the data folder is wrong, or the run has
-        another vocabulary than the named one.
+        UserError: the named file does not exist, the data folder is wrong, or the run
+            has another vocabulary than the named one.
     """
     return run_vocabulary.owned(
         shipped(named) or _named_by_variable(),
@@ -74,14 +75,14 @@ def model_file(data_dir: PathLike | None = None, named: str = "") -> str:
 
 
 def of_run(folder: PathLike, named: str = "") -> str:
-    """Path of the SentencePiece model of a run that lies in a folder.
+    """Returns the path of the SentencePiece model of a run folder.
 
     Args:
-      folder: with `config.gin`, or one of its checkpoints.
-      named: the path in its configuration, for a run without a copy.
+        folder: folder with `config.gin`, or one of its checkpoints.
+        named: path in its configuration, for a run without a copy.
 
     Raises:
-      UserError: the copy is damaged; see also `model_file`.
+        UserError: the copy is damaged; see also `model_file`.
     """
     if kept := run_vocabulary.of_run(folder):
         return str(kept)
@@ -94,9 +95,9 @@ def of_run(folder: PathLike, named: str = "") -> str:
 
 
 def shipped(name: str) -> str:
-    """The SentencePiece model of a model that ships with the package, such as `mini`.
+    """Returns the SentencePiece model of a shipped model, such as `mini`.
 
-    Anything else, a path above all, is given back as it is.
+    Any other name, such as a path, is returned unchanged.
     """
     if not name or "/" in name or epath.Path(name).exists():
         return name
@@ -110,7 +111,8 @@ def _named_by_variable() -> str:
         return ""
     names = ", ".join(sorted(path.parent.name for path in _MODELS.glob(f"*/{_FILE}")))
     fix = (
-        f"Name a SentencePiece model, or a model of this package ({names}), or unset the "
+        f"Name a SentencePiece model, or a model of this package ({names}), or unset "
+        f"the "
         "variable to use the words of the data folder."
     )
     path = reach(shipped(named), f"This is ${VOCABULARY_VARIABLE}. {fix}")
@@ -123,7 +125,7 @@ class TokenVocabulary:
     """A SentencePiece model without TensorFlow, with the attributes T5X models use."""
 
     def __init__(self, path: PathLike | None = None):
-        """Loads `path`, or what `model_file` finds."""
+        """Loads `path`, or the result of `model_file`."""
         self.path = str(path or model_file())
         self.processor = load(self.path)
 
@@ -148,11 +150,14 @@ class TokenVocabulary:
         return self.processor.unk_id()
 
     def encode(self, text: str) -> list[int]:
-        """Ids of a text, without the end of sequence."""
+        """Returns the ids of a text, without the end of sequence."""
         return self.processor.encode(text)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of the ids up to the first end of sequence; ids beyond are unknown."""
+        """Returns the text of the ids up to the first end of sequence.
+
+        Ids beyond the vocabulary become the unknown piece.
+        """
         known = []
         for token in map(int, ids):
             if token == self.eos_id:
@@ -165,8 +170,8 @@ def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
     """Loads a SentencePiece model, local or gs://.
 
     Raises:
-      UserError: the file is missing or out of reach, is no SentencePiece model, or has
-        other special ids than T5 (padding 0, end of sequence 1).
+        UserError: the file is missing or unreachable, is not a SentencePiece model, or
+            has other special ids than T5 (padding 0, end of sequence 1).
     """
     processor = sentencepiece.SentencePieceProcessor()
     fix = cache_folder.fix_for(
@@ -178,7 +183,8 @@ def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
         with reached(path, fix):
             data = epath.Path(path).read_bytes()
         processor.LoadFromSerializedProto(data)
-        processor.id_to_piece([*range(processor.get_piece_size())])  # All are text.
+        # Raises an error unless all pieces are text.
+        processor.id_to_piece([*range(processor.get_piece_size())])
     except (FileNotFoundError, NotADirectoryError):
         raise UserError(f"{path}: no such file, expected a model. {fix}") from None
     except (RuntimeError, IsADirectoryError, UnicodeDecodeError):
@@ -195,16 +201,16 @@ def load(path: PathLike) -> sentencepiece.SentencePieceProcessor:
 def train_words(
     data_dir: PathLike, root: PathLike | None = None, older: bool = False
 ) -> epath.Path:
-    """The word vocabulary of a data folder, trained at its first use.
+    """Returns the word vocabulary of a data folder; trains it on first use.
 
-    The file name holds a hash of what it is made of, so the same data always give the
-    same file, and several processes may build it at once.
+    The file name contains a hash of its sources. The same data therefore always gives
+    the same file, and several processes may build it at once.
 
     Args:
-      data_dir: folder in the layout of the SGD repository.
-      root: parent folder; None is `cache_folder.cache_dir()`.
-      older: as it was before runs had copies: with the words of all variants and
-        dialogues, and without bytes.
+        data_dir: folder in the layout of the SGD repository.
+        root: parent folder; None means `cache_folder.cache_dir()`.
+        older: whether to build the vocabulary of older runs without a copy: with the
+            words of all variants and dialogues, and without bytes.
     """
     schemas = _schema_files(data_dir, folders.SPLITS if older else ("train",))
     splits = [s for s in folders.SPLITS if _has_split(data_dir, s)]
@@ -237,7 +243,7 @@ def _has_split(data_dir: PathLike, split: str) -> bool:
 def _schema_files(
     data_dir: PathLike, variant_splits: Sequence[str]
 ) -> list[epath.Path]:
-    """The schemas of all splits, and those of some of all variants in all folders."""
+    """Returns the schemas of all splits, and given splits of all variants."""
     paths = [epath.Path(data_dir) / s / "schema.json" for s in folders.SPLITS]
     for folder in folders.variant_folders(data_dir).values():
         for name in folders.variant_names(folder):
@@ -272,7 +278,7 @@ def schema_texts(schema: Schema) -> Iterator[str]:
 
 
 def _index_texts(schemas: Sequence[Schema]) -> Iterator[str]:
-    """Every index, letter and marker that the formats can write for the schemas."""
+    """Yields every index, letter, and marker that the formats can write."""
     services = [service for schema in schemas for service in schema.services]
     slots = range(max(len(service.slots) for service in services))
     intents = range(max(len(service.intents) for service in services))
@@ -291,18 +297,18 @@ def _index_texts(schemas: Sequence[Schema]) -> Iterator[str]:
     words += [f"{i} {i}= " for i in slots] + [f"i{i} i{i}=" for i in intents]
     words += [f"{letter(o)}" for o in options]
     words += [f"{i}{letter(o)}" for i in slots for o in options]
-    # Lines far below SentencePiece's limit of 4192 bytes.
+    # Lines stay far below SentencePiece's limit of 4192 bytes.
     for start in range(0, len(words), 100):
         for _ in range(_INDEX_WEIGHT):
             yield " ".join(words[start : start + 100])
 
 
 def sentencepiece_model(texts: Iterable[str], **options: Any) -> bytes:
-    """The bytes of a model; the same for the same texts in the same order.
+    """Returns the bytes of a model; equal texts in equal order give equal bytes.
 
     Args:
-      texts: what it is trained on.
-      options: of SentencePiece's trainer: model type, size and what else differs.
+        texts: training texts.
+        options: options of SentencePiece's trainer, such as model type and size.
     """
     encode = [(mark, f" {mark}") for mark in SET_APART]
     encode += [(mark, f"{mark} ") for mark in SET_BEHIND]
@@ -330,10 +336,10 @@ def sentencepiece_model(texts: Iterable[str], **options: Any) -> bytes:
 
 
 def _with_bytes(model: bytes) -> bytes:
-    """A model of words that spells what it lacks, and reads its words as before.
+    """Returns a word model that spells unknown words and reads its words as before.
 
-    It becomes a unigram model in which all words cost the same and a byte costs more:
-    a known word is one piece.
+    It becomes a unigram model in which all words cost the same and a byte costs more,
+    so a known word is one piece.
     """
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
     kind = sentencepiece_model_pb2.ModelProto.SentencePiece  # type: ignore[attr-defined]
@@ -355,7 +361,7 @@ def _with_bytes(model: bytes) -> bytes:
 
 @contextlib.contextmanager
 def _errors_of(texts: Iterable[str]) -> Iterator[Iterator[str]]:
-    """The same texts; what they raise passes the trainer, which makes its own of it."""
+    """Yields the texts; raises their own errors, not the trainer's."""
     raised: list[Exception] = []
 
     def kept() -> Iterator[str]:
@@ -374,7 +380,7 @@ def _errors_of(texts: Iterable[str]) -> Iterator[Iterator[str]]:
 
 
 def _pieces_of(texts: Iterable[str]) -> Iterator[str]:
-    """Cuts overlong lines at spaces: the trainer would skip them."""
+    """Cuts overlong lines at spaces, because the trainer would skip them."""
     for text in texts:
         if text:
             yield from re.findall(r"\S.{0,2000}(?!\S)|\S+", text)
@@ -391,7 +397,7 @@ def _write_rules(path: str, rules: Iterable[tuple[str, str]]) -> None:
 
 
 def _without_paths(model: bytes) -> bytes:
-    """The model without the names of temporary files, which it records."""
+    """Returns the model without the recorded names of temporary files."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
     proto.normalizer_spec.ClearField("normalization_rule_tsv")
     proto.denormalizer_spec.ClearField("normalization_rule_tsv")

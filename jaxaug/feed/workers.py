@@ -1,12 +1,12 @@
-"""Worker processes that import what their jobs name, and nothing else.
+"""Worker processes that import only the modules that their jobs name.
 
-The pools of `multiprocessing` fork, which harms the threads of JAX and TensorFlow, or
-have each process import the program that is running: `python -m t5x.train` costs
-seconds of JAX, and a script without a main guard starts its work again. These are
-plain child processes that read jobs from a pipe.
+The pools of `multiprocessing` have two disadvantages. A fork harms the threads of JAX
+and TensorFlow. A spawn imports the running program: `python -m t5x.train` costs seconds
+of JAX imports, and a script without a main guard would start again. The workers here
+are plain child processes that read jobs from a pipe.
 
-Jobs, functions and results are pickled, functions by the name of their module. One that
-the running program itself defines (`__main__`) is not found.
+Jobs, functions, and results are pickled, functions by the name of their module. A
+function defined by the running program itself (`__main__`) is not found.
 """
 
 import contextlib
@@ -27,18 +27,18 @@ _Function = Callable[[Any], Any]
 
 
 class LostWorkerError(UserError):
-    """A worker process ended before its job did."""
+    """A worker process ended before its job was done."""
 
 
 class Pool:
     """Processes that work on one job each at a time; a context manager.
 
-    A process starts when a job needs it. On leaving the context all of them end, and
-    jobs that are not finished are given up.
+    A process starts when a job needs it. On leaving the context all processes end, and
+    unfinished jobs are dropped.
     """
 
     def __init__(self, workers: int):
-        """`workers` is the number of processes."""
+        """Creates the pool; `workers` is the number of processes."""
         # Each thread owns a process and waits for it.
         self._threads = ThreadPoolExecutor(workers, "jaxaug-worker")
         self._own = threading.local()
@@ -47,9 +47,9 @@ class Pool:
         self._closed = False
 
     def submit(self, function: _Function, job: Any) -> Future:
-        """`function(job)` in a worker process.
+        """Runs `function(job)` in a worker process.
 
-        The future raises what the function raises there, with a note of where; or
+        The future raises the function's error with a note of its origin, or
         `LostWorkerError`.
         """
         return self._threads.submit(self._work, function, job)
@@ -65,13 +65,15 @@ class Pool:
         self._threads.shutdown(cancel_futures=True)
         for process in self._processes:
             assert process.stdin is not None and process.stdout is not None
-            with contextlib.suppress(BrokenPipeError):  # a request cut off
+            # The process may have ended in the middle of a request.
+            with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
             process.stdout.close()
             process.wait()
 
     def _work(self, function: _Function, job: Any) -> Any:
-        # Pickled twice: a request that the worker cannot read is its answer.
+        # Pickled twice, so that the worker can report a request that it cannot
+        # unpickle.
         request = pickle.dumps(pickle.dumps((function, job)))
         process = self._process()
         assert process.stdin is not None and process.stdout is not None
@@ -92,12 +94,12 @@ class Pool:
         return result
 
     def _process(self) -> subprocess.Popen:
-        """The process of this thread."""
+        """Returns the process of this thread; starts it if necessary."""
         found = getattr(self._own, "process", None)
         if found is not None:
             return found
-        # Where this process finds modules, the worker finds them too; -P: and not in
-        # the working directory unless this one does.
+        # The worker finds modules in the same places as this process. With -P, the
+        # working directory counts only if it counts here.
         places = os.pathsep.join(os.path.abspath(place) for place in sys.path)
         with self._lock:
             if self._closed:
@@ -114,9 +116,9 @@ class Pool:
 
 
 def serve() -> None:
-    """Reads jobs from standard input and writes results to standard output, to its end.
+    """Reads jobs from standard input and writes results to standard output.
 
-    What a job prints goes to standard error.
+    The output of jobs goes to standard error.
     """
     # Ctrl-C reaches the whole group; the parent reports it and ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -133,11 +135,11 @@ def serve() -> None:
             answers.write(answer)
             answers.flush()
         except BrokenPipeError:
-            os._exit(1)  # The parent is gone.
+            os._exit(1)  # The parent process is gone.
 
 
 def _answer(request: bytes) -> bytes:
-    """(result, None) or (None, exception), pickled."""
+    """Returns (result, None) or (None, exception), pickled."""
     try:
         function, job = pickle.loads(request)
         return pickle.dumps((function(job), None))
@@ -148,7 +150,7 @@ def _answer(request: bytes) -> bytes:
             answer = pickle.dumps((None, error))
             pickle.loads(answer)
         except (pickle.PicklingError, TypeError, AttributeError):
-            # It cannot travel; its text can.
+            # The error cannot be pickled, but its text can.
             return pickle.dumps((None, RuntimeError(text)))
         return answer
 

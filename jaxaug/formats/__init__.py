@@ -1,8 +1,8 @@
-"""Records to text and back, one format a file: format and parse side by side.
+"""Conversion of records to text and back, with one format per module.
 
-`D3STFormatter(schema, options).dialogue(dialogue)` gives examples (inputs, targets,
-where they come from); `parse` of the same module turns a model's answer back into a
-state and counts what it could not use.
+`D3STFormatter(schema, options).dialogue(dialogue)` yields examples (inputs, targets,
+and their origin). `parse` of the same module turns a model's answer back into a state
+and counts unusable pieces.
 """
 
 import lazy_loader

@@ -1,7 +1,8 @@
-"""The answers of D3ST, T5DST, and JSON as regular languages, for constrained decoding.
+"""Answers of D3ST, T5DST, and JSON as regular languages, for constrained decoding.
 
 Every text of a language parses without a malformed piece. Categorical slots have one of
-their options or `dontcare`. In D3ST slots stand in the order of the prompt, each once.
+their options or `dontcare`. In D3ST, slots are in the order of the prompt, each at most
+once.
 """
 
 import functools
@@ -20,7 +21,7 @@ from jaxaug.formats.t5dst import T5DSTFormatter, T5DSTOptions, slot_of
 
 ANY_VALUE = "dontcare"
 _NONE = "none"
-_BLACK = (0x21, 0x7E)  # printable characters of ASCII without the space
+_BLACK = (0x21, 0x7E)  # Printable ASCII characters without the space.
 _DIGITS = (0x30, 0x39)
 
 
@@ -28,9 +29,9 @@ class FrameSignature(NamedTuple):
     """The answers of D3ST about one service.
 
     Attributes:
-      delimiter: between index and value.
-      slots: the answers of each slot; none for a free one.
-      intents: number of intents; None if answers have the state alone.
+        delimiter: delimiter between index and value.
+        slots: answers of each slot; empty for a free slot.
+        intents: number of intents; None if answers have only the state.
     """
 
     delimiter: str
@@ -39,21 +40,21 @@ class FrameSignature(NamedTuple):
 
 
 class SlotSignature(NamedTuple):
-    """The answers of T5DST about one slot: those of its options; none for a free one."""
+    """The answers of T5DST about one slot; empty for a free slot."""
 
     answers: tuple[str, ...]
 
 
 def signature(options: FormatOptions, service: Service, key: str) -> Hashable:
-    """What the language of an example's answers depends on.
+    """Returns the properties that determine the language of an example's answers.
 
     Args:
-      options: the format of the example.
-      service: that it asks about.
-      key: of the example.
+        options: format of the example.
+        service: service of the example.
+        key: key of the example.
 
     Raises:
-      UserError: there is no language for the format, or its order is not the schema's.
+        UserError: the format has no language, or its order is not the schema's.
     """
     if not isinstance(options, D3STOptions | T5DSTOptions | JSONOptions):
         family = getattr(options, "family", type(options).__name__)
@@ -63,7 +64,8 @@ def signature(options: FormatOptions, service: Service, key: str) -> Hashable:
         )
     if options.order != "schema":
         raise UserError(
-            f"constrained answers: order={options.order!r}: they follow the order of the "
+            f"constrained answers: order={options.order!r}: they follow the order of "
+            f"the "
             "schema. Use order='schema'."
         )
     if isinstance(options, JSONOptions):
@@ -92,10 +94,10 @@ def _of_d3st(index: int, slot: Slot, options: D3STOptions) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=64)
 def machine(signatures: tuple[Hashable, ...]) -> Machine:
-    """A machine whose first languages are those of the signatures.
+    """Returns a machine with the languages of the signatures.
 
     Args:
-      signatures: of `signature`, all of one format.
+        signatures: results of `signature`, all for one format.
     """
     if isinstance(signatures[0], str):
         keys = [key for key in signatures if isinstance(key, str)]
@@ -114,7 +116,7 @@ class _Answers(Characters):
     """Parts of answers; their words are separated by single spaces."""
 
     def frame(self, about: FrameSignature) -> Part:
-        """A whole answer of D3ST."""
+        """Returns a whole answer of D3ST."""
         bar = f" {BAR} ".encode()
         items = []
         for index, answers in enumerate(about.slots):
@@ -135,7 +137,7 @@ class _Answers(Characters):
         return self.sequence(*parts)
 
     def slot(self, about: SlotSignature) -> Part:
-        """A whole answer of T5DST."""
+        """Returns a whole answer of T5DST."""
         bar = T5DSTFormatter.bar
         if about.answers:
             listed = self._listed(about.answers, f" {bar} ".encode())
@@ -145,10 +147,10 @@ class _Answers(Characters):
         return self.sequence(self._blank(), found)
 
     def _blank(self) -> Part:
-        """At most one space, which pieces have and texts lack.
+        """Returns at most one space, which pieces have and texts lack.
 
-        The first piece of a SentencePiece text has one, and in our vocabularies the one
-        behind an index (`feed.vocabulary.SET_BEHIND`).
+        The first piece of a SentencePiece text starts with a space. In the project's
+        vocabularies an index is also followed by one (`feed.vocabulary.SET_BEHIND`).
         """
         return self._optional([" "])
 
@@ -156,13 +158,13 @@ class _Answers(Characters):
         return self.choice(self.literal(text.encode()) for text in ("", *texts))
 
     def _repeated(self, texts: Sequence[str]) -> Part:
-        """Any number of the texts."""
+        """Returns any number of the texts."""
         first, last = self._optional(texts)
         self.join(last, first)
         return first, last
 
     def _in_order(self, parts: Sequence[Part]) -> Part:
-        """Some of the parts in their order, each at most once."""
+        """Returns some of the parts in their order, each at most once."""
         first, last = self.state(), self.state()
         self.join(first, last)
         for number, (start, end) in enumerate(parts):
@@ -173,7 +175,7 @@ class _Answers(Characters):
         return first, last
 
     def _listed(self, answers: Sequence[str], bar: bytes) -> Part:
-        """One or more of the answers."""
+        """Returns one or more of the answers."""
         first, last = self.choice(self.literal(text.encode()) for text in answers)
         begin, end = self.literal(bar)
         self.join(last, begin)
@@ -181,12 +183,13 @@ class _Answers(Characters):
         return first, last
 
     def _words(self, bar: str, delimiter: str = "") -> Part:
-        """One or more values of any words that are neither bars nor, in D3ST, marks.
+        """Returns one or more values of words that are neither bars nor D3ST marks.
 
         Args:
-          bar: between values.
-          delimiter: of D3ST; no word but the first of a value is an index with it, and
-            none begins with the bracket of a mark.
+            bar: separator of values.
+            delimiter: delimiter of D3ST, or empty. With it, only the first word of a
+                value may be an index with delimiter, and no word starts with the
+                bracket of a mark.
         """
         reserved = {ord(bar[0]), ord("[")} if delimiter else {ord(bar[0])}
         begin, inside, gap, last = (self.state() for _ in range(4))

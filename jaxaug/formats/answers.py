@@ -1,4 +1,4 @@
-"""Parsed answers of a tracker, each with the frame that it is about."""
+"""Parsed answers of a tracker, each with its frame."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ def postprocessor(
     """Returns the SeqIO `postprocess_fn` of a format.
 
     Args:
-      parse: of the format: text and key of an example -> state.
+        parse: parser of the format: text and key of an example -> state.
 
     Returns:
-      A function from the text of a target or prediction, and the fields of its
-      example, to the answer.
+        A function from the text of a target or prediction, and the fields of its
+        example, to the answer.
     """
 
     def postprocess(
@@ -49,10 +49,10 @@ def postprocessor(
 
 
 def join(answers: Sequence[FrameAnswer]) -> dict[tuple[str, int, int, str], Parsed]:
-    """Merges answers about the same frame, as T5DST gives one answer per slot.
+    """Merges answers about the same frame; T5DST gives one answer per slot.
 
     Returns:
-      (dialogue id, turn, frame, service) -> state, in order of appearance.
+        (dialogue id, turn, frame, service) -> state, in order of appearance.
     """
     frames: dict[tuple[str, int, int, str], Parsed] = {}
     for answer in answers:
@@ -64,6 +64,6 @@ def join(answers: Sequence[FrameAnswer]) -> dict[tuple[str, int, int, str], Pars
 
 
 def _string(value: Any) -> str:
-    """Text of a string, bytes or a NumPy scalar of either, as TensorFlow returns it."""
+    """Returns the text of a string, bytes, or a NumPy scalar of either."""
     value = value.item() if hasattr(value, "item") else value
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,10 +1,10 @@
-"""The arguments of `jaxaug format`; importing this is cheap."""
+"""Arguments of `jaxaug format`; this module imports quickly."""
 
 import argparse
 
 from jaxaug.core import arguments
 
-# (format, what it is, option -> values, the default first).
+# Rows of (format, description, option -> values with the default first).
 _FORMATS: tuple[tuple[str, str, dict[str, tuple[str, ...]]], ...] = (
     (
         "d3st",

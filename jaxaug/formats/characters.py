@@ -1,4 +1,4 @@
-"""Characters of UTF-8 as parts of byte machines: one byte or several, some left out."""
+"""UTF-8 characters as parts of byte machines, with exceptions."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -7,9 +7,9 @@ from itertools import pairwise
 from jaxaug.core.byte_machine import Parts
 
 TAIL = (0x80, 0xBF)
-"""Bytes of a character after its first one."""
-# First bytes of characters of UTF-8 -> ranges of the others. No surrogates, nothing
-# above U+10FFFF, no longer forms of shorter characters.
+"""Range of the bytes of a character after its first one."""
+# Maps first bytes of UTF-8 characters to ranges of the other bytes. It excludes
+# surrogates, code points above U+10FFFF, and overlong forms.
 _UTF8: tuple[tuple[tuple[int, int], ...], ...] = (
     ((0xC2, 0xDF), TAIL),
     ((0xE0, 0xE0), (0xA0, 0xBF), TAIL),
@@ -26,7 +26,7 @@ class Characters(Parts):
     """Parts with moves over whole characters."""
 
     def tails(self, inside: int) -> list[int]:
-        """The states with 0, 1, 2, and 3 bytes of a character to go; 0 is `inside`."""
+        """Returns the states with 0, 1, 2, and 3 bytes left; the first is `inside`."""
         found = [inside, self.state(), self.state(), self.state()]
         for after, before in pairwise(found):
             self.move(before, *TAIL, after)
@@ -42,10 +42,10 @@ class Characters(Parts):
         """Moves over one character from a state.
 
         Args:
-          at: the state before it.
-          ascii_ranges: first and last of the permitted bytes below 0x80.
-          tails: of the state after it; see `tails`.
-          without: characters of several bytes that are not permitted.
+            at: state before the character.
+            ascii_ranges: first and last of the permitted bytes below 0x80.
+            tails: states after the first byte; see `tails`.
+            without: multi-byte characters that are not permitted.
         """
         for low, high in ascii_ranges:
             self.move(at, low, high, tails[0])
@@ -60,7 +60,7 @@ class Characters(Parts):
         tails: Sequence[int],
         without: Iterable[bytes],
     ) -> None:
-        """Moves over characters of several bytes, but for those given, to tails[0]."""
+        """Moves over multi-byte characters, except for some, to tails[0]."""
         (low, high), rest = ranges[0], ranges[1:]
         held = {text[0] for text in without if low <= text[0] <= high}
         usual = all(one == TAIL for one in rest)
@@ -78,14 +78,14 @@ class Characters(Parts):
 
 
 def gaps_of(low: int, high: int, held: Iterable[int]) -> list[tuple[int, int]]:
-    """The ranges that are left of one without some numbers."""
+    """Returns the ranges that remain of a range without some numbers."""
     marks = [low - 1, *sorted(held), high + 1]
     return [(a + 1, b - 1) for a, b in pairwise(marks) if a + 1 <= b - 1]
 
 
 @cache
 def spaces() -> frozenset[bytes]:
-    """White space of several bytes, as `str.split` knows it."""
+    """Returns the multi-byte white space of `str.split`."""
     return frozenset(
         chr(code).encode() for code in range(0x80, 0x10000) if chr(code).isspace()
     )

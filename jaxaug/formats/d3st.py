@@ -1,16 +1,16 @@
 """D3ST: schema descriptions as prompt, indices as answers (Zhao et al., 2022).
 
-    0=city of the event 1=type of event 1a) music 1b) sports i0=buy tickets
-    [user] i want to see a concert   ->   [states] 1=1a [intents] i0 [req_slots] 0
+  0=city of the event 1=type of event 1a) music 1b) sports i0=buy tickets
+  [user] i want to see a concert   ->   [states] 1=1a [intents] i0 [req_slots] 0
 
-Indices count within the frame's service; slots and intents are numbered apart. The
-text equals that of the authors' script except where it cannot be inverted or loses
-annotation: one example per frame with the slots of its own service, the state is the
-annotated one (not accumulated over turns), several values of a categorical slot are
-joined as letters. As there, the intents stand in the prompt at either level, and a
-categorical slot whose values are all digits counts as a free one: the dialogue says the
-digits themselves, so there is nothing to choose. Figure 2a of Coca et al. (2023) shows
-such a slot with options, `a) 1 b) 2 c) 3 d) 4`; `digit_options` writes them too.
+Indices count within the frame's service; slots and intents have separate numbers. The
+text equals the output of the authors' script, except where that cannot be inverted or
+loses annotation. There is one example per frame with the slots of that service. The
+state is the annotated one (not accumulated over turns). Several values of a categorical
+slot are joined as letters. As in the script, intents are in the prompt at either level.
+A categorical slot whose values are all digits counts as free: the dialogue states the
+digits themselves. Figure 2a of Coca et al. (2023) shows such a slot with options, `a) 1
+b) 2 c) 3 d) 4`; `digit_options` writes them too.
 """
 
 import json
@@ -48,23 +48,23 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class D3STOptions(WholeFrame):
-    """How D3ST text is written.
+    """Options of D3ST text.
 
     Attributes:
-      delimiter: between an index and its description or value; one or more
-        characters that are neither letters, digits nor white space.
-      level: `dst` answers with the state, `dst_intent` also with the active intent
-        and the requested slots.
-      categorical: options of categorical slots as `1a) x 1b) y`, as `a) x b) y`, or
-        not at all. Letters are answered as `<index><letter>` in both styles.
-      digit_options: whether categorical slots whose values are all digits have options
-        like others.
-      order: of slots, intents and options: that of the schema, or shuffled per frame
-        and epoch.
-      lowercase: whether prompt, dialogue and answer are lower-cased.
-      max_items: (lo, hi): only a random choice of lo to hi slots appears in prompt
-        and answer (the short prompts a tracker learns indices from); None: all.
-      seed: of the shuffled order and of the choice.
+        delimiter: delimiter between an index and its description or value; one or more
+            characters other than letters, digits, and white space.
+        level: `dst` answers with the state, `dst_intent` also with the active intent
+            and the requested slots.
+        categorical: options of categorical slots as `1a) x 1b) y`, as `a) x b) y`, or
+            no options. Letters are answered as `<index><letter>` in both styles.
+        digit_options: whether categorical slots whose values are all digits have
+            options.
+        order: order of slots, intents, and options: the order of the schema, or
+            shuffled per frame and epoch.
+        lowercase: whether prompt, dialogue, and answer are lower-cased.
+        max_items: (lo, hi) restricts prompt and answer to a random choice of lo to hi
+            slots (short prompts, from which a tracker learns indices); None shows all.
+        seed: seed of the shuffled order and of the choice.
     """
 
     delimiter: str = "="
@@ -95,7 +95,7 @@ class D3STOptions(WholeFrame):
                 )
 
     def formatter(self, schema: Schema) -> "D3STFormatter":
-        """What writes dialogues under a schema."""
+        """Returns a formatter of dialogues under a schema."""
         return D3STFormatter(schema, self)
 
     def parse(self, text: str, key: str) -> Parsed:
@@ -106,10 +106,10 @@ class D3STOptions(WholeFrame):
 class _Slot(NamedTuple):
     name: str
     text: str
-    options: tuple[str, ...]  # empty for a free slot
+    options: tuple[str, ...]  # Empty for a free slot.
     option_texts: Mapping[str, str]
     json_name: str
-    json_options: Mapping[str, str]  # option -> as JSON
+    json_options: Mapping[str, str]  # Maps an option to its JSON form.
 
 
 class _Intent(NamedTuple):
@@ -119,13 +119,15 @@ class _Intent(NamedTuple):
 
 
 class _Rendering(NamedTuple):
-    """A prompt with what is needed to answer and to read the answer."""
+    """A prompt with the data to answer it and to read the answer."""
 
     prompt: str
     key: str
-    answers: Mapping[str, tuple[int, Mapping[str, str]]]  # slot -> index, value -> text
+    # Maps a slot to (index, value -> text).
+    answers: Mapping[str, tuple[int, Mapping[str, str]]]
     intents: Mapping[str, int]
-    # (slot, values) -> index, answer: those met so far; they recur from turn to turn.
+    # Maps (slot, values) to (index, answer) for the answers so far, which recur from
+    # turn to turn.
     answered: dict[tuple[str, tuple[str, ...]], tuple[int, str]]
 
 
@@ -168,7 +170,7 @@ class _Prompt:
         self._fixed = self._write(self.slots, self.intents) if self.is_fixed else None
 
     def render(self, rng: FrameRandom) -> _Rendering:
-        """The prompt in the order that `rng` draws (the only one where it is fixed)."""
+        """Returns the prompt in the order drawn by `rng`, or in the fixed order."""
         if self._fixed is not None:
             return self._fixed
         slots, intents = list(self.slots), list(self.intents)
@@ -188,7 +190,7 @@ class _Prompt:
         intents: Sequence[_Intent],
         rng: FrameRandom | None = None,
     ) -> _Rendering:
-        """The prompt of slots and intents in order; `rng` shuffles the options."""
+        """Returns the prompt of slots and intents; `rng` shuffles the options."""
         style, delimiter = self.options.categorical, self.options.delimiter
         pieces = []
         keys = []
@@ -228,13 +230,13 @@ class _Prompt:
 
 
 _first = operator.itemgetter(0)
-_MOST_ANSWERED = 1 << 16  # a service; values of one split are some thousands
+_MOST_ANSWERED = 1 << 16  # Maximum per service; one split has some thousands of values.
 
 
 def _answer(
     name: str, values: tuple[str, ...], rendering: _Rendering, options: D3STOptions
 ) -> tuple[int, str]:
-    """(index of the slot, its part of the target)."""
+    """Returns (index of the slot, its part of the target)."""
     index, texts = rendering.answers[name]
     answer = join_values(
         [texts.get(value) or clean_value(value, options.lowercase) for value in values]
@@ -277,10 +279,10 @@ class D3STFormatter:
         self._random = FrameRandom()
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """The examples of a dialogue, one per user frame with a state.
+        """Yields the examples of a dialogue, one per user frame with a state.
 
         Raises:
-          UserError: a frame names a service or slot that the schema lacks.
+            UserError: a frame names a service or slot that the schema lacks.
         """
         rng = self._random
         for context, turn, index, frame in user_frames(

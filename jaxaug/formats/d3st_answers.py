@@ -1,4 +1,4 @@
-"""Answers in D3ST text, read back as states; `jaxaug.formats.d3st` writes them."""
+"""Parser of D3ST answers; `jaxaug.formats.d3st` writes them."""
 
 import functools
 import json
@@ -18,7 +18,7 @@ from jaxaug.formats.records import (
 
 
 class _Key(NamedTuple):
-    item: re.Pattern[str]  # an index with its delimiter
+    item: re.Pattern[str]  # Matches an index with its delimiter.
     letters: bool
     slots: list[tuple[str, list[str]]]
     intents: list[str]
@@ -27,7 +27,7 @@ class _Key(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def _read_key(key: str) -> _Key:
     data = json.loads(key)
-    # No item begins behind the bar that joins values: '0:11:30 | 11:30 am'.
+    # No item starts after the bar that joins values: '0:11:30 | 11:30 am'.
     item = re.compile(rf"(?<!\S)(?<!\| )(\d+){re.escape(data['delimiter'])}")
     return _Key(item, data["letters"], data["slots"], data["intents"])
 
@@ -38,14 +38,14 @@ _INTENT = re.compile(r"i(\d+)", re.IGNORECASE)
 
 
 def parse(text: str, key: str) -> Parsed:
-    """Reads the answer `text`; `key` is that of the example it answers.
+    """Parses the answer `text`, given the key of its example.
 
-    Inverts the formatter up to what its options drop (letter case of free values,
-    runs of spaces), as long as no value contains a marker, ` | `, or an index with
-    delimiter after a space. Any other text is read as far as possible: unknown or
-    repeated indices, empty values, letters of no option, text outside the sections
-    and sections given twice are left out and counted. Without `[states]`, the text
-    before the first marker is taken for the states.
+    It inverts the formatter, except for what the options drop (letter case of free
+    values, runs of spaces). No value may contain a marker, ` | `, or an index with
+    delimiter after a space. Any other text is parsed as far as possible. Unusable
+    pieces are skipped and counted: unknown or repeated indices, empty values, invalid
+    letters, text outside the sections, and repeated sections. Without `[states]`, the
+    text before the first marker counts as the states.
     """
     names = _read_key(key)
     found, malformed = sections(text, _MARKER, "states")
@@ -68,7 +68,7 @@ def parse(text: str, key: str) -> Parsed:
 
 
 def _index(digits: str) -> int:
-    """The number; a model may write more digits than Python reads."""
+    """Returns the number; a model may write more digits than Python can parse."""
     return int(digits) if len(digits) < 1000 else sys.maxsize
 
 
@@ -95,18 +95,18 @@ def _parse_states(text: str, names: _Key) -> tuple[dict[str, tuple[str, ...]], i
 
 
 def _read_value(text: str, index: int, options: list[str], letters: bool) -> str | None:
-    """The value that `text` stands for, None where it stands for no option."""
+    """Returns the value that `text` represents, or None if it is no option."""
     if not options:
         return text
     match = _LETTERED.fullmatch(text) if letters else None
-    # More letters than any option has are not a letter, but an unlisted value.
+    # A word longer than any option letter is an unlisted value.
     if match and len(match[2]) > max(3, len(letter(len(options) - 1))):
         match = None
     if match:
         position = letter_index(match[2].lower())
         if _index(match[1]) == index and position < len(options):
             return options[position]
-    # An unlisted value was written out; a model may also write out a listed one.
+    # Unlisted values are written out; a model may also write out a listed one.
     restored = restore_option(text, options)
     if restored is None and match is None:
         return text

@@ -1,8 +1,8 @@
-"""The answers of `json_tools` as a regular language of bytes, for constrained decoding.
+"""Answers of `json_tools` as a regular byte language, for constrained decoding.
 
-What is in the language parses without a malformed piece: JSON as `json_tools` writes it,
-slots in the order of the prompt and each once, values of categorical slots among the
-possible ones (or `dontcare`), free values with at least one character that is no space.
+Every text of the language parses without a malformed piece. It is JSON as `json_tools`
+writes it, with slots in the order of the prompt, each at most once. Categorical slots
+have possible values (or `dontcare`). Free values have at least one non-space character.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,13 +12,13 @@ from jaxaug.formats.characters import Characters, spaces
 from jaxaug.formats.json_tools import Signature, dumped
 
 _ANY_VALUE = "dontcare"
-# Characters without a control, a quote and a backslash; with and without the space.
+# Characters except controls, quotes, and backslashes; with and without the space.
 _PLAIN = ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7F))
 _BLACK = ((0x21, 0x21), (0x23, 0x5B), (0x5D, 0x7F))
 
 
 def machine(signatures: Sequence[Signature]) -> Machine:
-    """The language of each signature, and as the last one that of any of them."""
+    """Returns the language of each signature and, last, their union."""
     words = _Words()
     languages = [words.call(signature) for signature in signatures]
     return words.machine(*languages, words.choice(languages))
@@ -28,7 +28,7 @@ class _Words(Characters):
     """Parts of JSON."""
 
     def call(self, signature: Signature) -> Part:
-        """A whole answer."""
+        """Returns a whole answer."""
         names = self.texts(signature.names)
         parts = [
             self.literal(b'{"name": '),
@@ -45,7 +45,7 @@ class _Words(Characters):
         return self.sequence(*parts, end)
 
     def texts(self, texts: Iterable[str]) -> Part:
-        """One of the texts, as a string of JSON."""
+        """Returns one of the texts, as a JSON string."""
         return self.choice(self.literal(dumped(text).encode()) for text in texts)
 
     def _arguments(self, signature: Signature) -> Part:
@@ -62,7 +62,7 @@ class _Words(Characters):
         return self._in_order([self.texts([name]) for name in names], b"[", b"]")
 
     def _in_order(self, parts: Sequence[Part], opening: bytes, closing: bytes) -> Part:
-        """Some of the parts in their order, each at most once, between brackets."""
+        """Returns some of the parts in order, each at most once, between brackets."""
         first, begun = self.literal(opening)
         ending, last = self.literal(closing)
         self.join(begun, ending)
@@ -77,7 +77,7 @@ class _Words(Characters):
         return first, last
 
     def _one_or_more(self, options: Sequence[str]) -> Part:
-        """A value, or an array of them."""
+        """Returns a value, or an array of values."""
         alone, inside = self._value(options), self._value(options)
         array, more = self.literal(b"["), self.literal(b", ")
         self.join(array[1], inside[0])
@@ -94,7 +94,7 @@ class _Words(Characters):
         return self._free_text()
 
     def _free_text(self) -> Part:
-        """A string that is not only white space."""
+        """Returns a string that is not only white space."""
         opening, first = self.literal(b'"')
         inside, last = self.literal(b'"')
         tails = self.tails(inside)

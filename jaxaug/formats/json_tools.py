@@ -1,16 +1,16 @@
-"""Function calls: the schema as JSON tools, the state as JSON, as chat models use them.
+"""Function calls: the schema as JSON tools and the state as JSON, for chat models.
 
-    [{"type": "function", "function": {"name": "Events_1", "description": "find events",
-    "parameters": {"type": "object", "properties": {"city": {"type": "string",
-    "description": "city of the event"}, "kind": {"type": "string", "description": "type
-    of event", "enum": ["music", "sports"]}}}}}] [user] a match in oslo
-    ->   {"name": "Events_1", "arguments": {"city": "oslo", "kind": "sports"}}
+  [{"type": "function", "function": {"name": "Events_1", "description": "find events",
+  "parameters": {"type": "object", "properties": {"city": {"type": "string",
+  "description": "city of the event"}, "kind": {"type": "string", "description": "type
+  of event", "enum": ["music", "sports"]}}}}}] [user] a match in oslo
+  ->   {"name": "Events_1", "arguments": {"city": "oslo", "kind": "sports"}}
 
-The list is that of OpenAI's interface and of Qwen's and others' prompts. At level `dst` it
-has one function, the service with all of its slots. At level `dst_intent` every intent is
-a function with its own slots and `required` ones; the answer names the active intent (NONE
-for none) and has a third field, `requested`. Arguments follow the order of the prompt;
-several annotated spellings of a value are an array.
+The list has the form of OpenAI's interface and of prompts of Qwen and others. At level
+`dst` it has one function, the service with all of its slots. At level `dst_intent`
+every intent is a function with its own slots and `required` ones. The answer then names
+the active intent (NONE for no intent) and has a third field, `requested`. Arguments
+follow the order of the prompt; several annotated spellings of a value form an array.
 """
 
 import functools
@@ -37,22 +37,22 @@ from jaxaug.formats.records import (
 )
 
 _CHOICES = {"level": ("dst", "dst_intent"), "order": ("schema", "shuffled")}
-# Some models put their calls between these.
+# Some models put their calls between these tags.
 _TAGS = ("<tool_call>", "</tool_call>")
 
 
 @dataclass(frozen=True, slots=True)
 class JSONOptions(WholeFrame):
-    """How prompts of tools are written.
+    """Options of tool prompts.
 
     Attributes:
-      level: `dst` answers with the state, `dst_intent` also with the active intent and
-        the requested slots.
-      order: of slots, intents and options: that of the schema, or shuffled per frame
-        and epoch.
-      lowercase: whether descriptions, dialogue and values are lower-cased; names of
-        services, intents and slots never are.
-      seed: of the shuffled order.
+        level: `dst` answers with the state, `dst_intent` also with the active intent
+            and the requested slots.
+        order: order of slots, intents, and options: the order of the schema, or
+            shuffled per frame and epoch.
+        lowercase: whether descriptions, dialogue, and values are lower-cased. Names of
+            services, intents, and slots never are.
+        seed: seed of the shuffled order.
     """
 
     level: str = "dst"
@@ -67,7 +67,7 @@ class JSONOptions(WholeFrame):
         check_choices("JSON", self, _CHOICES)
 
     def formatter(self, schema: Schema) -> "JSONFormatter":
-        """What writes dialogues under a schema."""
+        """Returns a formatter of dialogues under a schema."""
         return JSONFormatter(schema, self)
 
     def parse(self, text: str, key: str) -> Parsed:
@@ -76,12 +76,12 @@ class JSONOptions(WholeFrame):
 
 
 class Signature(NamedTuple):
-    """What an answer may say, in the order of its prompt.
+    """Possible content of an answer, in the order of its prompt.
 
     Attributes:
-      names: of the functions; at level `dst_intent` the last one is NONE.
-      slots: name -> possible values as they are answered; none for a free slot.
-      requested: whether the answer has the third field.
+        names: names of the functions; at level `dst_intent` the last one is NONE.
+        slots: name -> possible values as they are answered; empty for a free slot.
+        requested: whether the answer has the third field.
     """
 
     names: tuple[str, ...]
@@ -90,7 +90,7 @@ class Signature(NamedTuple):
 
 
 def signature(key: str) -> Signature:
-    """That of an example; `key` is its key."""
+    """Returns the signature of an example, given its key."""
     names, slots, answers_intents, lowercase = _read_key(key)
     answered = {
         name: tuple(dict.fromkeys(clean(value, lowercase) for value in options))
@@ -100,7 +100,7 @@ def signature(key: str) -> Signature:
 
 
 class _Rendering(NamedTuple):
-    """A prompt with what is needed to answer and to read the answer."""
+    """A prompt with the data to answer it and to read the answer."""
 
     prompt: str
     key: str
@@ -117,7 +117,7 @@ class _Prompt:
         self._fixed = self._write(list(service.slots), None) if fixed else None
 
     def render(self, rng: FrameRandom) -> _Rendering:
-        """The prompt in the order that `rng` draws (the only one where it is fixed)."""
+        """Returns the prompt in the order drawn by `rng`, or in the fixed order."""
         if self._fixed is not None:
             return self._fixed
         slots = list(self._service.slots)
@@ -198,7 +198,7 @@ def function_tool(
 
 
 def dumped(value: Any) -> str:
-    """JSON on one line, characters of all scripts as they are."""
+    """Returns JSON on one line, without escapes for non-ASCII characters."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -232,20 +232,20 @@ class JSONFormatter:
         self._random = FrameRandom()
 
     def prompt(self, service: str) -> tuple[str, str]:
-        """The tools of a service in the order of the schema, and the key of examples.
+        """Returns the tools of a service in schema order, and the key of examples.
 
         Raises:
-          UserError: the schema lacks it.
+            UserError: the schema lacks the service.
         """
         fixed = replace(self._options, order="schema")
         rendering = _Prompt(self._schema.service(service), fixed).render(self._random)
         return rendering.prompt, rendering.key
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """The examples of a dialogue, one per user frame with a state.
+        """Yields the examples of a dialogue, one per user frame with a state.
 
         Raises:
-          UserError: a frame names a service or slot that the schema lacks.
+            UserError: a frame names a service or slot that the schema lacks.
         """
         options, rng = self._options, self._random
         for context, turn, index, frame in user_frames(dialogue, options.lowercase):
@@ -280,7 +280,7 @@ def _read_key(key: str) -> tuple[list[str], dict[str, list[str]], bool, bool]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object with its fields in order, repeated ones too."""
+    """An object with its fields in order, including repeated ones."""
 
 
 def _not_json(constant: str) -> Any:
@@ -291,13 +291,14 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_not_json)
 
 
 def parse(text: str, key: str) -> Parsed:
-    """Reads the answer `text`; `key` is that of the example it answers.
+    """Parses the answer `text`, given the key of its example.
 
-    Inverts the formatter up to what its options drop (letter case of values, runs of
-    spaces, order of requested slots). Text that is no JSON object gives an empty state
-    and counts once, and so does one that is cut off. In an object, unknown or repeated
-    fields and slots, values that are no text and empty ones, and an unknown name are
-    left out and counted; numbers and `true` stand for their text, `null` for no value.
+    It inverts the formatter, except for what the options drop (letter case of values,
+    runs of spaces, order of requested slots). Text that is not a JSON object, or is
+    incomplete, gives an empty state and counts once. In an object, unusable pieces are
+    skipped and counted: unknown or repeated fields and slots, unknown names, and values
+    that are empty or not text. Numbers and `true` represent their text, and `null`
+    means no value.
     """
     names, slots, answers_intents, _ = _read_key(key)
     for tag in _TAGS:
@@ -359,7 +360,7 @@ def _slot_values(
 
 
 def _text(value: Any) -> str | None:
-    """The text of a value, None for one that has none."""
+    """Returns the text of a value, or None if it has no text."""
     if isinstance(value, str):
         return clean(value, False)
     return json.dumps(value) if isinstance(value, bool | int | float) else None

@@ -1,22 +1,22 @@
-"""Persona-Chat as text: persona and dialogue so far -> the next response.
+"""Persona-Chat as text: persona and dialogue history -> the next response.
 
-Style `marked`, for models that start from nothing and for language models in general:
+Style `marked`, for models trained from scratch and for language models in general:
 
-    persona   [persona] i have two dogs. [persona] i like to work on vintage cars.
-    history   [partner] hi ! [self] hello , how are you ? [partner] fine . and you ?
+  persona   [persona] i have two dogs. [persona] i like to work on vintage cars.
+  history   [partner] hi ! [self] hello , how are you ? [partner] fine . and you ?
 
-Style `turns`, for models trained on plain turns such as DialoGPT (Zhang et al., 2020):
-the traits in one line, then a line for each utterance. A line break stands for the
-model's end of sequence, which is what separates turns there; who speaks follows from
-the order.
+Style `turns`, for models trained on plain turns such as DialoGPT (Zhang et al., 2020),
+has the traits in one line and then a line per utterance. A line break represents the
+model's end of sequence, which separates turns in DialoGPT. The order determines the
+speaker.
 
-    persona   i have two dogs. i like to work on vintage cars.
-    history   hi !
-              hello , how are you ?
-              fine . and you ?
+  persona   i have two dogs. i like to work on vintage cars.
+  history   hi !
+            hello , how are you ?
+            fine . and you ?
 
-Persona and history are separate fields, so that an input that is too long can lose its
-oldest utterances and never its persona.
+Persona and history are separate fields. An input that is too long can then lose its
+oldest utterances but never its persona.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,19 +30,19 @@ from jaxaug.data.personachat import MARKERS, Dialogue
 _PERSONA, _PARTNER_PERSONA, _PARTNER, _SELF = MARKERS
 STYLES = ("marked", "turns")
 
-# (traits of a dialogue, number of the turn) -> the traits as the example gives them
+# Maps (dialogue, number of the turn) to the traits of the example.
 Rewording = Callable[[Dialogue, int], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class PersonaOptions:
-    """How the text is written.
+    """Options of Persona-Chat text.
 
     Attributes:
-      style: `marked` or `turns`.
-      utterances: how many of the last utterances the history has; 0 is all of them.
-        An odd number begins with the partner.
-      lowercase: whether all text is lower-cased (the published files are).
+        style: `marked` or `turns`.
+        utterances: number of last utterances in the history; 0 means all. An odd number
+            starts with the partner.
+        lowercase: whether all text is lower-cased (the published files are).
     """
 
     style: str = "marked"
@@ -81,12 +81,12 @@ class PersonaExample:
 def examples(
     dialogue: Dialogue, options: PersonaOptions, reword: Rewording | None = None
 ) -> Iterator[PersonaExample]:
-    """The examples of a dialogue, one for each turn.
+    """Yields the examples of a dialogue, one per turn.
 
     Args:
-      dialogue: as read.
-      options: how the text is written.
-      reword: replaces the traits of the persona that is the model's own.
+        dialogue: dialogue as read.
+        options: options of the text.
+        reword: replaces the traits of the model's own persona.
     """
     said: list[tuple[str, str]] = []
     for number, turn in enumerate(dialogue.turns):
@@ -117,10 +117,11 @@ def _joined(parts: Sequence[tuple[str, str]]) -> str:
 
 
 def parse(text: str) -> str:
-    """The response in the output of a model: what stands before it speaks on.
+    """Extracts the response from the output of a model.
 
-    Inverts `examples` up to white space: a target is its own parse, unless it holds a
-    marker or a line break, which no file of ConvAI2 does.
+    It ends where the model continues with the next marker or line. A target is its own
+    parse, up to white space, unless it contains a marker or a line break, which no file
+    of ConvAI2 does.
     """
     for mark in (*MARKERS, "\n"):
         text = text.strip().split(mark, 1)[0]

@@ -1,4 +1,4 @@
-"""What every dialogue format shares: the example, the parsed answer, letters, contexts."""
+"""Shared parts of all dialogue formats: example, parsed answer, letters, contexts."""
 
 import functools
 import random
@@ -27,13 +27,13 @@ from jaxaug.data.schema import Schema
 NO_INTENT = "NONE"
 _MARKS = {"USER": " [user]", "SYSTEM": " [system]"}
 BAR = "|"
-"""Stands between several values of one slot, unless a format says otherwise."""
+"""Separates several values of one slot, unless a format overrides it."""
 
 
 class Example(msgspec.Struct, frozen=True, gc=False):
-    """One text-to-text example; no field holds a tab or a line break.
+    """One text-to-text example; no field contains a tab or a line break.
 
-    `turn` is the index in the dialogue's turns, `frame` the index in that turn;
+    `turn` is the index in the dialogue's turns, and `frame` the index in that turn.
     `key` is JSON from which `parse` turns indices and letters back into names.
     """
 
@@ -56,13 +56,13 @@ class WholeFrame:
 
     @property
     def answers_intents(self) -> bool:
-        """Whether the level asks for them."""
+        """True if the level includes intents."""
         return self.level == "dst_intent"
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A dialogue state read back from text.
+    """A dialogue state parsed from text.
 
     `malformed` counts the pieces of the text that could not be used.
     """
@@ -74,7 +74,7 @@ class Parsed:
 
 
 def merged(first: Parsed, second: Parsed) -> Parsed:
-    """Two answers about the same frame as one; in T5DST each is about one slot."""
+    """Merges two answers about the same frame; in T5DST each is about one slot."""
     return Parsed(
         {**first.slot_values, **second.slot_values},
         first.active_intent
@@ -89,19 +89,19 @@ class Formatter(Protocol):
     """Formats whole dialogues; services are prepared once and reused."""
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """The examples of a dialogue, in the order of its turns and frames."""
+        """Yields the examples of a dialogue, in the order of its turns and frames."""
 
 
 class FormatOptions(Protocol):
-    """How a format writes: a frozen dataclass, which is the format in all tables.
+    """Options of a format: a frozen dataclass that represents the format in all tables.
 
     Attributes:
-      family: name of caches; letters and digits.
-      version: part of the cache key: raise it when the text or the key changes.
-      per_slot: whether each slot of a service is an example of its own, not each frame.
-      answers_intents: whether answers name the active intent and requested slots.
-      order: "schema", or "shuffled" for training.
-      seed: of the shuffled order.
+        family: name of caches; letters and digits.
+        version: part of the cache key: increase it when the text or the key changes.
+        per_slot: whether each slot of a service, instead of each frame, is an example.
+        answers_intents: whether answers name the active intent and requested slots.
+        order: "schema", or "shuffled" for training.
+        seed: seed of the shuffled order.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -121,16 +121,16 @@ class FormatOptions(Protocol):
     def answers_intents(self) -> bool: ...
 
     def formatter(self, schema: Schema) -> Formatter:
-        """What writes dialogues under a schema."""
+        """Returns a formatter of dialogues under a schema."""
 
     def parse(self, text: str, key: str) -> Parsed:
-        """The state that an answer says; `key` is that of the example."""
+        """Returns the state in an answer, given the key of its example."""
 
 
 def check_choices(
     format_name: str, options: FormatOptions, choices: Mapping[str, Sequence[str]]
 ) -> None:
-    """Raises `UserError` where an option has none of its choices."""
+    """Raises `UserError` if an option has an unknown value."""
     for name, known in choices.items():
         value = getattr(options, name)
         if value not in known:
@@ -141,14 +141,14 @@ def check_choices(
 
 @runtime_checkable
 class FromData(Protocol):
-    """A format whose text depends on more of the data folder than the split itself."""
+    """A format whose text depends on other parts of the data folder than the split."""
 
     @property
     def left_out(self) -> Collection[str]:
-        """Once `bound`: ids of dialogues of the split that give no examples."""
+        """Ids of dialogues of the split that give no examples; known once `bound`."""
 
     def sources(self, data_dir: PathLike, split: str) -> Sequence[epath.Path]:
-        """The files that it depends on: their bytes are part of the cache key."""
+        """Returns files that determine the text; their bytes enter the cache key."""
 
     def bound(
         self,
@@ -157,12 +157,12 @@ class FromData(Protocol):
         variant: str | None,
         variants_dir: PathLike | None,
     ) -> FormatOptions:
-        """The options with what they need of these files; given to `formatter`."""
+        """Returns the options with the data of these files, for `formatter`."""
 
 
 @functools.cache
 def letter(index: int) -> str:
-    """Name of an option: a, b, ... z, aa, ab, ..."""
+    """Returns the name of an option: a, b, ... z, aa, ab, ..."""
     name = ""
     index += 1
     while index:
@@ -172,7 +172,7 @@ def letter(index: int) -> str:
 
 
 def letter_index(name: str) -> int:
-    """Inverse of `letter`, for one or more of the letters a to z."""
+    """Inverts `letter`, for one or more of the letters a to z."""
     index = 0
     for character in name:
         index = index * 26 + ord(character) - ord("a") + 1
@@ -180,16 +180,16 @@ def letter_index(name: str) -> int:
 
 
 class FrameRandom(random.Random):
-    """Random orders of frames; each depends on its frame and on nothing else."""
+    """Random orders of frames; each depends only on its frame."""
 
     def start(
         self, seed: int, dialogue_id: str, turn: int, frame: int, epoch: int
     ) -> None:
-        """Begins the order of one frame, whatever was drawn before."""
+        """Starts the order of one frame, independently of earlier draws."""
         self.seed(f"{seed}|{epoch}|{turn}|{frame}|{dialogue_id}")
 
     def shuffle(self, items: MutableSequence[Any]) -> None:
-        """As `random.Random.shuffle`, draw by draw, in half the time."""
+        """Shuffles like `random.Random.shuffle`, draw by draw, in half the time."""
         getrandbits = self.getrandbits
         for last in range(len(items) - 1, 0, -1):
             bits = (last + 1).bit_length()
@@ -200,7 +200,7 @@ class FrameRandom(random.Random):
 
 
 def marked(speaker: str, utterance: str, lowercase: bool) -> str:
-    """An utterance behind a space and the mark of its speaker."""
+    """Returns an utterance after a space and the mark of its speaker."""
     text = clean(utterance, lowercase)
     return f"{_MARKS[speaker]} {text}" if text else _MARKS[speaker]
 
@@ -208,9 +208,9 @@ def marked(speaker: str, utterance: str, lowercase: bool) -> str:
 def user_frames(
     dialogue: Dialogue, lowercase: bool
 ) -> Iterator[tuple[str, int, int, Frame]]:
-    """(dialogue text up to the turn, turn, frame, the frame) where a state is given.
+    """Yields (dialogue text up to the turn, turn, frame, the frame) for each state.
 
-    The text reads `[user] ... [system] ... [user] ...` with the utterances so far.
+    The text is `[user] ... [system] ... [user] ...` with the utterances so far.
     """
     context = ""
     for turn_index, turn in enumerate(dialogue.turns):
@@ -229,7 +229,7 @@ def check_slots(
     dialogue_id: str,
     turn: int,
 ) -> None:
-    """Raises `UserError` for a slot that the service does not have."""
+    """Raises `UserError` for a slot that the service lacks."""
     for name in names:
         if name not in known:
             raise UserError(
@@ -242,23 +242,23 @@ def check_slots(
 
 @functools.lru_cache(maxsize=1 << 16)
 def clean_value(value: str, lowercase: bool) -> str:
-    """`clean` for values, which recur from turn to turn."""
+    """Caches `clean` for values, which recur from turn to turn."""
     return clean(value, lowercase)
 
 
 def join_values(values: Iterable[str], bar: str = BAR) -> str:
-    """The text of several values of one slot."""
+    """Returns the text of several values of one slot."""
     return f" {bar} ".join(values)
 
 
 def split_values(text: str, bar: str = BAR) -> list[str]:
-    """Inverse of `join_values` for values without the bar between spaces."""
+    """Inverts `join_values` for values without the bar between spaces."""
     parts = re.split(rf"(?<!\S){re.escape(bar)}(?!\S)", text)
     return [value.strip() for value in parts]
 
 
 def restore_option(text: str, options: Sequence[str]) -> str | None:
-    """The option that reads like `text`, letter case and spaces aside."""
+    """Returns the option equal to `text`, ignoring letter case and spaces."""
     if text in options:
         return text
     folded = clean(text, True)
@@ -266,38 +266,38 @@ def restore_option(text: str, options: Sequence[str]) -> str | None:
 
 
 def read_option(text: str, options: Sequence[str], letters: bool = True) -> str | None:
-    """The value that an answer stands for, None where it stands for no option.
+    """Returns the value that an answer represents, or None if it is no option.
 
     Args:
-      text: the answer; of a slot without options it is the value.
-      options: the possible values, in the order of their letters.
-      letters: whether they are answered by letter.
+        text: the answer; for a slot without options it is the value.
+        options: possible values, in the order of their letters.
+        letters: whether options are answered by letter.
     """
     if not options:
         return text
-    # Two letters at least: a model may write more of them than there are options.
+    # At least two letters, because a model may write more letters than there are
+    # options.
     longest = max(2, len(letter(len(options) - 1)))
     is_letter = letters and len(text) <= longest and text.isascii() and text.isalpha()
     if is_letter and letter_index(text.lower()) < len(options):
         return options[letter_index(text.lower())]
     restored = restore_option(text, options)
-    # One character that names no option is a wrong letter, not an unlisted value.
+    # A single character that names no option is a wrong letter, not an unlisted value.
     return text if restored is None and not (is_letter and len(text) == 1) else restored
 
 
 def sections(
     text: str, marker: re.Pattern[str], first: str
 ) -> tuple[dict[str, str], int]:
-    """Marker -> the text behind it, and how much could not be used.
+    """Returns marker -> the text after it, and the number of unusable pieces.
 
-    Without the marker `first`, the text before any marker is taken for its section.
-    A section that is given twice counts as unusable, and so does other text before the
-    first marker.
+    Without the marker `first`, the text before any marker counts as its section. A
+    repeated section, and other text before the first marker, count as unusable.
 
     Args:
-      text: of an answer.
-      marker: matches `[name]`, with the name as its group.
-      first: name of the section that every answer has.
+        text: text of an answer.
+        marker: matches `[name]`, with the name as its group.
+        first: name of the section that every answer has.
     """
     pieces = marker.split(" ".join(text.split()))
     found: dict[str, str] = {}

@@ -1,14 +1,14 @@
-"""SDT: an example dialogue as prompt, in place of descriptions (Gupta et al., 2022).
+"""SDT: an example dialogue as prompt instead of descriptions (Gupta et al., 2022).
 
-    [example] [user] two seats for jazz [slots] seats=2 kind=a of possible values a) music
-    b) sports [context] [user] a match in oslo   ->   [state] seats=none kind=b
+  [example] [user] two seats for jazz [slots] seats=2 kind=a of possible values a) music
+  b) sports [context] [user] a match in oslo   ->   [state] seats=none kind=b
 
-"Show, Don't Tell" in the form SDT-seq: one example per frame, with all slots that an
-intent of the service takes; the names of the slots stand in the prompt, their
-descriptions do not. The text is that of the authors' program, with `of possible values`
-and, as in their paper, options with letters. It differs in two points: several annotated
-spellings are answered with bars between them (so that scores of targets lose none), and
-the example dialogue is no hand-written one (`jaxaug.data.demonstrations`). Slots that the
+This is "Show, Don't Tell" in the form SDT-seq: one example per frame, with all slots
+that an intent of the service takes. The prompt has the names of the slots but not their
+descriptions. The text is the output of the authors' program with `of possible values`
+and, as in their paper, options with letters. It differs in two points. Several
+annotated spellings are answered with bars between them, so that targets score fully.
+The example dialogue is not hand-written (`jaxaug.data.demonstrations`). Slots that the
 example does not fill are shown with `none`.
 """
 
@@ -59,22 +59,23 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True)
 class SDTOptions(ShowsDemonstrations, WholeFrame):
-    """How SDT text is written.
+    """Options of SDT text.
 
     Attributes:
-      level: `dst` answers with the state, `dst_intent` also with the active intent.
-      categorical: possible values as `b of possible values a) x b) y`, answered by
-        letter, or as `y of possible values x, y`, answered by the value.
-      answered: whether `all` slots are answered, those without a value by `none`, or the
-        `active` ones alone.
-      names: slots as their names, or as `ids`, which are their numbers in the prompt.
-      order: of slots, options and intents: that of the schema, or shuffled per frame
-        and epoch.
-      lowercase: whether prompt, dialogue and answer are lower-cased.
-      seed: of the shuffled order.
-      demonstrations: the example dialogues; None: those that `bound` finds.
-      split: of the dialogues to be formatted. Dialogues of it that are demonstrations
-        give no examples: their prompt would hold their answer.
+        level: `dst` answers with the state, `dst_intent` also with the active intent.
+        categorical: `letters` shows possible values as `b of possible values a) x b)
+            y`, answered by letter. `values` shows `y of possible values x, y`, answered
+            by value.
+        answered: `all` slots are answered, with `none` if they have no value, or only
+            the `active` ones.
+        names: slots as their names, or as `ids`, their numbers in the prompt.
+        order: order of slots, options, and intents: the order of the schema, or
+            shuffled per frame and epoch.
+        lowercase: whether prompt, dialogue, and answer are lower-cased.
+        seed: seed of the shuffled order.
+        demonstrations: example dialogues; None for those that `bound` finds.
+        split: split of the dialogues to format. Its dialogues that are demonstrations
+            give no examples, because their prompt would contain their answer.
     """
 
     level: str = "dst"
@@ -94,7 +95,7 @@ class SDTOptions(ShowsDemonstrations, WholeFrame):
         check_choices("SDT", self, _CHOICES)
 
     def formatter(self, schema: Schema) -> "SDTFormatter":
-        """What writes dialogues under a schema."""
+        """Returns a formatter of dialogues under a schema."""
         return SDTFormatter(schema, self)
 
     def parse(self, text: str, key: str) -> Parsed:
@@ -103,20 +104,21 @@ class SDTOptions(ShowsDemonstrations, WholeFrame):
 
 
 class _Item(NamedTuple):
-    """A slot, or the intent: what the prompt shows and what answers say."""
+    """A slot or the intent, with its texts in prompt and answer."""
 
     name: str
     text: str
-    shown: str  # its value in the demonstration
-    options: tuple[str, ...]  # empty for a free slot
+    shown: str  # Value of the slot in the demonstration.
+    options: tuple[str, ...]  # Empty for a free slot.
 
 
 class _Rendering(NamedTuple):
-    """A prompt with what is needed to answer and to read the answer."""
+    """A prompt with the data to answer it and to read the answer."""
 
     prompt: str
     key: str
-    slots: Mapping[str, tuple[str, Mapping[str, str]]]  # name -> text, value -> text
+    # Maps a name to (text, value -> text).
+    slots: Mapping[str, tuple[str, Mapping[str, str]]]
     intents: Mapping[str, str]
 
 
@@ -128,13 +130,14 @@ class _Prompt:
         values = dict(one.slot_values)
         known = {slot.name: slot for slot in service.slots}
         for name in values:
-            service.slot(name)  # Says what is wrong with a slot of a file.
+            # Raises an error for an unknown slot of a demonstration file.
+            service.slot(name)
         taken = values.keys() | {
             name
             for intent in service.intents
             for name in (*intent.required_slots, *dict(intent.optional_slots))
         }
-        # Of a service without intents every slot may be filled.
+        # In a service without intents every slot may be filled.
         names = [name for name in known if name in taken or not service.intents]
         self.slots = [
             _Item(
@@ -148,7 +151,8 @@ class _Prompt:
         texts = [item.text for item in self.slots]
         if len({*texts}) < len(texts):
             raise UserError(
-                f"service {service.name!r}: two slots are called alike once letter case, "
+                f"service {service.name!r}: two slots are called alike once letter "
+                f"case, "
                 "spaces and = are set aside. Rename one of them, or use D3ST."
             )
         self._known, self._asked = known, frozenset(names)
@@ -159,18 +163,20 @@ class _Prompt:
         self._fixed = self._write(self.slots, None) if is_fixed else None
 
     def check(self, state: State, service: str, dialogue_id: str, turn: int) -> None:
-        """Raises `UserError` for a state that fills a slot that is not asked for."""
+        """Raises `UserError` for a state that fills a slot outside the prompt."""
         check_slots(state.slot_values, self._known, service, dialogue_id, turn)
         if not self._asked.issuperset(state.slot_values):
             name = next(n for n in state.slot_values if n not in self._asked)
             raise UserError(
-                f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is filled, but no "
-                f"intent of service {service!r} takes it, so SDT does not ask for it. Put "
+                f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is filled, but "
+                f"no "
+                f"intent of service {service!r} takes it, so SDT does not ask for it. "
+                f"Put "
                 "it into optional_slots of an intent in the schema."
             )
 
     def render(self, rng: FrameRandom) -> _Rendering:
-        """The prompt in the order that `rng` draws (the only one where it is fixed)."""
+        """Returns the prompt in the order drawn by `rng`, or in the fixed order."""
         if self._fixed is not None:
             return self._fixed
         slots = list(self.slots)
@@ -178,7 +184,7 @@ class _Prompt:
         return self._write(slots, rng)
 
     def _write(self, slots: Sequence[_Item], rng: FrameRandom | None) -> _Rendering:
-        """The prompt of slots in order; `rng` shuffles options and intents."""
+        """Returns the prompt of slots in order; `rng` shuffles options and intents."""
         pieces, keys, answers = [self._example, "[slots]"], [], {}
         for index, item in enumerate(slots):
             text = str(index) if self._options.names == "ids" else item.text
@@ -204,7 +210,7 @@ class _Prompt:
     def _options_of(
         self, options: Sequence[str], value: str, rng: FrameRandom | None
     ) -> tuple[list[str], dict[str, str], str]:
-        """Options in order, the answer for each, and how `value` is shown with them."""
+        """Returns ordered options, the answer for each, and the display of `value`."""
         ordered = list(options)
         if rng is not None:
             rng.shuffle(ordered)
@@ -243,13 +249,13 @@ class SDTFormatter:
         self._left_out = options.left_out
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """The examples of a dialogue, one per user frame with a state.
+        """Yields the examples of a dialogue, one per user frame with a state.
 
-        None for a dialogue that is a demonstration itself.
+        A dialogue that is a demonstration gives no examples.
 
         Raises:
-          UserError: a frame names a service or slot that the schema lacks, a service
-            has no demonstration, or a state fills a slot that no intent takes.
+            UserError: a frame names a service or slot that the schema lacks, a service
+                has no demonstration, or a state fills a slot that no intent takes.
         """
         if dialogue.dialogue_id in self._left_out:
             return
@@ -281,7 +287,7 @@ class SDTFormatter:
 
 
 class _Key(NamedTuple):
-    item: re.Pattern[str]  # a name with its sign
+    item: re.Pattern[str]  # Matches a name with its equals sign.
     letters: bool
     slots: dict[str, tuple[str, list[str]]]  # text -> name, options
     intents: list[str]
@@ -292,7 +298,7 @@ def _read_key(key: str) -> _Key:
     data = json.loads(key)
     slots = {text: (name, options) for name, text, options in data["slots"]}
     names = "|".join(map(re.escape, sorted(slots, key=len, reverse=True)))
-    # Another word with the sign, no slot of ours, ends an item too.
+    # Another word with an equals sign also ends an item.
     known = f"{names}|" if names else ""
     item = re.compile(rf"(?<!\S)(?<!\| )({known}[\w-]+)=")
     return _Key(item, data["letters"], slots, data["intents"])
@@ -302,14 +308,14 @@ _MARKER = re.compile(r"(?<!\S)\[(state|intent)\](?!\S)", re.IGNORECASE)
 
 
 def parse(text: str, key: str) -> Parsed:
-    """Reads the answer `text`; `key` is that of the example it answers.
+    """Parses the answer `text`, given the key of its example.
 
-    Inverts the formatter up to what its options drop (letter case of free values, runs
-    of spaces), as long as no value contains a marker, ` | `, or a word that ends in `=`
-    after a space, and no free value is called `none`. Any other text is read as far as
-    possible: unknown or repeated names, empty values, letters of no option, text
-    outside the sections and sections given twice are left out and counted. Without
-    `[state]`, the text before the first marker is taken for the state.
+    It inverts the formatter, except for what the options drop (letter case of free
+    values, runs of spaces). No value may contain a marker, ` | `, or a word that ends
+    in `=` after a space, and no free value may be `none`. Any other text is parsed as
+    far as possible. Unusable pieces are skipped and counted: unknown or repeated names,
+    empty values, invalid letters, text outside the sections, and repeated sections.
+    Without `[state]`, the text before the first marker counts as the state.
     """
     names = _read_key(key)
     found, malformed = sections(text, _MARKER, "state")

@@ -1,14 +1,14 @@
-"""SDT-ind: one question per slot, which shows a value instead of describing the slot.
+"""SDT-ind: one question per slot, with an example value instead of a description.
 
-    [example] [user] two seats for jazz [slot] kind=a of possible values a) music
-    b) sports [context] [user] a match in oslo   ->   b
+  [example] [user] two seats for jazz [slot] kind=a of possible values a) music
+  b) sports [context] [user] a match in oslo   ->   b
 
-The form of "Show, Don't Tell" (Gupta et al., 2022) that asks for one slot at a time. The
-answer is that of T5DST: the value, the letter of an option, or `none`.
+This is the form of "Show, Don't Tell" (Gupta et al., 2022) that asks for one slot at a
+time. The answer has the form of T5DST: the value, the letter of an option, or `none`.
 
-The paper shows one user utterance in which the slot is active, written by hand; the
-authors' program lacks this form. Here the utterance is taken from the demonstration
-(`said_in`), and every slot of the service is asked about.
+The paper shows one hand-written user utterance in which the slot is active; the
+authors' program lacks this form. Here the utterance comes from the demonstration
+(`said_in`), and every slot of the service has a question.
 """
 
 import re
@@ -32,14 +32,14 @@ from jaxaug.formats.shown import (
 
 @dataclass(frozen=True, slots=True)
 class SDTIndOptions(ShowsDemonstrations, t5dst.OneSlot):
-    """How SDT-ind text is written.
+    """Options of SDT-ind text.
 
     Attributes:
-      order: of a frame's slots and of the options: that of the schema, or shuffled
-        per frame and epoch.
-      lowercase: whether example, dialogue, options and answer are lower-cased.
-      seed: of the shuffled order.
-      demonstrations, split: see `ShowsDemonstrations`.
+        order: order of a frame's slots and of the options: the order of the schema, or
+            shuffled per frame and epoch.
+        lowercase: whether example, dialogue, options, and answer are lower-cased.
+        seed: seed of the shuffled order.
+        demonstrations, split: see `ShowsDemonstrations`.
     """
 
     order: str = "schema"
@@ -55,12 +55,12 @@ class SDTIndOptions(ShowsDemonstrations, t5dst.OneSlot):
         check_choices("SDT-ind", self, {"order": ("schema", "shuffled")})
 
     def formatter(self, schema: Schema) -> "SDTIndFormatter":
-        """What writes dialogues under a schema."""
+        """Returns a formatter of dialogues under a schema."""
         return SDTIndFormatter(schema, self)
 
 
 class SDTIndFormatter(t5dst.PerSlotFormatter):
-    """Asks by a value that the slot has in the demonstration, before the dialogue."""
+    """Asks by an example value from the demonstration, before the dialogue."""
 
     def __init__(self, schema: Schema, options: SDTIndOptions):
         super().__init__(schema, options)
@@ -68,13 +68,14 @@ class SDTIndFormatter(t5dst.PerSlotFormatter):
         self._left_out = options.left_out
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """The examples of a dialogue, one per slot of each user frame with a state.
+        """Yields the examples of a dialogue, one per slot of each user frame with a
+        state.
 
-        None for a dialogue that is a demonstration itself.
+        A dialogue that is a demonstration gives no examples.
 
         Raises:
-          UserError: a frame names a service or slot that the schema lacks, or a service
-            has no demonstration.
+            UserError: a frame names a service or slot that the schema lacks, or a
+                service has no demonstration.
         """
         if dialogue.dialogue_id not in self._left_out:
             yield from super().dialogue(dialogue, epoch)
@@ -84,7 +85,8 @@ class SDTIndFormatter(t5dst.PerSlotFormatter):
         one = demonstration_of(service.name, self._shown)
         values, lowercase = dict(one.slot_values), self._options.lowercase
         for name in values:
-            service.slot(name)  # Says what is wrong with a slot of a file.
+            # Raises an error for an unknown slot of a demonstration file.
+            service.slot(name)
 
         def prompt(slot: Slot, options: Sequence[str]) -> tuple[str, str]:
             value = values.get(slot.name)
@@ -98,12 +100,12 @@ class SDTIndFormatter(t5dst.PerSlotFormatter):
 
 
 def said_in(one: Demonstration, value: str) -> Sequence[tuple[str, str]]:
-    """The turns of a demonstration that say a value: (speaker, utterance) pairs.
+    """Returns the (speaker, utterance) turns of a demonstration that state a value.
 
-    The first that does; where it is the system's, with the user's turn after it, which
-    takes the offer. Where none does, all turns.
+    This is the first such turn. If it is a system turn, the following user turn, which
+    accepts the offer, is included. If there is no such turn, all turns are returned.
     """
-    # "4" is neither in "14" nor in "$4,400".
+    # "4" matches neither in "14" nor in "$4,400".
     ends = rf"(?<![\w.,]){re.escape(value)}(?!\w|[.,]\w)"
     says = re.compile(ends, re.IGNORECASE)
     for index, (speaker, utterance) in enumerate(one.turns):

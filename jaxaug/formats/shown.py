@@ -1,4 +1,4 @@
-"""Formats that show example dialogues: what SDT-seq and SDT-ind have in common."""
+"""Shared parts of SDT-seq and SDT-ind, the formats that show example dialogues."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,16 +16,16 @@ from jaxaug.data.rename import Renaming
 from jaxaug.formats.records import letter, marked
 
 NONE = "none"
-"""What stands for the value of a slot that has none."""
+"""Represents the value of a slot without a value."""
 
 
 class ShowsDemonstrations:
-    """Mixin of options: where their demonstrations come from.
+    """Mixin of options with demonstrations.
 
     Attributes:
-      demonstrations: the example dialogues; None: those that `bound` finds.
-      split: of the dialogues to be formatted. Dialogues of it that are demonstrations
-        give no examples: their prompt would hold their answer.
+        demonstrations: example dialogues; None for those that `bound` finds.
+        split: split of the dialogues to format. Its dialogues that are demonstrations
+            give no examples, because their prompt would contain their answer.
     """
 
     __slots__ = ()
@@ -44,13 +44,13 @@ class ShowsDemonstrations:
 
     @property
     def by_service(self) -> Mapping[str, Demonstration]:
-        """Service -> its demonstration; before `bound`, those of the user's file."""
+        """Maps a service to its demonstration; before `bound`, from the user's file."""
         if self.demonstrations is None:
             return demonstrations.of_variable()
         return {one.service: one for one in self.demonstrations}
 
     def sources(self, data_dir: PathLike, split: str) -> list[epath.Path]:
-        """Files that decide the text beside the split itself."""
+        """Returns the files that determine the text in addition to the split."""
         if self.demonstrations is not None:
             return []
         return demonstrations.sources(data_dir, split)
@@ -62,10 +62,11 @@ class ShowsDemonstrations:
         variant: str | None = None,
         variants_dir: PathLike | None = None,
     ) -> Self:
-        """These options with the demonstrations of a split, named as in a variant.
+        """Returns these options with the demonstrations of a split, renamed to a
+        variant.
 
         Raises:
-          UserError: the data or the file of demonstrations are wrong.
+            UserError: the data or the file of demonstrations is wrong.
         """
         if self.demonstrations is not None:
             return self
@@ -77,7 +78,7 @@ class ShowsDemonstrations:
 
 
 def _renamed(one: Demonstration, names: Renaming) -> Demonstration:
-    """With the names of a variant; what the schema lacks keeps its own."""
+    """Returns a demonstration with a variant's names; unknown names are kept."""
     if one.service not in names:
         return one
     new = names[one.service]
@@ -90,10 +91,10 @@ def _renamed(one: Demonstration, names: Renaming) -> Demonstration:
 
 
 def demonstration_of(service: str, shown: Mapping[str, Demonstration]) -> Demonstration:
-    """The demonstration of a service.
+    """Returns the demonstration of a service.
 
     Raises:
-      UserError: there is none.
+        UserError: the service has no demonstration.
     """
     if service not in shown:
         raise UserError(
@@ -106,20 +107,20 @@ def demonstration_of(service: str, shown: Mapping[str, Demonstration]) -> Demons
 
 
 def example_text(turns: Iterable[tuple[str, str]], lowercase: bool) -> str:
-    """Turns of a demonstration, (speaker, utterance) pairs, as prompts have them."""
+    """Returns (speaker, utterance) turns of a demonstration as prompt text."""
     said = (marked(speaker, utterance, lowercase) for speaker, utterance in turns)
     return "[example]" + "".join(said)
 
 
 def slot_word(name: str, lowercase: bool) -> str:
-    """A slot's name as one word, without the sign that stands behind it."""
+    """Returns a slot's name as one word, without an equals sign."""
     return re.sub(r"[\s=]+", "_", clean(name, lowercase))
 
 
 def with_options(
     value: str, options: Sequence[str], lowercase: bool, letters: bool = True
 ) -> tuple[dict[str, str], str]:
-    """Option -> the answer for it, and how a prompt shows `value` with the options."""
+    """Returns option -> its answer, and the display of `value` with the options."""
     texts = {option: clean(option, lowercase) for option in options}
     if not texts:
         return {}, clean(value, lowercase)

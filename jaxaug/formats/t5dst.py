@@ -1,10 +1,11 @@
-"""T5DST: one question per slot (Lee et al., 2021, with the prompt of Coca et al., 2023).
+"""T5DST: one question per slot (Lee et al., 2021; prompt of Coca et al., 2023).
 
-    [user] i want to see a concert [slot] type of event a) music b) sports   ->   a
+  [user] i want to see a concert [slot] type of event a) music b) sports   ->   a
 
 The answer is the value, the letter of an option, or `none` for a slot that the state
-does not fill. Several values are joined by ` || `, as in the authors' program. Unlike the paper's variants, neither service nor slot is named: only
-the description tells what is asked.
+does not fill. Several values are joined by ` || `, as in the authors' program. Unlike
+in the paper's variants, neither service nor slot is named; only the description
+identifies the slot.
 """
 
 import abc
@@ -38,7 +39,7 @@ _NONE = "none"
 
 
 class OneSlot:
-    """Mixin of options whose examples ask for one slot each: how answers are read."""
+    """Mixin of options whose examples ask for one slot each."""
 
     __slots__ = ()
 
@@ -46,7 +47,7 @@ class OneSlot:
 
     @property
     def answers_intents(self) -> bool:
-        """No: it asks for one slot at a time."""
+        """False, because it asks for one slot at a time."""
         return False
 
     def parse(self, text: str, key: str) -> Parsed:
@@ -56,13 +57,13 @@ class OneSlot:
 
 @dataclass(frozen=True, slots=True)
 class T5DSTOptions(OneSlot):
-    """How T5DST text is written.
+    """Options of T5DST text.
 
     Attributes:
-      order: of a frame's slots and of the options: that of the schema, or shuffled
-        per frame and epoch.
-      lowercase: whether dialogue, description, options and answer are lower-cased.
-      seed: of the shuffled order.
+        order: order of a frame's slots and of the options: the order of the schema, or
+            shuffled per frame and epoch.
+        lowercase: whether dialogue, description, options, and answer are lower-cased.
+        seed: seed of the shuffled order.
     """
 
     order: str = "schema"
@@ -76,12 +77,12 @@ class T5DSTOptions(OneSlot):
         check_choices("T5DST", self, {"order": ("schema", "shuffled")})
 
     def formatter(self, schema: Schema) -> "T5DSTFormatter":
-        """What writes dialogues under a schema."""
+        """Returns a formatter of dialogues under a schema."""
         return T5DSTFormatter(schema, self)
 
 
 class PerSlotOptions(Protocol):
-    """What `PerSlotFormatter` needs to know of a format's options."""
+    """Options that `PerSlotFormatter` needs."""
 
     @property
     def order(self) -> str: ...
@@ -94,12 +95,12 @@ class PerSlotOptions(Protocol):
 
 
 class PerSlotFormatter(abc.ABC):
-    """Formats the dialogues of one schema, each slot of a frame as an example.
+    """Formats the dialogues of one schema, with an example per slot of a frame.
 
-    Subclasses say what is asked. Every service is prepared once.
+    Subclasses define the question. Every service is prepared once.
 
     Attributes:
-      bar: stands between several values of a slot.
+        bar: separator of several values of a slot.
     """
 
     bar: ClassVar[str] = BAR
@@ -111,13 +112,14 @@ class PerSlotFormatter(abc.ABC):
 
     @abc.abstractmethod
     def prompts(self, service: Service) -> Prompts:
-        """(slot, its options in order) -> what stands before and behind the dialogue."""
+        """Returns (slot, ordered options) -> texts before and after the dialogue."""
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """The examples of a dialogue, one per slot of each user frame with a state.
+        """Yields the examples of a dialogue, one per slot of each user frame with a
+        state.
 
         Raises:
-          UserError: a frame names a service or slot that the schema lacks.
+            UserError: a frame names a service or slot that the schema lacks.
         """
         options = self._options
         shuffled = options.order == "shuffled"
@@ -163,7 +165,7 @@ class PerSlotFormatter(abc.ABC):
 
 
 class T5DSTFormatter(PerSlotFormatter):
-    """Asks by the description of a slot, behind the dialogue."""
+    """Asks by the description of a slot, after the dialogue."""
 
     bar: ClassVar[str] = "||"
 
@@ -180,7 +182,7 @@ class T5DSTFormatter(PerSlotFormatter):
 
 
 class _Question:
-    """What is asked about one slot, with its options in one order."""
+    """The question about one slot, with its options in one order."""
 
     def __init__(
         self,
@@ -200,7 +202,7 @@ class _Question:
         self.key = json.dumps(told, separators=(",", ":"))
 
     def shuffled(self, rng: FrameRandom) -> "_Question":
-        """The same question with its options in an order drawn from `rng`."""
+        """Returns the same question with its options in an order drawn from `rng`."""
         options = list(self._letters)
         if not options:
             return self
@@ -208,7 +210,7 @@ class _Question:
         return _Question(self.slot, options, self._lowercase, self._prompts, self._bar)
 
     def answer(self, values: Sequence[str]) -> str:
-        """The target for the annotated values."""
+        """Returns the target for the annotated values."""
         if not values:
             return _NONE
         answers = (
@@ -225,17 +227,18 @@ def _read_key(key: str) -> tuple[str, list[str], str]:
 
 
 def slot_of(key: str) -> str:
-    """Name of the slot that an example asks for."""
+    """Returns the name of the slot that an example asks for."""
     return _read_key(key)[0]
 
 
 def parse(text: str, key: str) -> Parsed:
-    """Reads the answer for one slot; `key` is that of the example it answers.
+    """Parses the answer for one slot, given the key of its example.
 
-    The result's `slot_values` holds that slot, or nothing if the answer is `none`.
-    Inverts the formatter up to letter case and spaces, as long as no value contains
-    the formatter's bar between spaces and no unlisted value of a categorical slot looks like a letter. An empty
-    answer, an empty value and a letter of no option are left out and counted.
+    `slot_values` of the result has this slot, or nothing if the answer is `none`. It
+    inverts the formatter up to letter case and spaces. No value may contain the
+    formatter's bar between spaces, and no unlisted value of a categorical slot may look
+    like a letter. Empty answers, empty values, and invalid letters are skipped and
+    counted.
     """
     name, options, bar = _read_key(key)
     text = " ".join(text.split())

@@ -1,8 +1,8 @@
-"""Scoring functions without side effects, and the reports that are made of them.
+"""Scoring functions without side effects, and the reports that use them.
 
-`dst` and `sensitivity` define joint goal accuracy and schema sensitivity as the
-benchmarks do; `evaluate_folder` scores predictions in DSTC8 format; `text` and
-`diversity` score free text.
+`dst` and `sensitivity` define joint goal accuracy and schema sensitivity as in the
+benchmarks. `evaluate_folder` scores predictions in DSTC8 format. `text` and `diversity`
+score free text.
 """
 
 import lazy_loader

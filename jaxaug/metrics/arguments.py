@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug evaluate` and `jaxaug report`; importing this is cheap."""
+"""Arguments of `jaxaug evaluate` and `jaxaug report`; this module imports quickly."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""What predictions are scored against: annotated frames, schema, seen services."""
+"""References of a benchmark: annotated frames, schema, and seen services."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,8 @@ from jaxaug.metrics.dst import JGA, FrameScores
 from jaxaug.metrics.sensitivity import GROUPS, FrameId, GroupScores
 from jaxaug.metrics.slot_scores import Reference
 
-# (dialogue id, index of the turn, service as the scored schema names it)
+# Identifies a frame: (dialogue id, index of the turn, service name in the scored
+# schema).
 FrameKey = tuple[str, int, str]
 
 
@@ -29,10 +30,10 @@ class Benchmark:
     """One split under one wording of its schema.
 
     Attributes:
-      schema: the wording that references and predictions use.
-      dialogues: dialogue id -> annotated dialogue, in the order of the files.
-      original_name: service -> its name in the original schema.
-      seen: original names of the split's services that the train schema has too.
+        schema: wording that references and predictions use.
+        dialogues: dialogue id -> annotated dialogue, in the order of the files.
+        original_name: service -> its name in the original schema.
+        seen: original names of the split's services that are also in the train schema.
     """
 
     schema: Schema
@@ -42,16 +43,16 @@ class Benchmark:
 
     @property
     def seen_services(self) -> frozenset[str]:
-        """The seen services as the scored schema names them."""
+        """Names of the seen services in the scored schema."""
         return frozenset(
             name for name, old in self.original_name.items() if old in self.seen
         )
 
     def reference(self, key: FrameKey) -> Reference:
-        """The annotated frame of that dialogue, turn and service.
+        """Returns the annotated frame of a dialogue, turn, and service.
 
         Raises:
-          UserError: the split has no such frame.
+            UserError: the split has no such frame.
         """
         dialogue_id, turn, service = key
         dialogue = self.dialogues.get(dialogue_id)
@@ -67,14 +68,14 @@ class Benchmark:
 
 
 def scored_frames(turn: Turn) -> list[tuple[Frame, State]]:
-    """The frames of a turn that are scored: those of a user turn that have a state."""
+    """Returns the scored frames of a turn: user frames that have a state."""
     if turn.speaker != "USER":
         return []
     return [(frame, frame.state) for frame in turn.frames if frame.state is not None]
 
 
 def references_of(dialogues: Iterable[Dialogue]) -> list[Reference]:
-    """All frames that are scored, dialogue by dialogue."""
+    """Returns all scored frames, dialogue by dialogue."""
     return [
         Reference(dialogue.dialogue_id, index, frame.service, state)
         for dialogue in dialogues
@@ -93,7 +94,7 @@ def load(
     """Reads the references of a split, renamed to a variant of its schema.
 
     Raises:
-      UserError: the data cannot be read.
+        UserError: the data cannot be read.
     """
     original = read_schema_of(data_dir, split)
     schema = original
@@ -104,7 +105,7 @@ def load(
         dialogue.dialogue_id: _scored(dialogue)
         for dialogue in read_dialogues(data_dir, split, variant, variants_dir)
     }
-    # Variants keep the order of the services (SGD-X).
+    # SGD-X variants keep the order of the services.
     names = {
         new.name: old.name
         for old, new in zip(original.services, schema.services, strict=True)
@@ -113,7 +114,7 @@ def load(
 
 
 def _scored(dialogue: Dialogue) -> Dialogue:
-    """The dialogue without actions and results, where most of the memory goes."""
+    """Returns the dialogue without actions and results, to save memory."""
     turns = [
         Turn(
             turn.speaker,
@@ -131,10 +132,11 @@ def group_scores(
     scores: FrameScores,
     joint_across_turn: bool = False,
 ) -> GroupScores:
-    """Joint goal accuracy of each frame, for `sensitivity.robustness`.
+    """Returns the joint goal accuracy of each frame, for `sensitivity.robustness`.
 
-    With `joint_across_turn` the frames of a turn (of its seen or unseen services, in
-    those groups) are multiplied; the turn then carries an empty service name.
+    With `joint_across_turn` the accuracies of a turn's frames are multiplied. In the
+    groups of seen and unseen services only their frames count. The turn then has an
+    empty service name.
     """
     groups: dict[str, dict[FrameId, float]] = {group: {} for group in GROUPS}
     for reference, value in zip(references, scores.values[JGA].tolist(), strict=True):

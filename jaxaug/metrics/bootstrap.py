@@ -1,21 +1,21 @@
-"""Intervals of figures by a paired bootstrap over dialogues and seeds.
+"""Confidence intervals of figures by a paired bootstrap over dialogues and seeds.
 
-A resample draws the dialogues of the test set with replacement, the same for every run,
-so that what makes a dialogue hard leaves the differences; the frames of a dialogue stay
-together. It draws the seeds of a configuration too, K - 1 out of K: the variance of
-their mean is then unbiased, where K would give (K - 1) / K of it (Rao and Wu, 1988).
-Configurations that were run with the same seeds share that draw.
+A resample draws the dialogues of the test set with replacement. All runs share the
+draw, so the difficulty of a dialogue cancels in differences. The frames of a dialogue
+stay together. A resample also draws the seeds of a configuration, K - 1 out of K. The
+variance of their mean is then unbiased; with K draws it would be (K - 1) / K of the
+true value (Rao and Wu, 1988). Configurations with the same seeds share that draw.
 
-An interval is the figure ± t x the standard deviation over resamples. With five seeds
-or fewer percentiles are too narrow; t has the degrees of freedom of Satterthwaite (1946)
-for the parts that seeds and dialogues have in the variance, where dialogues that do not
-define a figure do not count for it. Where seeds and dialogues
-interact, resampling both counts that part more than once (Owen, 2007): such intervals
-are too wide rather than too narrow.
+An interval is the figure ± t times the standard deviation over resamples. With five
+seeds or fewer, percentiles are too narrow. t has the degrees of freedom of
+Satterthwaite (1946) for the variance parts of seeds and dialogues; dialogues that do
+not define a figure do not count. If seeds and dialogues interact, resampling both
+counts that part more than once (Owen, 2007). Such intervals are too wide rather than
+too narrow.
 
-Where nothing varies, resamples tell nothing. The interval then allows for the dialogues
-of another kind that as many draws may miss, 1 - 0.025^(1/n) of all (Clopper and Pearson,
-1934, for no success), at the lowest or the highest value there can be.
+Without variation, resamples carry no information. The interval then allows for
+dialogues of another kind that the sample may have missed: a share of 1 - 0.025^(1/n)
+(Clopper and Pearson, 1934, for no success), at the lowest or highest possible value.
 """
 
 import math
@@ -42,9 +42,9 @@ FIGURES = (
 RESAMPLES = 10_000
 LEVEL = 0.95
 _K = len(VARIANTS)
-# Dialogues x resamples at a time: 16 MiB in each of a few arrays.
+# Dialogues x resamples per chunk: 16 MiB for each of a few arrays.
 _CHUNK = 1 << 21
-# Below this, what is left of equal numbers after rounding.
+# Smaller numbers are rounding errors of equal values.
 _NOTHING = 1e-12
 
 Figures = Float[np.ndarray, " figures"]
@@ -54,19 +54,20 @@ class Group(NamedTuple):
     """The runs of one configuration, which differ in their seeds."""
 
     name: str
-    runs: tuple[int, ...]  # indices of its runs
-    seeds: tuple[str, ...]  # of each of them; equal ones of two groups are paired
+    runs: tuple[int, ...]  # Indices of the runs.
+    seeds: tuple[str, ...]  # Seeds of the runs; equal seeds of two groups are paired.
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """Figures with their 95% intervals; NaN where undefined.
+    """Figures with their 95% intervals; NaN if undefined.
 
     Attributes:
-      value: a mean over seeds, or the difference of two.
-      low, high: the ends of the interval; NaN where fewer than two dialogues define a
-        figure.
-      p: two-sided, of no difference from 0; below 0.05 where the interval excludes 0.
+        value: a mean over seeds, or the difference of two means.
+        low, high: ends of the interval; NaN if fewer than two dialogues define a
+            figure.
+        p: two-sided p-value for a difference from 0; below 0.05 if the interval
+            excludes 0.
     """
 
     value: Figures
@@ -78,13 +79,14 @@ class Interval:
 def dialogue_sums(
     table: FrameTable,
 ) -> tuple[Float[np.ndarray, "means dialogues"], Float[np.ndarray, "means dialogues"]]:
-    """Sums and counts over the frames of each dialogue of what figures are means of.
+    """Returns sums and counts per dialogue for the means in the figures.
 
-    The means: JGA under the original and v1..v5, under v1..v5 for seen and unseen
-    services, the variation over v1..v5, the same with frames always wrong as 0.
+    The means are: JGA under the original and v1..v5; JGA under v1..v5 for seen and for
+    unseen services; the variation over v1..v5; and the variation with always-wrong
+    frames as 0.
     """
     whole, seen, unseen = table.scores
-    # As in the report, over the variants that were evaluated.
+    # As in the report, only evaluated variants count.
     variants = whole[1:][~np.isnan(whole[1:]).all(axis=1)]
     always_wrong = (variants == 0).all(axis=0)
     if len(variants) > 1:
@@ -116,7 +118,7 @@ def dialogue_sums(
 def figures_of(
     sums: Float[np.ndarray, "*batch means"], counts: Float[np.ndarray, "*batch means"]
 ) -> Float[np.ndarray, "*batch figures"]:
-    """The figures of a report from sums and counts over dialogues."""
+    """Returns the figures of a report from sums and counts over dialogues."""
     means = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
     start = 1
     over_variants = []
@@ -139,9 +141,9 @@ class Bootstrap:
     """Resampled figures of runs on one test set.
 
     Attributes:
-      resamples: their number.
-      dialogues: number of dialogues of the test set.
-      values: figures of each run on the whole test set.
+        resamples: number of resamples.
+        dialogues: number of dialogues in the test set.
+        values: figures of each run on the whole test set.
     """
 
     values: Float[np.ndarray, "runs figures"]
@@ -159,13 +161,13 @@ class Bootstrap:
         """Draws the dialogues.
 
         Args:
-          sums, counts: over each dialogue, of what figures are means of.
-          figures: the figures of sums and counts over dialogues, (*batch, means) ->
-            (*batch, figures).
-          highest: that each figure can be; the lowest is 0.
-          resamples: how often the dialogues are drawn, at least 2.
-          seed: of all draws.
-          chunk: bound of dialogues x resamples held at a time; changes nothing but the rounding.
+            sums, counts: sums and counts per dialogue for the means in the figures.
+            figures: function from sums and counts over dialogues, (*batch, means), to
+                figures, (*batch, figures).
+            highest: maximum of each figure; the minimum is 0.
+            resamples: number of resamples, at least 2.
+            seed: seed of all draws.
+            chunk: maximum dialogues x resamples in memory; affects only rounding.
         """
         self.resamples, self._seed = resamples, seed
         self._figures, self._highest = figures, highest
@@ -173,7 +175,7 @@ class Bootstrap:
         self.values = figures(sums.sum(axis=-1), counts.sum(axis=-1))
         with np.errstate(divide="ignore", invalid="ignore"):
             each = figures(np.moveaxis(sums, -1, 0), np.moveaxis(counts, -1, 0))
-        # Of each run and figure, the dialogues that define it.
+        # Number of dialogues that define each figure, per run.
         self._defining = (~np.isnan(each)).sum(axis=0)
         self._draws = np.empty((resamples, *self.values.shape))
         if self.dialogues:
@@ -188,11 +190,12 @@ class Bootstrap:
         seed: int = 0,
         chunk: int = _CHUNK,
     ) -> "Bootstrap":
-        """Of `FIGURES`.
+        """Creates a bootstrap of `FIGURES`.
 
         Args:
-          tables: of each run, all with the same frames (see `FrameTable.difference`).
-          resamples, seed, chunk: as in `__init__`.
+            tables: frames of each run, all with the same frames (see
+                `FrameTable.difference`).
+            resamples, seed, chunk: as in `__init__`.
         """
         parts = [dialogue_sums(table) for table in tables]
         sums = np.array([part[0] for part in parts])
@@ -208,7 +211,7 @@ class Bootstrap:
     ) -> None:
         """Fills `_draws`, `rows` resamples at a time."""
         runs, means, size = sums.shape
-        # Runs share most counts: the frames with slots are the same.
+        # Runs share most counts, because the frames with slots are the same.
         distinct, place = np.unique(
             counts.reshape(-1, size), axis=0, return_inverse=True
         )
@@ -228,7 +231,7 @@ class Bootstrap:
             )
 
     def _weights(self, seeds: tuple[str, ...]) -> Float[np.ndarray, "resamples seeds"]:
-        """How much each seed weighs in each resample: K - 1 of K are drawn."""
+        """Returns the weight of each seed per resample; K - 1 of K seeds are drawn."""
         if seeds not in self._picked:
             rng = np.random.default_rng([self._seed, 1 + len(self._picked)])
             size, number = len(seeds), max(1, len(seeds) - 1)
@@ -241,7 +244,7 @@ class Bootstrap:
         return np.einsum("bk,bkf->bf", self._weights(group.seeds), draws)
 
     def _seed_parts(self, *groups: Group) -> list[tuple[Figures, Any]]:
-        """Variance of the estimate from seeds, and its degrees of freedom."""
+        """Returns the variance that seeds cause, and its degrees of freedom."""
         values = [self.values[list(group.runs)] for group in groups]
         if len(groups) == 2 and groups[0].seeds == groups[1].seeds:
             values = [values[0] - values[1]]
@@ -252,7 +255,10 @@ class Bootstrap:
         ]
 
     def interval(self, group: Group) -> Interval:
-        """A configuration: the mean over its seeds; ends stay among possible values."""
+        """Returns the mean over the seeds of a configuration, with an interval.
+
+        The ends of the interval are clipped to possible values.
+        """
         runs = list(group.runs)
         result = self._interval(
             self.values[runs].mean(axis=0),
@@ -267,7 +273,9 @@ class Bootstrap:
         return result
 
     def difference(self, first: Group, second: Group) -> Interval:
-        """`first` - `second`, dialogue by dialogue and, with equal seeds, seed by seed."""
+        """Returns `first` - `second`, paired by dialogue and, with equal seeds, by
+        seed.
+        """
         one, other = list(first.runs), list(second.runs)
         return self._interval(
             self.values[one].mean(axis=0) - self.values[other].mean(axis=0),
@@ -319,7 +327,7 @@ class Bootstrap:
 
 
 def _deviation(draws: Float[np.ndarray, "resamples figures"]) -> Figures:
-    """Standard deviation (ddof 1) of the resamples that define a figure."""
+    """Returns the standard deviation (ddof 1) of the resamples that define a figure."""
     defined = ~np.isnan(draws)
     number = defined.sum(axis=0)
     filled = np.where(defined, draws, 0.0)
@@ -331,10 +339,10 @@ def _deviation(draws: Float[np.ndarray, "resamples figures"]) -> Figures:
 
 
 def holm(p: Float[np.ndarray, " tests"]) -> Float[np.ndarray, " tests"]:
-    """p-values corrected for their number (Holm, 1979); NaN is no test.
+    """Corrects p-values for their number (Holm, 1979); NaN entries are not tests.
 
-    A corrected p below 0.05 keeps the chance of even one false difference among all of
-    them below 5%.
+    Corrected p-values below 0.05 keep the probability of any false difference among all
+    of them below 5%.
     """
     result = np.full_like(p, np.nan)
     order = [index for index in np.argsort(p, kind="stable") if not np.isnan(p[index])]

@@ -1,4 +1,4 @@
-"""Python's cycle collector, stopped while many long-lived objects are made."""
+"""Pauses Python's cycle collector while many long-lived objects are created."""
 
 import contextlib
 import gc
@@ -10,7 +10,7 @@ def collector_paused() -> Iterator[None]:
     """Stops the cycle collector inside a `with` block or a decorated function.
 
     Parsed JSON has no cycles, but every batch of new objects makes the collector walk
-    all that was read before: two thirds of the time to read a split.
+    over everything read earlier. This costs two thirds of the time to read a split.
     """
     was_enabled = gc.isenabled()
     gc.disable()

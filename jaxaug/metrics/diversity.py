@@ -1,6 +1,6 @@
-"""How different several texts are from one another: distinct-n and self-BLEU.
+"""Diversity of several texts: distinct-n and self-BLEU.
 
-Words are what white space separates; case counts.
+Words are separated by white space; case matters.
 """
 
 import collections
@@ -11,14 +11,14 @@ import numpy as np
 
 from jaxaug.core.installed import missing_extra
 
-_ORDER = 4  # n-grams of BLEU
+_ORDER = 4  # Maximum n-gram order of BLEU.
 
 
 def load_sacrebleu() -> ModuleType:
-    """The library that computes BLEU; call it before long work that ends in BLEU.
+    """Returns the library that computes BLEU; call it before long work that needs BLEU.
 
     Raises:
-      UserError: it is not installed.
+        UserError: sacrebleu is not installed.
     """
     try:
         import sacrebleu
@@ -30,32 +30,33 @@ def load_sacrebleu() -> ModuleType:
 
 
 def ngrams(words: Sequence[str], n: int) -> Iterator[tuple[str, ...]]:
-    """The runs of `n` words of a text, in order."""
+    """Returns the n-grams of a text, in order."""
     return zip(*(words[start:] for start in range(n)), strict=False)
 
 
 def distinct(texts: Sequence[str], n: int) -> float | None:
-    """distinct-n: different n-grams over all n-grams of the texts, 0 < value <= 1.
+    """Returns distinct-n: distinct n-grams over all n-grams of the texts, in (0, 1].
 
-    After Li et al. (2016), "A Diversity-Promoting Objective Function", who divide by
-    the number of words instead: that ratio cannot reach 1 for n > 1.
+    Li et al. (2016), "A Diversity-Promoting Objective Function", divide by the number
+    of words instead; that ratio cannot reach 1 for n > 1.
 
     Returns:
-      The ratio; None where no text has n words.
+        The ratio; None if no text has n words.
     """
     found = [gram for text in texts for gram in ngrams(text.split(), n)]
     return len(set(found)) / len(found) if found else None
 
 
 def self_bleu(texts: Sequence[str]) -> float | None:
-    """Mean BLEU of each text against all others as references, 0 to 100.
+    """Returns the mean BLEU of each text against all others as references, 0 to 100.
 
-    Zhu et al. (2018), "Texygen". Low is diverse; equal texts give 100. The BLEU is
-    sacrebleu's sentence BLEU: 13a tokens, exponential smoothing, n-grams up to the
-    length of the text ("effective order"), so that short texts are not all near 0.
+    Zhu et al. (2018), "Texygen". Low values mean diverse texts; equal texts give 100.
+    The BLEU is sacrebleu's sentence BLEU: 13a tokens, exponential smoothing, and
+    n-grams up to the length of the text ("effective order"). Otherwise short texts
+    would all score near 0.
 
     Returns:
-      The mean; None for fewer than two texts.
+        The mean; None for fewer than two texts.
     """
     if len(texts) < 2:
         return None
@@ -63,17 +64,18 @@ def self_bleu(texts: Sequence[str]) -> float | None:
 
 
 def bleu_against_the_others(texts: Sequence[str]) -> list[float]:
-    """sacrebleu's sentence BLEU of each text against all others, 0 to 100.
+    """Returns sacrebleu's sentence BLEU of each text against all others, 0 to 100.
 
-    A single text gives 0. The n-grams of each text are counted once, so that a set of n
-    takes n steps where sacrebleu takes n * n.
+    A single text gives 0. The n-grams of each text are counted once, so n texts take n
+    steps instead of sacrebleu's n * n.
     """
     scorer = load_sacrebleu().BLEU(effective_order=True)
     if len(texts) < 2:
         return [0.0] * len(texts)
     words = [scorer.tokenizer(text).split() for text in texts]
     counts = [_ngrams(one) for one in words]
-    # The greatest count of an n-gram, how many texts have it, and the next one.
+    # For each n-gram: its maximum count, the number of texts with that count, and the
+    # next smaller count.
     most: dict[tuple[str, ...], list[int]] = {}
     for one in counts:
         for gram, count in one.items():
@@ -97,7 +99,7 @@ def bleu_against_the_others(texts: Sequence[str]) -> list[float]:
         score = scorer.compute_bleu(
             correct, total, len(own), near, "exp", effective_order=True
         ).score
-        scores.append(min(score, 100.0))  # Rounding takes equal texts above it.
+        scores.append(min(score, 100.0))  # Rounding lifts equal texts above 100.
     return scores
 
 
@@ -108,12 +110,12 @@ def _ngrams(words: Sequence[str]) -> collections.Counter[tuple[str, ...]]:
 
 
 def _nearest(length: int, lengths: Mapping[int, int]) -> int:
-    """The length nearest to a text's own among the others; the shorter of two."""
+    """Returns the length nearest to a text's own; the shorter on ties."""
     others = (other for other, n in lengths.items() if n > (other == length))
     return min(others, key=lambda other: (abs(other - length), other))
 
 
 def sentence_bleu(text: str, references: Sequence[str]) -> float:
-    """sacrebleu's sentence BLEU of a text against its references, 0 to 100."""
+    """Returns sacrebleu's sentence BLEU of a text against its references, 0 to 100."""
     score = load_sacrebleu().sentence_bleu(text, list(references)).score
-    return min(score, 100.0)  # Rounding takes that of equal texts above 100.
+    return min(score, 100.0)  # Rounding lifts equal texts above 100.

@@ -1,19 +1,19 @@
-"""Dialogue-state metrics, as the official evaluator of Schema-Guided Dialogue has them.
+"""Dialogue-state metrics of the official Schema-Guided Dialogue evaluator.
 
-Definitions (Rastogi et al., 2020, section 5, and the program published with it),
-each per user frame, then averaged over the frames of a group:
+The definitions (Rastogi et al., 2020, section 5, and the published program) apply per
+user frame; the values are then averaged over the frames of a group:
 
-- a categorical slot scores 1 if the first predicted value is the first annotated
-  one; a non-categorical slot scores the best fuzzy match of the first predicted
-  value against all annotated ones; a slot that only one side fills scores 0, one
-  that neither fills scores 1;
-- joint goal accuracy is the product over the slots of the frame's service, average
-  goal accuracy the mean over the annotated slots; the ``cat`` and ``noncat`` forms
-  restrict the slots. A frame without such slots is undefined and left out;
-- requested slots and span tags are multisets; precision and recall over an empty
+- A categorical slot scores 1 if the first predicted value is the first annotated one. A
+  non-categorical slot scores the best fuzzy match of the first predicted value with any
+  annotated one. A slot that only one side fills scores 0; a slot that neither fills
+  scores 1.
+- Joint goal accuracy is the product over the slots of the frame's service. Average goal
+  accuracy is the mean over the annotated slots. The ``cat`` and ``noncat`` forms
+  restrict the slots. A frame without such slots is undefined and left out.
+- Requested slots and span tags are multisets; precision and recall over an empty
   denominator are 1.
 
-How values compare is in `slot_scores`.
+`slot_scores` compares values.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -42,7 +42,8 @@ DEFINITIONS = {
     "annotated one, else 0; non-categorical: the best match of the first predicted "
     "value with any annotated one; filled on one side only: 0; on neither: 1",
     "match": "round(rapidfuzz.fuzz.token_sort_ratio) / 100 after removing U+0080 to "
-    "U+00FF, putting blanks for what is no letter, digit or underscore, and lower-casing; "
+    "U+00FF, putting blanks for what is no letter, digit or underscore, and "
+    "lower-casing; "
     "with --exact: 1 if equal, else 0",
     "average_goal_accuracy": "mean slot score over the annotated slots of a frame; "
     "frames without any are left out",
@@ -54,13 +55,15 @@ DEFINITIONS = {
 
 @dataclass(frozen=True, slots=True)
 class FrameScores:
-    """Metric values of every frame; NaN where a metric is undefined.
+    """Metric values of every frame; NaN if a metric is undefined.
 
     Attributes:
-      values: metric name -> [frames] array.
-      service: index into `services` of every frame.
-      turn: the same number for all frames of one turn of one dialogue.
-      unknown_slots: predicted slots that the service lacks (ignored, as officially).
+        services: names of the services.
+        service: index into `services` of every frame.
+        turn: the same number for all frames of one turn of one dialogue.
+        values: metric name -> [frames] array.
+        unknown_slots: number of predicted slots that the service lacks (ignored, as
+            officially).
     """
 
     services: tuple[str, ...]
@@ -76,7 +79,13 @@ class FrameScores:
 def _goal_scores(
     entries: Entries, has: Bool[np.ndarray, "2 frames"], exact: bool
 ) -> dict[str, Float[np.ndarray, " frames"]]:
-    """Joint and average accuracies; `has` = the service has (cat, noncat) slots."""
+    """Returns joint and average accuracies.
+
+    Args:
+        entries: slots that at least one side fills.
+        has: whether the service has (categorical, non-categorical) slots.
+        exact: see `frame_scores`.
+    """
     frames = has.shape[1]
     frame = np.array(entries.frame, np.int64)
     pair = np.array(entries.pair, np.int64)
@@ -123,9 +132,9 @@ def _multiset_f1(
 def multiset_scores(
     references: Sequence[tuple], predictions: Sequence[tuple | None]
 ) -> Float[np.ndarray, "3 frames"]:
-    """F1, precision and recall of each predicted multiset; NaN where it is None.
+    """Returns F1, precision, and recall of predicted multisets; NaN if it is None.
 
-    Equal pairs are scored once: almost all frames request nothing.
+    Equal pairs are scored only once, because almost all frames request nothing.
     """
     known: dict[tuple, int] = {}
     rows = [
@@ -140,7 +149,7 @@ def multiset_scores(
 
 
 def _identify(items: Sequence) -> tuple[tuple, Int[np.ndarray, " items"]]:
-    """Distinct items in order of appearance, and the number of each item."""
+    """Returns distinct items in order of appearance, and the number of each item."""
     known: dict = {}
     codes = [known.setdefault(item, len(known)) for item in items]
     return tuple(known), np.array(codes, np.int64)
@@ -154,21 +163,21 @@ def frame_scores(
     exact: bool = False,
     tags: tuple[Sequence[tuple], Sequence[tuple | None]] | None = None,
 ) -> FrameScores:
-    """Every metric of every frame.
+    """Computes every metric of every frame.
 
     Args:
-      references: the annotated frames, in any order.
-      predictions: the predicted state of each of them.
-      schema: the schema that both sides name their slots by.
-      exact: string equality instead of fuzzy match for non-categorical slots.
-      tags: annotated and predicted (slot, text) spans of non-categorical slots per
-        frame, None where nothing was tagged; adds the slot_tagging metrics.
+        references: annotated frames, in any order.
+        predictions: predicted state of each frame.
+        schema: schema with the slot names of both sides.
+        exact: string equality instead of fuzzy match for non-categorical slots.
+        tags: annotated and predicted (slot, text) spans of non-categorical slots per
+            frame, None if nothing was tagged; adds the slot_tagging metrics.
 
     Returns:
-      A `FrameScores` in the order of `references`.
+        A `FrameScores` in the order of `references`.
 
     Raises:
-      UserError: a reference names a service that the schema lacks.
+        UserError: a reference names a service that the schema lacks.
     """
     services, service = _identify([reference.service for reference in references])
     kinds = {
@@ -201,7 +210,7 @@ def frame_scores(
 def per_turn_product(
     values: Float[np.ndarray, " frames"], turn: Int[np.ndarray, " frames"]
 ) -> Float[np.ndarray, " turns"]:
-    """Product of the defined values of each turn; turns without any are left out."""
+    """Returns the product of the defined values per turn; skips turns without any."""
     defined = ~np.isnan(values)
     values, turn = values[defined], turn[defined]
     if not len(turn):
@@ -214,11 +223,11 @@ def per_turn_product(
 def _groups(
     scores: FrameScores, is_seen: Callable[[str], bool]
 ) -> dict[str, Int[np.ndarray, " members"]]:
-    """Frames of each key of the report, as the official program names them."""
+    """Returns the frames of each report key, named as in the official program."""
     members: dict[str, list[int]] = {}
     for index, name in enumerate(scores.services):
         seen = SEEN_SERVICES if is_seen(name) else UNSEEN_SERVICES
-        # A set: a service without an underscore is its own domain.
+        # A set, because a service without an underscore is its own domain.
         for key in {ALL_SERVICES, seen, name, name.split("_")[0]}:
             members.setdefault(key, []).append(index)
     return {
@@ -232,17 +241,18 @@ def aggregate(
     seen_services: Collection[str],
     joint_across_turn: bool = False,
 ) -> dict[str, dict[str, float]]:
-    """Means over all, seen and unseen services, each service and each domain.
+    """Returns means over all, seen, and unseen services, and per service and domain.
 
     Args:
-      scores: of `frame_scores`.
-      seen_services: services, named as in the scored schema, that training had too.
-      joint_across_turn: multiply the joint accuracies over the frames of a turn
-        first (the MultiWOZ way) and average over turns.
+        scores: result of `frame_scores`.
+        seen_services: names, in the scored schema, of services that are also in
+            training.
+        joint_across_turn: whether to multiply the joint accuracies over the frames of a
+            turn first (as in MultiWOZ) and average over turns.
 
     Returns:
-      group -> metric -> mean. As in the official program, a group without frames
-      and a metric that no frame of a group defines have no entry.
+        group -> metric -> mean. As in the official program, a group without frames and
+        a metric that is undefined for all frames of a group have no entry.
     """
     seen = frozenset(seen_services)
     report: dict[str, dict[str, float]] = {}

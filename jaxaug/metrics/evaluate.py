@@ -1,4 +1,4 @@
-"""`jaxaug evaluate sgd` and `jaxaug evaluate sgdx`."""
+"""The verbs `jaxaug evaluate sgd` and `jaxaug evaluate sgdx`."""
 
 import argparse
 import json
@@ -28,11 +28,11 @@ def evaluate_folder(
     """Scores one folder of predictions.
 
     Returns:
-      The official evaluator's report, the joint goal accuracy of every frame, and
-      what was scored (numbers of dialogues and frames, what was ignored, services).
+        The official evaluator's report, the joint goal accuracy of every frame, and
+        counts (numbers of dialogues and frames, ignored items, and seen services).
 
     Raises:
-      UserError: data or predictions cannot be read.
+        UserError: data or predictions cannot be read.
     """
     benchmark = load(data_dir, split, variant)
     predictions = read_predictions(folder, benchmark)
@@ -62,13 +62,13 @@ def score_variants(
     exact: bool,
     joint_across_turn: bool,
 ) -> tuple[dict[str, Any], FrameTable]:
-    """Scores `folder/{original,v1..v5}`, of which the data folder has v1..v5.
+    """Scores `folder/{original,v1..v5}`, for the variants in the data folder.
 
     Returns:
-      The report of `jaxaug evaluate sgdx`, and the scores that its figures are means of.
+        The report of `jaxaug evaluate sgdx`, and the frame scores behind its means.
 
     Raises:
-      UserError: one of these folders is missing or cannot be scored.
+        UserError: one of these folders is missing or cannot be scored.
     """
     known = variant_names(sgdx_folder(data_dir))
     names = (ORIGINAL, *(name for name in VARIANTS if name in known))
@@ -103,7 +103,7 @@ def score_variants(
 
 
 def run_sgd(arguments: argparse.Namespace) -> int:
-    """`jaxaug evaluate sgd`: writes the official evaluator's keys."""
+    """Runs `jaxaug evaluate sgd`: writes the official evaluator's keys."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
     report, _, counts = evaluate_folder(
@@ -130,7 +130,7 @@ def run_sgd(arguments: argparse.Namespace) -> int:
 
 
 def run_sgdx(arguments: argparse.Namespace) -> int:
-    """`jaxaug evaluate sgdx`: JGA per wording and schema sensitivity."""
+    """Runs `jaxaug evaluate sgdx`: JGA per wording and schema sensitivity."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
     report, frames = score_variants(

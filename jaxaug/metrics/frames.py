@@ -1,7 +1,7 @@
-"""The score of every frame under every wording: what intervals are computed from.
+"""Scores of every frame under every wording, used to compute intervals.
 
-A robustness report holds means. Beside `NAME.json` lies `NAME.frames.npz` with the
-scores that they are means of, compressed.
+A robustness report `NAME.json` holds means. The scores behind these means are stored
+next to it in `NAME.frames.npz`, compressed.
 """
 
 import io
@@ -29,14 +29,15 @@ class FrameTable:
     """Joint goal accuracy of each frame of a split under each wording.
 
     Attributes:
-      split: name of the split.
-      dialogues: ids, sorted.
-      dialogue: index into `dialogues` of each frame, ascending.
-      turn: index of each frame's turn in its dialogue.
-      services: original names, sorted; "" where turns took the place of frames.
-      service: index into `services` of each frame.
-      scores: by `sensitivity.GROUPS` and `WORDINGS`, from 0 to 1; NaN where a frame is
-        not in the group, was not evaluated or its service has no slots.
+        split: name of the split.
+        dialogues: ids, sorted.
+        dialogue: index into `dialogues` of each frame, ascending.
+        turn: index of each frame's turn in its dialogue.
+        services: original names, sorted; "" if turns were scored instead of frames.
+        service: index into `services` of each frame.
+        scores: scores by `sensitivity.GROUPS` and `WORDINGS`, from 0 to 1. NaN if a
+            frame is not in the group, was not evaluated, or has a service without
+            slots.
     """
 
     split: str
@@ -49,7 +50,8 @@ class FrameTable:
 
     @staticmethod
     def of_scores(split: str, scores: Mapping[str, GroupScores]) -> "FrameTable":
-        """The table of what `sensitivity.robustness` takes: one entry a wording.
+        """Returns the table of the input of `sensitivity.robustness`, one entry per
+        wording.
 
         A wording that was not evaluated is NaN.
         """
@@ -77,14 +79,14 @@ class FrameTable:
 
     @property
     def wordings(self) -> tuple[str, ...]:
-        """Those under which a frame was scored."""
+        """Names of the wordings with at least one scored frame."""
         measured = ~np.isnan(self.scores[0]).all(axis=-1)
         return tuple(
             name for name, is_there in zip(WORDINGS, measured, strict=True) if is_there
         )
 
     def difference(self, other: "FrameTable") -> str | None:
-        """What keeps two tables from being compared frame by frame; None if nothing."""
+        """Returns why two tables cannot be compared frame by frame, or None."""
         if self.split != other.split:
             return f"split {self.split!r} and split {other.split!r}"
         if self.wordings != other.wordings:
@@ -123,13 +125,13 @@ class FrameTable:
 
 
 def frames_file(report: PathLike) -> epath.Path:
-    """Where the frames of a robustness report (a JSON file) lie."""
+    """Returns the path of the frames of a robustness report (a JSON file)."""
     path = epath.Path(report)
     return path.with_name(f"{path.name.removesuffix('.json')}{_SUFFIX}")
 
 
 def write_frames(report: PathLike, table: FrameTable) -> None:
-    """Writes a table beside the report of that name; equal tables give equal bytes."""
+    """Writes a table next to its report; equal tables give equal bytes."""
     buffer = io.BytesIO()
     np.savez_compressed(
         buffer,
@@ -145,10 +147,10 @@ def write_frames(report: PathLike, table: FrameTable) -> None:
 
 
 def read_frames(report: PathLike) -> FrameTable | None:
-    """The table beside a report; None where there is no such file.
+    """Reads the table next to a report; returns None if there is no such file.
 
     Raises:
-      UserError: the file is damaged or none of ours.
+        UserError: the file is damaged or not written by jaxaug.
     """
     path = frames_file(report)
     if not path.exists():

@@ -1,4 +1,4 @@
-"""One predicted dialogue against its reference: the checks of the DSTC8 format."""
+"""Matches predicted dialogues with their references and checks the DSTC8 format."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ FIX = "Correct the file, or write the predictions again."
 
 _STRING = frozenset({str})
 
-Span = tuple[str, str]  # (slot, text)
+Span = tuple[str, str]  # A tagged span: (slot, text).
 
 
 def spans_of(
     tags: Iterable[records.Span], utterance: str, free: frozenset[str]
 ) -> tuple[Span, ...]:
-    """The spans of the slots in `free`, as (slot, text)."""
+    """Returns the spans of the slots in `free`, as (slot, text)."""
     return tuple(
         (tag.slot, utterance[tag.start : tag.exclusive_end])
         for tag in tags
@@ -35,8 +35,8 @@ class DialogueReader:
     """Matches one predicted dialogue with its reference.
 
     Raises:
-      UserError: services, speakers or utterances differ from the reference, a turn or
-        frame is missing, or a field has the wrong type.
+        UserError: services, speakers, or utterances differ from the reference, a turn
+            or frame is missing, or a field has the wrong type.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class DialogueReader:
     ) -> Iterator[
         tuple[Reference, State, Sequence[records.Span], Mapping[str, Any], str]
     ]:
-        """(reference, state, annotated frame, predicted frame, utterance) of each."""
+        """Yields (reference, state, annotated spans, predicted frame, utterance)."""
         dialogue_id = self._dialogue.dialogue_id
         for index, turn in enumerate(self._dialogue.turns):
             wanted = scored_frames(turn)
@@ -174,7 +174,7 @@ class DialogueReader:
     def spans(
         self, tags: Any, reference: Reference, utterance: str
     ) -> list[records.Span]:
-        """Predicted spans; raises `UserError` unless they lie in the utterance."""
+        """Returns predicted spans; raises `UserError` for one outside the utterance."""
         where = (
             f"{self._where}, turn {reference.turn}, service {shown(reference.service)}"
         )
@@ -197,7 +197,8 @@ class DialogueReader:
                 raise _wrong(
                     where,
                     "slots",
-                    f"0 <= start < exclusive_end <= {len(utterance)}, the length of the "
+                    f"0 <= start < exclusive_end <= {len(utterance)}, the length of "
+                    f"the "
                     "utterance",
                     tag,
                 )

@@ -1,9 +1,9 @@
-"""`jaxaug evaluate multiwoz`: joint goal accuracy as MultiWOZ is scored.
+"""The verb `jaxaug evaluate multiwoz`: joint goal accuracy as defined for MultiWOZ.
 
-SGD scores frames, with fuzzy matches; MultiWOZ scores turns, over all domains at once,
-and knows right and wrong only. Definitions: Wu et al., 2019 (TRADE), for the joint and
-the slot accuracy, and for a domain of its own; Zang et al., 2020 (MultiWOZ 2.2), for
-several annotated spellings, any of which is right.
+SGD scores frames with fuzzy matches. MultiWOZ scores turns over all domains at once,
+and a slot is either right or wrong. Wu et al., 2019 (TRADE), define joint and slot
+accuracy and the accuracy of a single domain. Zang et al., 2020 (MultiWOZ 2.2), annotate
+several spellings, any of which is right.
 """
 
 import argparse
@@ -27,7 +27,8 @@ DEFINITIONS = {
     "right": "a slot that neither side fills, or whose first predicted value is one of "
     "the annotated ones, letter case and runs of spaces aside",
     "slot_accuracy": "share of right slots among all slots of all frames",
-    "joint_goal_accuracy of a service": "the same of its frames alone, in dialogues that "
+    "joint_goal_accuracy of a service": "the same of its frames alone, in dialogues "
+    "that "
     "fill a slot of it in some turn",
 }
 
@@ -35,18 +36,18 @@ DEFINITIONS = {
 def accuracies(
     references: Sequence[Reference], predictions: Sequence[StateLike], schema: Schema
 ) -> dict[str, Any]:
-    """The scores of MultiWOZ; `DEFINITIONS` says what they are.
+    """Computes the scores of MultiWOZ, as defined in `DEFINITIONS`.
 
     Args:
-      references: the annotated frames, in any order.
-      predictions: the predicted state of each of them.
-      schema: the schema that both sides name their slots by. Predicted slots that a
-        service lacks are ignored.
+        references: annotated frames, in any order.
+        predictions: predicted state of each frame.
+        schema: schema with the slot names of both sides. Predicted slots that a service
+            lacks are ignored.
 
     Returns:
-      `joint_goal_accuracy` and `slot_accuracy` in [0, 1], the number of `turns`, and
-      `services`: service -> its `joint_goal_accuracy` and `turns`. Services that no
-      dialogue is about have no entry.
+        `joint_goal_accuracy` and `slot_accuracy` in [0, 1], the number of `turns`, and
+        `services`: service -> its `joint_goal_accuracy` and `turns`. Services that no
+        dialogue is about have no entry.
     """
     turns: dict[tuple[str, int], bool] = {}
     frames: dict[str, list[tuple[str, bool]]] = {}
@@ -89,7 +90,7 @@ def _is_right(annotated: Sequence[str], predicted: Sequence[str]) -> bool:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug evaluate multiwoz`."""
+    """Runs the verb `jaxaug evaluate multiwoz`."""
     data_dir = resolve_data_dir(arguments.data_dir)
     check_writable(arguments.output, "--output")
     with collector_paused():

@@ -1,8 +1,8 @@
-"""Predictions in DSTC8 format: what the official evaluator reads.
+"""Predictions in DSTC8 format, the input of the official evaluator.
 
-A folder of JSON files, each a list of dialogues with `dialogue_id`, `services` and
-`turns`; a user turn's frames carry `service` and `state` (`active_intent`,
-`requested_slots`, `slot_values`: slot -> list of values).
+They are a folder of JSON files. Each file is a list of dialogues with `dialogue_id`,
+`services`, and `turns`. The frames of a user turn have `service` and `state`
+(`active_intent`, `requested_slots`, `slot_values`: slot -> list of values).
 """
 
 import json
@@ -32,13 +32,13 @@ class Predictions:
     """Predicted states with their references, frame by frame.
 
     Attributes:
-      references: the annotated frames of all predicted dialogues, in their order.
-      states: the predicted state of each.
-      spans: annotated and predicted spans of each frame (see `frame_scores`), None
-        where no prediction tags spans.
-      unpredicted: ids of annotated dialogues without a prediction; as in the
-        official program they are not scored.
-      ignored: what was left out -> how often.
+        references: annotated frames of all predicted dialogues, in their order.
+        states: predicted state of each frame.
+        spans: annotated and predicted spans of each frame (see `frame_scores`); None if
+            no prediction tags spans.
+        unpredicted: ids of annotated dialogues without a prediction; as in the official
+            program they are not scored.
+        ignored: kind of ignored item -> count.
     """
 
     references: list[Reference] = field(default_factory=list)
@@ -55,16 +55,16 @@ def write_predictions(
 ) -> list[str]:
     """Writes one DSTC8 file, under a temporary name first.
 
-    Dialogues of which a frame has no state are left out, since the official
-    evaluator refuses them.
+    A dialogue is left out if one of its frames has no state, because the official
+    evaluator refuses it.
 
     Args:
-      path: the JSON file, for instance `PRED/original/dialogues.json`.
-      dialogues: the annotated dialogues; give utterances, services and frames.
-      states: (dialogue id, turn, service) -> predicted state.
+        path: JSON file, for instance `PRED/original/dialogues.json`.
+        dialogues: annotated dialogues with utterances, services, and frames.
+        states: (dialogue id, turn, service) -> predicted state.
 
     Returns:
-      The ids of the dialogues left out though some of their frames have a state.
+        Ids of the dialogues left out although some of their frames have a state.
     """
     lines, partial = [], []
     for dialogue in dialogues:
@@ -106,7 +106,7 @@ def _dialogue_object(
 
 
 def _state_object(state: StateLike) -> dict[str, Any]:
-    # A slot without a value is a slot not filled; the official program would fail.
+    # A slot without values is not filled; the official program would fail on it.
     return {
         "active_intent": state.active_intent,
         "requested_slots": list(state.requested_slots),
@@ -118,14 +118,14 @@ def _state_object(state: StateLike) -> dict[str, Any]:
 def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
     """Reads and checks a folder of predictions.
 
-    Frames and turns that the references lack are ignored and counted, as are
-    `schema.json` and the official evaluator's own output.
+    Frames and turns that the references lack are ignored and counted. `schema.json` and
+    the official evaluator's own output are ignored as well.
 
     Raises:
-      UserError: the folder is missing or holds no predictions; a file is no JSON of
-        the format; a dialogue is unknown or occurs twice, differs from the reference
-        in services, speakers or utterances, or lacks a turn or a frame. The message
-        gives file, dialogue, turn and field.
+        UserError: the folder is missing or has no predictions; a file is not JSON of
+            the format; or a dialogue is unknown, repeated, incomplete, or differs from
+            the reference in services, speakers, or utterances. The message gives file,
+            dialogue, turn, and field.
     """
     found: dict[str, tuple[dict[str, Any], epath.Path]] = {}
     result = Predictions()
@@ -135,14 +135,16 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
             dialogue_id = _dialogue_id(item, path)
             if dialogue_id not in benchmark.dialogues:
                 raise UserError(
-                    f"{path}: prediction for unknown dialogue {shown(dialogue_id)}: the "
+                    f"{path}: prediction for unknown dialogue {shown(dialogue_id)}: "
+                    f"the "
                     f"split has no such dialogue; "
                     f"{suggestion(dialogue_id, benchmark.dialogues)} "
                     "Check --split and --data_dir."
                 )
             if dialogue_id in found:
                 raise UserError(
-                    f"{path}: dialogue {shown(dialogue_id)} is predicted twice, first in "
+                    f"{path}: dialogue {shown(dialogue_id)} is predicted twice, first "
+                    f"in "
                     f"{found[dialogue_id][1]}. Keep one of the two."
                 )
             found[dialogue_id] = item, path
@@ -202,7 +204,8 @@ def _prediction_files(folder: epath.Path, ignored: Counter[str]) -> list[epath.P
 
 def _dialogue_items(path: epath.Path) -> Iterator[Any]:
     data = read_json(path, FIX)
-    if isinstance(data, dict):  # the official program takes {dialogue id: dialogue} too
+    # The official program accepts {dialogue id: dialogue} too.
+    if isinstance(data, dict):
         data = list(data.values())
     if not isinstance(data, list):
         raise UserError(
@@ -221,7 +224,7 @@ def _dialogue_id(item: Any, path: epath.Path) -> str:
 
 
 def warn(predictions: Predictions, unknown_slots: int, where: str) -> dict[str, int]:
-    """Says on stderr what was not scored, and returns the counts."""
+    """Warns on stderr about everything that was not scored, and returns the counts."""
     counts = dict(predictions.ignored)
     if unknown_slots:
         counts["slots that the schema lacks"] = unknown_slots
@@ -232,7 +235,8 @@ def warn(predictions: Predictions, unknown_slots: int, where: str) -> dict[str, 
         total = len({r.dialogue_id for r in predictions.references}) + len(missing)
         print(
             f"jaxaug: warning: {where}: {len(missing)} of {total} dialogues have no "
-            f"prediction (first: {missing[0]!r}) and are not scored, as in the official "
+            f"prediction (first: {missing[0]!r}) and are not scored, as in the "
+            f"official "
             "program",
             file=sys.stderr,
         )

@@ -1,8 +1,7 @@
-"""Tables of robustness reports: runs side by side, seeds of one run aggregated.
+"""Tables of robustness reports: runs side by side, and means over seeds.
 
-A report is the JSON that `jaxaug evaluate sgdx` writes, or the one that the
-evaluation logger leaves under a model folder. Tables give per cent; the JSON holds
-fractions.
+A report is the JSON of `jaxaug evaluate sgdx`, or the one that the evaluation logger
+leaves in a model folder. Tables give per cent; the JSON holds fractions.
 """
 
 import csv
@@ -28,13 +27,14 @@ from jaxaug.metrics.sensitivity import VARIANTS
 
 ABOUT = "about"
 ABSENT = "wordings_not_evaluated"
-# Arguments of `evaluate sgdx` that change scores; the evaluation logger has them off.
+# Arguments of `evaluate sgdx` that change scores; the evaluation logger leaves them
+# off.
 RULES = ("exact", "joint_across_turn")
 _ROUNDING = 1e-9
-# Where the evaluation logger writes, below its output folder.
+# Folder of reports below the output folder of the evaluation logger.
 REPORT_FOLDER = "robustness"
 
-# Name in CSV and JSON -> heading of the printed table.
+# Maps the name in CSV and JSON to the heading of the printed table.
 COLUMNS = {
     "jga_orig": "JGA_orig",
     **{variant: variant for variant in VARIANTS},
@@ -65,14 +65,17 @@ _METRICS = {
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One row: figures as fractions, NaN where undefined.
+    """One row: figures as fractions, NaN if undefined.
 
     Attributes:
-      deviations: the sample standard deviation over `seeds` runs; empty for a single run.
-      intervals: low and high end of 95% intervals, where they were computed.
-      frames: what the figures of a single run are means of, where it was kept.
-      place: the file that the row was read from.
-      rules: what was asked for in scoring, by the name of the argument.
+        name: name of the run or of the mean over seeds.
+        figures: column -> fraction.
+        deviations: sample standard deviation over `seeds` runs; empty for a single run.
+        seeds: number of runs in the row.
+        intervals: low and high end of 95% intervals, if they were computed.
+        frames: frame scores behind the figures of a single run, if they were kept.
+        place: file from which the row was read.
+        rules: scoring arguments by name, and whether they were set.
     """
 
     name: str
@@ -86,10 +89,10 @@ class Run:
 
     @staticmethod
     def of_report(name: str, report: Mapping[str, Any]) -> "Run":
-        """The row of one robustness report.
+        """Returns the row of one robustness report.
 
         Raises:
-          UserError: `report` lacks one of its figures, or one is no fraction.
+            UserError: `report` lacks one of its figures, or one is not a fraction.
         """
         figures = {}
         about = report.get(ABOUT) if isinstance(report, Mapping) else None
@@ -113,18 +116,19 @@ class Run:
 
 
 def _figure(value: Any, column: str, name: str) -> float:
-    """A fraction as the report holds it; NaN where it says that there is none."""
+    """Returns a fraction of the report; NaN if the report has null."""
     if value is None:
         return math.nan
     if type(value) not in (int, float):
         raise _wrong(name, f"{column} is {shown(value)}, expected a number or null")
-    # A deviation over a mean is largest where one wording alone is right.
+    # A deviation over a mean is largest if only one wording is right.
     limit = math.sqrt(len(VARIANTS)) if column.startswith("ss_") else 1.0
-    # NaN passes for null: JSON of Python may hold it.
+    # NaN means the same as null: Python's JSON may contain it.
     if value < 0 or value > limit + _ROUNDING:
         raise _wrong(
             name,
-            f"{column} is {shown(value)}, expected a fraction from 0 to {limit:.4g} (per cent "
+            f"{column} is {shown(value)}, expected a fraction from 0 to {limit:.4g} "
+            f"(per cent "
             "are divided by 100)",
         )
     return float(value)
@@ -138,9 +142,10 @@ def _wrong(name: str, problem: str) -> UserError:
 
 
 def split_seed(name: str) -> tuple[str, str]:
-    """A run's configuration and seed: ("d3st", "0") of "d3st-seed0", "" without a seed.
+    """Splits a run name into configuration and seed; "" without a seed.
 
-    The seed may end the folder's name: ("d3st/test", "0") of "d3st-seed0/test".
+    "d3st-seed0" gives ("d3st", "0"). The seed may also end the parent folder's name:
+    "d3st-seed0/test" gives ("d3st/test", "0").
     """
     matches = [*_SEED.finditer(name)]
     if not matches:
@@ -150,14 +155,15 @@ def split_seed(name: str) -> tuple[str, str]:
 
 
 def mean_name(name: str, runs: int) -> str:
-    """The name of the row that joins the runs of a configuration."""
+    """Returns the name of the row that joins the runs of a configuration."""
     return f"{name} (mean of {runs})"
 
 
 def aggregate_seeds(runs: Sequence[Run]) -> list[Run]:
-    """One row per name without its seed suffix (`_seed0`, `-s1`), where several share it.
+    """Returns a row for each name that several runs share apart from the seed suffix.
 
-    Figures are means, deviations the sample standard deviation (ddof 1).
+    Suffixes are `_seed0`, `-s1`, and similar. Figures are means; deviations are sample
+    standard deviations (ddof 1).
     """
     groups: dict[str, list[Run]] = {}
     for run in runs:
@@ -181,7 +187,7 @@ def aggregate_seeds(runs: Sequence[Run]) -> list[Run]:
 
 
 def configurations(rows: Sequence[Run]) -> list[Run]:
-    """The row of each configuration: its mean over seeds, or its only run."""
+    """Returns the row of each configuration: its mean over seeds, or its only run."""
     joined = {row.name: row for row in rows if row.seeds > 1}
     members: dict[str, list[Run]] = {}
     for row in rows:
@@ -194,7 +200,7 @@ def configurations(rows: Sequence[Run]) -> list[Run]:
 
 
 def text_table(runs: Sequence[Run]) -> str:
-    """The table for people; per cent, `mean ± std` where several seeds are joined."""
+    """Returns the table as text, in per cent; `mean ± std` over several seeds."""
     rows = [["", *COLUMNS.values()]]
     for run in runs:
         rows.append([run.name, *(cell(run, column) for column in COLUMNS)])
@@ -202,7 +208,9 @@ def text_table(runs: Sequence[Run]) -> str:
 
 
 def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
-    """A line for the runs that were evaluated on the same, not all, wordings."""
+    """Returns a line per group of runs that were evaluated on the same missing
+    wordings.
+    """
     names: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         found = tuple(v for v in VARIANTS if not math.isnan(run.figures[v]))
@@ -212,19 +220,22 @@ def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
         missing = ", ".join(name for name in VARIANTS if name not in found)
         if not found:
             lines.append(
-                f"{', '.join(group)}: evaluated on the original schemas only: JGA, and no "
-                "schema sensitivity. `jaxaug augment --splits train,test` makes variants"
+                f"{', '.join(group)}: evaluated on the original schemas only: JGA, "
+                f"and no "
+                "schema sensitivity. `jaxaug augment --splits train,test` makes "
+                "variants"
             )
         elif missing:
             lines.append(
-                f"{', '.join(group)}: not evaluated on {missing}: mean and sensitivity are "
+                f"{', '.join(group)}: not evaluated on {missing}: mean and "
+                f"sensitivity are "
                 f"over {', '.join(found)}"
             )
     return lines
 
 
 def cell(run: Run, column: str) -> str:
-    """A figure per cent, `mean ± std` where seeds are joined."""
+    """Returns a figure in per cent; `mean ± std` if seeds are joined."""
     value, deviation = run.figures[column], run.deviations.get(column)
     if math.isnan(value):
         return "NA"
@@ -234,12 +245,12 @@ def cell(run: Run, column: str) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as lines: the first column on the left, the others on the right."""
+    """Returns rows as lines: first column left-aligned, others right-aligned."""
     return columns.aligned(rows, [place > 0 for place in range(len(rows[0]))])
 
 
 def sgd_table(report: Mapping[str, Mapping[str, float]]) -> str:
-    """Main metrics of the report of `evaluate sgd`, per cent, for people."""
+    """Returns the main metrics of the report of `evaluate sgd` as text, in per cent."""
     rows = [["", *_METRICS.values()]]
     for key in (ALL_SERVICES, SEEN_SERVICES, UNSEEN_SERVICES):
         if key in report:
@@ -251,7 +262,7 @@ def sgd_table(report: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def csv_table(runs: Sequence[Run]) -> str:
-    """The table for programs; fractions at full precision, empty where undefined."""
+    """Returns the table as CSV: fractions at full precision, empty if undefined."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     ends = [f"{column}_{end}" for column in COLUMNS for end in ("low", "high")]
@@ -267,9 +278,9 @@ def csv_table(runs: Sequence[Run]) -> str:
 
 
 def draw_bars(figure: Any, runs: Sequence[Run]) -> None:
-    """Bars of JGA per wording, one colour a run, SS in the legend.
+    """Draws bars of JGA per wording, one color per run, with SS in the legend.
 
-    Lines on the bars are 95% intervals where there are any, else ± the standard
+    Lines on the bars are 95% intervals if there are any, otherwise ± the standard
     deviation over seeds.
     """
     axes = figure.subplots()
@@ -288,7 +299,7 @@ def draw_bars(figure: Any, runs: Sequence[Run]) -> None:
     axes.set_xticks(places, [COLUMNS[column] for column in _BARS])
     axes.set_ylabel("joint goal accuracy (%)")
     axes.set_ylim(0, 100)
-    # Below the plot: bars of 100% leave no room in it.
+    # The legend is below the plot, because bars of 100% leave no room in it.
     figure.legend(loc="outside lower center", ncols=2, fontsize=8)
     if any(run.intervals for run in runs):
         axes.set_title("lines: 95% intervals", fontsize=9)
@@ -297,10 +308,10 @@ def draw_bars(figure: Any, runs: Sequence[Run]) -> None:
 
 
 def _spread(run: Run) -> list[list[float]] | None:
-    """Lengths of the lines on the bars of a run, below and above."""
+    """Returns the lengths of the lines on the bars of a run, below and above."""
     if run.intervals:
         ends = [(run.figures[c], *run.intervals[c]) for c in _BARS]
-        # Ends are undefined where there is one dialogue.
+        # Ends are undefined if there is a single dialogue.
         lines = [(value - low, high - value) for value, low, high in ends]
         return [[100 * max(0.0, x) for x in part] for part in zip(*lines, strict=True)]
     if run.deviations:
@@ -309,10 +320,10 @@ def _spread(run: Run) -> list[list[float]] | None:
 
 
 def write_png(path: PathLike, runs: Sequence[Run]) -> None:
-    """The figure of `draw_bars` as a file.
+    """Writes the figure of `draw_bars` to a file.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     figure = new_figure(path, 8, 4.5)
     draw_bars(figure, runs)
@@ -320,14 +331,14 @@ def write_png(path: PathLike, runs: Sequence[Run]) -> None:
 
 
 def evaluation_folders(run: PathLike) -> tuple[epath.Path, ...]:
-    """Where evaluations of a run may have written, whether or not they have."""
+    """Returns the folders in which evaluations of a run may have written."""
     folder = epath.Path(run)
-    # The second one is where configs/runs/robustness.gin writes.
+    # configs/runs/robustness.gin writes to the second folder.
     return folder / "inference_eval", folder / "eval" / "inference_eval", folder
 
 
 def report_files(run: PathLike) -> dict[str, epath.Path]:
-    """Family ("d3st", "t5dst") -> its newest report below a model folder."""
+    """Returns family ("d3st", "t5dst") -> its newest report in a model folder."""
     newest: dict[str, tuple[int, epath.Path]] = {}
     for place in evaluation_folders(run):
         if not (place / REPORT_FOLDER).is_dir():
@@ -348,10 +359,10 @@ def _read_run(name: str, file: epath.Path) -> Run:
 
 
 def read_runs(run: PathLike) -> list[Run]:
-    """Rows of one argument of `jaxaug report`: a model folder or a JSON report.
+    """Returns the rows of an argument of `jaxaug report`: model folder or JSON report.
 
     Raises:
-      UserError: there is no report, or it cannot be read.
+        UserError: there is no report, or it cannot be read.
     """
     path = absolute(reach(run, "Name a model folder."))
     if path.is_file():
@@ -377,7 +388,7 @@ def read_runs(run: PathLike) -> list[Run]:
 def write_tables(
     runs: Iterable[Run], csv_path: PathLike | None, png_path: PathLike | None
 ) -> None:
-    """Writes the CSV and the PNG of a table, those that have a path."""
+    """Writes the CSV and the PNG of a table, if their paths are given."""
     runs = list(runs)
     if csv_path:
         write_text(csv_path, csv_table(runs))

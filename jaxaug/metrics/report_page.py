@@ -1,4 +1,4 @@
-"""The page of `jaxaug report --html`: one file that needs nothing else."""
+"""The page of `jaxaug report --html`: one self-contained file."""
 
 import html
 import math
@@ -36,16 +36,16 @@ def write_page(
     statistics: Statistics,
     trainings: Sequence[Training] = (),
 ) -> None:
-    """Writes tables, intervals, differences and plots as one HTML file.
+    """Writes tables, intervals, differences, and plots as one HTML file.
 
     Args:
-      path: the file.
-      rows: of runs and of means over seeds, with intervals.
-      statistics: of the same runs.
-      trainings: what runs have left of their training; each has a section.
+        path: HTML file.
+        rows: rows of runs and of means over seeds, with intervals.
+        statistics: statistics of the same runs.
+        trainings: training records of runs; each has a section.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     parts = [page.head("jaxaug report", training_page.STYLE)]
     if rows:
@@ -112,7 +112,7 @@ def _differences(path: PathLike, statistics: Statistics) -> list[str]:
 
 
 def _draw_differences(figure: Any, statistics: Statistics) -> None:
-    """A line for each pair: the difference of the headline figure and its interval."""
+    """Draws a line per pair: the difference of the headline figure and its interval."""
     axes = figure.subplots()
     place = FIGURES.index(HEADLINE)
     shown = statistics.differences[::-1]

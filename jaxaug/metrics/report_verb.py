@@ -1,4 +1,4 @@
-"""`jaxaug report`: tables, intervals, differences, and the files that are asked for."""
+"""The verb `jaxaug report`: tables, intervals, differences, and output files."""
 
 import argparse
 from collections import Counter
@@ -32,10 +32,11 @@ from jaxaug.metrics.training import Training, read
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """`jaxaug report RUN...`: prints the tables, and writes HTML, CSV and PNG."""
+    """Runs `jaxaug report RUN...`: prints the tables, and writes HTML, CSV, and PNG."""
     if arguments.resamples < 100:
         raise UserError(
-            f"--resamples {arguments.resamples}: intervals need at least 100. The default "
+            f"--resamples {arguments.resamples}: intervals need at least 100. The "
+            f"default "
             "is 10000."
         )
     if arguments.png:
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         if path := getattr(arguments, name):
             check_writable(path, f"--{name}")
     if arguments.html:
-        new_figure(arguments.html, 1, 1)  # before the work: is matplotlib there?
+        new_figure(arguments.html, 1, 1)  # Checks early that matplotlib is installed.
     trainings = _trainings(arguments.runs) if arguments.html else {}
     alone = [name for name in trainings if not report_files(name)]
     runs = read_all([name for name in arguments.runs if name not in alone])
@@ -61,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         table = table.with_suffix(".differences.csv")
         if statistics.differences:
             write_text(table, differences_csv(statistics))
-        else:  # Those of another comparison must not lie beside this one.
+        else:  # A file of an earlier comparison must not remain next to this one.
             table.unlink(missing_ok=True)
     if arguments.html:
         write_page(arguments.html, rows, statistics, [*trainings.values()])
@@ -70,19 +71,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _trainings(names: Sequence[str]) -> dict[str, Training]:
-    """Of the arguments that are folders of a run: argument -> its training."""
+    """Returns argument -> training, for the arguments that are run folders."""
     found = ((name, read(name)) for name in names)
     return {name: training for name, training in found if training}
 
 
 def read_all(names: Sequence[str]) -> list[Run]:
-    """The rows of all arguments, each once.
+    """Returns the rows of all arguments, each once.
 
-    Runs go by their folders' names too where some run of their configuration shares its
-    name with another one, or where the name is a seed alone.
+    A run's name is preceded by its parent folder in two cases: if a run of its
+    configuration shares its name with another run, or if the name is only a seed.
 
     Raises:
-      UserError: a run is given twice.
+        UserError: a run is given twice.
     """
     found = [
         (printable(absolute(name).parent.name), row)
@@ -92,7 +93,8 @@ def read_all(names: Sequence[str]) -> list[Run]:
     for place, count in Counter(row.place for _, row in found).items():
         if count > 1:
             raise UserError(
-                f"{place} is given {count} times. Give each run once: its seeds would be "
+                f"{place} is given {count} times. Give each run once: its seeds would "
+                f"be "
                 "counted twice."
             )
     counts = Counter(row.name for _, row in found)

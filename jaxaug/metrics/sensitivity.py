@@ -1,11 +1,11 @@
 """Schema sensitivity (Lee et al., 2022, "SGD-X", section 4).
 
-For a frame scored under K wordings of its schema, the sensitivity is the sample
-standard deviation (ddof 1) of its K joint goal accuracies divided by their mean;
-SS is the average over the frames where that is defined, that is, where at least
-one wording gave a score above zero. A tracker that is always wrong is therefore
-left out rather than called robust. The `all_frames` form counts such frames as 0:
-they never change, and the number does not rest on a shrinking set of frames.
+A frame is scored under K wordings of its schema. Its sensitivity is the sample standard
+deviation (ddof 1) of its K joint goal accuracies divided by their mean. SS is the
+average over the frames for which this is defined, that is, at least one wording scored
+above zero. A tracker that is always wrong is therefore left out instead of being called
+robust. The `all_frames` form counts such frames as 0, because they never change. Its
+value does not depend on a shrinking set of frames.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from jaxtyping import Float
 
 ORIGINAL = "original"
 VARIANTS = ("v1", "v2", "v3", "v4", "v5")
-# (dialogue id, index of the turn, original name of the service)
+# Identifies a frame: (dialogue id, index of the turn, original name of the service).
 FrameId = tuple[str, int, str]
 GROUPS = ("", "_seen", "_unseen")
-# group -> frame -> joint goal accuracy
+# Maps group -> frame -> joint goal accuracy.
 GroupScores = Mapping[str, Mapping[FrameId, float]]
 
 DEFINITIONS = {
@@ -38,12 +38,12 @@ DEFINITIONS = {
 def coefficient_of_variation(
     scores: Float[np.ndarray, "variants frames"],
 ) -> Float[np.ndarray, " frames"]:
-    """Sample standard deviation over mean of each frame; NaN where the mean is 0.
+    """Returns standard deviation over mean of each frame; NaN if the mean is 0.
 
     A frame that is NaN under any variant stays NaN.
 
     Raises:
-      ValueError: fewer than two variants; ddof 1 needs two.
+        ValueError: there are fewer than two variants; ddof 1 needs two.
     """
     if len(scores) < 2:
         raise ValueError(
@@ -51,7 +51,7 @@ def coefficient_of_variation(
         )
     mean = scores.mean(axis=0)
     deviation = scores.std(axis=0, ddof=1)
-    # Equal scores whose mean is rounded would leave a deviation of about 1e-17.
+    # Equal scores with a rounded mean would leave a deviation of about 1e-17.
     deviation[(scores == scores[0]).all(axis=0)] = 0.0
     return np.divide(deviation, mean, out=np.full_like(mean, np.nan), where=mean > 0)
 
@@ -59,12 +59,12 @@ def coefficient_of_variation(
 def schema_sensitivity(
     scores: Float[np.ndarray, "variants frames"], all_frames: bool = False
 ) -> float | None:
-    """SS over frames, as a fraction; None where no frame defines it.
+    """Returns SS over frames, as a fraction; None if no frame defines it.
 
     Args:
-      scores: joint goal accuracy of each frame under each variant, NaN where the
-        frame's service has no slots.
-      all_frames: count frames that are wrong under every variant as 0.
+        scores: joint goal accuracy of each frame under each variant, NaN if the frame's
+            service has no slots.
+        all_frames: whether to count frames that are wrong under every variant as 0.
     """
     variation = coefficient_of_variation(scores)
     if all_frames:
@@ -78,17 +78,17 @@ def _mean(values: Float[np.ndarray, " values"]) -> float | None:
 
 
 def robustness(scores: Mapping[str, GroupScores]) -> dict[str, float | int | None]:
-    """The figures of an SGD-X report.
+    """Returns the figures of an SGD-X report.
 
     Args:
-      scores: wording ("original", "v1", ...) -> group ("" for all services, "_seen",
-        "_unseen") -> frame -> joint goal accuracy, NaN where the frame's service has
-        no slots. Frames carry the original name of their service.
+        scores: wording ("original", "v1", ...) -> group ("" for all services, "_seen",
+            "_unseen") -> frame -> joint goal accuracy. It is NaN if the frame's service
+            has no slots. Frames use the original name of their service.
 
     Returns:
-      name -> fraction, None where nothing defines it. `jga_v1_5` is the mean of the
-      per-variant means; `*_seen` and `*_unseen` are restricted to such services; SS
-      rests on the `frames` that every variant has scored, and needs two variants.
+        name -> fraction, None if undefined. `jga_v1_5` is the mean of the per-variant
+        means. `*_seen` and `*_unseen` are restricted to such services. SS uses the
+        `frames` that every variant has scored, and needs two variants.
     """
     names = sorted(name for name in scores if name != ORIGINAL)
     report: dict[str, float | int | None] = {}

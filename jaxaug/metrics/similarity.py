@@ -1,4 +1,4 @@
-"""How close a text is to the one it was made from, without a model."""
+"""Similarity of a text and its source, without a model."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ BINS = 10
 
 
 def jaccard(first: str, second: str) -> float:
-    """Shared words over all words of two texts, as sets: 0 to 1.
+    """Returns shared words over all words of two texts, as sets: 0 to 1.
 
-    Words are what white space separates, lower-cased. Two empty texts are equal: 1.
+    Words are separated by white space and lower-cased. Two empty texts are equal: 1.
     """
     left, right = set(first.lower().split()), set(second.lower().split())
     union = left | right
@@ -21,11 +21,11 @@ def jaccard(first: str, second: str) -> float:
 
 
 def bleu(output: str, source: str) -> float:
-    """sacrebleu's sentence BLEU of the output against the source, lower-cased: 0 to 1."""
+    """Returns lower-cased sentence BLEU of output against source, 0 to 1."""
     return sentence_bleu(output.lower(), [source.lower()]) / 100.0
 
 
 def histogram(values: Sequence[float]) -> Int[np.ndarray, " bins"]:
-    """Counts of values in ten equal bins of [0, 1]; 1 is in the last one."""
+    """Counts values in ten equal bins of [0, 1]; 1 is in the last bin."""
     counts, _ = np.histogram(values, bins=BINS, range=(0.0, 1.0))
     return counts

@@ -1,11 +1,11 @@
-"""The values of slots, predicted against annotated: one by one, before frames are made.
+"""Scores of slot values, predicted against annotated.
 
-Values are compared as the official program's fuzzywuzzy does. (rapidfuzz's
-`default_process`, and thefuzz with it, make an underscore a blank and drop the dot of
-U+0130; fuzzywuzzy keeps both.)
+Values are compared as by fuzzywuzzy in the official program. rapidfuzz's
+`default_process`, which thefuzz uses too, turns an underscore into a blank and drops
+the dot of U+0130; fuzzywuzzy keeps both.
 
-Instead of walking every slot of every frame, all distinct (annotated values,
-predicted value) pairs are scored once and frames are reduced by array segments.
+All distinct (annotated values, predicted value) pairs are scored once, and frames are
+reduced by array segments. This avoids a loop over every slot of every frame.
 """
 
 import re
@@ -17,14 +17,14 @@ import numpy as np
 from jaxtyping import Float
 from rapidfuzz import fuzz, process
 
-# The table that fuzzywuzzy calls "force ASCII": it removes Latin-1 only, so a
-# typographic quote (U+2019) is still there to become a blank.
+# fuzzywuzzy calls this table "force ASCII". It removes only Latin-1, so a typographic
+# quote (U+2019) remains and becomes a blank.
 _LATIN_1 = dict.fromkeys(range(128, 256))
 _NO_WORD = re.compile(r"\W")
 
 
 class StateLike(Protocol):
-    """What a prediction must offer; `data.sgd.State` and the parsers' results do."""
+    """Interface of a prediction, such as `data.sgd.State`."""
 
     @property
     def active_intent(self) -> str: ...
@@ -38,13 +38,13 @@ class Reference(NamedTuple):
     """One annotated user frame."""
 
     dialogue_id: str
-    turn: int  # index in the dialogue's turns
+    turn: int  # Index in the dialogue's turns.
     service: str
     state: StateLike
 
 
 def normalise(value: str) -> str:
-    """The form in which two values are compared.
+    """Returns the form in which two values are compared.
 
     >>> normalise("Café, 5 pm!")
     'caf  5 pm'
@@ -55,15 +55,15 @@ def normalise(value: str) -> str:
 def match_values(
     references: Sequence[Sequence[str]], predictions: Sequence[str], exact: bool = False
 ) -> Float[np.ndarray, " pairs"]:
-    """Score in [0, 1] of each predicted value against its alternatives.
+    """Scores each predicted value against its alternatives, in [0, 1].
 
     Args:
-      references: the annotated values of each pair, at least one per pair.
-      predictions: the predicted value of each pair.
-      exact: compare strings for equality instead of fuzzily.
+        references: annotated values of each pair, at least one per pair.
+        predictions: predicted value of each pair.
+        exact: whether to compare strings for equality instead of fuzzily.
 
     Returns:
-      The best score over the alternatives of each pair.
+        The best score over the alternatives of each pair.
     """
     if not predictions:
         return np.zeros(0)
@@ -83,7 +83,7 @@ def match_values(
         for values, value in zip(references, predictions, strict=True)
         for _ in values
     ]
-    # float64: in the default float32 a ratio just under .5 would round up.
+    # float64, because in the default float32 a ratio just under .5 would round up.
     ratio = process.cpdist(left, right, scorer=fuzz.token_sort_ratio, dtype=np.float64)
     sizes = np.array([len(values) for values in references])
     starts = np.cumsum(sizes) - sizes
@@ -92,15 +92,15 @@ def match_values(
 
 @dataclass(slots=True)
 class Entries:
-    """The slots that at least one side fills, frame after frame, as flat columns.
+    """Slots that at least one side fills, frame after frame, as flat columns.
 
     Attributes:
-      frame: index of the frame.
-      slot: name of the slot.
-      categorical: whether it is a categorical one.
-      pair: index of the value pair, or `MISSED` or `SPURIOUS`.
-      pairs: (is categorical, annotated values, first predicted value) -> its index.
-      unknown: predicted slots that the service lacks; they have no entry.
+        frame: index of the frame.
+        slot: name of the slot.
+        categorical: whether the slot is categorical.
+        pair: index of the value pair, or `MISSED` or `SPURIOUS`.
+        pairs: (is categorical, annotated values, first predicted value) -> its index.
+        unknown: number of predicted slots that the service lacks; they have no entry.
     """
 
     frame: list[int]
@@ -111,14 +111,14 @@ class Entries:
     unknown: int = 0
 
     def scores(self, exact: bool = False) -> Float[np.ndarray, " entries"]:
-        """The score of each entry in [0, 1]; 0 where only one side fills the slot."""
+        """Returns the score of each entry in [0, 1]; 0 if one side is empty."""
         pair = np.array(self.pair, np.int64)
         found = np.zeros(len(pair))
         found[pair >= 0] = pair_scores(self.pairs, exact)[pair[pair >= 0]]
         return found
 
 
-# Entries without a pair: annotated but not predicted, predicted but not annotated.
+# Entries without a pair: annotated but not predicted, and predicted but not annotated.
 MISSED, SPURIOUS = -2, -1
 
 
@@ -127,12 +127,12 @@ def collect(
     predictions: Sequence[StateLike],
     categorical: Mapping[str, Mapping[str, bool]],
 ) -> Entries:
-    """The slots that either side fills.
+    """Collects the slots that either side fills.
 
     Args:
-      references: the annotated frames.
-      predictions: the predicted state of each of them.
-      categorical: service -> slot -> whether it is categorical.
+        references: annotated frames.
+        predictions: predicted state of each frame.
+        categorical: service -> slot -> whether it is categorical.
     """
     entries = Entries([], [], [], [], {})
     add_frame, add_slot = entries.frame.append, entries.slot.append
@@ -169,7 +169,7 @@ def collect(
 def pair_scores(
     pairs: Collection[tuple[bool, Sequence[str], str]], exact: bool
 ) -> Float[np.ndarray, " pairs"]:
-    """The score of each (is categorical, annotated values, predicted value)."""
+    """Returns the score of each (is categorical, annotated values, predicted value)."""
     scores = np.empty(len(pairs))
     free: list[int] = []
     for index, (categorical, values, guess) in enumerate(pairs):

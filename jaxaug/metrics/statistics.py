@@ -1,4 +1,4 @@
-"""Which differences between configurations hold: intervals, pairs, Holm's correction."""
+"""Significant differences between configurations: intervals, pairs, Holm correction."""
 
 import csv
 import io
@@ -30,11 +30,12 @@ _CLOSE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`first` - `second`.
+    """The difference `first` - `second`.
 
     Attributes:
-      interval: of each figure, without correction.
-      p_holm: of the headline figure, corrected for the number of pairs.
+        first, second: names of the configurations.
+        interval: interval of each figure, without correction.
+        p_holm: p-value of the headline figure, corrected for the number of pairs.
     """
 
     first: str
@@ -44,17 +45,17 @@ class Difference:
 
     @property
     def holds(self) -> bool:
-        """Whether the headline figure differs, with the correction."""
+        """True if the headline figure differs, with the correction."""
         return self.p_holm < ALPHA
 
     def excludes_0(self, figure: str) -> bool:
-        """Whether the interval of one figure, taken by itself, excludes 0."""
+        """Returns whether the uncorrected interval of one figure excludes 0."""
         return float(self.interval.p[FIGURES.index(figure)]) < ALPHA
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Intervals of configurations, differences of all pairs, and what to know of them."""
+    """Intervals of configurations, differences of all pairs, and notes on them."""
 
     groups: Sequence[Group]
     intervals: Sequence[Interval]
@@ -67,13 +68,13 @@ class Statistics:
 def statistics_of(
     runs: Sequence[Run], resamples: int = RESAMPLES, seed: int = 0
 ) -> Statistics:
-    """Statistics of the configurations all of whose runs have scores of frames.
+    """Computes statistics of the configurations whose runs all have frame scores.
 
-    Configurations and pairs are in the order of `runs`; the others are named in a note.
+    Configurations and pairs are in the order of `runs`; a note names the others.
 
     Raises:
-      UserError: two runs were evaluated on different test sets, or a run is given
-        twice, or a run's scores are not those of its report.
+        UserError: two runs were evaluated on different test sets, a run is given twice,
+            or the frame scores of a run do not match its report.
     """
     members: dict[str, list[Run]] = {}
     for run in runs:
@@ -113,15 +114,17 @@ def statistics_of(
 
 
 def _lacking(members: Mapping[str, Sequence[Run]]) -> list[str]:
-    """A note on the configurations that have runs without scores of frames."""
+    """Returns a note on the configurations that have runs without frame scores."""
     names = [n for n, group in members.items() if not all(run.frames for run in group)]
     if not names:
         return []
     first = next(run for run in members[names[0]] if run.frames is None)
     return [
         (
-            f"no intervals for {', '.join(names)}: {first.place or first.name} has no scores "
-            "of frames beside it. Evaluate the run again, or score its predictions with "
+            f"no intervals for {', '.join(names)}: {first.place or first.name} has no "
+            f"scores "
+            "of frames beside it. Evaluate the run again, or score its predictions "
+            "with "
             "`jaxaug evaluate sgdx` and report the JSON that this writes"
         )
     ]
@@ -133,7 +136,7 @@ def _seed(run: Run) -> tuple[int, str]:
 
 
 def _groups(runs: Sequence[Run]) -> list[Group]:
-    """Configurations of runs that lie side by side, seeds ascending."""
+    """Groups adjacent runs of one configuration, with ascending seeds."""
     result = []
     places = range(len(runs))
     for name, part in itertools.groupby(places, lambda n: split_seed(runs[n].name)[0]):
@@ -158,7 +161,8 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
         problem = runs[0].frames.difference(run.frames) if runs[0].frames else None
         if problem:
             raise UserError(
-                f"{runs[0].place} and {run.place} were evaluated on different test sets "
+                f"{runs[0].place} and {run.place} were evaluated on different test "
+                f"sets "
                 f"({problem}). Compare runs that scored the same frames, or report "
                 "these apart."
             )
@@ -177,7 +181,8 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
                 math.isnan(told) and math.isnan(value) or abs(told - value) < _CLOSE
             ):
                 raise UserError(
-                    f"{run.place}: {figure} is {told}, but the scores of frames beside it "
+                    f"{run.place}: {figure} is {told}, but the scores of frames "
+                    f"beside it "
                     f"give {value}. The two are of different evaluations; evaluate the "
                     "run again."
                 )
@@ -190,7 +195,7 @@ def _scored(run: Run) -> str:
 
 
 def with_intervals(rows: Sequence[Run], statistics: Statistics) -> list[Run]:
-    """Rows of runs and of means over seeds; each configuration's has its intervals."""
+    """Returns the rows; the row of each configuration gets its intervals."""
     ends = {}
     for group, interval in zip(statistics.groups, statistics.intervals, strict=True):
         size = len(group.runs)
@@ -210,19 +215,19 @@ def with_intervals(rows: Sequence[Run], statistics: Statistics) -> list[Run]:
 
 
 def group_heading(group: Group) -> str:
-    """Name of a configuration and its number of seeds."""
+    """Returns the name of a configuration and its number of seeds."""
     return f"{group.name} ({len(group.runs)} seed{'s' * (len(group.runs) > 1)})"
 
 
 def interval_cell(interval: Interval, figure: str) -> str:
-    """The ends, per cent."""
+    """Returns the ends of an interval, in per cent."""
     place = FIGURES.index(figure)
     low, high = 100 * interval.low[place], 100 * interval.high[place]
     return "NA" if math.isnan(low) else f"{low:.1f}-{high:.1f}"
 
 
 def difference_cell(difference: Difference, figure: str) -> str:
-    """The difference with its ends, points; a star where the ends exclude 0."""
+    """Returns the difference with its ends, in points; a star if the ends exclude 0."""
     place, one = FIGURES.index(figure), difference.interval
     if math.isnan(one.value[place]):
         return "NA"
@@ -234,33 +239,35 @@ def difference_cell(difference: Difference, figure: str) -> str:
 
 
 def p_cell(p: float) -> str:
-    """A p-value; small ones as a bound."""
+    """Returns a p-value as text; small ones as a bound."""
     if math.isnan(p):
         return "NA"
     return "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def method(statistics: Statistics) -> list[str]:
-    """What the numbers are, in sentences."""
+    """Returns sentences that explain the numbers."""
     pairs = len(statistics.differences)
     lines = [
         (
             f"95% intervals from {statistics.resamples:,} resamples of the "
-            f"{statistics.dialogues:,} dialogues, the same for every run, and of the seeds"
+            f"{statistics.dialogues:,} dialogues, the same for every run, and of the "
+            f"seeds"
         )
     ]
     if pairs:
         heading = COLUMNS[HEADLINE]
         corrected = f", corrected for {pairs} pairs (Holm)" if pairs > 1 else ""
         lines.append(
-            f"differences in points; p is of {heading}{corrected}, and a difference holds "
+            f"differences in points; p is of {heading}{corrected}, and a difference "
+            f"holds "
             f"where p is below {ALPHA}; *: the interval, taken by itself, excludes 0"
         )
     return lines
 
 
 def findings(statistics: Statistics) -> list[str]:
-    """A sentence for each pair: the better one first, or that nothing is shown."""
+    """Returns a sentence per pair: the better one first, or no difference shown."""
     lines = []
     for one in statistics.differences:
         value, p = float(one.interval.value[_HEADLINE]), p_cell(one.p_holm)
@@ -275,7 +282,7 @@ def findings(statistics: Statistics) -> list[str]:
 
 
 def text_tables(statistics: Statistics) -> str:
-    """Intervals and differences for people; where there are none, why."""
+    """Returns intervals and differences as text, or the reason why there are none."""
     notes = [f"note: {note}" for note in statistics.notes]
     if not statistics.groups:
         return "\n".join(notes)
@@ -296,7 +303,7 @@ def text_tables(statistics: Statistics) -> str:
 
 
 def differences_csv(statistics: Statistics) -> str:
-    """One line for each pair and figure; fractions, empty where undefined."""
+    """Returns CSV with a line per pair and figure; fractions, empty if undefined."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(

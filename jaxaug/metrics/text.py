@@ -1,8 +1,8 @@
-"""Scores of generated responses, as the dialogue field computes them.
+"""Scores of generated responses, as used in dialogue research.
 
-All scores are percentages, apart from perplexities. `DEFINITIONS` says in a line what
-each name means; two programs that report "BLEU-4" often mean different things, so both
-common ones are here under names of their own.
+All scores except perplexities are percentages. `DEFINITIONS` defines each name in one
+line. Programs that report "BLEU-4" often mean different things, so both common
+definitions have their own names here.
 """
 
 import functools
@@ -34,30 +34,34 @@ DEFINITIONS: Mapping[str, str] = {
     "rouge_..._recall": "the recall of the same, which is what ParlAI reports",
     "distinct_N": "different over all n-grams of all responses together; words as "
     "ParlAI normalises them",
-    "perplexity": "exp of the mean negative log likelihood of a token of the references, "
+    "perplexity": "exp of the mean negative log likelihood of a token of the "
+    "references, "
     "their end included; depends on the vocabulary of the model",
     "word_perplexity": "the same likelihood, divided by the words of the references "
     "(separated by white space) and one end each; compares vocabularies",
 }
 
-# ParlAI replaces these by spaces, then these words.
+# ParlAI replaces this punctuation with spaces, then these words.
 _PUNCTUATION = re.compile(r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]""")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _EPSILON = 1e-12
 
 
 def normalise(text: str) -> str:
-    """ParlAI's normal form: lower case without punctuation, articles, extra spaces.
+    """Returns ParlAI's normal form: lower case, no punctuation, articles, or extra
+    spaces.
 
-    Punctuation becomes a space (in SQuAD's form of the same name it is removed), so
-    `i'm` is two words.
+    Punctuation becomes a space, so `i'm` is two words. (SQuAD's form of the same name
+    removes punctuation.)
     """
     text = _PUNCTUATION.sub(" ", text.lower())
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
 def f1(prediction: str, references: Sequence[str]) -> float:
-    """Word F1 against the best of the references, 0 to 1; 0 where no word is shared."""
+    """Returns word F1 against the best of the references, 0 to 1; 0 if no word is
+    shared.
+    """
     return max(_word_f1(prediction, reference) for reference in references)
 
 
@@ -69,13 +73,13 @@ def _word_f1(prediction: str, reference: str) -> float:
 
 
 def parlai_bleu(prediction: str, references: Sequence[str], n: int) -> float:
-    """ParlAI's sentence BLEU with n-grams up to `n`, 0 to 1.
+    """Returns ParlAI's sentence BLEU with n-grams up to `n`, 0 to 1.
 
-    Papineni et al. (2002) on one sentence in ParlAI's normal form; an order without a
-    match counts 1e-12 matches, and no shared word at all gives 0. For a text of fewer
-    than `n` words the longer n-grams count 1e-12 of 1, which makes the score small.
+    Papineni et al. (2002) on one sentence in ParlAI's normal form. An order without a
+    match counts 1e-12 matches, and no shared word at all gives 0. If a text has fewer
+    than `n` words, the longer n-grams count 1e-12 of 1, which makes the score small.
     """
-    # An empty text is one empty word there, so that nothing is divided by zero.
+    # In ParlAI an empty text is one empty word, which avoids a division by zero.
     words = normalise(prediction).split(" ")
     answers = [normalise(reference).split(" ") for reference in references]
     logs = []
@@ -84,7 +88,7 @@ def parlai_bleu(prediction: str, references: Sequence[str], n: int) -> float:
         if order == 1 and not matches:
             return 0.0
         logs.append(math.log((matches or _EPSILON) / total))
-    # The length of the nearest reference, the shorter one of two equally near.
+    # The length of the nearest reference, the shorter one on ties.
     nearest = min((abs(len(one) - len(words)), len(one)) for one in answers)[1]
     penalty = min(0.0, 1.0 - nearest / len(words))
     return math.exp(penalty + sum(logs) / n)
@@ -103,18 +107,18 @@ def _clipped_matches(
 def sacrebleu_corpus(
     predictions: Sequence[str], references: Sequence[str], n: int
 ) -> float:
-    """BLEU of a corpus with n-grams up to `n`, 0 to 100; see `DEFINITIONS`."""
-    # Forced: texts that are written with blanks before full stops, as Persona-Chat's, are
-    # scored alike, without three lines of warning for each score.
+    """Returns corpus BLEU with n-grams up to `n`, 0 to 100; see `DEFINITIONS`."""
+    # `force` avoids three lines of warning per score for texts with blanks before full
+    # stops, such as Persona-Chat texts; the score is the same.
     scorer = load_sacrebleu().metrics.BLEU(max_ngram_order=n, force=True)
     return scorer.corpus_score(list(predictions), [list(references)]).score
 
 
 def load_rouge() -> ModuleType:
-    """The library that computes ROUGE.
+    """Returns the library that computes ROUGE.
 
     Raises:
-      UserError: it is not installed.
+        UserError: rouge-score is not installed.
     """
     try:
         from rouge_score import rouge_scorer
@@ -132,7 +136,9 @@ def _rouge_scorer() -> Callable:
 
 
 def rouge(prediction: str, reference: str) -> dict[str, float]:
-    """`rouge_1`, `rouge_2`, `rouge_l` and `..._recall` of one response, 0 to 1."""
+    """Returns `rouge_1`, `rouge_2`, `rouge_l`, and `..._recall` of one response, 0 to
+    1.
+    """
     scores = _rouge_scorer()(normalise(reference), normalise(prediction))
     found = {}
     for name, theirs in _ROUGE.items():
@@ -144,15 +150,15 @@ def rouge(prediction: str, reference: str) -> dict[str, float]:
 def response_scores(
     predictions: Sequence[str], references: Sequence[str]
 ) -> dict[str, float]:
-    """Every score of responses against one reference each, in percent.
+    """Computes every score of responses against one reference each, in percent.
 
     Returns:
-      Name -> value, with the names of `DEFINITIONS` but for the perplexities; and
-      `length`, the mean number of words of a response.
+        Name -> value, with the names of `DEFINITIONS` except for the perplexities; and
+        `length`, the mean number of words per response.
 
     Raises:
-      UserError: there is nothing to score or the numbers differ, or sacrebleu or
-        rouge-score is not installed.
+        UserError: there is nothing to score, the numbers differ, or sacrebleu or
+            rouge-score is not installed.
     """
     if len(predictions) != len(references) or not predictions:
         raise UserError(
@@ -181,12 +187,12 @@ def response_scores(
 def perplexities(
     log_likelihoods: Sequence[float], tokens: Sequence[int], references: Sequence[str]
 ) -> dict[str, float]:
-    """`perplexity` and `word_perplexity` of the references under a model.
+    """Returns `perplexity` and `word_perplexity` of the references under a model.
 
     Args:
-      log_likelihoods: of each whole reference, natural logarithm.
-      tokens: what the model scored of each reference, its end included.
-      references: their texts.
+        log_likelihoods: natural log likelihood of each whole reference.
+        tokens: number of scored tokens of each reference, its end included.
+        references: texts of the references.
     """
     loss = -float(np.sum(np.asarray(log_likelihoods, np.float64)))
     words = sum(len(text.split()) + 1 for text in references)
@@ -197,5 +203,5 @@ def perplexities(
 
 
 def _exp(value: float) -> float:
-    # The exponential of NaN is NaN, that of a large number would be an OverflowError.
+    # exp(NaN) is NaN, but exp of a large number raises OverflowError.
     return math.inf if value >= 700 else math.exp(value)

@@ -1,4 +1,4 @@
-"""What a run of training has left behind: curves, scores, outputs, configuration."""
+"""Records of a training run: curves, scores, outputs, and configuration."""
 
 import json
 import math
@@ -21,14 +21,14 @@ _CONFIG = "config.gin"
 _CHOICES = "choices.json"
 _SCORES = "-metrics.jsonl"
 _OUTPUTS = re.compile(r"(?P<task>.+)-(?P<step>\d+)\.jsonl")
-# Of each task: they are spread over its examples.
+# Samples per task, spread over its examples.
 _SAMPLES = 5
 _FIX = "Delete the file, or evaluate the run again."
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One example of an evaluation: what was asked, what is right, what was said."""
+    """One example of an evaluation: input, target, and output."""
 
     source: str
     target: str
@@ -37,16 +37,16 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One run.
+    """Records of one training run.
 
     Attributes:
-      name: of its folder.
-      steps: tag -> curve, of `train/`.
-      held_out: task -> tag -> curve, of `training_eval/`.
-      scores: task -> metric -> curve, of `inference_eval/`.
-      samples: task -> examples of its newest evaluation.
-      config: the resolved gin configuration.
-      choices: environment variables that chose the data.
+        name: name of its folder.
+        steps: tag -> curve, of `train/`.
+        held_out: task -> tag -> curve, of `training_eval/`.
+        scores: task -> metric -> curve, of `inference_eval/`.
+        samples: task -> examples of its newest evaluation.
+        config: resolved gin configuration.
+        choices: environment variables that chose the data.
     """
 
     name: str
@@ -59,10 +59,10 @@ class Training:
 
 
 def read(run: PathLike) -> Training | None:
-    """What is in the folder of a run; None where it is no folder with `config.gin`.
+    """Reads the folder of a run; returns None if the folder has no `config.gin`.
 
     Raises:
-      UserError: a file of it is damaged.
+        UserError: a file of the run is damaged.
     """
     folder = epath.Path(run)
     if not (folder / _CONFIG).is_file():
@@ -127,7 +127,7 @@ def _spread(lines: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _sample(line: Mapping[str, Any]) -> Sample:
-    """As SeqIO's JSON logger writes an example; texts where there are any."""
+    """Converts a line of SeqIO's JSON logger to a sample, as text if possible."""
     asked = line.get("input")
     asked = asked if isinstance(asked, Mapping) else {}
     return Sample(
@@ -142,11 +142,11 @@ def _text(value: Any) -> str:
 
 
 def _objects(path: epath.Path) -> Iterator[dict[str, Any]]:
-    """Yields the objects of a file with one a line.
+    """Yields the objects of a file with one object per line.
 
-    Lines that are cut, as by a stop, are left out with a warning.
+    Incomplete lines, as after an interruption, are skipped with a warning.
     """
-    # Not splitlines, which also splits at characters that belong to a text.
+    # splitlines would also split at characters that belong to a text.
     for number, line in enumerate(read_text(path, _FIX).split("\n"), 1):
         if not line.strip():
             continue
@@ -160,5 +160,5 @@ def _objects(path: epath.Path) -> Iterator[dict[str, Any]]:
 
 
 def last(curve: Curve) -> float:
-    """The value at the last step; NaN of an empty curve."""
+    """Returns the value at the last step; NaN for an empty curve."""
     return curve[max(curve)] if curve else math.nan

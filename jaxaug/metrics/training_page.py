@@ -1,4 +1,4 @@
-"""The part of the page of `jaxaug report --html` that is about the training of a run."""
+"""The training section of the page of `jaxaug report --html`."""
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ summary { cursor: pointer }
 pre { background: #f6f6f6; padding: 0.5em; overflow-x: auto }
 """
 
-# Title of a plot -> tags, of which the first that there is is drawn.
+# Maps the title of a plot to tags, of which the first existing one is drawn.
 _PLOTS = {
     "loss a token": ("loss_per_nonpadding_target_token", "loss"),
     "accuracy of tokens": ("accuracy",),
@@ -30,14 +30,15 @@ _COLUMNS = 3
 
 
 def section(path: PathLike, training: Training) -> list[str]:
-    """Curves, scores, outputs beside targets, and the configuration of a run, as HTML.
+    """Returns curves, scores, outputs with targets, and configuration of a run, as
+    HTML.
 
     Args:
-      path: of the page, for messages.
-      training: of the run.
+        path: path of the page, for messages.
+        training: training records of the run.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     parts = [f"<h2>Training of {html.escape(training.name)}</h2>"]
     plots = dict(_plots(training))
@@ -54,14 +55,14 @@ def section(path: PathLike, training: Training) -> list[str]:
 
 
 def _plots(training: Training) -> Iterator[tuple[str, Mapping[str, Curve]]]:
-    """Title -> name of a line -> curve, of the plots that have one."""
+    """Yields (title, line name -> curve) for the plots that have a curve."""
     for title, tags in _PLOTS.items():
         lines = {_TRAINING: _first(training.steps, tags)}
         for task, curves in training.held_out.items():
             lines[task] = _first(curves, tags)
         if found := {name: curve for name, curve in lines.items() if curve}:
             yield title, found
-    # Of each task, the score that it names first.
+    # For each task, only the score that it names first is drawn.
     metrics: dict[str, dict[str, Curve]] = {}
     for task, curves in training.scores.items():
         for metric, curve in list(curves.items())[:1]:
@@ -86,7 +87,7 @@ def _curves(path: PathLike, plots: Mapping[str, Mapping[str, Curve]]) -> str:
 
 def _draw(axes: Any, title: str, lines: Mapping[str, Curve]) -> None:
     for name, curve in lines.items():
-        # A single evaluation is a point.
+        # A single evaluation is a point, which needs a marker.
         marker = "o" if len(curve) < 20 else None
         axes.plot(
             [*curve], [*curve.values()], marker=marker, markersize=3, label=label(name)

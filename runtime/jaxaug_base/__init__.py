@@ -1,1 +1,1 @@
-"""What the T5X programs and jaxaug share: mistakes of users, and TensorBoard's event files."""
+"""Code shared by the T5X programs and jaxaug: user errors and event files."""

@@ -1,4 +1,4 @@
-"""Scalars from TensorBoard event files, read without TensorFlow."""
+"""Reads scalars from TensorBoard event files without TensorFlow."""
 
 import struct
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from jaxaug_base.without_torch import without_torch
 with without_torch():
     from tensorboardX.proto import event_pb2
 
-# DataType numbers of tensor.proto for which a scalar summary is written.
+# DataType numbers of tensor.proto that scalar summaries use.
 _DTYPES = {
     1: np.dtype(np.float32),
     2: np.dtype(np.float64),
@@ -29,15 +29,16 @@ _REPEATED_FIELDS = ("float_val", "double_val", "int_val", "int64_val")
 
 
 Curve = dict[int, float]
-"""Step -> value."""
+"""Maps a step to its value."""
 
 
 def _records(path: epath.Path) -> Iterator[bytes]:
-    """Payloads of a TFRecord file; stops at a record that is still being written."""
+    """Yields the payloads of a TFRecord file; stops at an incomplete record."""
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is not an ordinary file. Delete it, then try again.")
     with path.open("rb") as f:
-        # length (8 bytes), its checksum (4), payload, its checksum (4)
+        # A record is its length (8 bytes), a checksum (4), the payload, and a checksum
+        # (4).
         while len(header := f.read(12)) == 12:
             (length,) = struct.unpack("<Q", header[:8])
             payload = f.read(length)
@@ -63,13 +64,13 @@ def _scalar(value: Any) -> float | None:
 
 
 def read_scalars(directory: epath.PathLike) -> dict[str, Curve]:
-    """All scalars of the event files directly inside `directory`.
+    """Returns all scalars of the event files directly inside `directory`.
 
     Returns:
-      tag -> step -> value, in the order of the steps; where a step was written twice,
-      the later record wins.
+        tag -> step -> value, sorted by step. If a step was written twice, the record
+            with the later wall time wins.
     """
-    # With its time: names of files do not tell which of one second is the later.
+    # The wall time is kept because file names do not order files of the same second.
     found: dict[str, dict[int, tuple[float, float]]] = {}
     for path in sorted(epath.Path(directory).glob("*tfevents*")):
         for record in _records(path):

@@ -1,4 +1,4 @@
-"""tensorboardX without PyTorch."""
+"""Imports tensorboardX without PyTorch."""
 
 import contextlib
 import sys
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without_torch() -> Iterator[None]:
-    """Hides PyTorch from the imports inside, unless it has been imported already.
+    """Hides PyTorch from imports inside the context, unless it is already imported.
 
-    tensorboardX imports PyTorch wherever that is installed, for a few isinstance
-    checks: 3 s of CPU in place of 0.1 s at the start of each run. For modules' import
-    time alone, when no other thread imports.
+    If PyTorch is installed, tensorboardX imports it for a few isinstance checks, which
+    costs 3 s of CPU time instead of 0.1 s. Use this only at module import time, while
+    no other thread imports.
     """
     if "torch" in sys.modules:
         yield

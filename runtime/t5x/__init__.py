@@ -1,6 +1,6 @@
-"""The T5X interface on today's JAX: `python -m t5x.train | t5x.eval | t5x.infer`.
+"""The T5X interface on current JAX: `python -m t5x.train | t5x.eval | t5x.infer`.
 
-Submodules are loaded when first used, so `import t5x` is quick and imports neither
+Submodules are loaded on first use, so `import t5x` is fast and imports neither
 TensorFlow nor seqio.
 """
 
@@ -41,7 +41,7 @@ _ALIASES = {"checkpointing": "checkpoints"}
 
 
 def __getattr__(name: str) -> Any:
-    """Loads `t5x.<name>` when it is first looked up."""
+    """Loads `t5x.<name>` on first access."""
     module = _ALIASES.get(name, name)
     if module not in _SUBMODULES:
         raise AttributeError(f"module 't5x' has no attribute {name!r}")

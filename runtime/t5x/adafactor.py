@@ -1,9 +1,9 @@
 """Adafactor (Shazeer and Stern, 2018) with factoring by axis roles.
 
 The paper factors the second moment of a matrix into row and column means. A parameter
-of higher rank may stand for a matrix whose rows or columns span several axes (attention
-kernels [embed, heads, head_dim]) or for a stack of matrices (scanned layers), so each
-axis has a role: ROW, COLUMN, BATCH (a stack: statistics stay separate) or NONE.
+of higher rank may represent a matrix whose rows or columns span several axes (attention
+kernels [embed, heads, head_dim]), or a stack of matrices (scanned layers). Each axis
+therefore has a role: ROW, COLUMN, BATCH (a stack: statistics stay separate), or NONE.
 """
 
 import math
@@ -61,9 +61,10 @@ class _AdafactorHyperParams(flax.struct.PyTreeNode):
 
 
 class _AdafactorParamState(flax.struct.PyTreeNode):
-    """Second moment (v_row and v_col, or v) and momentum.
+    """Second moment (v_row and v_col, or v) and momentum of one parameter.
 
-    Arrays, unused ones of shape (1,), or in their place axis names or None.
+    The fields hold arrays (unused ones have shape (1,)), or axis names or None instead
+    of arrays.
     """
 
     v_row: Any
@@ -84,8 +85,8 @@ def _rms(x: Array, axes: tuple[int, ...]) -> Array:
 
 
 _TINY = float(jnp.finfo(jnp.float32).tiny)
-# The least value of each setting. Divisors and bases of powers must be positive:
-# `epsilon1` alone is the second moment of an embedding that has no gradient.
+# Minimum of each setting. Divisors and bases of powers must be positive: for an
+# embedding without gradient, `epsilon1` is the whole second moment.
 _LEAST = {
     "decay_rate": 0.0,
     "step_offset": -math.inf,
@@ -100,7 +101,7 @@ _LEAST = {
 
 
 def _check(hp: _AdafactorHyperParams) -> None:
-    """Refuses numbers that make parameters NaN, or let none of them move."""
+    """Refuses numbers that make parameters NaN or keep all of them from changing."""
     for name, least in _LEAST.items():
         if (value := getattr(hp, name)) is not None:
             checks.number(f"Adafactor.{name}", value, least)
@@ -112,36 +113,36 @@ class Adafactor(OptimizerDef):
     """Adafactor, with all statistics in float32.
 
     Parameters of rank 0 to 2 without a BATCH axis are factored by size: the two largest
-    axes, if both have `min_dim_size_to_factor`. Those of higher rank follow
-    `logical_factor_rules` (the trainer passes the axis names of the parameters to
-    `set_param_axes`) or `factor_map`.
+    axes, if both have at least `min_dim_size_to_factor` elements. Parameters of higher
+    rank follow `logical_factor_rules` or `factor_map`. For `logical_factor_rules` the
+    trainer passes the axis names to `set_param_axes`.
 
-    The second moment decays by 1 - (t + 1) ** -decay_rate, t counted from
-    `step_offset`; the paper's epsilon1, epsilon2 and clipping threshold d have the same
-    names. `learning_rate` is relative to the root mean square of each parameter (if
-    `multiply_by_parameter_scale`), so good values are larger than for Adam.
+    The second moment decays by 1 - (t + 1) ** -decay_rate, with t counted from
+    `step_offset`. The paper's epsilon1, epsilon2, and clipping threshold d have the
+    same names. With `multiply_by_parameter_scale`, `learning_rate` is relative to the
+    root mean square of each parameter, so good values are larger than for Adam.
 
     Args:
         learning_rate: step size; the trainer passes its own at every update.
         factored: whether to factor second moments at all.
-        multiply_by_parameter_scale: whether updates grow with the parameter; may be
-            an HParamMap of booleans.
-        beta1: momentum, None for none. It averages the scaled updates.
+        multiply_by_parameter_scale: whether updates grow with the parameter; may be an
+            HParamMap of booleans.
+        beta1: momentum of the scaled updates; None for no momentum.
         decay_rate: exponent of the decay of the second moment.
-        step_offset: step at which fine-tuning starts, to start the decay afresh. Before
-            it nothing is averaged: the decay is 0, as at its first step.
-        clipping_threshold: largest root mean square of an update, None for any.
-        weight_decay_rate: part of the parameter subtracted at each update.
-        min_dim_size_to_factor: smallest axis that is factored by size.
+        step_offset: step at which fine-tuning starts, to restart the decay. Until then
+            the decay is 0, so nothing is averaged.
+        clipping_threshold: maximum root mean square of an update; None for no limit.
+        weight_decay_rate: fraction of the parameter subtracted at each update.
+        min_dim_size_to_factor: minimum size of an axis that is factored by size.
         epsilon1: added to squared gradients.
-        epsilon2: smallest scale of a parameter.
-        dtype_momentum: type of the stored momentum.
+        epsilon2: minimum scale of a parameter.
+        dtype_momentum: dtype of the stored momentum.
         factor_map: axis roles by parameter path.
         logical_factor_rules: axis roles by axis name; they replace `factor_map`.
         weight_decay_rate_lr_exponent: multiplies the weight decay by the learning rate
-            to this power; the rate is then 1 if it is not given.
-        global_norm_clip_threshold: largest norm of all gradients together.
-        max_parameter_scale: largest scale of a parameter.
+            to this power; the weight decay rate then defaults to 1.
+        global_norm_clip_threshold: maximum norm of all gradients together.
+        max_parameter_scale: maximum scale of a parameter.
         skip_nan_updates: whether elements whose update is NaN keep their old value.
     """
 
@@ -213,12 +214,12 @@ class Adafactor(OptimizerDef):
         )
 
     def __hash__(self) -> int:
-        # `set_param_axes` changes the hyper-parameters, which must not move the object
-        # in the caches of jax.jit.
+        # `set_param_axes` changes the hyper-parameters, but the hash must stay constant
+        # for the caches of jax.jit.
         return hash((Adafactor, self.dtype_momentum))
 
     def init_param_state(self, param: Array, path: str) -> _AdafactorParamState:
-        """State of one parameter, named by its '/'-joined path."""
+        """Returns the state of one parameter, named by its '/'-joined path."""
         layout = _layout(self.hyper_params, path, param.shape)
         unused = jnp.zeros((1,), jnp.float32)
         state = _AdafactorParamState(unused, unused, unused, unused)
@@ -321,10 +322,10 @@ class Adafactor(OptimizerDef):
         )
 
     def set_param_axes(self, param_logical_axes: Mapping) -> None:
-        """Derives the roles of all axes from their names; needs logical_factor_rules.
+        """Derives the roles of all axes from their names, by `logical_factor_rules`.
 
         Raises:
-            UserError: a name has no role, or a parameter mixes ROW, COLUMN and NONE.
+            UserError: a name has no role, or a parameter mixes ROW, COLUMN, and NONE.
         """
         rules = self.hyper_params.logical_factor_rules
         if rules is None:
@@ -338,9 +339,9 @@ class Adafactor(OptimizerDef):
     def derive_logical_axes(
         self, optimizer: Optimizer, param_logical_axes: Mapping
     ) -> Optimizer:
-        """The optimizer with axis names (or None) in place of arrays.
+        """Returns the optimizer with axis names (or None) instead of arrays.
 
-        Row and column means are small and stay whole on every device.
+        Row and column means are small and are replicated on every device.
         """
         flat_axes = flatten(param_logical_axes)
         states = {
@@ -365,7 +366,9 @@ def _second_moment(
     state: _AdafactorParamState,
     grad: Array,
 ) -> tuple[Array, _AdafactorParamState]:
-    """The gradient over the root of its second moment, and the new moments."""
+    """Returns the gradient divided by the root of its second moment, and the new
+    moments.
+    """
     grad = grad.astype(jnp.float32)
     # Before `step_offset` the base would not be positive, and its power NaN.
     count = jnp.maximum(jnp.asarray(step - hp.step_offset, jnp.float32) + 1.0, 1.0)

@@ -1,8 +1,9 @@
-"""Binary search over the 32 bits of numbers, and the top-k and top-p masks found by it.
+"""Binary search over the 32 bits of numbers, and top-k and top-p masks based on it.
 
-Both masks need the largest threshold that still keeps enough. Floats sort like their bit
-patterns (with the order of negative ones reversed), so that threshold is built bit by
-bit from the top in 32 reductions: no sort of the vocabulary, and k and p may be traced.
+Both masks need the largest threshold that still keeps enough tokens. Floats sort like
+their bit patterns (with the order of negative ones reversed). The threshold is
+therefore built bit by bit from the top in 32 reductions. The vocabulary is not sorted,
+and k and p may be traced.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,13 +19,13 @@ _LARGEST_FLOAT = np.finfo(np.float32).max
 
 
 def _sortable(x: Float[Array, "..."]) -> UInt32[Array, "..."]:
-    """Unsigned keys in the order of the floats."""
+    """Returns unsigned keys in the order of the floats."""
     bits = lax.bitcast_convert_type(x.astype(jnp.float32), jnp.uint32)
     return jnp.where(bits >= _SIGN, ~bits, bits | _SIGN)
 
 
 def _float_of(key: UInt32[Array, "..."]) -> Float[Array, "..."]:
-    """The float whose key it is."""
+    """Returns the float that has this key."""
     bits = jnp.where(key >= _SIGN, key ^ _SIGN, ~key)
     return lax.bitcast_convert_type(bits, jnp.float32)
 
@@ -37,7 +38,7 @@ def _largest_key(
     shape: Sequence[int],
     keeps_enough: Callable[[UInt32[Array, "..."]], Bool[Array, "..."]],
 ) -> UInt32[Array, "..."]:
-    """The largest key for which the (monotonically falling) predicate holds, or 0."""
+    """Returns the largest key for which the decreasing predicate holds, or 0."""
 
     def set_bit(i: Int[Array, ""], key: UInt32[Array, "..."]) -> UInt32[Array, "..."]:
         # Without jit, the loop counts in Python integers.
@@ -50,14 +51,14 @@ def _largest_key(
 def int32_bsearch(
     batch_shape: Sequence[int], predicate: Callable[[Int[Array, "..."]], Array]
 ) -> Int[Array, "..."]:
-    """The largest integers for which `predicate` is false.
+    """Returns the largest integers for which `predicate` is false.
 
     Args:
-        batch_shape: of the searches, which run side by side.
+        batch_shape: shape of the parallel searches.
         predicate: false up to some integer of each search and true beyond it.
 
     Returns:
-        int32 [batch_shape]; the smallest integer where `predicate` is always true.
+        int32 [batch_shape]; the smallest integer if `predicate` is always true.
     """
 
     def is_false(key: UInt32[Array, "..."]) -> Bool[Array, "..."]:
@@ -69,15 +70,15 @@ def int32_bsearch(
 def float32_bsearch(
     batch_shape: Sequence[int], predicate: Callable[[Float[Array, "..."]], Array]
 ) -> Float[Array, "..."]:
-    """The largest finite numbers for which `predicate` is false.
+    """Returns the largest finite numbers for which `predicate` is false.
 
     Args:
-        batch_shape: of the searches, which run side by side.
-        predicate: false up to some number of each search and true beyond it; it sees
+        batch_shape: shape of the parallel searches.
+        predicate: false up to some number of each search and true beyond it; it gets
             finite numbers only.
 
     Returns:
-        float32 [batch_shape]; minus infinity where `predicate` is always true.
+        float32 [batch_shape]; minus infinity if `predicate` is always true.
     """
     lowest, highest = _sortable(jnp.array([-_LARGEST_FLOAT, _LARGEST_FLOAT]))
 
@@ -94,8 +95,8 @@ def topk_mask(
 ) -> Float[Array, "*batch vocab"]:
     """Replaces all but the k largest values of each row by `replace_val`.
 
-    Values equal to the k-th largest are all kept, so ties may keep more than k. With
-    k = 0 nothing is kept; k at or above the size of the vocabulary keeps everything.
+    All values equal to the k-th largest are kept, so ties may keep more than k. With k
+    = 0 nothing is kept; k at or above the size of the vocabulary keeps everything.
     """
     keys = _sortable(x)
 
@@ -113,8 +114,8 @@ def topp_mask(
 ) -> Float[Array, "*batch vocab"]:
     """Keeps the smallest set of most probable tokens whose mass is at least p.
 
-    Nucleus sampling (Holtzman et al., 2020). Tokens as probable as the last one of the
-    set are kept too. The others become `replace_val`; p at or above 1 keeps all.
+    This is nucleus sampling (Holtzman et al., 2020). Tokens as probable as the last one
+    of the set are kept too. The others become `replace_val`; p at or above 1 keeps all.
     """
     probs = jax.nn.softmax(logits.astype(jnp.float32), axis=-1)
     keys = _sortable(probs)
@@ -123,6 +124,6 @@ def topp_mask(
         return jnp.sum(jnp.where(keys >= key[..., None], probs, 0.0), axis=-1) >= p
 
     threshold = _largest_key(logits.shape[:-1], keeps_enough)
-    # The rounded sum of fewer tokens may reach 1 already.
+    # Because of rounding, the sum of fewer tokens may already reach 1.
     kept = (keys >= threshold[..., None]) | (jnp.asarray(p) >= 1)
     return jnp.where(kept, logits, jnp.full_like(logits, replace_val))

@@ -1,4 +1,4 @@
-"""Import of Mesh TensorFlow checkpoints: the page of its public names."""
+"""Public names for the import of Mesh TensorFlow checkpoints."""
 
 from t5x.checkpoint.importer import (
     CheckpointTranslator,

@@ -1,7 +1,8 @@
-"""Saving and loading of train states: the names that gin files and user code use.
+"""Saving and loading of train states: the names for gin files and user code.
 
-The layouts are described in `checkpoint_paths`; `checkpoint_orbax` writes the default
-one, `checkpoint_legacy` the one of the public T5X checkpoints. Both read both.
+`checkpoint.folders` describes the layouts. `checkpoint.orbax` writes the default
+layout, and `checkpoint.legacy` the layout of the public T5X checkpoints. Both read
+both.
 """
 
 from t5x.checkpoint.folders import (

@@ -1,4 +1,4 @@
-"""Checks of settings that come from gin files, where any value can stand anywhere."""
+"""Checks of settings from gin files, which accept any value anywhere."""
 
 import math
 import numbers
@@ -13,15 +13,16 @@ from t5x.errors import UserError
 
 
 def whole_number(name: str, value: Any, least: int, hint: str = "") -> int:
-    """The value as an int; 1e6 and 10.0 are whole numbers too.
+    """Returns the value as an int; 1e6 and 10.0 are whole numbers too.
 
     Args:
-        name: of the setting, as a user writes it.
-        least: smallest value that makes sense.
-        hint: ends the message, for example "; None means all of them".
+        name: name of the setting, as a user writes it.
+        value: value of the setting.
+        least: smallest valid value.
+        hint: end of the message, for example "; None means all of them".
 
     Raises:
-        UserError: no whole number, or one that is too small.
+        UserError: the value is not a whole number, or is too small.
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or value != value // 1 or value < least:
@@ -32,10 +33,16 @@ def whole_number(name: str, value: Any, least: int, hint: str = "") -> int:
 
 
 def number(name: str, value: Any, least: float = 0.0, below: float = math.inf) -> None:
-    """Refuses what is no number from `least` to below `below`; -inf allows any.
+    """Refuses everything except numbers from `least` to below `below`.
+
+    Args:
+        name: name of the setting, as a user writes it.
+        value: value of the setting.
+        least: smallest valid value; -inf allows any finite number.
+        below: upper bound, exclusive.
 
     Raises:
-        UserError: another number, NaN, an infinite one, or none.
+        UserError: the value is out of range, NaN, infinite, or not a number.
     """
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not least <= value < below or math.isinf(value):
@@ -46,7 +53,7 @@ def number(name: str, value: Any, least: float = 0.0, below: float = math.inf) -
 
 
 def dtype(name: str, value: Any) -> None:
-    """Refuses what is no dtype.
+    """Refuses values that are not dtypes.
 
     Raises:
         UserError: there is no such dtype.
@@ -58,14 +65,14 @@ def dtype(name: str, value: Any) -> None:
 
 
 def output_folder(name: str, value: Any) -> str:
-    """The absolute path of a folder, which is made if there is none.
+    """Returns the absolute path of a folder, which is created if it does not exist.
 
     Args:
-        name: of the setting, as a user writes it.
-        value: local, `~` and all, or a URL (gs://).
+        name: name of the setting, as a user writes it.
+        value: local path, possibly with `~`, or a URL (gs://).
 
     Raises:
-        UserError: no path, or none where a folder can be.
+        UserError: the value is not a path, or no folder can be created there.
     """
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value).strip():
         raise UserError(
@@ -87,14 +94,16 @@ def output_folder(name: str, value: Any) -> str:
 def no_pattern(name: str, folder: str) -> None:
     """Refuses a folder whose checkpoints could not be found.
 
-    We, orbax and TensorFlow look for them by patterns, in which these characters are none.
+    The programs, orbax, and TensorFlow search for checkpoints with glob patterns, in
+    which `*`, `?`, `[`, and `]` are special.
 
     Raises:
-        UserError: the path has one of them.
+        UserError: the path contains one of these characters.
     """
     if found := sorted(set(folder) & set("*?[]")):
         raise UserError(
-            f"{name} = {folder!r}: checkpoints in a folder with {found[0]!r} in its path "
+            f"{name} = {folder!r}: checkpoints in a folder with {found[0]!r} in its "
+            f"path "
             "cannot be found. Give it another name."
         )
 

@@ -1,11 +1,11 @@
-"""Cross entropy from the factors of the logits, some positions at a time.
+"""Cross entropy from the factors of the logits, computed in parts.
 
-The logits [batch, length, vocab] of a large vocabulary in float32 are often the largest
-array of a training step, and the step holds several of the kind: soft-max, gradient,
-smoothed targets. Here they exist for a few positions of each row at a time. The
-gradients of both factors are computed in the same pass, while a part's logits are at
-hand, so that no product is computed twice. On a CPU, where positions have no weight, as
-the inputs of a decoder-only model, there are no logits at all.
+The float32 logits [batch, length, vocab] of a large vocabulary are often the largest
+array of a training step. The step holds several arrays of this size: softmax, gradient,
+and smoothed targets. Here they exist for only a few positions of each row at a time.
+The gradients of both factors are computed in the same pass, so no product is computed
+twice. On a CPU no logits are computed for positions without weight, such as the inputs
+of a decoder-only model.
 """
 
 import functools
@@ -23,20 +23,20 @@ from t5x.on_cpu import features as cpu
 from t5x.on_cpu import products
 from t5x.output_product import OutputProduct
 
-# Of the float32 logits of a part, on each device: below this, parts only cost time. An
-# accelerator needs larger products to be busy, and has more memory for them.
+# Bytes of the float32 logits of a part on each device; smaller parts only cost time. An
+# accelerator needs larger products to be busy, and has more memory.
 BYTES, ACCELERATOR_BYTES = 1 << 26, 1 << 29
 
 
 class ChunkedLoss(NamedTuple):
-    """What `losses.compute_weighted_cross_entropy` returns, and hits.
+    """The results of `losses.compute_weighted_cross_entropy`, and correct predictions.
 
     Attributes:
-        loss: z-loss included.
-        z_loss: its part that is z-loss; no gradient flows through it.
+        loss: the loss, including the z-loss.
+        z_loss: the part of the loss that is z-loss; no gradient flows through it.
         weight_sum: sum of the weights.
-        correct: whether the best token of a position is its target; where a position
-            has no weight, that may not be known, and is False.
+        correct: whether the best token of a position is its target. It may be False at
+            positions without weight, where it is not computed.
     """
 
     loss: Float[Array, ""]
@@ -46,9 +46,9 @@ class ChunkedLoss(NamedTuple):
 
 
 def positions_of_chunk(batch: int, length: int, vocab: int) -> int:
-    """Positions of each row whose float32 logits fill at most `BYTES` on a device.
+    """Returns how many positions per row fit into `BYTES` of float32 logits per device.
 
-    On an accelerator `ACCELERATOR_BYTES`.
+    On an accelerator the limit is `ACCELERATOR_BYTES`.
     """
     limit = BYTES if jax.default_backend() == "cpu" else ACCELERATOR_BYTES
     of_position = 4 * batch * vocab / jax.device_count()
@@ -64,17 +64,20 @@ def chunked_cross_entropy(
     loss_normalizing_factor: float | Float[Array, ""] | None = None,
     chunk: int | None = None,
 ) -> ChunkedLoss:
-    """As `losses.compute_weighted_cross_entropy` of the product, and the hits.
+    """Computes `losses.compute_weighted_cross_entropy` from the factors of the logits.
 
     Args:
         product: factors of the logits.
         targets: token ids.
-        weights: of the positions; None is 1 everywhere. On a CPU there is no gradient by
-            those that are 0.
-        label_smoothing: probability shared by all tokens but the target.
-        z_loss: coefficient.
+        weights: weights of the positions; None means 1 everywhere. On a CPU, zero
+            weights get no gradient.
+        label_smoothing: probability shared by all tokens except the target.
+        z_loss: coefficient of the z-loss.
         loss_normalizing_factor: divides the loss and the z-loss.
-        chunk: positions of each row in a part; None takes `positions_of_chunk`.
+        chunk: positions of each row per part; None uses `positions_of_chunk`.
+
+    Returns:
+        The loss, its parts, and the correct predictions.
     """
     shape = batch, length = targets.shape
     if chunk is None:
@@ -90,7 +93,7 @@ def chunked_cross_entropy(
         order = jnp.argsort(weights.reshape(-1) == 0, stable=True)
         product, targets, weights = _as_one_row(product, targets, weights, order)
     number = math.ceil(targets.shape[1] / chunk)
-    # Parts of equal size; what they need besides has no weight.
+    # All parts have the same size; padded positions have no weight.
     chunk = math.ceil(targets.shape[1] / number)
     pad = functools.partial(_pad, surplus=number * chunk - targets.shape[1])
     padded = product.replace(hidden=pad(product.hidden))
@@ -106,14 +109,14 @@ def chunked_cross_entropy(
 
 
 class _Options(NamedTuple):
-    """What is known when the loss is traced.
+    """Static options of the loss.
 
     Attributes:
         label_smoothing: see `chunked_cross_entropy`.
         z_loss: likewise.
-        chunk: positions of each row in a part.
-        counted_first: whether positions with a weight come before those without, so that
-            parts of the latter alone are left out.
+        chunk: positions of each row per part.
+        counted_first: whether positions with a weight come first, so that parts without
+            any weight are skipped.
     """
 
     label_smoothing: float
@@ -128,7 +131,7 @@ def _as_one_row(
     weights: Float[Array, "batch length"],
     order: Int[Array, " positions"],
 ) -> tuple[OutputProduct, Int[Array, "1 positions"], Float[Array, "1 positions"]]:
-    """All rows as one, in an order; on several devices rows would have to move."""
+    """Joins all rows into one, in the given order; only for a single device."""
 
     def joined(x: Array) -> Array:
         return jnp.asarray(x).reshape(-1, *x.shape[2:])[order][None]
@@ -144,14 +147,15 @@ def _pad(x: Array, surplus: int) -> Array:
 
 
 def _rows(x: Array) -> Array:
-    """[batch, chunk, ...] -> [batch * chunk, ...]: gradients of products over one axis
-    need no copies in another order.
+    """Reshapes [batch, chunk, ...] to [batch * chunk, ...].
+
+    Gradients of products over one axis need no transposed copies.
     """
     return x.reshape(-1, x.shape[-1])
 
 
 class _Part(NamedTuple):
-    """Logits of some positions and what the loss needs of them."""
+    """Loss and gradient of the logits of some positions."""
 
     loss: Float[Array, "batch chunk"]
     z_loss: Float[Array, "batch chunk"]
@@ -168,8 +172,8 @@ def _part(product: OutputProduct, targets: Array, options: _Options) -> _Part:
     soft, entropy = losses.smoothed_targets(logits, targets, label_smoothing)
     (loss, total_z_loss), log_z = losses.cross_entropy_terms(logits, soft, z_loss)
     d_logits = losses.gradient_of_logits(logits, soft, z_loss, log_z)
-    # The first of the best tokens, as argmax has it, from plain reductions: XLA's argmax
-    # runs on one thread of a CPU, number by number.
+    # Finds the first of the best tokens, like argmax, with plain reductions: XLA's
+    # argmax runs on a single CPU thread.
     is_best = logits == jnp.max(logits, axis=-1, keepdims=True)
     tokens = jnp.arange(logits.shape[-1], dtype=jnp.int32)
     best = jnp.min(jnp.where(is_best, tokens, logits.shape[-1]), axis=-1)
@@ -183,7 +187,7 @@ def _slices(number: Any, chunk: int, *arrays: Array) -> tuple[Array, ...]:
 
 
 def _unsliced(parts: Array) -> Array:
-    """[number, batch, chunk, ...] -> [batch, length, ...]."""
+    """Joins parts: [number, batch, chunk, ...] -> [batch, length, ...]."""
     moved = jnp.moveaxis(parts, 0, 1)
     return moved.reshape(moved.shape[0], -1, *moved.shape[3:])
 
@@ -194,9 +198,9 @@ def _over_parts(
     weights: Float[Array, "batch length"],
     options: _Options,
 ) -> tuple[Any, Any]:
-    """`lax.scan` of `body` over the numbers of the parts that count.
+    """Runs `lax.scan` of `body` over the numbers of the parts that have weights.
 
-    The results of parts that are left out are zeros.
+    The results of skipped parts are zeros.
     """
     number = weights.shape[1] // options.chunk
     if not options.counted_first:

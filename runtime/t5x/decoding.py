@@ -1,4 +1,4 @@
-"""Decoding: the page of names under which gin files and user code find it."""
+"""Public names of decoding, for gin files and user code."""
 
 from t5x.search.beam_search import beam_init, beam_search, brevity_penalty
 from t5x.search.decode_state import (

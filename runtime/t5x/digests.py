@@ -1,8 +1,8 @@
-"""Sizes and checksums of a checkpoint's files, so that damage cannot pass for weights.
+"""Sizes and checksums of checkpoint files, to detect damage.
 
 `digests.json` inside `checkpoint_N` lists every data file. It is written before the
-checkpoint counts as complete and compared with the files at every restore. Checkpoints
-of other programs have none and are restored unverified.
+checkpoint counts as complete, and compared with the files at every restore. Checkpoints
+of other programs have no list and are restored without verification.
 """
 
 import concurrent.futures
@@ -21,36 +21,36 @@ from t5x.errors import UserError
 
 FILE = "digests.json"
 _ALGORITHM = "crc32"
-# What orbax itself writes after the digests: when and that the save was committed.
+# Files that orbax writes after the digests: the time and the mark of the commit.
 _NO_DATA = {FILE, "_CHECKPOINT_METADATA", "commit_success.txt"}
 _CHUNK_BYTES = 8 * 2**20
 _THREADS = 8
 _SHOWN = 3
 
-# file, relative to the checkpoint -> (bytes, checksum)
+# Maps a file, relative to the checkpoint, to (bytes, checksum).
 Digests = dict[str, tuple[int, str]]
 
 
 def is_data_position(name: str) -> bool:
-    """Whether a file of a checkpoint belongs to a data iterator."""
+    """Returns whether a file of a checkpoint belongs to a data iterator."""
     return any(part.startswith("train_ds-") for part in name.split("/"))
 
 
 def of_bytes(data: bytes) -> tuple[int, str]:
-    """(size, checksum) of the contents of a file.
+    """Returns (size, checksum) of the contents of a file.
 
-    CRC-32 finds every flipped byte and misses one in 4 billion other accidents. zlib
-    computes 6 GB/s of it a core (blake2b 1.2, sha256 1.8), so that the time is that of
-    reading the file: for 400 MB 0.2 s, of 2 s that a save takes (in the background) and
-    1.5 s a restore. It is no proof against somebody who forges a checkpoint.
+    CRC-32 detects every flipped bit and misses one in 4 billion other accidents. zlib
+    computes it at 6 GB/s per core (blake2b 1.2, sha256 1.8), so reading dominates. For
+    400 MB it takes 0.2 s of a 2 s save (in the background) or a 1.5 s restore. It does
+    not protect against forgery.
     """
     return len(data), f"{zlib.crc32(data):08x}"
 
 
 def _of_file(path: epath.Path) -> tuple[int, str] | None:
-    """As `of_bytes`; None if there is no such file. Reads it in pieces."""
+    """Computes `of_bytes` of a file in pieces; returns None if the file is missing."""
     text = os.fspath(path)
-    # To etils a pipe is a file, but reading it would wait forever.
+    # etils treats a pipe as a file, but reading it would wait forever.
     if not (path.is_file() if "://" in text else os.path.isfile(text)):
         return None
     size = checksum = 0
@@ -65,7 +65,7 @@ def _of_files(
     root: epath.Path, names: Iterable[str]
 ) -> dict[str, tuple[int, str] | None]:
     names = list(names)
-    # Reading and zlib both release the interpreter's lock.
+    # Reading and zlib both release the interpreter lock.
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         return dict(
             zip(names, pool.map(lambda n: _of_file(root / n), names), strict=True)
@@ -86,7 +86,7 @@ def _checksum_of_list(files: Mapping[str, Iterable]) -> str:
 
 
 def _write(root: epath.Path, files: Digests) -> None:
-    # Bytes first: the file appears whole.
+    # The temporary file makes the list appear as a whole.
     text = json.dumps(
         {"algorithm": _ALGORITHM, "list": _checksum_of_list(files), "files": files},
         indent=0,
@@ -97,13 +97,13 @@ def _write(root: epath.Path, files: Digests) -> None:
 
 
 def write(root: epath.PathLike, to_come: Mapping[str, bytes] | None = None) -> None:
-    """Lists the files of a checkpoint that is written but not complete yet.
+    """Lists the files of a checkpoint that is written but not yet complete.
 
-    Call it on one process, when all processes have written.
+    Call it on one process after all processes have written.
 
     Args:
-      root: the unfinished folder.
-      to_come: file -> contents, for files that are written after the list.
+        root: the unfinished folder.
+        to_come: file -> contents, for files that are written after the list.
     """
     root = epath.Path(root)
     found = _of_files(root, sorted(_names(root)))
@@ -113,10 +113,10 @@ def write(root: epath.PathLike, to_come: Mapping[str, bytes] | None = None) -> N
 
 
 def read(root: epath.PathLike) -> Digests | None:
-    """The list of a checkpoint; None if it has none.
+    """Returns the list of a checkpoint; None if it has none.
 
     Raises:
-      UserError: the list itself is damaged.
+        UserError: the list itself is damaged.
     """
     path = epath.Path(root) / FILE
     if not path.exists():
@@ -142,7 +142,8 @@ def read(root: epath.PathLike) -> Digests | None:
         raise _damaged(root, [f"{FILE} is not what was written"])
     if algorithm != _ALGORITHM:
         raise UserError(
-            f"{path} uses {algorithm!r:.80}, this program knows {_ALGORITHM!r}: restore "
+            f"{path} uses {algorithm!r:.80}, this program knows {_ALGORITHM!r}: "
+            f"restore "
             "with the version that wrote the checkpoint, or delete the file to restore "
             "without a check."
         )
@@ -153,7 +154,8 @@ def _damaged(root: epath.PathLike, reasons: list[str]) -> UserError:
     shown = "; ".join(reasons[:_SHOWN])
     more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return UserError(
-        f"Checkpoint {os.fspath(root)} is damaged: {shown}{more}. Restore another step, "
+        f"Checkpoint {os.fspath(root)} is damaged: {shown}{more}. Restore another "
+        f"step, "
         "or move this folder away so that the run continues from an earlier one."
     )
 
@@ -176,13 +178,13 @@ def verify(
     """Compares files of a checkpoint with its list.
 
     Args:
-      root: the `checkpoint_N` folder.
-      wanted: which of the listed files (relative names) to compare.
-      share: the processes take a part of the files each, and all fail if one does;
-        all of them must call.
+        root: the `checkpoint_N` folder.
+        wanted: selects the listed files (relative names) to compare.
+        share: whether each process checks a part of the files, and all fail if one
+            does. Then all processes must call this function.
 
     Raises:
-      UserError: files that are missing or have changed since they were saved.
+        UserError: a file is missing or has changed since it was saved.
     """
     error = None
     try:
@@ -210,7 +212,7 @@ def _verify(root: epath.Path, wanted: Callable[[str], bool], share: bool) -> Non
 
 
 def forget(root: epath.PathLike, wanted: Callable[[str], bool]) -> None:
-    """Takes files off the list, before they are deleted on purpose."""
+    """Removes files from the list before they are deleted on purpose."""
     try:
         files = read(root)
     except UserError as e:

@@ -1,4 +1,4 @@
-"""Helpers for runs of more than one process; all are no-ops or cheap on one."""
+"""Helpers for multi-process runs; all are cheap or do nothing in a single process."""
 
 from typing import Any
 
@@ -25,20 +25,20 @@ def multihost_assert_equal(input_tree: PyTree, fail_message: str = "") -> None:
 
 
 def broadcast_one_to_all(input_tree: PyTree) -> PyTree:
-    """Gives every process the values that process 0 holds (numeric leaves)."""
+    """Sends the values of process 0 to every process (numeric leaves)."""
     if jax.process_count() == 1:
         return input_tree
     return multihost_utils.broadcast_one_to_all(input_tree)
 
 
 class _OtherFailedError(RuntimeError, UserError):
-    """The failed process tells more than a traceback of this one would."""
+    """Error on processes that did not fail; the log of the failed process says more."""
 
 
 def raise_if_any_failed(error: Exception | None) -> None:
     """Raises on every process if one of them failed; also a barrier.
 
-    Without it the others would wait for ever at the next collective operation.
+    Without it the others would wait forever in the next collective operation.
     """
     if jax.process_count() > 1:
         done = multihost_utils.process_allgather(np.int32(error is None))
@@ -50,21 +50,24 @@ def raise_if_any_failed(error: Exception | None) -> None:
 
 
 def greatest_of_all(x: np.ndarray) -> np.ndarray:
-    """Element by element the greatest of all processes, whose arrays have one shape."""
+    """Returns the element-wise maximum of equally shaped arrays over all processes."""
     if jax.process_count() == 1:
         return x
     return np.max(multihost_utils.process_allgather(x), axis=0)
 
 
 def get_local_data(x: Any) -> Any:
-    """First addressable shard of a jax.Array as numpy; anything else unchanged."""
+    """Returns the first addressable shard of a jax.Array as numpy, or `x` unchanged."""
     if isinstance(x, jax.Array):
         return np.asarray(x.addressable_data(0))
     return x
 
 
 def fetch_global(x: Any) -> Any:
-    """Whole value of `x` as numpy on every process (a collective if sharded)."""
+    """Returns the whole value of `x` as numpy on every process.
+
+    It is a collective operation if `x` is sharded.
+    """
     if not isinstance(x, jax.Array):
         return x
     if x.is_fully_addressable or x.is_fully_replicated:
@@ -89,14 +92,14 @@ def place(x: Any, sharding: NamedSharding) -> jax.Array:
 
 
 def process_local_to_global(x: Any, sharding: NamedSharding) -> Any:
-    """Joins one host's rows of a batch to the rows of the other hosts.
+    """Joins this host's rows of a batch with the rows of the other hosts.
 
     Args:
-      x: array [batch / data shards, ...] of this process.
-      sharding: sharding of the global array [batch, ...].
+        x: array [batch / data shards, ...] of this process.
+        sharding: sharding of the global array [batch, ...].
 
     Returns:
-      The global jax.Array; `x` itself if it is global already.
+        The global jax.Array; `x` itself if it is already global.
     """
     if isinstance(x, jax.Array) and not x.is_fully_addressable:
         return x
@@ -106,7 +109,7 @@ def process_local_to_global(x: Any, sharding: NamedSharding) -> Any:
 def host_local_array_to_global_array(
     arr_tree: PyTree, mesh: Mesh, pspecs: PyTree
 ) -> PyTree:
-    """Makes global arrays of host-local ones; None as a spec means replicated."""
+    """Converts host-local arrays to global ones; None as a spec means replicated."""
     pspecs = jax.tree.map(
         lambda spec: PartitionSpec() if spec is None else spec,
         pspecs,

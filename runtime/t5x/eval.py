@@ -1,4 +1,4 @@
-"""`python -m t5x.eval`: evaluates checkpoints as a gin configuration says."""
+"""`python -m t5x.eval`: evaluates checkpoints as configured by gin."""
 
 import os
 import re
@@ -52,30 +52,31 @@ def evaluate(
     eval_steps: int = 20,
     trim_padding: bool = True,
 ) -> None:
-    """Evaluates one checkpoint, or all of a folder, by decoding or scoring.
+    """Evaluates one checkpoint, or all in a folder, by decoding or scoring.
 
-    With restore mode 'all', checkpoints listed in `<output_dir>/eval.<task>.ckpt` were
-    evaluated before and are skipped.
+    With restore mode 'all', checkpoints listed in `<output_dir>/eval.<task>.ckpt` are
+    skipped, because they were evaluated earlier.
 
     Args:
         model: the model; its optimizer is not used.
-        dataset_cfg: what to evaluate on.
-        restore_checkpoint_cfg: which checkpoints.
+        dataset_cfg: data to evaluate on.
+        restore_checkpoint_cfg: checkpoints to evaluate.
         partitioner: partitioner of model and data.
         output_dir: results go to `<output_dir>/inference_eval`.
         inference_evaluator_cls: evaluator; None means `seqio.Evaluator`.
-        training_evaluator_cls: trainer that also evaluates with teacher forcing.
-        summarize_config_fn: called with model_dir, summary_writer (None) and step.
+        training_evaluator_cls: trainer that also evaluates with teacher forcing, or
+            None.
+        summarize_config_fn: called with model_dir, summary_writer (None), and step.
         train_state_initializer_cls: constructor of the state initializer.
-        train_eval_get_dataset_fn: makes the data for `training_evaluator_cls`.
+        train_eval_get_dataset_fn: returns the data for `training_evaluator_cls`.
         fallback_init_rng: seed for parameters that the checkpoint lacks, if
             RestoreCheckpointConfig.fallback_to_scratch is set.
-        use_orbax: read with orbax where the checkpoint is one of orbax.
+        use_orbax: whether to restore with the orbax manager.
         eval_steps: batches for `training_evaluator_cls`.
         trim_padding: see `runner.get_infer_fn`.
 
     Raises:
-        UserError: nothing to evaluate, or no such checkpoint.
+        UserError: there is nothing to evaluate, or no such checkpoint.
     """
     if dataset_cfg.module:
         registered.import_module(dataset_cfg.module)
@@ -96,7 +97,7 @@ def evaluate(
             f"{dataset_cfg.split!r}."
         )
     initializer = train_state_initializer_cls(
-        optimizer_def=None,  # the optimizer state is not read
+        optimizer_def=None,  # The optimizer state is not read.
         init_fn=model.get_initial_variables,
         input_shapes={
             name: (dataset_cfg.batch_size, *shape)
@@ -120,7 +121,8 @@ def evaluate(
         eval_steps,
     )
     restore_cfg = with_absolute_path(restore_checkpoint_cfg)
-    restore_cfg.strict = False  # the checkpoint has an optimizer, the state has none
+    # The checkpoint has an optimizer, and the state has none.
+    restore_cfg.strict = False
     done_file = epath.Path(output_dir) / f"eval.{dataset_cfg.name}.ckpt"
     init_rng = (
         None if fallback_init_rng is None else jax.random.PRNGKey(fallback_init_rng)
@@ -157,7 +159,7 @@ def _teacher_forced_eval(
     output_dir: str,
     eval_steps: int,
 ) -> Callable[[Any], None]:
-    """A function of the train state that evaluates it with teacher forcing."""
+    """Returns a function that evaluates a train state with teacher forcing."""
     if trainer_cls is None:
         return lambda train_state: None
     layout = partitioner.get_data_layout(cfg.batch_size)
@@ -171,7 +173,7 @@ def _teacher_forced_eval(
         train_state_axes=train_state_axes,
         eval_names=list(datasets),
         summary_dir=output_dir,
-        rng=jax.random.PRNGKey(0),  # unused, as the two below
+        rng=jax.random.PRNGKey(0),  # This argument and the next two are unused.
         learning_rate_fn=None,
         num_microbatches=None,
     )
@@ -217,7 +219,7 @@ def _checkpoints_to_evaluate(
 def _evaluated(done_file: epath.Path) -> set[str]:
     if not done_file.exists():
         return set()
-    # Not split(): names of folders may hold blanks.
+    # Folder names may contain spaces, so split() would not do.
     return {line for line in done_file.read_text().split("\n") if line}
 
 

@@ -1,4 +1,4 @@
-"""gin for the programs: the page of names under which gin files find them."""
+"""Public names of gin helpers, for gin files."""
 
 from t5x.start.gin_config import (
     bool_fn,

@@ -1,4 +1,4 @@
-"""`python -m t5x.infer`: predictions or scores for a dataset, as JSON lines."""
+"""`python -m t5x.infer`: writes predictions or scores for a dataset as JSON lines."""
 
 import dataclasses
 import functools
@@ -76,46 +76,47 @@ def infer(
     use_orbax: bool = True,
     trim_padding: bool = True,
 ) -> None:
-    """Runs inference on every task of a dataset; started again, it goes on.
+    """Runs inference on every task of a dataset; a rerun resumes an interrupted one.
 
-    The examples are worked through in chunks. A chunk is written to a folder
-    `tmp-<task>-<shard>` together with the position in the data; at the end the chunks
-    are merged into `<output_dir>/<task>-<mode>.<extension>-<shard>-of-<shards>`, and an
-    empty file `....COMPLETED` marks the task as done.
+    The examples are processed in chunks. A chunk is written to a folder
+    `tmp-<task>-<shard>` together with the position in the data. At the end the chunks
+    are merged into `<output_dir>/<task>-<mode>.<extension>-<shard>-of-<shards>`, and a
+    file `....COMPLETED` marks the task as complete.
 
     Args:
         mode: 'predict' | 'score' | 'predict_with_aux'.
         model: the model; its optimizer is not used.
-        dataset_cfg: what to work on.
-        restore_checkpoint_cfg: which checkpoint.
+        dataset_cfg: data to run on.
+        restore_checkpoint_cfg: checkpoint to use.
         partitioner: partitioner of model and data.
-        output_dir: where results go.
-        checkpoint_period: batches in a chunk.
+        output_dir: folder of the results.
+        checkpoint_period: batches per chunk.
         shard_id, num_shards: this job's part of the examples.
-        merge_chunked_results: merge the chunks at the end.
+        merge_chunked_results: whether to merge the chunks at the end.
         write_fn: (path, (predictions, aux), examples, mode, vocabulary) writes a chunk.
-        checkpoint_ds_iter: save the position in the data; where that is impossible,
-            chunks that exist are skipped all the same.
+        checkpoint_ds_iter: whether to save the position in the data. If that is
+            impossible, existing chunks are still skipped.
         train_state_initializer_cls: constructor of the state initializer.
         fallback_init_rng: seed for parameters that the checkpoint lacks, if
             RestoreCheckpointConfig.fallback_to_scratch is set.
         merge_fn: (output_dir, file name, tmp_dir, step) merges chunks.
-        summarize_config_fn: called with model_dir, summary_writer (None) and step.
-        verify_matching_vocabs_fn: raises where data and model do not fit, or None.
+        summarize_config_fn: called with model_dir, summary_writer (None), and step.
+        verify_matching_vocabs_fn: raises an error if data and model do not match, or
+            None.
         output_vocab_feature_name: feature whose vocabulary decodes predictions.
         file_extension: see above.
-        keep_aux_as_numpy: leave auxiliary values as arrays.
-        use_orbax: read with orbax where the checkpoint is one of orbax.
+        keep_aux_as_numpy: whether to leave auxiliary values as arrays.
+        use_orbax: whether to restore with the orbax manager.
         trim_padding: see `runner.get_infer_fn`.
 
     Raises:
-        UserError: a wrong mode, or no such checkpoint or task.
+        UserError: the mode is wrong, or there is no such checkpoint or task.
     """
     import seqio
 
     check_mode(mode)
     if isinstance(output_dir, str):
-        # A doubled slash would make two names of one folder.
+        # A doubled slash would give one folder two names.
         output_dir = re.sub(r"(?<!:)/{2,}", "/", output_dir)
     output_dir = checks.output_folder("infer.output_dir", output_dir)
     source = registered.task_or_mixture(dataset_cfg)
@@ -144,7 +145,7 @@ def infer(
     spec = reader.model_spec(source)
     batch_size = dataset_cfg.batch_size
     initializer = train_state_initializer_cls(
-        optimizer_def=None,  # the optimizer state is not read
+        optimizer_def=None,  # The optimizer state is not read.
         init_fn=model.get_initial_variables,
         input_shapes={k: (batch_size, *s.shape) for k, s in spec.items()},
         input_types={k: s.dtype.as_numpy_dtype for k, s in spec.items()},
@@ -200,14 +201,14 @@ def infer(
 
 
 def _skip(work: Work, before: int, done: int) -> None:
-    """Notes that examples of earlier tasks, and some of this one, are done."""
+    """Reports that earlier tasks, and some examples of this one, are done."""
     work.skip_to(before + done)
 
 
 def _checkpoint(cfg: RestoreCheckpointConfig) -> tuple[RestoreCheckpointConfig, str]:
-    """The only checkpoint that is asked for, and how to restore it."""
+    """Returns the single requested checkpoint and how to restore it."""
     cfg = with_absolute_path(cfg)
-    cfg.strict = False  # the checkpoint has an optimizer, the state has none
+    cfg.strict = False  # The checkpoint has an optimizer, and the state has none.
     found, paths = state_init.get_first_valid_restore_config_and_paths([cfg])
     if not paths:
         raise UserError(f"No checkpoint found at {cfg.path} (mode {cfg.mode!r}).")
@@ -241,7 +242,7 @@ def _restore(
 
 @dataclasses.dataclass
 class _Reader:
-    """Reads the examples of a task in chunks, as the task and as the model sees them."""
+    """Reads the examples of a task in chunks, as task and model features."""
 
     cfg: DatasetConfig
     converter: Any
@@ -266,7 +267,7 @@ class _Reader:
         )
 
     def count(self, task: Any) -> int | None:
-        """Examples of a task in this job's shard; None if that is unknown."""
+        """Returns the number of examples in this job's shard; None if unknown."""
         try:
             number = task.num_input_examples(self.cfg.split)
         except (ValueError, NotImplementedError, AttributeError):
@@ -274,13 +275,13 @@ class _Reader:
         return None if number is None else -(-number // self.shard_info.num_shards)
 
     def model_spec(self, provider: Any) -> Any:
-        """Shapes of one example's model features."""
+        """Returns the shapes of the model features of one example."""
         return self.converter(
             self._task_dataset(provider), self.cfg.task_feature_lengths
         ).element_spec
 
     def chunks(self, provider: Any) -> Any:
-        """Dataset of (chunk number, (task features, model features)), padded."""
+        """Returns padded (chunk number, (task features, model features)) items."""
         import tensorflow as tf
 
         task_ds = self._task_dataset(provider)
@@ -305,12 +306,12 @@ class _TaskJob:
 
     @property
     def name(self) -> str:
-        """Of the file of results."""
+        """Name of the result file."""
         return self.origin.name
 
     @property
     def tmp_dir(self) -> str:
-        """Folder of the chunks."""
+        """Path of the folder of chunks."""
         return self.origin.tmp_dir
 
     def run(self, reader: _Reader) -> None:
@@ -323,7 +324,7 @@ class _TaskJob:
             self.origin.note()
         distributed.sync_global_devices(f"{self.name}:start")
         count = 0
-        # One thread, so that chunks are written in order while the next is computed.
+        # A single thread writes chunks in order while the next one is computed.
         with futures.ThreadPoolExecutor(1) as writer:
             pending: list[futures.Future] = []
             for chunk, path, examples, model_ds, keep_position in self._todo(reader):
@@ -351,7 +352,7 @@ class _TaskJob:
         distributed.sync_global_devices(f"{self.name}:complete")
 
     def _todo(self, reader: _Reader) -> Iterator[tuple[int, str, Any, Any, Any]]:
-        """Chunks without results, each with a function that saves the position."""
+        """Yields chunks without results, each with a function to save the position."""
         import tensorflow as tf
 
         iterator = iter(reader.chunks(self.task))

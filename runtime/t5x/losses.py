@@ -1,4 +1,4 @@
-"""Cross entropy with label smoothing and z-loss, and its normalisation."""
+"""Cross entropy with label smoothing and z-loss, and its normalization."""
 
 import enum
 from collections.abc import Mapping
@@ -11,7 +11,8 @@ from jaxtyping import Array, Float, Int
 
 from t5x.errors import UserError
 
-# Logits of tokens that no target ever is; masks of T5X are -1e10.
+# Logits at or below this value mark tokens that are never targets; T5X masks with
+# -1e10.
 _FORBIDDEN = -1.0e9
 
 
@@ -22,7 +23,7 @@ def cross_entropy_terms(
 ) -> tuple[
     tuple[Float[Array, "*batch"], Float[Array, "*batch"]], Float[Array, "*batch"]
 ]:
-    """((loss with z-loss, z-loss), log(Z)) of `cross_entropy_with_logits`."""
+    """Returns ((loss with z-loss, z-loss), log(Z)) of `cross_entropy_with_logits`."""
     log_z = jax.scipy.special.logsumexp(logits, axis=-1)
     loss = -jnp.sum(targets * (logits - log_z[..., None]), axis=-1)
     total_z_loss = z_loss * lax.square(log_z)
@@ -35,15 +36,16 @@ def cross_entropy_with_logits(
     targets: Float[Array, "*batch vocab"],
     z_loss: float | Float[Array, ""],
 ) -> tuple[Float[Array, "*batch"], Float[Array, "*batch"]]:
-    """Cross entropy plus `z_loss` * log(Z)^2, where Z is the sum of exp(logits).
+    """Computes cross entropy plus `z_loss` * log(Z)^2, where Z is the sum of
+    exp(logits).
 
     The z-loss (Mesh TensorFlow; Chowdhery et al. 2022, section 5) keeps logits from
-    drifting away from log probabilities. The gradient is written out: it keeps the logits
-    and log(Z) only, and is exact for targets that sum to 1. It treats the second result
-    as a figure to report, through which no gradient flows.
+    drifting away from log probabilities. The custom gradient stores only the logits and
+    log(Z), and is exact for targets that sum to 1. The second result is only for
+    reporting: no gradient flows through it.
 
     Args:
-        logits: unnormalised log probabilities.
+        logits: unnormalized log probabilities.
         targets: one-hot or smoothed target distribution.
         z_loss: coefficient, which has no gradient.
 
@@ -64,7 +66,7 @@ def gradient_of_logits(
     z_loss: float | Array,
     log_z: Float[Array, "*batch"],
 ) -> Float[Array, "*batch vocab"]:
-    """Derivative of the loss by the logits, for targets that sum to 1."""
+    """Returns the derivative of the loss by the logits, for targets that sum to 1."""
     log_z = log_z[..., None]
     return (1 + 2 * z_loss * log_z) * jnp.exp(logits - log_z) - targets
 
@@ -91,15 +93,15 @@ def compute_weighted_cross_entropy(
     z_loss: float = 0.0,
     loss_normalizing_factor: float | Float[Array, ""] | None = None,
 ) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, ""]]:
-    """Summed (not mean) cross entropy of a batch.
+    """Computes the summed (not mean) cross entropy of a batch.
 
     Args:
-        logits: of every position.
+        logits: logits of every position.
         targets: token ids.
-        weights: of the positions; None is 1 everywhere.
-        label_smoothing: probability shared by all tokens but the target (Szegedy et al.
-            2016). The entropy of the smoothed target, the least possible loss, is
-            subtracted. Tokens that the model forbids, with a logit of -1e9 or less, have
+        weights: weights of the positions; None means 1 everywhere.
+        label_smoothing: probability shared by all tokens except the target (Szegedy et
+            al. 2016). The entropy of the smoothed target, the minimum loss, is
+            subtracted. Tokens that the model forbids, with a logit of -1e9 or less, get
             no share.
         z_loss: see `cross_entropy_with_logits`.
         loss_normalizing_factor: divides the loss and the z-loss.
@@ -108,7 +110,7 @@ def compute_weighted_cross_entropy(
         Loss (z-loss included), z-loss, and the sum of the weights.
 
     Raises:
-        ValueError: the shapes do not fit.
+        ValueError: the shapes do not match.
     """
     if logits.ndim != targets.ndim + 1:
         raise ValueError(
@@ -134,7 +136,7 @@ def smoothed_targets(
     targets: Int[Array, "batch length"],
     label_smoothing: float,
 ) -> tuple[Float[Array, "batch length vocab"], Float[Array, "*batch_length"]]:
-    """The distribution of the targets, and its entropy."""
+    """Returns the target distribution and its entropy."""
     vocab_size = logits.shape[-1]
     is_target = targets[..., None] == jnp.arange(vocab_size)
     if isinstance(label_smoothing, int | float) and label_smoothing == 0:
@@ -144,13 +146,13 @@ def smoothed_targets(
     confidence = 1.0 - label_smoothing
 
     def entropy(n: int | Array, others: float | Array) -> Array:
-        # 1e-20 makes 0 * log(0) a 0.
+        # The 1e-20 turns 0 * log(0) into 0.
         return -(
             confidence * jnp.log(confidence + 1e-20)
             + (n - 1) * others * jnp.log(others + 1e-20)
         )
 
-    # Where all tokens are possible, the numbers are those of Python's floats.
+    # If all tokens are possible, the results are equal to Python floats.
     share = label_smoothing / max(vocab_size - 1, 1)
     shares = label_smoothing / jnp.maximum(counts - 1, 1)
     is_all = counts == vocab_size
@@ -163,14 +165,16 @@ def smoothed_targets(
 
 @enum.unique
 class SpecialLossNormalizingFactor(enum.Enum):
-    """Factors that depend on the batch.
+    """Loss normalizing factors that depend on the batch.
 
     NUM_REAL_TARGET_TOKENS: sum of the loss weights.
+
     NUM_TOTAL_TARGET_TOKENS: number of positions, padding included.
+
     AVERAGE_PER_SEQUENCE: mean over the sequences of the mean over a sequence's tokens.
 
-    The factor of a batch (or microbatch) without any weight is 1: it has no loss to
-    divide, and contributes 0 instead of 0 / 0.
+    The factor of a batch (or microbatch) without any weight is 1, so that it
+    contributes 0 instead of 0 / 0.
     """
 
     NUM_REAL_TARGET_TOKENS = 1
@@ -181,7 +185,7 @@ class SpecialLossNormalizingFactor(enum.Enum):
 def convert_special_loss_normalizing_factor_to_enum(
     x: str,
 ) -> SpecialLossNormalizingFactor:
-    """Returns the factor of that name in any case; gin files cannot write enums.
+    """Returns the factor with this name (case-insensitive); gin cannot write enums.
 
     Raises:
         UserError: there is no such factor.
@@ -196,10 +200,10 @@ def convert_special_loss_normalizing_factor_to_enum(
 
 
 def special_factor(x: Any) -> SpecialLossNormalizingFactor | None:
-    """The factor that depends on the batch, or None where `x` does not.
+    """Returns the batch-dependent factor, or None if `x` is a number or None.
 
     Raises:
-        UserError: a name that no factor has.
+        UserError: no factor has this name.
     """
     if isinstance(x, str):
         x = convert_special_loss_normalizing_factor_to_enum(x)
@@ -211,14 +215,14 @@ def _sum_over_segment(
     segment_ids: Int[Array, "batch length"],
     weights: Float[Array, "batch length"],
 ) -> Float[Array, "batch length"]:
-    """Sum of the weights of the packed sequence that a position belongs to; 0 at padding.
+    """Returns the weight sum of the packed sequence at each position; 0 at padding.
 
-    A sequence starts where the position is 0 or the segment id changes; padding (segment
-    0) comes last.
+    A sequence starts where the position is 0 or the segment id changes; padding
+    (segment 0) comes last.
     """
     changes = jnp.diff(segment_ids, axis=-1, prepend=segment_ids[:, :1]) != 0
     starts = (positions == 0) | changes
-    # Padding positions are 0 too: each one becomes a sequence with no weight.
+    # Padding positions are 0 too: each one becomes a sequence without weight.
     sequence = jnp.cumsum(starts, axis=-1)
     weights = jnp.where(segment_ids != 0, weights, 0.0)
     length = weights.shape[-1]
@@ -234,13 +238,13 @@ def get_loss_normalizing_factor_and_weights(
     loss_normalizing_factor: float | str | SpecialLossNormalizingFactor | None,
     batch: Mapping[str, Array],
 ) -> tuple[float | Float[Array, ""] | None, Float[Array, "batch length"] | None]:
-    """Turns a special factor into a number, and gives the weights that go with it.
+    """Converts a special factor to a number, and returns the weights that belong to it.
 
     Args:
-        loss_normalizing_factor: None and numbers come back as they are, with the batch's
-            `decoder_loss_weights`.
+        loss_normalizing_factor: None and numbers are returned unchanged, with the
+            batch's `decoder_loss_weights`.
         batch: `decoder_target_tokens`, optionally `decoder_loss_weights` (default: 1 at
-            every token but padding), and for packed rows `decoder_segment_ids` and
+            every non-padding token), and for packed rows `decoder_segment_ids` and
             `decoder_positions`.
     """
     weights = batch.get("decoder_loss_weights")

@@ -1,6 +1,6 @@
-"""Metrics that a training step returns, as clu metric objects.
+"""Metrics of a training step, as clu metric objects.
 
-Durations and numbers of steps are unknown inside a compiled step: the trainer fills them in
+Durations and numbers of steps are unknown inside a compiled step. The trainer sets them
 with `set_time_metrics_duration` and `set_step_metrics_num_steps` before `compute`.
 """
 
@@ -43,9 +43,9 @@ class Sum(clu_metrics.Metric):
 
 @flax.struct.dataclass
 class Step(clu_metrics.Metric):
-    """Base of metrics that need the number of steps.
+    """Base class of metrics that need the number of steps.
 
-    The number is set from outside, since the metrics of microbatches are merged too.
+    The number is set from outside, because the metrics of microbatches are merged too.
     """
 
     steps: Scalar | None = 1
@@ -90,7 +90,7 @@ class AveragePerStep(Step):
 
 @flax.struct.dataclass
 class Time(clu_metrics.Metric):
-    """Seconds between two points that the host sets."""
+    """Seconds between two points in time that the host sets."""
 
     duration: Scalar | None = None
 
@@ -158,12 +158,12 @@ def is_time_metric(obj: Any) -> bool:
 
 
 def create_metrics_dict(float_metrics_dict: Mapping[str, Scalar]) -> MetricsMap:
-    """Makes a `Sum` of each number."""
+    """Converts each number to a `Sum`."""
     return {name: Sum(value) for name, value in float_metrics_dict.items()}
 
 
 def shape_obj_to_defined_obj(obj: clu_metrics.Metric) -> clu_metrics.Metric:
-    """Replaces the shapes in a metric from `jax.eval_shape` by arrays of zeros."""
+    """Replaces the shapes in a metric from `jax.eval_shape` with arrays of zeros."""
 
     def defined(value: Any) -> Any:
         if is_metric_obj(value):

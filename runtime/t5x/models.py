@@ -1,4 +1,4 @@
-"""Models: the page of names under which gin files and user code find them."""
+"""Public names of the models, for gin files and user code."""
 
 from t5x.metrics import MetricsMap
 from t5x.model.base_model import (

@@ -1,6 +1,7 @@
-"""Optimizers: the page of names under which gin files and user code find them.
+"""Public names of the optimizers, for gin files and user code.
 
-Adafactor has its own module, `t5x.adafactor`. `amos` has no PyPI package and is absent.
+Adafactor has its own module, `t5x.adafactor`. `amos` has no PyPI package and is not
+supported.
 """
 
 from collections.abc import Sequence

@@ -1,15 +1,15 @@
-"""How a network says what its logits are the product of.
+"""Protocol by which a network reports the factors of its logits.
 
-A network may put, into the collection `output_product` where that is mutable, the
-factors of the logits that it returns. A model then computes the loss from the factors, a
-part at a time, and never holds the logits of all positions (`t5x.chunked_loss`). Networks
-of other packages put the same names there and need no import:
+If the collection `output_product` is mutable, a network may store the factors of the
+returned logits there. A model then computes the loss from the factors in parts, and
+never holds the logits of all positions (`t5x.chunked_loss`). Networks of other packages
+store the same names and need no import:
 
   hidden: [batch, length, emb], in the dtype of the product and with its scale.
   kernel: [emb, vocab], or `table`: [vocab, emb], in the same dtype.
-  offset: number of ids without a row, which come first and are forbidden; default 0.
-  logits: what is returned. A network around this one that changes the logits afterwards
-    returns another array, and so the factors do not count.
+  offset: number of leading ids without a row, which are forbidden; default 0.
+  logits: the returned array. If an outer network changes the logits, it returns
+    another array, and the factors are ignored.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class OutputProduct(flax.struct.PyTreeNode):
 
 
 def is_wanted(module: nn.Module) -> bool:
-    """Whether the factors of the logits are asked for in this call."""
+    """Returns whether this call requests the factors of the logits."""
     # In `init` every collection is mutable, and the inputs are placeholders.
     return module.is_mutable_collection(COLLECTION) and not module.is_initializing()
 
@@ -50,13 +50,13 @@ def tell(
     hidden: Float[Array, "batch length emb"],
     **matrix: Float[Array, "..."],
 ) -> None:
-    """Puts the factors of `logits` into the collection; call it where `is_wanted`.
+    """Stores the factors of `logits` in the collection; call it only if `is_wanted`.
 
     Args:
-        module: the module that computes, outside of any scan or rematerialisation.
-        logits: their product.
+        module: the module that computes, outside of any scan or rematerialization.
+        logits: product of the factors.
         hidden: left factor.
-        **matrix: the right one, as `kernel` or as `table`.
+        **matrix: right factor, as `kernel` or as `table`.
     """
     told = {"hidden": hidden, "logits": logits, **matrix}
     for name, value in told.items():
@@ -64,9 +64,9 @@ def tell(
 
 
 def told(variables: Mapping[str, Any], logits: Array) -> OutputProduct | None:
-    """The factors of `logits` in the variables of a call, or None if there are none."""
+    """Returns the factors of `logits` from the variables of a call, or None."""
     tree = variables.get(COLLECTION, {})
-    # The scope is that of the module which computes them, somewhere in the network.
+    # The factors are in the scope of the module that computes them.
     while isinstance(tree, Mapping) and tree and "logits" not in tree:
         tree = next(iter(tree.values())) if len(tree) == 1 else {}
     if not tree or tree["logits"] is not logits:

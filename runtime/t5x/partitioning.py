@@ -1,4 +1,4 @@
-"""Partitioning: the page of names under which gin files and user code find it."""
+"""Public names of partitioning, for gin files and user code."""
 
 from jax.sharding import Mesh, PartitionSpec
 

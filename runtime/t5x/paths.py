@@ -1,4 +1,4 @@
-"""Paths as users write them: local ones may be relative, others are URLs (gs://)."""
+"""Paths from users: local paths, which may be relative, and URLs (gs://)."""
 
 import contextlib
 import copy
@@ -11,17 +11,20 @@ from typing import Any
 from etils import epath
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a disk that takes no more; the system names no file with them."""
+"""Error numbers of a full disk; the system reports them without a file name."""
 
 
 def absolute(path: str | os.PathLike) -> str:
-    """An absolute local path without `~`, or a URL as it is. (orbax wants no relative ones.)"""
+    """Returns an absolute local path without `~`, or a URL unchanged.
+
+    orbax accepts no relative paths.
+    """
     text = os.fspath(path)
     return text if "://" in text else os.path.abspath(os.path.expanduser(text))
 
 
 def with_absolute_path(restore_cfg: Any) -> Any:
-    """A copy of a RestoreCheckpointConfig whose paths are absolute."""
+    """Returns a copy of a RestoreCheckpointConfig with absolute paths."""
     cfg = copy.copy(restore_cfg)
     if isinstance(cfg.path, (str, os.PathLike)):
         cfg.path = absolute(cfg.path)
@@ -31,10 +34,10 @@ def with_absolute_path(restore_cfg: Any) -> Any:
 
 
 def check_ordinary(path: str | os.PathLike) -> None:
-    """Checks that a reader of a local file will not wait for a pipe or a device.
+    """Checks that a local path is not a pipe or device, for which a reader would wait.
 
     Raises:
-      OSError: the path names neither a file nor a folder.
+        OSError: the path is neither a file nor a folder.
     """
     text = os.fspath(path)
     ordinary = os.path.isfile(text) or os.path.isdir(text)
@@ -45,10 +48,10 @@ def check_ordinary(path: str | os.PathLike) -> None:
 
 
 def check_folder(folder: str | os.PathLike) -> None:
-    """Checks all files below a local folder, for readers that open them by themselves.
+    """Checks all files below a local folder, for libraries that open them directly.
 
     Raises:
-      OSError: one of them is a pipe or a device.
+        OSError: a file is a pipe or a device.
     """
     for parent, _, names in os.walk(os.fspath(folder)):
         for name in names:
@@ -56,7 +59,7 @@ def check_folder(folder: str | os.PathLike) -> None:
 
 
 def read_bytes(path: str | os.PathLike) -> bytes:
-    """Returns the content of a file; raises as `check_ordinary`."""
+    """Returns the content of a file; raises the errors of `check_ordinary`."""
     check_ordinary(path)
     return epath.Path(path).read_bytes()
 
@@ -65,9 +68,9 @@ def read_json(path: str | os.PathLike) -> Any:
     """Returns the value of a JSON file.
 
     Raises:
-      OSError: the file cannot be read.
-      ValueError: the file is no JSON in UTF-8, its values are nested too deeply, or an
-        object has a name twice.
+        OSError: the file cannot be read.
+        ValueError: the file is not JSON in UTF-8, its values are nested too deeply, or
+            an object has a duplicate name.
     """
     try:
         return json.loads(read_bytes(path).decode(), object_pairs_hook=_distinct)
@@ -84,21 +87,21 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[epath.Path]:
-    """A temporary file for the block to write; it replaces `path` if the block ends well."""
+    """Yields a temporary file that replaces `path` if the context succeeds."""
     target = epath.Path(path)
     temporary = target.with_name(f"{target.name}.tmp")
     try:
         with naming(target):
             yield temporary
     except OSError:
-        temporary.unlink(missing_ok=True)  # It takes space that is wanted.
+        temporary.unlink(missing_ok=True)  # The incomplete file would waste space.
         raise
     temporary.replace(target)
 
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Adds the name of the written file to the block's errors, such as a full disk."""
+    """Adds the name of the written file to errors such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -108,7 +111,7 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
 
 
 def user_cache() -> str:
-    """The folder of the user's caches: `$XDG_CACHE_HOME`, else `~/.cache`."""
+    """Returns the user's cache folder: `$XDG_CACHE_HOME`, else `~/.cache`."""
     caches = os.environ.get("XDG_CACHE_HOME", "")
-    # The specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     return caches if os.path.isabs(caches) else os.path.expanduser("~/.cache")

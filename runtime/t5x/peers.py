@@ -1,10 +1,10 @@
-"""Notices the loss of another process of the run, says so, and leaves.
+"""Detects the loss of another process of the run, reports it, and exits.
 
-Without it the others wait in their next collective operation, until JAX's own service
-ends them with a C++ stack trace. Each process shows a sign of life every few seconds in
-the key-value store of JAX's coordination service; process 0 watches them all and tells
-the others, which watch process 0. The store is in process 0: when that is lost, JAX aborts
-the others at once, which is caught here.
+Otherwise the remaining processes wait in their next collective operation until JAX's
+own service ends them with a C++ stack trace. Each process writes a heartbeat every few
+seconds to the key-value store of JAX's coordination service. Process 0 watches all
+processes and informs the others, which watch process 0. The store is in process 0: if
+that process is lost, JAX aborts the others at once, and this module catches the abort.
 """
 
 import atexit
@@ -25,14 +25,14 @@ import jax
 # The client of the coordination service has no public name.
 from jax._src import distributed as jax_distributed
 
-# Seconds between signs of life, and after how many without one a process is lost. A
-# process may be busy in one call that lets no other thread run.
+# Seconds between heartbeats, and seconds without one after which a process is lost. A
+# process may be busy in one call that blocks all its threads.
 INTERVAL = 5.0
 PATIENCE = 60.0
-# Intervals that may pass between the patience's end and the message.
+# Intervals that may pass between the end of the patience and the message.
 _SLOWNESS = 6
-# JAX raises RuntimeError or ValueError with these; RESOURCE_EXHAUSTED (no memory left)
-# and the like have causes of their own.
+# JAX raises RuntimeError or ValueError with these codes. Other codes, such as
+# RESOURCE_EXHAUSTED (out of memory), have local causes.
 _FAILED = re.compile(
     "(UNKNOWN|INTERNAL|UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|CANCELLED):"
 )
@@ -52,21 +52,21 @@ def start() -> None:
             state.coordinator_address or "",
         )
         _active.append(watch)
-        # After the last use of a device, and before JAX leaves its service.
+        # It stops after the last use of a device, and before JAX leaves its service.
         atexit.register(watch.stop)
 
 
 def advise(advice: Callable[[], str]) -> None:
-    """Sets what the message says about going on; called when a process is lost."""
+    """Sets the advice in the message; the function is called when a process is lost."""
     for watch in _active:
         watch.advice = advice
 
 
 def wait_for_cause(error: BaseException) -> None:
-    """Where a collective operation failed: waits for the loss of a process behind it.
+    """Waits for the report of a lost process after a failed collective operation.
 
-    Returns only where no process is lost (or none is watched). After any error the watch
-    goes on while JAX leaves its service, which waits for all processes.
+    Returns only if no process is lost (or none is watched). After any error the watch
+    continues while JAX leaves its service, which waits for all processes.
     """
     causes: list[BaseException | None] = [error]
     while (last := causes[-1]) is not None:
@@ -84,7 +84,7 @@ def wait_for_cause(error: BaseException) -> None:
 
 
 class Watch:
-    """See the module.
+    """Watches the other processes of the run in a thread; see the module docstring.
 
     Attributes:
         advice: returns the end of the message.
@@ -98,7 +98,7 @@ class Watch:
         self._coordinator = coordinator
         self._stopped = threading.Event()
         self._leaving = threading.Lock()
-        # index -> (last sign, when it was first seen).
+        # Maps a process index to (last heartbeat, time when it was first seen).
         self._signs: dict[int, tuple[str, float]] = {}
         self._who = f"host {socket.gethostname()}, pid {os.getpid()}"
         self._names = {index: self._who}
@@ -107,14 +107,14 @@ class Watch:
         self._catch_abort()
 
     def stop(self) -> None:
-        """This process is done."""
+        """Marks this process as done and stops the watch."""
         self._stopped.set()
         self._thread.join(timeout=INTERVAL)
         if self in _active:
             _active.remove(self)
 
     def wait(self, seconds: float) -> None:
-        """Lets the watch go on for a while; the program ends where one is lost."""
+        """Waits for up to `seconds`; the program ends if a process is lost."""
         self._thread.join(timeout=seconds)
 
     def _run(self) -> None:
@@ -124,7 +124,7 @@ class Watch:
             try:
                 self._take_turn(str(number))
             except jax.errors.JaxRuntimeError:
-                # The network may have a bad moment.
+                # A short network failure is tolerated.
                 if time.monotonic() - heard > PATIENCE:
                     self._leave([self._name(0)])
             else:
@@ -165,12 +165,12 @@ class Watch:
         if lost:
             for number, name in enumerate(lost):
                 self._client.key_value_set(f"{_LOST}/{number}", name)
-            # The others lose the store with this process.
+            # The others lose the store when this process exits.
             time.sleep(2 * INTERVAL)
             self._leave(lost)
 
     def _name(self, index: int) -> str:
-        # The address is that of process 0, whose name may not be known yet.
+        # The address belongs to process 0, whose name may not be known yet.
         who = self._names.get(index, self._coordinator)
         return f"process {index} of {self._count} ({who})"
 
@@ -179,7 +179,8 @@ class Watch:
             mine = self._name(self._index)
             if mine in lost:
                 what = (
-                    f"The others gave up {mine}, this one, which showed no sign of life "
+                    f"The others gave up {mine}, this one, which showed no sign of "
+                    f"life "
                     f"for {PATIENCE:.0f} s."
                 )
             else:
@@ -193,10 +194,10 @@ class Watch:
             os._exit(1)
 
     def _catch_abort(self) -> None:
-        """Explains JAX's abort where process 0 is lost; others stay as they are.
+        """Explains JAX's abort if process 0 is lost; other aborts are unchanged.
 
-        The signal handlers of Python run in the main thread, which an abort does not
-        wait for; hence one of C.
+        This needs a C signal handler: Python handlers run in the main thread, and an
+        abort does not wait for it.
         """
         libc = ctypes.CDLL(None)
         libc.signal.restype = ctypes.c_void_p
@@ -208,7 +209,7 @@ class Watch:
             libc.signal(signum, previous)
             signal.raise_signal(signum)
 
-        # Kept: C has a pointer only.
+        # The reference keeps the handler alive, because C only has a pointer.
         self._handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(aborted)
         pointer = ctypes.cast(self._handler, ctypes.c_void_p)
         previous = libc.signal(signal.SIGABRT, pointer)
@@ -223,11 +224,11 @@ class Watch:
 
 
 def _shortened(error: BaseException) -> str:
-    """The end of the first line, which names the operation."""
+    """Returns the end of the first line, which names the operation."""
     line = str(error).strip().split("\n", 1)[0]
     return line if len(line) <= 200 else f"...{line[-200:]}"
 
 
 def _tell(message: str) -> None:
-    """On every process: each has a log of its own."""
+    """Writes to stderr on every process, because each has its own log."""
     os.write(2, f"{message}\n".encode())

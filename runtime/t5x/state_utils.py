@@ -13,14 +13,16 @@ _SPEC_KEYS = frozenset({"driver", "kvstore", "metadata"})
 
 
 def tensorstore_leaf(_: Any, value: Mapping) -> bool:
-    """Whether a node is a TensorStore spec, which stands for an array."""
+    """Returns whether a node is a TensorStore spec, which represents an array."""
     return set(value) >= _SPEC_KEYS
 
 
 def flatten_state_dict(
     state_dict: Mapping[str, Any], keep_empty_nodes: bool = False
 ) -> dict[str, Any]:
-    """Leaves (arrays and TensorStore specs) by '/'-joined name."""
+    """Flattens a state dict into leaves (arrays and TensorStore specs) by '/'-joined
+    name.
+    """
     return traverse_util.flatten_dict(
         state_dict,
         is_leaf=tensorstore_leaf,
@@ -36,7 +38,7 @@ def _unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
 def get_name_tree(
     state_dict: Mapping[str, Any], keep_empty_nodes: bool = False
 ) -> dict[str, Any]:
-    """A tree like `state_dict` with the '/'-joined name of each leaf as its value."""
+    """Returns a tree like `state_dict` whose leaves are their own '/'-joined names."""
     flat = traverse_util.flatten_dict(state_dict, keep_empty_nodes=keep_empty_nodes)
     return traverse_util.unflatten_dict({path: "/".join(path) for path in flat})
 
@@ -44,7 +46,9 @@ def get_name_tree(
 def intersect_state(
     state_dict: Mapping[str, Any], intersect_state_dict: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The entries of `state_dict` whose names `intersect_state_dict` has too."""
+    """Returns the entries of `state_dict` whose names are also in
+    `intersect_state_dict`.
+    """
     wanted = flatten_state_dict(intersect_state_dict)
     kept = {}
     for name, value in flatten_state_dict(state_dict).items():
@@ -62,7 +66,7 @@ def merge_state(
 ) -> dict[str, Any]:
     """Adds the entries that only `from_scratch_state` has.
 
-    With `overwrite`, entries that both have come from `from_scratch_state` as well.
+    With `overwrite`, common entries are taken from `from_scratch_state` as well.
     """
     merged = flatten_state_dict(state_dict)
     for name, value in flatten_state_dict(from_scratch_state).items():
@@ -75,7 +79,7 @@ def merge_state(
 def _find_rule(
     name: str, assignment_map: Sequence[tuple[str, str | None]]
 ) -> tuple[str, str | None] | None:
-    """The pattern of the first rule that matches, and the old name or None to drop."""
+    """Returns the pattern of the first matching rule, and the old name or None."""
     for pattern, replacement in assignment_map:
         match = re.fullmatch(pattern, name)
         if match:
@@ -92,20 +96,21 @@ def apply_assignment_map(
     *,
     is_resuming: bool = False,
 ) -> Mapping[str, Any]:
-    """Renames the entries of a checkpoint to those of the current model.
+    """Renames the entries of a checkpoint to the names of the current model.
 
-    Each rule is a pattern for the whole '/'-joined *new* name
-    (`target/...`, `state/param_states/...`) and a replacement that expands to the old
-    name, or None to leave the entry out. The first rule that matches counts. Entries
-    that were read under a new name lose the old one; two new names may read the same
-    old one; all other entries keep their names.
+    Each rule is a (pattern, replacement) pair. The pattern matches a whole '/'-joined
+    *new* name (`target/...`, `state/param_states/...`). The replacement expands to the
+    old name, or is None to leave the entry out. The first matching rule wins. Entries
+    that were read under a new name lose the old one. Two new names may read the same
+    old one. All other entries keep their names.
 
     Args:
         ckpt_optimizer_state: state dictionary of the checkpoint.
         optimizer_state: state dictionary of the current model.
         assignment_map: the rules.
         require_all_rules_match: whether a rule without any match is an error.
-        is_resuming: a run that continues has been renamed before, so nothing happens.
+        is_resuming: True returns the checkpoint unchanged, because a continued run is
+            already renamed.
 
     Raises:
         UserError: an old name is not in the checkpoint, or a rule matches nothing.
@@ -146,8 +151,8 @@ def apply_assignment_map(
             f"Unused patterns in `assignment_map`: {{{names}}}. A pattern must match "
             "the whole new name, such as 'target/decoder/.*'."
         )
-    # A name that was both read under another one and is wanted itself stays: rules may
-    # rotate names.
+    # A name that is read under another one and also wanted itself stays, so that rules
+    # may swap names.
     wanted = set(flatten_state_dict(optimizer_state))
     for name, value in checkpoint.items():
         keeps_name = name in wanted or name not in read

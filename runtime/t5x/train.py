@@ -1,4 +1,4 @@
-"""`python -m t5x.train`: trains a model as a gin configuration says."""
+"""`python -m t5x.train`: trains a model as configured by gin."""
 
 import contextlib
 import functools
@@ -64,54 +64,55 @@ def train(
     data_shards: int | None = None,
     metric_sinks: Sequence[Callable[..., MetricSink]] = (),
 ) -> tuple[int, Any]:
-    """Trains a model; evaluates and saves it on the way and at the end.
+    """Trains a model; evaluates and saves it during training and at the end.
 
-    Interrupted by SIGTERM it saves everything and raises PreemptionError; started again
-    with the same arguments it goes on as if it had never stopped.
+    On SIGTERM it saves everything and raises PreemptionError. Started again with the
+    same arguments, it continues as if it had not been interrupted.
 
     Args:
         model: a `BaseModel`.
         train_dataset_cfg: training data.
         train_eval_dataset_cfg: data for evaluation with teacher forcing, or None.
         infer_eval_dataset_cfg: data for evaluation by decoding, or None.
-        checkpoint_cfg: what to restore and what to save; either part may be None.
+        checkpoint_cfg: settings of restoring and saving; either part may be None.
         partitioner: partitioner of model and data.
         trainer_cls: constructor of the trainer, called by keyword.
-        model_dir: folder of checkpoints, metrics and results.
+        model_dir: folder of checkpoints, metrics, and results.
         total_steps: step at which training ends.
         eval_steps: batches of an evaluation with teacher forcing.
         eval_period: steps between evaluations, from the first step of the run.
-        relative_steps: steps to train from where the run begins; replaces total_steps.
+        relative_steps: steps to train from the start of the run; replaces total_steps.
         stats_period: steps over which training metrics are averaged; default: the
             shortest of the other periods.
-        random_seed: seed of initialisation and dropout; None draws one and uses the
+        random_seed: seed of initialization and dropout; None draws one and uses the
             fast generator.
-        use_hardware_rng: use the fast generator, whose numbers depend on the sharding.
+        use_hardware_rng: whether to use the fast generator, whose numbers depend on the
+            sharding.
         summarize_config_fn: called with (model_dir, metric writer, step).
         inference_evaluator_cls: evaluator that decodes; None means `seqio.Evaluator`.
-        get_dataset_fn: makes the training data, see `datasets.GetDatasetCallable`.
-        concurrent_metrics: compute inference metrics while training goes on. Actions
-            for TRAIN and INFER_EVAL need False.
+        get_dataset_fn: returns the training data, see `datasets.GetDatasetCallable`.
+        concurrent_metrics: whether to compute inference metrics while training
+            continues. Actions for TRAIN and INFER_EVAL need False.
         actions: 'TRAIN' | 'TRAIN_EVAL' | 'INFER_EVAL' -> actions.
-        train_eval_get_dataset_fn: makes the data for teacher forcing.
-        run_eval_before_training: evaluate the initial model too.
+        train_eval_get_dataset_fn: returns the data for teacher forcing.
+        run_eval_before_training: whether to evaluate the initial model too.
         train_state_initializer_cls: constructor of the state initializer.
-        use_orbax: write orbax checkpoints, not the legacy layout.
-        verify_matching_vocabs_fn: raises where data and model do not fit, or None.
+        use_orbax: whether to write orbax checkpoints instead of the legacy layout.
+        verify_matching_vocabs_fn: raises an error if data and model do not match, or
+            None.
         gc_period: steps between garbage collections; 0 leaves them to Python.
-        data_shards: in how many shards the training data is read; default: one for
-            each process that feeds other rows. A run keeps the number it began with,
-            also on other processes; with one number runs on any processes see the same
-            batches.
-        metric_sinks: constructors of what takes scalars beside TensorBoard, called with
-            `model_dir` and `config`, see `t5x.logs.sinks`.
+        data_shards: number of shards of the training data; default: one per process
+            that feeds distinct rows. A run keeps its number on any number of processes.
+            Runs with the same number see the same batches.
+        metric_sinks: constructors of additional metric sinks, called with `model_dir`
+            and `config`; see `t5x.logs.sinks`.
 
     Returns:
         (last step, last train state).
 
     Raises:
-        UserError: a setting is wrong; the message says how to mend it.
-        PreemptionError: interrupted, with everything saved.
+        UserError: a setting is wrong; the message says how to correct it.
+        PreemptionError: training was interrupted, and everything is saved.
     """
     total_steps = checks.whole_number(
         "train.total_steps (TRAIN_STEPS)", total_steps, least=0
@@ -218,7 +219,8 @@ def train(
         is_finished = resumed and record.is_finished(step, total_steps)
         if is_finished and not run_eval_before_training:
             announce(
-                f"step {step:,}  this run is finished; nothing is left to do. Give more "
+                f"step {step:,}  this run is finished; nothing is left to do. Give "
+                f"more "
                 f"steps to train further. Results are in {model_dir}"
             )
             return step, train_state
@@ -244,7 +246,7 @@ def train(
             train_state_axes=initializer.train_state_axes,
             rng=trainer_rng,
         )
-        del train_state  # the first step donates it
+        del train_state  # The first step donates it.
         stack.callback(trainer.close)
         if sinks:
             trainer.send_metrics_to(sinks)
@@ -265,7 +267,7 @@ def train(
             stack.enter_context(evaluator)
         if resumed:
             loop.restore_actions(action_map, record)
-            # A stop that was noted after this checkpoint is decided anew.
+            # A stop that was recorded after this checkpoint is decided again.
             is_current = step >= (record.get("evaluated_step") or 0)
             trainer.stop_training = is_current and bool(record.get("stop"))
         evaluation = loop.Evaluation(

@@ -1,4 +1,4 @@
-"""Train states: what a training or inference step reads and returns, as a pytree."""
+"""Train states: the pytrees that training and inference steps read and return."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -21,7 +21,7 @@ from t5x.optim.optimizer_base import (
 
 EMPTY_DICT: FrozenDict = flax.core.freeze({})
 _AXES_SUFFIX = "_axes"
-# A note, since user code compares the texts of these errors.
+# Added as a note, because user code compares the texts of these errors.
 _AXES_ADVICE = (
     "Create the parameters with flax.linen.partitioning.param_with_axes, which names "
     "their axes."
@@ -30,7 +30,7 @@ _AXES_ADVICE = (
 
 @runtime_checkable
 class TrainState(Protocol):
-    """What trainers, checkpointers and partitioners need of a state."""
+    """Interface of a state for trainers, checkpointers, and partitioners."""
 
     @property
     def step(self) -> Int[Array, ""]:
@@ -49,27 +49,27 @@ class TrainState(Protocol):
         """The model's other collections, such as batch statistics."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Nested dictionaries, as written to checkpoints."""
+        """Returns nested dictionaries, as written to checkpoints."""
 
     def restore_state(self, state_dict: Mapping[str, Any]) -> "TrainState":
-        """The state with the values of `state_dict`."""
+        """Returns the state with the values of `state_dict`."""
 
     def replace_params(self, params: PyTree) -> "TrainState":
-        """The state with other parameters."""
+        """Returns the state with other parameters."""
 
     def replace_flax_mutables(self, flax_mutables: Mapping) -> "TrainState":
-        """The state with other mutable collections."""
+        """Returns the state with other mutable collections."""
 
     def replace_step(self, step: Int[Array, ""]) -> "TrainState":
-        """The state at another step."""
+        """Returns the state at another step."""
 
     def apply_gradient(
         self, grads: PyTree, learning_rate: Any, flax_mutables: Mapping = EMPTY_DICT
     ) -> "TrainState":
-        """The state after one update."""
+        """Returns the state after one update."""
 
     def as_logical_axes(self) -> "TrainState":
-        """The state with axis names (or None) in place of arrays."""
+        """Returns the state with axis names (or None) instead of arrays."""
 
 
 def _check_axes(axes: Mapping, variables: Mapping) -> None:
@@ -95,7 +95,7 @@ def _axis_names(axes: Mapping | None, like: Mapping) -> Mapping:
 def _split_variables(
     variables: Mapping,
 ) -> tuple[PyTree, Mapping | None, FrozenDict, FrozenDict | None]:
-    """Parameters and the other collections, each with its axes if it has any."""
+    """Splits variables into parameters, other collections, and the axes of both."""
     collections = dict(variables)
     params = collections.pop("params")
     axes = {
@@ -133,7 +133,7 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
     def create(
         cls, optimizer_def: OptimizerDef, model_variables: Mapping
     ) -> "FlaxOptimTrainState":
-        """Initial state for the variables that `Module.init` returned.
+        """Returns the initial state for the variables that `Module.init` returned.
 
         Raises:
             ValueError: a parameter has no axis names, or the optimizer needs them and
@@ -172,7 +172,10 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
         return self._optimizer.state.param_states
 
     def state_dict(self) -> dict[str, Any]:
-        """`{'target', 'state': {'step', 'param_states'}[, 'flax_mutables']}`."""
+        """Returns `{'target', 'state': {'step', 'param_states'}, 'flax_mutables'}`.
+
+        `flax_mutables` is left out if it is empty.
+        """
         state_dict = self._optimizer.state_dict()
         if self.flax_mutables:
             state_dict["flax_mutables"] = to_state_dict(self.flax_mutables)
@@ -227,7 +230,7 @@ class FlaxOptimTrainState(flax.struct.PyTreeNode):
 
 
 class InferenceState(flax.struct.PyTreeNode):
-    """The reading side of `FlaxOptimTrainState`, without an optimizer."""
+    """Train state for inference: a `FlaxOptimTrainState` without an optimizer."""
 
     step: Int[Array, ""] | None
     params: PyTree
@@ -237,7 +240,7 @@ class InferenceState(flax.struct.PyTreeNode):
 
     @classmethod
     def create(cls, model_variables: Mapping) -> "InferenceState":
-        """State for the variables that `Module.init` returned.
+        """Returns the state for the variables that `Module.init` returned.
 
         Raises:
             ValueError: a parameter has no axis names.
@@ -261,7 +264,7 @@ class InferenceState(flax.struct.PyTreeNode):
         raise NotImplementedError("InferenceState does not support `apply_gradient`.")
 
     def state_dict(self) -> dict[str, Any]:
-        """`{'target', 'state': {'step'}[, 'flax_mutables']}`."""
+        """Returns `{'target', 'state': {'step'}[, 'flax_mutables']}`."""
         state_dict: dict[str, Any] = {
             "target": to_state_dict(self.params),
             "state": {"step": self.step},
@@ -273,7 +276,7 @@ class InferenceState(flax.struct.PyTreeNode):
     def restore_state(self, state_dict: Mapping[str, Any]) -> "InferenceState":
         """See `TrainState`; optimizer states in `state_dict` are ignored.
 
-        The parameters come frozen, whatever they were.
+        The restored parameters are always frozen.
         """
         return self.replace(
             params=flax.core.freeze(state_dict["target"]),

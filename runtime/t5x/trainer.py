@@ -1,4 +1,4 @@
-"""The trainer: the page of names under which gin files and user code find it."""
+"""Public names of the trainer, for gin files and user code."""
 
 from t5x.logs.metrics_writer import MetricsManager
 from t5x.training.actions import (

@@ -1,6 +1,6 @@
-"""The names of `t5x.utils`: a page of re-exports; the code is in files named by role.
+"""Public names of `t5x.utils`; the code is in modules named by role.
 
-`TensorBoardLogger` is the seqio logger of that name that needs no TensorBoard.
+`TensorBoardLogger` is seqio's logger of that name, which needs no TensorBoard here.
 """
 
 from collections.abc import Callable, Sequence
@@ -110,5 +110,5 @@ def run_main(
     main: Callable[[Sequence[str]], Any],
     flags_parser: Callable[[Sequence[str]], Sequence[str]],
 ) -> None:
-    """Runs a main function under absl with its own parser of flags."""
+    """Runs a main function under absl with its own flags parser."""
     app.run(main, flags_parser=flags_parser)

@@ -22,13 +22,14 @@ def override_params_axes_names(
     Args:
         model_variables: collections of the model, with 'params' and 'params_axes'.
         params_axes_names_override: (pattern, axis names); the first pattern that
-            matches a whole '/'-joined parameter name counts.
+            matches a whole '/'-joined parameter name wins.
 
     Returns:
-        the variables with new 'params_axes', frozen.
+        The variables with new 'params_axes', frozen.
 
     Raises:
-        UserError: no 'params_axes', or as many names as the parameter has no axes.
+        UserError: 'params_axes' is missing, or the number of names differs from the
+            rank.
     """
     if "params_axes" not in model_variables:
         raise UserError(
@@ -57,5 +58,5 @@ def override_params_axes_names(
 
 
 def set_hardware_rng_ops() -> None:
-    """Makes keys created from now on use the fast hardware generator."""
+    """Makes newly created keys use the fast hardware generator."""
     jax.config.update("jax_default_prng_impl", "unsafe_rbg")

@@ -1,1 +1,1 @@
-"""Checkpoints: layouts, saving, restoring, and states from them."""
+"""Checkpoints: layouts, saving, restoring, and initial states."""

@@ -20,42 +20,41 @@ _STATEFUL_ERRORS = ("FailedPreconditionError", "UnimplementedError")
 
 
 def _is_stateful_source(error: Exception) -> bool:
-    # By name: TensorFlow must not be imported to train from a tokenised cache.
+    # Compared by name, because training from a tokenized cache must not import
+    # TensorFlow.
     return isinstance(error, NotImplementedError) or any(
         cls.__name__ in _STATEFUL_ERRORS for cls in type(error).__mro__
     )
 
 
 def position_name(shard: int, shards: int) -> str:
-    """First part of the names of the files that hold the position in one shard."""
+    """Returns the file-name prefix of the position in one shard."""
     return f"train_ds-{shard:03}-of-{shards:03}"
 
 
 def saved_shards(root: epath.PathLike) -> int | None:
-    """In how many shards the data was read whose position a checkpoint holds.
-
-    None if it holds none.
-    """
+    """Returns the number of data shards whose position a checkpoint holds, or None."""
     matches = (_NAME.match(path.name) for path in dataset_files(root))
     counts = {int(match["shards"]) for match in matches if match}
     return max(counts) if counts else None
 
 
 class DatasetCheckpoint:
-    """Saves and restores one data iterator, files `train_ds-<shard>-of-<shards>*`.
+    """Saves and restores one data iterator, in files `train_ds-<shard>-of-<shards>*`.
 
-    An iterator that has `shards` and `positions` (`feed.iterators.PrefetchIterator`) is
-    saved shard by shard, each by the first process that reads it, and restored by all
-    processes that do. Of another iterator a process saves and restores its own.
+    An iterator with `shards` and `positions` (`feed.iterators.PrefetchIterator`) is
+    saved shard by shard. The first process that reads a shard saves it, and all
+    processes that read it restore it. Any other iterator is saved and restored per
+    process.
     """
 
     def __init__(self, iterator: Any, partitioner: BasePartitioner):
         """Wraps `iterator`.
 
         Args:
-          iterator: object with `save(prefix)` and `restore(prefix)` (or `load`), a
-            tf.data iterator, or None.
-          partitioner: gives the data shard of this process.
+            iterator: object with `save(prefix)` and `restore(prefix)` (or `load`), a
+                tf.data iterator, or None.
+            partitioner: gives the data shard of this process.
         """
         layout = partitioner.get_data_layout()
         shards = getattr(iterator, "shards", None)
@@ -79,8 +78,8 @@ class DatasetCheckpoint:
     def save(self, folder: epath.PathLike, per_process: bool = False) -> None:
         """Writes the iterator's state into `folder` of an unfinished checkpoint.
 
-        An iterator whose source cannot be saved (a Python generator) is reported
-        once and left out from then on.
+        An iterator whose source cannot be saved (a Python generator) is reported once
+        and skipped from then on.
         """
         if not self._written:
             return
@@ -106,13 +105,13 @@ class DatasetCheckpoint:
             )
 
     def restore(self, root: epath.PathLike) -> bool:
-        """Sets the iterator to the position stored in checkpoint folder `root`.
+        """Moves the iterator to the position stored in checkpoint folder `root`.
 
         Returns:
-          Whether a position was found; a warning explains why not.
+            Whether a position was found; if not, a warning explains why.
 
         Raises:
-          UserError: the position has changed since it was saved, or a part is lost.
+            UserError: the position has changed since it was saved, or a part is lost.
         """
         if not self._parts:
             return False
@@ -123,7 +122,7 @@ class DatasetCheckpoint:
         try:
             complete = self._restore_parts(root)
         except Exception as e:  # noqa: BLE001 - raised below
-            # The other processes would wait for this one for ever.
+            # Without this the other processes would wait for this one forever.
             error = e
         raise_if_any_failed(error)
         return complete
@@ -143,17 +142,18 @@ class DatasetCheckpoint:
         return True
 
     def _preferred(self, paths: list[epath.Path]) -> list[epath.Path]:
-        """The files; those that this process wrote come last."""
+        """Sorts the files so that those written by this process come last."""
         mine = f"process_{jax.process_index()}-of-{jax.process_count()}"
         return sorted(paths, key=lambda path: path.parent.name == mine)
 
     def _explain_missing(self, root: epath.Path, missing: list[str]) -> None:
-        """Warns that the data starts again, unless only a part of it is lost."""
+        """Warns that the data restarts; raises UserError if only a part is missing."""
         shards = saved_shards(root)
         if shards == self.count:
             raise UserError(
                 f"{root} holds the position in some of the {shards} shards of the "
-                f"training data, but not {missing}: copy the checkpoint whole, or begin "
+                f"training data, but not {missing}: copy the checkpoint whole, or "
+                f"begin "
                 "the data anew with SaveCheckpointConfig.save_dataset = False."
             )
         logging.warning(

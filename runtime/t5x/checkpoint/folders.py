@@ -1,13 +1,13 @@
-"""Names, layouts and completeness of checkpoint folders.
+"""Names, layouts, and completeness of checkpoint folders.
 
-A checkpoint of step N is the folder `checkpoint_N`. Three layouts are told apart:
+A checkpoint of step N is the folder `checkpoint_N`. There are three layouts:
 
 - orbax: `state/_METADATA` (pytree) and `dataset/` (data iterator);
-- legacy: a msgpack file `checkpoint` beside one zarr folder per array;
+- legacy: a msgpack file `checkpoint` next to one zarr folder per array;
 - TensorFlow (Mesh T5): `model.ckpt-N.index` and its data files.
 
-Folders that lack the file written last are left over from an interrupted save and
-are never offered.
+Folders without the file that is written last come from an interrupted save and are
+never returned.
 """
 
 import dataclasses
@@ -29,13 +29,14 @@ STATE = "state"
 DATASET = "dataset"
 PINNED = "PINNED"
 _ORBAX_FILE = "_METADATA"
-# What weights are worthless without is noted beside them: the digest of the vocabulary.
+# Files that are copied next to the weights: the weights are useless without their
+# vocabulary, so its digest is kept with them.
 _NOTES = ("vocabulary.json",)
 
 
 @gin.configurable(module="t5x.checkpoints")
 def get_checkpoint_prefix(prefix: str = "checkpoint") -> str:
-    """First part of the folder names; bind its argument in gin to change it."""
+    """Returns the prefix of the folder names; bind its argument in gin to change it."""
     return prefix
 
 
@@ -44,7 +45,7 @@ def get_checkpoint_dir(
     step: int,
     step_format_fixed_length: int | None = None,
 ) -> str:
-    """Folder of one step, with zero-padded number if a length is given."""
+    """Returns the folder of one step; `step_format_fixed_length` pads its number."""
     number = str(step).zfill(step_format_fixed_length or 0)
     return os.path.join(
         os.fspath(checkpoints_dir), f"{get_checkpoint_prefix()}_{number}"
@@ -52,14 +53,14 @@ def get_checkpoint_dir(
 
 
 def step_of(path: epath.PathLike) -> int | None:
-    """Step in the last component of `path`, or None if it is no checkpoint name."""
+    """Returns the step in the last component of `path`, or None."""
     name = os.path.basename(os.path.normpath(os.fspath(path)))
     match = re.fullmatch(re.escape(get_checkpoint_prefix()) + r"_(\d+)", name)
     return int(match.group(1)) if match else None
 
 
 def copy_notes(directory: epath.PathLike, step_dir: epath.PathLike) -> None:
-    """Copies the notes on the run in `directory` into a checkpoint that is written."""
+    """Copies the notes in the run folder `directory` into a new checkpoint."""
     for name in _NOTES:
         note = epath.Path(directory) / name
         if note.exists():
@@ -67,16 +68,16 @@ def copy_notes(directory: epath.PathLike, step_dir: epath.PathLike) -> None:
 
 
 def is_pinned(step_dir: epath.PathLike) -> bool:
-    """Whether a file PINNED protects the checkpoint from deletion."""
+    """Returns whether a file PINNED protects the checkpoint from deletion."""
     return (epath.Path(step_dir) / PINNED).exists()
 
 
 def layout_of(path: epath.PathLike) -> Layout | None:
-    """Layout of one complete checkpoint; None if there is none at `path`.
+    """Returns the layout of one complete checkpoint; None if there is none at `path`.
 
     Args:
-      path: `checkpoint_N`, its state folder, its msgpack file, or the prefix
-        `model.ckpt-N`.
+        path: `checkpoint_N`, its state folder, its msgpack file, or the prefix
+            `model.ckpt-N`.
     """
     path = epath.Path(path)
     if epath.Path(os.fspath(path) + ".index").exists():
@@ -93,7 +94,7 @@ def layout_of(path: epath.PathLike) -> Layout | None:
 def _orbax_state_dir(path: epath.Path) -> epath.Path | None:
     nested = path / STATE
     if (nested / _ORBAX_FILE).exists():
-        # Object stores have no atomic rename: orbax marks what it has finished.
+        # Object stores have no atomic rename, so orbax marks finished checkpoints.
         on_store = os.fspath(path).startswith("gs:/")
         if on_store and not (path / "commit_success.txt").exists():
             return None
@@ -109,19 +110,20 @@ def _legacy_file(path: epath.Path) -> epath.Path | None:
 
 
 def _is_tf_state_file(path: epath.Path) -> bool:
-    """TensorFlow calls the text file that lists its checkpoints `checkpoint` too."""
+    """Returns whether a file named `checkpoint` is TensorFlow's list of checkpoints."""
     try:
         check_ordinary(path)
     except OSError as error:
         raise UserError(
-            f"{path}: {error.strerror}. Copy the checkpoint again from where it came from."
+            f"{path}: {error.strerror}. Copy the checkpoint again from where it came "
+            f"from."
         ) from None
     with path.open("rb") as f:
         return f.read(22) == b"model_checkpoint_path:"
 
 
 def tf_checkpoint_paths(directory: epath.PathLike) -> list[str]:
-    """Prefixes listed in TensorFlow's state file, oldest first ([] if none)."""
+    """Returns the prefixes listed in TensorFlow's state file, oldest first."""
     state_file = epath.Path(directory) / LEGACY_FILE
     if not state_file.is_file() or not _is_tf_state_file(state_file):
         return []
@@ -132,9 +134,9 @@ def tf_checkpoint_paths(directory: epath.PathLike) -> list[str]:
 
 
 def all_steps(checkpoints_dir: epath.PathLike) -> list[int]:
-    """Steps of the complete checkpoints in a folder, ascending.
+    """Returns the steps of the complete checkpoints in a folder, ascending.
 
-    Incomplete folders are left out with a warning.
+    Incomplete folders are skipped with a warning.
     """
     steps = []
     for path in epath.Path(checkpoints_dir).glob(f"{get_checkpoint_prefix()}_*"):
@@ -149,13 +151,13 @@ def all_steps(checkpoints_dir: epath.PathLike) -> list[int]:
 
 
 def latest_step(checkpoints_dir: epath.PathLike) -> int | None:
-    """Newest step of `all_steps`, or None."""
+    """Returns the newest step of `all_steps`, or None."""
     steps = all_steps(checkpoints_dir)
     return steps[-1] if steps else None
 
 
 def all_dataset_checkpoint_steps(checkpoints_dir: epath.PathLike) -> list[int]:
-    """Steps whose checkpoint also holds a data iterator, ascending."""
+    """Returns the steps whose checkpoint also holds a data iterator, ascending."""
     return [
         step
         for step in all_steps(checkpoints_dir)
@@ -164,7 +166,7 @@ def all_dataset_checkpoint_steps(checkpoints_dir: epath.PathLike) -> list[int]:
 
 
 def dataset_files(step_dir: epath.PathLike) -> list[epath.Path]:
-    """Files that hold data iterators, in either layout."""
+    """Returns the files that hold data iterators, in either layout."""
     root = epath.Path(step_dir)
     found: list[epath.Path] = []
     for folder in (root, root / DATASET, *(root / DATASET).glob("process_*-of-*")):
@@ -187,8 +189,8 @@ def remove_dataset_files(step_dir: epath.PathLike) -> None:
 def remove_checkpoint_dir(step_dir: epath.PathLike) -> None:
     """Deletes a checkpoint unless it is pinned.
 
-    The folder is renamed first: an interrupted deletion must not leave a folder
-    that looks whole.
+    The folder is renamed first, so that an interrupted deletion does not leave a folder
+    that looks complete.
     """
     path = epath.Path(step_dir)
     if is_pinned(path):
@@ -205,7 +207,7 @@ def remove_checkpoint_dir(step_dir: epath.PathLike) -> None:
 
 
 def remove_stale_temporaries(checkpoints_dir: epath.PathLike) -> None:
-    """Deletes what interrupted saves and deletions have left behind."""
+    """Deletes the remains of interrupted saves and deletions."""
     prefix = get_checkpoint_prefix()
     for pattern in (f"{prefix}_*.tmp-*", f"{prefix}_*.deleting"):
         for path in epath.Path(checkpoints_dir).glob(pattern):
@@ -229,9 +231,9 @@ class CheckpointLocation:
     """One checkpoint on disk.
 
     Attributes:
-      layout: see the module docstring.
-      root: folder of the checkpoint (TensorFlow: its prefix).
-      state: folder of the pytree (orbax), the msgpack file (legacy), or the prefix.
+        layout: see the module docstring.
+        root: folder of the checkpoint (TensorFlow: its prefix).
+        state: folder of the pytree (orbax), the msgpack file (legacy), or the prefix.
     """
 
     layout: Layout
@@ -240,15 +242,15 @@ class CheckpointLocation:
 
 
 def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
-    """Finds the checkpoint that a user means by `path`.
+    """Finds the checkpoint that a user path refers to.
 
     Args:
-      path: a model folder (its newest checkpoint, or that of `step`), a
-        `checkpoint_N` folder, its msgpack file or state folder, or `model.ckpt-N`.
-      step: step to take from a model folder.
+        path: a model folder (its newest checkpoint, or the one of `step`), a
+            `checkpoint_N` folder, its msgpack file or state folder, or `model.ckpt-N`.
+        step: step to take from a model folder.
 
     Raises:
-      UserError: nothing complete is there.
+        UserError: there is no complete checkpoint.
     """
     root = epath.Path(absolute(path))
     if layout_of(root) is None and root.is_dir():
@@ -287,10 +289,10 @@ def locate(path: epath.PathLike, step: int | None = None) -> CheckpointLocation:
 
 
 def find_checkpoint(path: epath.PathLike, step: int | None = None) -> str:
-    """Path of the msgpack file (legacy) or of the checkpoint folder (orbax).
+    """Returns the path of the msgpack file (legacy) or the checkpoint folder (orbax).
 
     Raises:
-      UserError: as `locate`.
+        UserError: there is no complete checkpoint; see `locate`.
     """
     where = locate(path, step)
     return os.fspath(where.state if where.layout == "legacy" else where.root)

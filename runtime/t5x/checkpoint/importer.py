@@ -1,6 +1,6 @@
 """Import of Mesh TensorFlow checkpoints of T5 and T5 v1.1 (`model.ckpt-N`).
 
-TensorFlow reads them, and is imported only here, when one is opened.
+TensorFlow is imported only when such a checkpoint is opened.
 """
 
 import functools
@@ -27,12 +27,13 @@ class CheckpointTranslator:
         self.rules: list[tuple[re.Pattern[str], Rule]] = []
 
     def add(self, pattern: str) -> Callable[[Rule], Rule]:
-        """Decorator: `fn(opts, name, value, *groups)` handles names that match.
+        """Returns a decorator: `fn(opts, name, value, *groups)` handles matching names.
+
+        The decorated function returns (new name, new value); a new name of None drops
+        the variable.
 
         Args:
-          pattern: regular expression for the whole name.
-
-        The function returns (new name, new value); a new name of None drops it.
+            pattern: regular expression for the whole name.
         """
 
         def register(fn: Rule) -> Rule:
@@ -45,7 +46,7 @@ class CheckpointTranslator:
         """Renames every entry by the first rule that matches.
 
         Raises:
-          UserError: an entry that no rule matches.
+            UserError: no rule matches an entry.
         """
         translated: dict[str, Any] = {}
         unmatched = []
@@ -61,7 +62,8 @@ class CheckpointTranslator:
                 unmatched.append(name)
         if unmatched:
             raise UserError(
-                f"Variables that are not of a T5 model: {sorted(unmatched)[:10]}. Give a "
+                f"Variables that are not of a T5 model: {sorted(unmatched)[:10]}. "
+                f"Give a "
                 "translator with rules for them, or use a T5 checkpoint."
             )
         return translated
@@ -80,7 +82,7 @@ _NORMS = {
         "pre_cross_attention_layer_norm",
         "pre_mlp_layer_norm",
     ),
-    # Decoder-only models call their one stack `transformer`.
+    # Decoder-only models call their single stack `transformer`.
     "transformer": ("pre_self_attention_layer_norm", "pre_mlp_layer_norm"),
 }
 
@@ -173,10 +175,10 @@ def _logits(opts: Any, name: str, value: Any, slot: str) -> tuple[str, Any]:
 
 
 def load_tf_ckpt(path: str) -> dict[str, LazyArray]:
-    """Variables of a TensorFlow checkpoint by name, unread.
+    """Returns the variables of a TensorFlow checkpoint by name, without their values.
 
     Raises:
-      UserError: TensorFlow is not installed, or cannot read the file.
+        UserError: TensorFlow is not installed, or cannot read the file.
     """
     try:
         import tensorflow as tf
@@ -214,13 +216,14 @@ class TensorFlowSource:
         """Opens and translates the checkpoint.
 
         Args:
-          path: prefix `model.ckpt-N`, or a folder.
-          target: state dict to fill; fixes which slots are wanted.
-          strict: refuse variables that `target` lacks.
-          translator: rules; those of T5 by default.
+            path: prefix `model.ckpt-N`, or a folder.
+            target: state dict to fill; determines the required slots.
+            strict: whether to refuse variables that `target` lacks.
+            translator: renaming rules; the T5 rules by default.
 
         Raises:
-          UserError: unreadable, untranslatable or (strict) superfluous variables.
+            UserError: a variable is unreadable, has no rule, or (strict) is not in
+                `target`.
         """
         variables = load_tf_ckpt(path)
         blocks = {
@@ -267,17 +270,17 @@ def restore_from_t5_checkpoint(
     strict: bool = True,
     translator: CheckpointTranslator | None = None,
 ) -> Mapping[str, Any]:
-    """State dict with the values of a Mesh TensorFlow T5 checkpoint.
+    """Returns a state dict with the values of a Mesh TensorFlow T5 checkpoint.
 
     Args:
-      state_dict: names and shapes to fill.
-      path: prefix `model.ckpt-N`, or a folder.
-      lazy_parameters: return LazyArray leaves.
-      strict: refuse variables that `state_dict` lacks.
-      translator: rules; those of T5 by default.
+        state_dict: names and shapes to fill.
+        path: prefix `model.ckpt-N`, or a folder.
+        lazy_parameters: whether to return LazyArray leaves.
+        strict: whether to refuse variables that `state_dict` lacks.
+        translator: renaming rules; the T5 rules by default.
 
     Raises:
-      UserError: variables missing, superfluous or of another shape.
+        UserError: a variable is missing, superfluous, or has another shape.
     """
     source = TensorFlowSource(path, state_dict, strict, translator)
     found = traverse_util.flatten_dict(source.tree, sep="/")

@@ -1,4 +1,4 @@
-"""Arrays that are on disk until somebody asks for their values."""
+"""Arrays that stay on disk until their values are requested."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from jaxtyping import Shaped
 
 
 class LazyArray:
-    """Shape and dtype known, values fetched by `get`.
+    """An array with known shape and dtype, whose values `get` fetches.
 
     numpy functions accept it (`__array__`), so state transformation functions may
     compute with leaves of a checkpoint as if they were loaded.
@@ -42,11 +42,11 @@ class LazyArray:
         return np.asarray(self._get_fn()).astype(self.dtype, copy=False)
 
     async def get_async(self) -> Shaped[np.ndarray, "..."]:
-        """`get` for asynchronous callers."""
+        """Runs `get` for asynchronous callers."""
         return self.get()
 
     def astype(self, dtype: Any) -> "LazyArray":
-        """The same values in another dtype, still lazy."""
+        """Returns the same values in another dtype, still lazy."""
         return LazyArray(self.shape, dtype, self.get)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

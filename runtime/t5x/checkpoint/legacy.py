@@ -43,11 +43,11 @@ class Checkpointer:
     """Saves in the legacy layout; restores either layout.
 
     Attributes:
-      checkpoints_dir: folder of the `checkpoint_N` folders.
-      keep: number of newest checkpoints to keep, None for all.
-      keep_dataset_checkpoints: number of data iterators to keep, None for all.
-      restore_dtype: dtype of restored parameters, None as saved.
-      retention: the rule by which old checkpoints are deleted.
+        checkpoints_dir: folder of the `checkpoint_N` folders.
+        keep: number of newest checkpoints to keep, None for all.
+        keep_dataset_checkpoints: number of data iterators to keep, None for all.
+        restore_dtype: dtype of restored parameters; None keeps the stored dtype.
+        retention: rule for deleting old checkpoints.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class Checkpointer:
         """Stores the settings; nothing is read or written yet.
 
         Args:
-          train_state: arrays or shapes that fix names and shapes.
-          partitioner: decides where arrays go and which process writes what.
-          checkpoints_dir: folder of the `checkpoint_N` folders.
-          dataset_iterator: iterator to save and restore with the state, or None.
-          keep: newest checkpoints to keep; None or 0 keeps all.
-          save_dtype: dtype of saved parameters (optimizer state keeps its own);
-            None saves as is.
-          restore_dtype: dtype of restored parameters; None as saved.
-          keep_dataset_checkpoints: newest data iterators to keep.
+            train_state: arrays or shapes that define names and shapes.
+            partitioner: decides where arrays go and which process writes which part.
+            checkpoints_dir: folder of the `checkpoint_N` folders.
+            dataset_iterator: iterator to save and restore with the state, or None.
+            keep: number of newest checkpoints to keep; None or 0 keeps all.
+            save_dtype: dtype of saved parameters; None keeps the current dtype. The
+                optimizer state always keeps its own.
+            restore_dtype: dtype of restored parameters; None keeps the stored dtype.
+            keep_dataset_checkpoints: number of newest data iterators to keep.
         """
         self._train_state = train_state
         self._partitioner = partitioner
@@ -94,15 +94,15 @@ class Checkpointer:
         return self.retention.keep_dataset
 
     def all_steps(self) -> Sequence[int]:
-        """Steps of the complete checkpoints, ascending."""
+        """Returns the steps of the complete checkpoints, ascending."""
         return folders.all_steps(self.checkpoints_dir)
 
     def all_dataset_checkpoint_steps(self) -> Sequence[int]:
-        """Steps of the checkpoints that hold a data iterator, ascending."""
+        """Returns the steps of the checkpoints that hold a data iterator, ascending."""
         return folders.all_dataset_checkpoint_steps(self.checkpoints_dir)
 
     def latest_step(self) -> int | None:
-        """Newest step, or None."""
+        """Returns the newest step, or None."""
         return folders.latest_step(self.checkpoints_dir)
 
     def _remove_old_checkpoints(self) -> None:
@@ -121,18 +121,18 @@ class Checkpointer:
         train_state: Any,
         state_transformation_fns: Sequence[SaveStateTransformationFn] = (),
     ) -> None:
-        """Writes `checkpoint_<step>`; does nothing if that step is there already.
+        """Writes `checkpoint_<step>`; does nothing if that step already exists.
 
-        The folder gets its name by a rename when all is written (on gs:// the
-        msgpack file, written last, makes it valid), so an interrupted or failed save
-        leaves the earlier checkpoints as they were.
+        The folder is renamed when everything is written, so an interrupted or failed
+        save leaves earlier checkpoints unchanged. On gs:// the msgpack file, written
+        last, makes the folder valid.
 
         Args:
-          train_state: state to save.
-          state_transformation_fns: applied in order to (state dict, infos).
+            train_state: state to save.
+            state_transformation_fns: applied in order to (state dict, infos).
 
         Raises:
-          UserError: the file system refuses (full, read-only, quota).
+            UserError: the file system refuses the save (full, read-only, quota).
         """
         step = int(get_local_data(train_state.step))
         final = self._step_dir(step)
@@ -163,7 +163,7 @@ class Checkpointer:
 
     @staticmethod
     def _in_step(action: Any, on_first_only: bool = False) -> None:
-        """Runs `action`; all processes fail if one does, and wait for each other."""
+        """Runs `action` on all processes (or the first), waits, and shares failures."""
         error = None
         if not on_first_only or jax.process_index() == 0:
             try:
@@ -196,7 +196,7 @@ class Checkpointer:
         contents = {"version": VERSION, "optimizer": tree}
         data = serialization.msgpack_serialize(contents)
         folders.copy_notes(os.path.dirname(final), folder)
-        # The msgpack file comes last: on gs:// it is what makes the folder valid.
+        # The msgpack file comes last, because it makes the folder valid on gs://.
         digests.write(folder, to_come={folders.LEGACY_FILE: data})
         target = epath.Path(folder) / folders.LEGACY_FILE
         with target.open("wb") as f:
@@ -218,15 +218,17 @@ class Checkpointer:
         """Restores a train state, and the data iterator if one was given.
 
         Args:
-          step: step in `checkpoints_dir`; by default the newest.
-          path: a checkpoint anywhere; excludes `step`.
-          state_transformation_fns: fn(checkpoint state dict, target state dict).
-          fallback_state: state dict for names that the checkpoint lacks.
-          lazy_parameters: leave arrays on disk; needs params_on_devices=False.
+            step: step in `checkpoints_dir`; by default the newest.
+            path: any checkpoint; excludes `step`.
+            state_transformation_fns: fn(checkpoint state dict, target state dict).
+            fallback_state: state dict for names that the checkpoint lacks.
+            lazy_parameters: whether to leave arrays on disk; needs
+                params_on_devices=False.
 
         Raises:
-          ValueError: both `step` and `path`.
-          UserError: nothing to restore, or it does not fit.
+            ValueError: both `step` and `path` are given.
+            UserError: there is nothing to restore, or it does not match the train
+                state.
         """
         if step is not None and path is not None:
             raise ValueError("At most one of `step` or `path` may be provided.")
@@ -276,10 +278,10 @@ class Checkpointer:
 
 @gin.configurable(module="t5x.checkpoints")
 class SaveBestCheckpointer(Checkpointer):
-    """Keeps the `keep` best checkpoints by a TensorBoard metric, and the newest.
+    """Keeps the newest checkpoint and the `keep` best ones by a TensorBoard metric.
 
     With orbax (the default), name this class as SaveCheckpointConfig.checkpointer_cls
-    all the same: its settings are handed to the orbax manager.
+    too: the orbax manager takes over its settings.
     """
 
     def __init__(
@@ -298,26 +300,26 @@ class SaveBestCheckpointer(Checkpointer):
         force_keep_period: int | None = None,
         keep_dataset_checkpoints: int | None = None,
     ):
-        """See Checkpointer.
+        """Stores the settings; see Checkpointer.
 
         Args:
-          train_state: arrays or shapes that fix names and shapes.
-          partitioner: decides where arrays go.
-          checkpoints_dir: model folder; the event files lie below it.
-          dataset_iterator: iterator to save and restore with the state.
-          keep: number of best checkpoints; the newest is kept besides.
-          save_dtype: dtype of saved parameters.
-          restore_dtype: dtype of restored parameters.
-          metric_name_to_monitor: `<run>/<tag>`, for example `train/accuracy` or
-            `inference_eval/<task>/<metric>`.
-          metric_mode: 'max' or 'min'.
-          keep_checkpoints_without_metrics: never delete a checkpoint whose metric is
-            unknown.
-          force_keep_period: always keep steps divisible by it.
-          keep_dataset_checkpoints: newest data iterators to keep.
+            train_state: arrays or shapes that define names and shapes.
+            partitioner: decides where arrays go.
+            checkpoints_dir: model folder; it also contains the event files.
+            dataset_iterator: iterator to save and restore with the state.
+            keep: number of best checkpoints to keep in addition to the newest.
+            save_dtype: dtype of saved parameters.
+            restore_dtype: dtype of restored parameters.
+            metric_name_to_monitor: `<run>/<tag>`, for example `train/accuracy` or
+                `inference_eval/<task>/<metric>`.
+            metric_mode: 'max' or 'min'.
+            keep_checkpoints_without_metrics: whether to keep every checkpoint whose
+                metric is unknown.
+            force_keep_period: always keep steps divisible by it.
+            keep_dataset_checkpoints: number of newest data iterators to keep.
 
         Raises:
-          UserError: another `metric_mode`, or a name without a '/'.
+            UserError: `metric_mode` is invalid, or the metric name has no '/'.
         """
         super().__init__(
             train_state,

@@ -1,4 +1,4 @@
-"""The manager interface over legacy checkpointers (train with use_orbax=False)."""
+"""Checkpoint manager over legacy checkpointers (train with use_orbax=False)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from t5x.errors import UserError
 
 
 class LegacyCheckpointer:
-    """A pair of checkpointers, one to save with and one to restore with."""
+    """A checkpointer for saving and another one for restoring."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class LegacyCheckpointer:
         item: Any,
         state_transformation_fns: Sequence[SaveStateTransformationFn] = (),
     ) -> None:
-        """Saves train state `item` in the checkpointer's own folder, not `path`."""
+        """Saves train state `item` in the checkpointer's own folder; ignores `path`."""
         del path
         if self._save_checkpointer is None:
             raise UserError(
@@ -51,7 +51,7 @@ class LegacyCheckpointer:
         fallback_state: Mapping[str, Any] | None = None,
         lazy_parameters: bool = False,
     ) -> Any:
-        """Restores the train state at `path`, of any layout; `item` is not needed."""
+        """Restores the train state at `path`, of any layout; ignores `item`."""
         del item
         if self._restore_checkpointer is None:
             raise UserError(
@@ -70,7 +70,11 @@ class LegacyCheckpointer:
 
 
 def is_tensorflow(path: str, state_transformation_fns: Sequence[Any]) -> bool:
-    """Whether `path` is a TensorFlow checkpoint, which admits no transformations."""
+    """Returns whether `path` is a TensorFlow checkpoint.
+
+    Raises:
+        UserError: it is one, and there are transformations, which it does not allow.
+    """
     if layout_of(path) != "tensorflow":
         return False
     if state_transformation_fns:
@@ -95,15 +99,15 @@ class LegacyCheckpointManager:
         ds_iter: Any = None,
         model_dir: str | None = None,
     ):
-        """Makes the checkpointers.
+        """Creates the checkpointers.
 
         Args:
-          save_cfg: None if nothing will be saved.
-          restore_cfg: None if nothing will be restored.
-          train_state_shape: state of shapes.
-          partitioner: decides where arrays go.
-          ds_iter: data iterator; saved and restored as the configs say.
-          model_dir: folder to save in.
+            save_cfg: None if nothing will be saved.
+            restore_cfg: None if nothing will be restored.
+            train_state_shape: train state of shapes.
+            partitioner: decides where arrays go.
+            ds_iter: data iterator, saved and restored as the configurations state.
+            model_dir: folder to save in.
         """
         save = restore = None
         if save_cfg is not None:
@@ -131,13 +135,13 @@ class LegacyCheckpointManager:
         )
 
     def wait_until_finished(self) -> None:
-        """Returns at once: saves are synchronous."""
+        """Returns immediately, because saves are synchronous."""
 
     def check_for_errors(self) -> None:
-        """Nothing to check: `save` raises."""
+        """Does nothing, because `save` raises its errors."""
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Does nothing: there is nothing to release."""
 
     def save(
         self,
@@ -153,7 +157,10 @@ class LegacyCheckpointManager:
         restore_cfg: RestoreCheckpointConfig | None = None,
         fallback_state: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Train state of the one path, a list of them for several, None for none."""
+        """Returns the train state of a single path, or a list for none or several.
+
+        Without a configuration or paths it returns None.
+        """
         if restore_cfg is None or paths is None:
             return None
         states = [

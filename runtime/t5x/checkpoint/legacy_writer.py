@@ -1,4 +1,4 @@
-"""Writing of arrays in the legacy layout: zarr folders through TensorStore."""
+"""Writes arrays in the legacy layout: zarr folders through TensorStore."""
 
 import concurrent.futures
 import math
@@ -19,10 +19,10 @@ _WRITE_THREADS = 32
 
 
 def choose_chunk_shape(shape: Sequence[int], max_elements: int) -> list[int]:
-    """Largest-dimension-first division of `shape` into equal chunks.
+    """Divides `shape` into equal chunks, largest dimension first.
 
     Returns:
-      A shape that divides `shape`, with at most `max_elements` elements.
+        A shape that divides `shape`, with at most `max_elements` elements.
     """
     chunk = list(shape)
     while math.prod(chunk) > max_elements:
@@ -32,10 +32,10 @@ def choose_chunk_shape(shape: Sequence[int], max_elements: int) -> list[int]:
 
 
 def _array_spec(folder: str, name: str, array: Any, dtype: np.dtype) -> dict[str, Any]:
-    """TensorStore spec with a path relative to the checkpoint, as stored in msgpack."""
+    """Returns a TensorStore spec with a relative path, for the msgpack file."""
     shape = tuple(array.shape)
     if isinstance(array, jax.Array):
-        # No chunk may belong to two processes.
+        # Two processes must not write to the same chunk.
         shape = array.sharding.shard_shape(shape)
     on_store = folder.startswith("gs:/")
     location = {"driver": "gcs", "bucket": "t5x-dummy-bucket"} if on_store else {}

@@ -1,4 +1,4 @@
-"""One clear message for a save that the file system refuses."""
+"""Clear error messages for saves that the file system refuses."""
 
 import contextlib
 import errno
@@ -44,7 +44,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def file_system_reason(error: BaseException) -> str | None:
-    """What the file system said, if that is why `error` was raised."""
+    """Returns the file system's message if it caused `error`, else None."""
     for e in _causes(error):
         if isinstance(e, OSError) and e.errno in _ERRNOS:
             return e.strerror or str(e)
@@ -58,11 +58,11 @@ def file_system_reason(error: BaseException) -> str | None:
 def clear_save_errors(
     folder: epath.PathLike, clean_up: Callable[[], None]
 ) -> Iterator[None]:
-    """Turns file-system failures inside the block into one UserError.
+    """Turns file-system failures inside the context into one UserError.
 
     Args:
-      folder: model folder, named in the message.
-      clean_up: called after any failure to remove the unfinished checkpoint.
+        folder: model folder, named in the message.
+        clean_up: called after any failure to remove the unfinished checkpoint.
     """
     try:
         yield
@@ -90,9 +90,9 @@ def _intact(folder: epath.PathLike) -> str:
 
 
 class _QuietOrbax(std_logging.Filter):
-    """Drops what orbax logs before it raises, and its note on a bare state folder.
+    """Drops orbax's error logs and its note about a bare state folder.
 
-    The exceptions arrive here anyway, where they become one message.
+    The exceptions arrive here anyway and become one message.
     """
 
     def filter(self, record: std_logging.LogRecord) -> bool:
@@ -104,17 +104,17 @@ class _QuietOrbax(std_logging.Filter):
 
 
 def _tells_more(record: std_logging.LogRecord) -> bool:
-    """False for what asyncio logs of writes that fail after the first one.
+    """Returns False for asyncio's logs of writes that fail after the first one.
 
-    orbax awaits all, raises for the first and drops the others, which report to the log
-    when they are collected.
+    orbax awaits all writes, raises the first error, and drops the others. Their errors
+    are logged when they are garbage-collected.
     """
     error = record.exc_info[1] if record.exc_info else None
     return error is None or file_system_reason(error) is None
 
 
 def quieten_orbax() -> None:
-    """Installs the filters on the loggers of absl and asyncio, once."""
+    """Installs the filters on the loggers of absl and asyncio once."""
     logger = std_logging.getLogger("absl")
     if any(isinstance(f, _QuietOrbax) for f in logger.filters):
         return
@@ -123,8 +123,8 @@ def quieten_orbax() -> None:
     report = sys.unraisablehook
 
     def hook(unraisable: Any) -> None:
-        # Reads and writes still under way when orbax gives up report to the event
-        # loop that it has closed.
+        # Pending reads and writes report to the event loop that orbax has already
+        # closed.
         if str(unraisable.exc_value) != "Event loop is closed":
             report(unraisable)
 

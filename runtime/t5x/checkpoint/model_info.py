@@ -32,7 +32,10 @@ def _lines(train_state: Any, partitioner: BasePartitioner) -> Iterator[str]:
             text = "(" + ", ".join(f"{axis}={n}" for axis, n in pairs) + ")"
         where = tuple(spec) if isinstance(spec, PartitionSpec) else None
         size = math.prod(shape)
-        return f"Variable {short:<80} size {size:<12} shape {text:<40} partition spec {where}"
+        return (
+            f"Variable {short:<80} size {size:<12} shape {text:<40} "
+            f"partition spec {where}"
+        )
 
     present = [n for n, a in arrays.items() if a is not traverse_util.empty_node]
     parameters = [n for n in present if n.startswith("target/")]
@@ -46,12 +49,12 @@ def _lines(train_state: Any, partitioner: BasePartitioner) -> Iterator[str]:
 def log_model_info(
     log_file: str | None, full_train_state: Any, partitioner: BasePartitioner
 ) -> None:
-    """Logs name, size, shape and partitioning of every parameter and slot.
+    """Logs name, size, shape, and partitioning of every parameter and slot.
 
     Args:
-      log_file: file to write as well, on the first host; None only logs.
-      full_train_state: state of arrays or shapes.
-      partitioner: gives logical axes and partition specs.
+        log_file: file to write in addition, on process 0; None only logs.
+        full_train_state: state of arrays or shapes.
+        partitioner: gives logical axes and partition specs.
     """
     if jax.process_index() != 0:
         return

@@ -1,4 +1,4 @@
-"""Evaluation of a function one operation at a time, without those that nothing needs."""
+"""Evaluates a function one operation at a time, without unused operations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,16 +9,16 @@ from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 
 def evaluate(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What `jax.jit(function)(*arguments)` returns, but for rounding.
+    """Returns `jax.jit(function)(*arguments)`, up to rounding.
 
-    Operations of the same kind and shape share a compiled program, so that the time it
-    takes does not grow with the layers of a network. XLA compiles the initial values of
-    T5 base for a GPU in 100 s; here they take 5 s. All results are on one device, each in
-    memory of its own, so that a step can take them over.
+    Operations of the same kind and shape share a compiled program, so the time does not
+    grow with the number of layers. XLA compiles the initialization of T5 base for a GPU
+    in 100 s; this takes 5 s. All results are on one device, each in its own buffer, so
+    a step can donate them.
 
     Args:
-        function: of arrays, without side effects.
-        *arguments: of the function.
+        function: function of arrays, without side effects.
+        *arguments: arguments of the function.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     jaxpr = closed.jaxpr

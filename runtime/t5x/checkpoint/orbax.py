@@ -1,4 +1,4 @@
-"""The default layout: orbax, asynchronous and atomic."""
+"""The default checkpoint layout: orbax, asynchronous and atomic."""
 
 import dataclasses
 import os
@@ -44,7 +44,7 @@ _SAVE_TIMEOUT_S = 600
 class DatasetHandler(ocp.CheckpointHandler):
     """Writes the data iterator into the `dataset/` folder of a checkpoint.
 
-    Synchronous: the position must be taken before the next batch is drawn.
+    It is synchronous, because the position must be read before the next batch.
     """
 
     def save(self, directory: epath.Path, args: "DatasetArgs") -> None:
@@ -68,7 +68,7 @@ class DatasetArgs(ocp.args.CheckpointArgs):
 
 
 class _RetentionPolicy:
-    """orbax preservation policy: our rule, pinned and incomplete folders excepted."""
+    """orbax preservation policy: the retention rule, except for pinned folders."""
 
     def __init__(self, retention: Retention, directory: str):
         self._retention = retention
@@ -77,14 +77,14 @@ class _RetentionPolicy:
     def should_preserve(
         self, checkpoints: Sequence[Any], *, context: Any
     ) -> Sequence[bool]:
-        """One flag per checkpoint; the last one is still being written."""
+        """Returns one flag per checkpoint; the last one is still being written."""
         del context
         steps = [c.step for c in checkpoints]
         keep = np.ones(len(steps), np.int32)
         if jax.process_index() == 0:
             remove = set(self._retention.steps_to_remove(steps, self._directory))
             keep[:] = [s not in remove or self._pinned(s) for s in steps]
-        # Metrics are read on one host only, so that all hosts decide alike.
+        # Process 0 alone reads metrics, so that all processes decide alike.
         return [bool(k) for k in broadcast_one_to_all(keep)]
 
     def _pinned(self, step: int) -> bool:
@@ -96,8 +96,8 @@ class OrbaxCheckpointManagerInterface:
     """Saves train states with ocp.CheckpointManager; restores either layout.
 
     `<directory>/checkpoint_<step>/` holds `state/` (OCDBT) and `dataset/`. A save
-    returns when the arrays are copied to the host and is committed in the
-    background by a rename; its errors come from the next call of this class.
+    returns when the arrays are copied to the host. It is committed in the background by
+    a rename, and the next call of this class raises its errors.
     """
 
     def __init__(
@@ -117,24 +117,24 @@ class OrbaxCheckpointManagerInterface:
         metric_mode: str = "max",
         keep_checkpoints_without_metrics: bool = True,
     ):
-        """Stores the settings; the folder is touched at the first save.
+        """Stores the settings; the folder is created at the first save.
 
         Args:
-          directory: model folder.
-          train_state: arrays or shapes that fix names and shapes.
-          partitioner: decides where arrays go.
-          dataset_iterator: iterator to save and restore with the state, or None.
-          save_dtype: dtype of saved parameters; None saves as is.
-          restore_dtype: dtype of restored parameters; None as saved.
-          keep: number of newest (with a metric: best) checkpoints to keep.
-          period: `should_save` is true at its multiples; None never.
-          checkpoint_steps: further steps at which `should_save` is true.
-          keep_dataset_checkpoints: newest data iterators to keep.
-          force_keep_period: always keep steps divisible by it.
-          metric_name_to_monitor: see SaveBestCheckpointer.
-          metric_mode: 'max' or 'min'.
-          keep_checkpoints_without_metrics: never delete a checkpoint whose metric is
-            unknown.
+            directory: model folder.
+            train_state: arrays or shapes that define names and shapes.
+            partitioner: decides where arrays go.
+            dataset_iterator: iterator to save and restore with the state, or None.
+            save_dtype: dtype of saved parameters; None keeps the current dtype.
+            restore_dtype: dtype of restored parameters; None keeps the stored dtype.
+            keep: number of newest (with a metric: best) checkpoints to keep.
+            period: `should_save` is true at its multiples; None never.
+            checkpoint_steps: additional steps at which `should_save` is true.
+            keep_dataset_checkpoints: number of newest data iterators to keep.
+            force_keep_period: always keep steps divisible by it.
+            metric_name_to_monitor: see SaveBestCheckpointer.
+            metric_mode: 'max' or 'min'.
+            keep_checkpoints_without_metrics: whether to keep every checkpoint whose
+                metric is unknown.
         """
         self._directory = epath.Path(absolute(directory))
         self._train_state = train_state
@@ -152,10 +152,10 @@ class OrbaxCheckpointManagerInterface:
             force_keep_period=force_keep_period,
             keep_dataset=keep_dataset_checkpoints,
         )
-        # Set False where the iterator is saved but must start afresh (fine-tuning).
+        # Set to False if the iterator is saved but must start afresh (fine-tuning).
         self.restore_dataset = True
         self._manager: ocp.CheckpointManager | None = None
-        self._saving: int | None = None  # the step that is being written
+        self._saving: int | None = None  # The step that is being written.
 
     @property
     def directory(self) -> epath.Path:
@@ -163,18 +163,18 @@ class OrbaxCheckpointManagerInterface:
         return self._directory
 
     def all_steps(self) -> Sequence[int]:
-        """Steps saved so far, ascending, including one that is being committed."""
+        """Returns the saved steps, ascending, including one that is being committed."""
         if self._manager is None:
             return folders.all_steps(self._directory)
         return sorted(self._manager.all_steps())
 
     def latest_step(self) -> int | None:
-        """Newest of `all_steps`, or None."""
+        """Returns the newest of `all_steps`, or None."""
         steps = self.all_steps()
         return steps[-1] if steps else None
 
     def should_save(self, step: int) -> bool:
-        """Whether `step` is a multiple of the period or one of the given steps."""
+        """Returns whether `step` is a multiple of the period or a listed step."""
         at_period = bool(self._period) and step % (self._period or 1) == 0
         return at_period or step in self._checkpoint_steps
 
@@ -182,7 +182,7 @@ class OrbaxCheckpointManagerInterface:
         """Blocks until the last save is committed.
 
         Raises:
-          UserError: the file system refused it.
+            UserError: the file system refused it.
         """
         if self._manager is None:
             return
@@ -191,10 +191,10 @@ class OrbaxCheckpointManagerInterface:
             self._remove_old_dataset_files()
 
     def check_for_errors(self) -> None:
-        """Raises the error of a save that has failed in the background; does not wait.
+        """Raises the error of a failed background save; does not wait.
 
         Raises:
-          UserError: the file system refused it.
+            UserError: the file system refused it.
         """
         if self._manager is not None and not self._manager.is_saving_in_progress():
             self.wait_until_finished()
@@ -251,11 +251,11 @@ class OrbaxCheckpointManagerInterface:
         return self._manager
 
     def _write_digests(self) -> None:
-        """Runs on the first process when all is written, before the commit."""
+        """Writes the digests on process 0 before the commit."""
         assert self._saving is not None
         final = epath.Path(folders.get_checkpoint_dir(self._directory, self._saving))
         unfinished = self._directory.glob(f"{final.name}.orbax-checkpoint-tmp*")
-        # Object stores have no rename: there orbax writes in place.
+        # Object stores have no rename, so orbax writes in place there.
         folder = next(iter(unfinished), final)
         folders.copy_notes(self._directory, folder)
         digests.write(folder)
@@ -278,15 +278,15 @@ class OrbaxCheckpointManagerInterface:
         """Starts to save `checkpoint_<step>`.
 
         Args:
-          train_state: state to save; its buffers may be donated afterwards.
-          state_transformation_fns: applied in order to (state dict, infos).
-          force: save although `should_save` is false.
+            train_state: state to save; its buffers may be donated afterwards.
+            state_transformation_fns: applied in order to (state dict, infos).
+            force: whether to save even if `should_save` is false.
 
         Returns:
-          Whether a save was started; False also if the step is there already.
+            Whether a save was started; False also if the step already exists.
 
         Raises:
-          UserError: the file system refused this save or the one before.
+            UserError: the file system refused this save or the previous one.
         """
         step = int(get_local_data(train_state.step))
         if not force and not self.should_save(step):
@@ -333,15 +333,17 @@ class OrbaxCheckpointManagerInterface:
         """Restores a train state, and the data iterator if one was given.
 
         Args:
-          step: step in `directory`; by default the newest.
-          path: a checkpoint anywhere, in either layout; excludes `step`.
-          fallback_state: state dict for names that the checkpoint lacks.
-          state_transformation_fns: fn(checkpoint state dict, target state dict).
-          lazy_parameters: leave arrays on disk; needs params_on_devices=False.
+            step: step in `directory`; by default the newest.
+            path: any checkpoint, in either layout; excludes `step`.
+            fallback_state: state dict for names that the checkpoint lacks.
+            state_transformation_fns: fn(checkpoint state dict, target state dict).
+            lazy_parameters: whether to leave arrays on disk; needs
+                params_on_devices=False.
 
         Raises:
-          ValueError: both `step` and `path`.
-          UserError: nothing to restore, or it does not fit.
+            ValueError: both `step` and `path` are given.
+            UserError: there is nothing to restore, or it does not match the train
+                state.
         """
         if step is not None and path is not None:
             raise ValueError("At most one of `step` or `path` may be provided.")

@@ -1,4 +1,4 @@
-"""Orbax managers as the checkpoint configs describe them."""
+"""Creates orbax managers from the checkpoint configurations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,13 +21,14 @@ def restore(
     """Restores checkpoints of any layout through an orbax manager.
 
     Args:
-      checkpoint_manager: OrbaxCheckpointManagerInterface or the like.
-      paths: checkpoints to restore.
-      restore_cfg: transformations and strictness; None restores nothing.
-      fallback_state: values for names that a checkpoint lacks.
+        checkpoint_manager: OrbaxCheckpointManagerInterface or a compatible object.
+        paths: checkpoints to restore.
+        restore_cfg: transformations and strictness; None restores nothing.
+        fallback_state: values for names that a checkpoint lacks.
 
     Returns:
-      One train state for one path, a list for none or several; None without config.
+        One train state for one path, a list for none or several; None without
+        configuration.
     """
     if restore_cfg is None or paths is None:
         return None
@@ -56,13 +57,13 @@ def create_orbax_checkpoint_manager(
     ds_iter: Any = None,
     model_dir: str | None = None,
 ) -> Any:
-    """Makes the orbax manager that the configs describe.
+    """Creates the orbax manager that the configurations describe.
 
     The deletion rule comes from `save_cfg.checkpointer_cls`, so SaveBestCheckpointer
     works with orbax as well.
 
     Raises:
-      UserError: two different `checkpoint_manager_cls`.
+        UserError: the configurations name different `checkpoint_manager_cls`.
     """
     classes = [c.checkpoint_manager_cls for c in (save_cfg, restore_cfg) if c]
     if len(classes) == 2 and classes[0] is not classes[1]:
@@ -89,7 +90,8 @@ def create_orbax_checkpoint_manager(
         restore_dtype=restore_cfg.dtype if restore_cfg else None,
         **settings,
     )
-    # A fine-tuning run saves its data position but must not take the pretraining's.
+    # A fine-tuning run saves its data position but must not restore the position of the
+    # pretraining.
     manager.restore_dataset = restore_dataset
     return manager
 
@@ -100,7 +102,7 @@ def _retention_settings(
     partitioner: BasePartitioner,
     model_dir: str | None,
 ) -> dict[str, Any]:
-    """Settings beyond the basic ones, so that simpler manager classes still fit."""
+    """Returns the non-basic settings in use, so that simpler managers still fit."""
     settings: dict[str, Any] = {}
     if save_cfg.checkpoint_steps:
         settings["checkpoint_steps"] = save_cfg.checkpoint_steps

@@ -1,4 +1,4 @@
-"""Loading of checkpoints of any layout."""
+"""Loads checkpoints of any layout."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,8 +30,8 @@ PyTree = Any
 
 
 def _is_state(name: str) -> bool:
-    # Data positions are verified where they are restored: who only wants the weights
-    # may do without them.
+    # Data positions are verified when they are restored; loading only the weights does
+    # not need them.
     return not digests.is_data_position(name)
 
 
@@ -49,17 +49,18 @@ def restore_train_state(
     """Restores `train_state` from an orbax or legacy checkpoint.
 
     Args:
-      path: a `checkpoint_N` folder, its msgpack file, or a model folder.
-      train_state: state of arrays or shapes to fill.
-      partitioner: decides where the arrays go.
-      dataset: data iterator to move to the stored position, if any.
-      state_transformation_fns: fn(checkpoint state dict, target state dict).
-      fallback_state: state dict for names that the checkpoint lacks.
-      restore_dtype: dtype of the parameters; None keeps the stored one.
-      lazy_parameters: leave arrays on disk; needs params_on_devices=False.
+        path: a `checkpoint_N` folder, its msgpack file, or a model folder.
+        train_state: state of arrays or shapes to fill.
+        partitioner: decides where the arrays go.
+        dataset: data iterator to move to the stored position, or None.
+        state_transformation_fns: fn(checkpoint state dict, target state dict).
+        fallback_state: state dict for names that the checkpoint lacks.
+        restore_dtype: dtype of the parameters; None keeps the stored one.
+        lazy_parameters: whether to leave arrays on disk; needs params_on_devices=False.
 
     Raises:
-      UserError: no checkpoint there, names missing, shapes that differ, damage.
+        UserError: there is no checkpoint, names are missing, shapes differ, or it is
+            damaged.
     """
     if lazy_parameters and partitioner.params_on_devices:
         raise UserError(
@@ -96,12 +97,12 @@ def restore_from_tf_checkpoint(
     """Restores `train_state` from a Mesh TensorFlow T5 checkpoint.
 
     Args:
-      path_or_dir: prefix `model.ckpt-N` or the folder that holds it.
-      train_state: state of arrays or shapes to fill.
-      partitioner: decides where the arrays go.
-      strict: refuse checkpoints with variables that the train state lacks.
-      translator: rules from TensorFlow to T5X names; those of T5 by default.
-      restore_dtype: dtype of the parameters; None keeps the stored one.
+        path_or_dir: prefix `model.ckpt-N` or the folder that holds it.
+        train_state: state of arrays or shapes to fill.
+        partitioner: decides where the arrays go.
+        strict: whether to refuse checkpoints with variables that the train state lacks.
+        translator: rules from TensorFlow to T5X names; the T5 rules by default.
+        restore_dtype: dtype of the parameters; None keeps the stored one.
     """
     source = importer.TensorFlowSource(
         path_or_dir, train_state.state_dict(), strict=strict, translator=translator
@@ -114,15 +115,16 @@ def restore_from_tf_checkpoint(
 
 
 def check_restorable(path: str, restore_cfg: Any, train_state: Any = None) -> None:
-    """Checks that a checkpoint can be restored, by its metadata alone.
+    """Checks from the metadata that a checkpoint can be restored.
 
     Args:
-      path: as for `restore_train_state`, or `model.ckpt-N`.
-      restore_cfg: a RestoreCheckpointConfig.
-      train_state: state of shapes to fill; None looks for the checkpoint alone.
+        path: as for `restore_train_state`, or `model.ckpt-N`.
+        restore_cfg: a RestoreCheckpointConfig.
+        train_state: state of shapes to fill; None only checks that the checkpoint
+            exists.
 
     Raises:
-      UserError: no checkpoint there, names missing or shapes that differ.
+        UserError: there is no checkpoint, names are missing, or shapes differ.
     """
     where = locate(path)
     if train_state is None:
@@ -152,18 +154,18 @@ def load_t5x_checkpoint(
     """Loads an orbax or legacy checkpoint without knowing the model.
 
     Args:
-      path: model folder, `checkpoint_N` folder or msgpack file.
-      step: step to take from a model folder; the newest by default.
-      state_transformation_fns: applied in order to the tree, with an empty target.
-      remap: whether to apply `state_transformation_fns`.
-      restore_dtype: dtype of the arrays under `target`; None keeps the stored one.
-      lazy_parameters: return LazyArray leaves instead of numpy arrays.
+        path: model folder, `checkpoint_N` folder, or msgpack file.
+        step: step to take from a model folder; the newest by default.
+        state_transformation_fns: applied in order to the tree, with an empty target.
+        remap: whether to apply `state_transformation_fns`.
+        restore_dtype: dtype of the arrays under `target`; None keeps the stored one.
+        lazy_parameters: whether to return LazyArray leaves instead of numpy arrays.
 
     Returns:
-      {'target': ..., 'state': {'step': ..., 'param_states': ...}} as nested dicts.
+        {'target': ..., 'state': {'step': ..., 'param_states': ...}} as nested dicts.
 
     Raises:
-      UserError: no complete checkpoint there, or damage.
+        UserError: there is no complete checkpoint, or it is damaged.
     """
     where = locate(path, step)
     digests.verify(where.root, _is_state)

@@ -1,4 +1,4 @@
-"""Which checkpoints to keep: the newest, the best by a metric, every n-th."""
+"""Rules for keeping checkpoints: the newest, the best by a metric, and every n-th."""
 
 import dataclasses
 import math
@@ -14,17 +14,17 @@ from t5x.errors import UserError
 def populate_metrics_for_steps(
     checkpoints_dir: epath.PathLike, metric_name: str, steps: Iterable[int]
 ) -> dict[int, float]:
-    """Values of a TensorBoard scalar at the given steps.
+    """Returns the values of a TensorBoard scalar at the given steps.
 
     Args:
-      checkpoints_dir: model folder, under which the event files lie.
-      metric_name: `<run>/<tag>`, for example `train/accuracy` (folder train, tag
-        accuracy) or `inference_eval/<task>/eval/<metric>`. The `eval/` that seqio
-        puts before its tags may be left out.
-      steps: the steps of interest.
+        checkpoints_dir: model folder that contains the event files.
+        metric_name: `<run>/<tag>`, for example `train/accuracy` (folder train, tag
+            accuracy) or `inference_eval/<task>/eval/<metric>`. The `eval/` that seqio
+            puts before its tags may be omitted.
+        steps: the steps of interest.
 
     Returns:
-      step -> value, for the steps where it was written and is not NaN.
+        step -> value, for the steps whose value was written and is not NaN.
     """
     root, wanted = epath.Path(checkpoints_dir), set(steps)
     parts = metric_name.split("/")
@@ -49,14 +49,14 @@ class Retention:
     """Rule for deleting old checkpoints.
 
     Attributes:
-      keep: number to keep besides the newest when a metric is given, else number
-        of newest to keep; None keeps all.
-      metric_name: metric by which the best are chosen, see
-        `populate_metrics_for_steps`; None keeps the newest.
-      metric_mode: 'max' or 'min'.
-      keep_without_metrics: never delete a checkpoint whose metric is unknown.
-      force_keep_period: steps divisible by it are always kept.
-      keep_dataset: newest data iterators to keep; None keeps all.
+        keep: number of newest checkpoints to keep; with a metric, number of best ones
+            to keep in addition to the newest. None keeps all.
+        metric_name: metric that ranks checkpoints, see `populate_metrics_for_steps`;
+            None ranks by step.
+        metric_mode: 'max' or 'min'.
+        keep_without_metrics: whether to keep every checkpoint whose metric is unknown.
+        force_keep_period: steps divisible by it are always kept.
+        keep_dataset: number of newest data iterators to keep; None keeps all.
     """
 
     keep: int | None = None
@@ -78,7 +78,7 @@ class Retention:
             )
 
     def _removable(self, steps: Sequence[int]) -> list[int]:
-        """Steps outside the forced period, ascending; the newest is always last."""
+        """Returns the steps outside the forced period, and the newest, ascending."""
         period = self.force_keep_period
         ordered = sorted(steps)
         if not period:
@@ -88,7 +88,7 @@ class Retention:
     def steps_to_remove(
         self, steps: Sequence[int], checkpoints_dir: epath.PathLike
     ) -> list[int]:
-        """Steps of finished checkpoints that may go (reads metrics if needed)."""
+        """Returns the steps to delete among finished checkpoints; may read metrics."""
         if not self.keep:
             return []
         candidates = self._removable(steps)
@@ -102,7 +102,9 @@ class Retention:
         return self.worst(candidates[:-1], metrics)
 
     def worst(self, steps: Sequence[int], metrics: Mapping[int, float]) -> list[int]:
-        """All but the best `keep` of `steps`; the older of equals goes first."""
+        """Returns all but the best `keep` of `steps`; of equal ones, the older goes
+        first.
+        """
         if self.keep_without_metrics:
             steps = [s for s in steps if s in metrics]
         sign = 1 if self.metric_mode == "max" else -1
@@ -112,5 +114,5 @@ class Retention:
         return ranked[: max(0, len(ranked) - (self.keep or 0))]
 
     def dataset_steps_to_remove(self, steps: Sequence[int]) -> list[int]:
-        """Steps whose data iterator may go."""
+        """Returns the steps whose data iterator may be deleted."""
         return sorted(steps)[: -self.keep_dataset] if self.keep_dataset else []

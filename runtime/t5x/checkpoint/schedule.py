@@ -1,4 +1,4 @@
-"""Which of `SaveCheckpointConfig.checkpoint_steps` comes next."""
+"""Search for the next of `SaveCheckpointConfig.checkpoint_steps`."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ def find_first_checkpoint_step(
     first_step: int,
     host_step: int,
 ) -> int:
-    """Index of the first step to save at: not before `host_step`, not `first_step`.
+    """Returns the index of the first step >= `host_step` that is not `first_step`.
 
-    The search starts at `checkpoint_steps_index`; if all steps are past, the last
-    index is returned.
+    The search starts at `checkpoint_steps_index`. If all steps are past, the last index
+    is returned.
     """
     for i in range(checkpoint_steps_index, len(checkpoint_steps)):
         step = checkpoint_steps[i]
@@ -31,23 +31,23 @@ def find_next_checkpoint_step(
     checkpoint_period: int | None,
     first_step: int,
 ) -> tuple[int, bool]:
-    """Shortens a stretch of training so that it ends at the next step to save at.
+    """Shortens a stretch of training so that it ends at the next checkpoint step.
 
-    Steps that the period saves anyway are passed over. A period of None or 0 means
-    that only `checkpoint_steps` save.
+    Steps that the period saves anyway are skipped. If the period is None or 0, only
+    `checkpoint_steps` are saved.
 
     Args:
-      checkpoint_steps_index: where to start in `checkpoint_steps`.
-      inner_num_steps: steps that would be trained in one go.
-      is_checkpoint_step: value to return if nothing is found.
-      host_step: current step.
-      checkpoint_steps: steps to save at, ascending.
-      epoch_end_step: last step of the current epoch.
-      checkpoint_period: steps between ordinary checkpoints.
-      first_step: step at which the run started.
+        checkpoint_steps_index: start index in `checkpoint_steps`.
+        inner_num_steps: length of the stretch in steps.
+        is_checkpoint_step: value to return if no step is found.
+        host_step: current step.
+        checkpoint_steps: steps to save at, ascending.
+        epoch_end_step: last step of the current epoch.
+        checkpoint_period: steps between ordinary checkpoints.
+        first_step: step at which the run started.
 
     Returns:
-      (number of steps to train now, whether to save after them).
+        (number of steps to train now, whether to save after them).
     """
     for step in checkpoint_steps[checkpoint_steps_index:]:
         if step > min(host_step + inner_num_steps, epoch_end_step):

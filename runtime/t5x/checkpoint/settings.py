@@ -22,21 +22,23 @@ def _check_choice(owner: str, value: Any, choices: tuple[Any, ...]) -> None:
 
 @dataclasses.dataclass
 class SaveCheckpointConfig:
-    """How to save.
+    """Settings of saving.
 
     Attributes:
-      dtype: dtype of saved parameters, 'float32', 'bfloat16' or None (as they are);
-        the optimizer state keeps its own.
-      period: steps between checkpoints, counted from the first step of the run.
-      checkpoint_steps: further steps at which to save.
-      keep: newest (SaveBestCheckpointer: best) checkpoints to keep; None keeps all.
-      keep_dataset_checkpoints: newest data iterators to keep; None keeps all.
-      save_dataset: store the data position, so that a restarted run sees the
-        batches that an uninterrupted one would have seen. Upstream's default is
-        False; ours costs a few kilobytes a checkpoint.
-      checkpointer_cls: Checkpointer or SaveBestCheckpointer.
-      state_transformation_fns: fn(state dict, parameter infos) -> the same pair.
-      checkpoint_manager_cls: manager used with orbax.
+        dtype: dtype of saved parameters: 'float32', 'bfloat16', or None (unchanged).
+            The optimizer state keeps its own.
+        period: steps between checkpoints, counted from the first step of the run.
+        checkpoint_steps: additional steps at which to save.
+        keep: number of newest (SaveBestCheckpointer: best) checkpoints to keep; None
+            keeps all.
+        keep_dataset_checkpoints: number of newest data iterators to keep; None keeps
+            all.
+        save_dataset: whether to store the data position, so that a restarted run sees
+            the same batches as an uninterrupted one. T5X defaults to False; True costs
+            a few kilobytes per checkpoint.
+        checkpointer_cls: Checkpointer or SaveBestCheckpointer.
+        state_transformation_fns: fn(state dict, parameter infos) -> the same pair.
+        checkpoint_manager_cls: manager used with orbax.
     """
 
     dtype: str | None = "float32"
@@ -63,30 +65,32 @@ class SaveCheckpointConfig:
         steps = self.checkpoint_steps
         if steps is not None and not isinstance(steps, Sequence):
             raise UserError(
-                f"SaveCheckpointConfig.checkpoint_steps = {steps!r}: give a list of steps, "
+                f"SaveCheckpointConfig.checkpoint_steps = {steps!r}: give a list of "
+                f"steps, "
                 "or None."
             )
 
 
 @dataclasses.dataclass
 class RestoreCheckpointConfig:
-    """What to restore and how.
+    """Settings of restoring.
 
     Attributes:
-      path: a checkpoint ('specific') or a folder of checkpoints; or several.
-      mode: 'specific', 'latest' (newest in the folder) or 'all' (each in turn).
-      assignment_map: (pattern, replacement) pairs. The pattern matches a whole name
-        of the model ('target/...', 'state/param_states/...'), the replacement is
-        the name in the checkpoint, or None to leave the array out.
-      strict: refuse TensorFlow checkpoints with variables that the model lacks.
-      fallback_to_scratch: initialise what the checkpoint lacks; needs an
-        assignment map or transformation, and an init rng.
-      dtype: dtype of restored parameters; None as saved.
-      restore_dataset: also restore the data position, if it was saved.
-      checkpointer_cls: Checkpointer class for runs without orbax.
-      state_transformation_fns: fn(checkpoint state dict, target state dict),
-        applied after the assignment map.
-      checkpoint_manager_cls: manager used with orbax.
+        path: a checkpoint ('specific') or a folder of checkpoints; or several.
+        mode: 'specific', 'latest' (newest in the folder), or 'all' (each in turn).
+        assignment_map: (pattern, replacement) pairs. The pattern matches a whole name
+            of the model ('target/...', 'state/param_states/...'). The replacement is
+            the name in the checkpoint, or None to leave the array out.
+        strict: whether to refuse TensorFlow checkpoints with variables that the model
+            lacks.
+        fallback_to_scratch: whether to initialize what the checkpoint lacks; needs an
+            assignment map or transformation, and an init rng.
+        dtype: dtype of restored parameters; None keeps the stored dtype.
+        restore_dataset: whether to restore the data position, if it was saved.
+        checkpointer_cls: Checkpointer class for runs without orbax.
+        state_transformation_fns: fn(checkpoint state dict, target state dict), applied
+            after the assignment map.
+        checkpoint_manager_cls: manager used with orbax.
     """
 
     path: str | Sequence[str]

@@ -1,8 +1,8 @@
-"""Readers of the two native layouts, behind one interface.
+"""Readers of the orbax and legacy layouts, behind one interface.
 
-A source offers the checkpoint's tree with lazy leaves; transformation functions
-may rename, drop or compute with them; `read` then fetches exactly the leaves that
-are needed, each process only its shards.
+A source offers the tree of the checkpoint with lazy leaves. Transformation functions
+may rename, drop, or compute with them. `read` then fetches only the needed leaves, and
+each process only its shards.
 """
 
 import concurrent.futures
@@ -45,7 +45,7 @@ class CheckpointSource(Protocol):
     """An opened checkpoint.
 
     Attributes:
-      tree: nested dict of LazyArray, None and {} leaves.
+        tree: nested dict of LazyArray, None, and {} leaves.
     """
 
     tree: dict[str, Any]
@@ -54,11 +54,11 @@ class CheckpointSource(Protocol):
         """Fetches StoredArray leaves.
 
         Args:
-          requests: key -> (StoredArray of this source, target sharding or None).
+            requests: key -> (StoredArray of this source, target sharding or None).
 
         Returns:
-          key -> jax.Array with that sharding, or numpy where it is None; the dtype
-          is the stored one.
+            key -> jax.Array with that sharding, or a numpy array if it is None; the
+            dtype is the stored one.
         """
 
 
@@ -66,7 +66,7 @@ def open_source(where: CheckpointLocation) -> CheckpointSource:
     """Opens an orbax or legacy checkpoint.
 
     Raises:
-      UserError: TensorFlow layout, or a file that cannot be read.
+        UserError: the layout is TensorFlow's, or a file cannot be read.
     """
     if where.layout == "tensorflow":
         raise UserError(
@@ -82,7 +82,7 @@ def open_source(where: CheckpointLocation) -> CheckpointSource:
 
 
 def corrupt(path: Any, error: BaseException) -> UserError:
-    """The error for a checkpoint that is there but cannot be read."""
+    """Returns the error for a checkpoint that exists but cannot be read."""
     text = f"{type(error).__name__}: {error}".strip(": \n")
     reason = text.splitlines()[0][:300]
     return UserError(
@@ -154,7 +154,7 @@ def _checkpointer() -> Any:
 
 def _orbax_restore_args(stored: Any, sharding: NamedSharding | None) -> Any:
     if sharding is None or not stored.shape:
-        # Scalars may have been saved as Python numbers, which orbax stores aside.
+        # Scalars may have been saved as Python numbers, which orbax stores separately.
         return ocp.RestoreArgs(restore_type=np.ndarray)
     return ocp.ArrayRestoreArgs(sharding=sharding, global_shape=stored.shape)
 
@@ -259,16 +259,17 @@ class LegacySource:
 
 
 def _read_spec(stored_spec: Mapping[str, Any], folder: Any) -> dict[str, Any]:
-    """Spec to open the array where the checkpoint is now.
+    """Returns the spec to open an array in the current folder of the checkpoint.
 
-    The stored driver, bucket and folder say where it was written. A missing chunk is
-    an error: T5X arrays have no fill value, so every chunk was written.
+    The stored driver, bucket, and folder describe where it was written. A missing chunk
+    is an error: T5X arrays have no fill value, so every chunk was written.
     """
     kvstore = stored_spec["kvstore"]
     relative = kvstore.get("path") or stored_spec.get("path")
     if not relative:
         raise UserError(
-            f"TensorStore spec without a path in the checkpoint {folder}: {stored_spec}."
+            f"TensorStore spec without a path in the checkpoint {folder}: "
+            f"{stored_spec}."
         )
     name = os.path.basename(os.path.normpath(relative))
     return {
@@ -279,7 +280,7 @@ def _read_spec(stored_spec: Mapping[str, Any], folder: Any) -> dict[str, Any]:
 
 
 def kvstore_for(folder: Any, name: str) -> dict[str, str]:
-    """TensorStore key-value store of array `name` in a local or gs:// folder."""
+    """Returns the TensorStore key-value store of an array in a folder."""
     path = os.fspath(folder)
     if path.startswith("gs:/"):
         bucket, _, prefix = path[len("gs:/") :].lstrip("/").partition("/")

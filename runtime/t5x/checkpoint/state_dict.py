@@ -1,4 +1,4 @@
-"""From an opened checkpoint to the state dict of a train state, and back."""
+"""Conversion between opened checkpoints and the state dict of a train state."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ SaveStateTransformationFn = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
 
 
 class RestoreStateTransformationFn(Protocol):
-    """Changes the state dict of a checkpoint before it becomes the state of a run."""
+    """Changes the state dict of a checkpoint before a run takes it over."""
 
     def __call__(
         self,
@@ -33,17 +33,19 @@ class RestoreStateTransformationFn(Protocol):
         *,
         is_resuming: bool = False,
     ) -> PyTree:
-        """Returns the new state dict; `is_resuming` if the run goes on after a stop."""
+        """Returns the new state dict; `is_resuming` is True if an interrupted run
+        continues.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
 class ParameterInfo:
-    """What a save needs to know of one array.
+    """Metadata of one array that is saved.
 
     Attributes:
-      name: '/'-joined path in the state dict.
-      shape: global shape.
-      axes: PartitionSpec, or None for an array without named axes.
+        name: '/'-joined path in the state dict.
+        shape: global shape.
+        axes: PartitionSpec, or None for an array without named axes.
     """
 
     name: str
@@ -52,7 +54,7 @@ class ParameterInfo:
 
 
 def parameter_infos(train_state: Any, partitioner: BasePartitioner) -> PyTree:
-    """Tree like `train_state.state_dict()` with ParameterInfo leaves."""
+    """Returns a tree like `train_state.state_dict()` with ParameterInfo leaves."""
     axes = flatten(partitioner.get_mesh_axes(train_state).state_dict())
     infos: dict[str, Any] = {}
     for name, leaf in flatten(train_state.state_dict()).items():
@@ -66,12 +68,12 @@ def parameter_infos(train_state: Any, partitioner: BasePartitioner) -> PyTree:
 
 
 def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """'/'-joined names -> leaves; empty dicts are kept."""
+    """Flattens a tree into '/'-joined names -> leaves; keeps empty dicts."""
     return traverse_util.flatten_dict(tree, keep_empty_nodes=True, sep="/")
 
 
 def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Inverse of `flatten`."""
+    """Inverts `flatten`."""
     return traverse_util.unflatten_dict(dict(flat), sep="/")
 
 
@@ -80,7 +82,7 @@ def state_for_save(
     infos: PyTree,
     fns: Sequence[SaveStateTransformationFn],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Flat state dict and infos after the save transformations.
+    """Returns the flat state dict and infos after the save transformations.
 
     Python and numpy scalars (the step of some optimizers) become int32 arrays.
     """
@@ -95,20 +97,20 @@ def state_for_save(
 
 
 def is_target(name: str) -> bool:
-    """Whether a '/'-joined name is a parameter (only those change dtype)."""
+    """Returns whether a '/'-joined name is a parameter."""
     return name.split("/", 1)[0] == "target"
 
 
 def to_dtype(dtype: Any) -> np.dtype | None:
-    """numpy dtype of a name, a jax scalar type or None."""
+    """Returns the numpy dtype of a name or a jax scalar type, or None."""
     return None if dtype is None else jnp.dtype(dtype)
 
 
 class Deferred(NamedTuple):
-    """A value of a fallback state that is computed where a checkpoint lacks it.
+    """A fallback value that is computed only if the checkpoint lacks it.
 
     Attributes:
-      make: values of names; the same function in all leaves of a state.
+        make: names -> values; the same function in all leaves of a state.
     """
 
     make: Callable[[Sequence[str]], Mapping[str, jax.Array]]
@@ -125,24 +127,25 @@ def restore_state_dict(
     restore_dtype: Any = None,
     lazy_parameters: bool = False,
 ) -> dict[str, Any]:
-    """Reads what `train_state` needs from a checkpoint, sharded by `partitioner`.
+    """Reads the arrays of `train_state` from a checkpoint, sharded by `partitioner`.
 
     Args:
-      source: the opened checkpoint.
-      path: its folder, for messages.
-      train_state: state of arrays or shapes that fixes names and shapes.
-      partitioner: decides where the arrays go.
-      state_transformation_fns: applied in order to the checkpoint's tree.
-      fallback_state: values for names that the checkpoint lacks, arrays or `Deferred`.
-      restore_dtype: dtype of the parameters; None keeps the stored one.
-      lazy_parameters: leave the checkpoint's arrays on disk, as LazyArray.
+        source: the opened checkpoint.
+        path: folder of the checkpoint, for messages.
+        train_state: state of arrays or shapes that defines names and shapes.
+        partitioner: decides where the arrays go.
+        state_transformation_fns: applied in order to the checkpoint's tree.
+        fallback_state: values for names that the checkpoint lacks, arrays or
+            `Deferred`.
+        restore_dtype: dtype of the parameters; None keeps the stored one.
+        lazy_parameters: whether to leave the checkpoint's arrays on disk, as LazyArray.
 
     Returns:
-      A state dict for `train_state.restore_state`. Arrays of the checkpoint that
-      the train state does not have are left unread.
+        A state dict for `train_state.restore_state`. Arrays of the checkpoint that the
+        train state lacks are not read.
 
     Raises:
-      UserError: names missing, shapes that differ, or unreadable data.
+        UserError: names are missing, shapes differ, or data is unreadable.
     """
     fallback = flatten(fallback_state) if fallback_state is not None else {}
     wanted, needed, present = matched(
@@ -184,21 +187,21 @@ def matched(
     state_transformation_fns: Sequence[RestoreStateTransformationFn],
     fallback: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Compares a checkpoint with the train state that it is to fill; reads no array.
+    """Compares a checkpoint with the train state to fill; reads no array.
 
     Args:
-      source: the opened checkpoint.
-      path: its folder, for messages.
-      train_state: state of arrays or shapes that fixes names and shapes.
-      state_transformation_fns: applied in order to the checkpoint's tree.
-      fallback: names that the checkpoint may lack.
+        source: the opened checkpoint.
+        path: folder of the checkpoint, for messages.
+        train_state: state of arrays or shapes that defines names and shapes.
+        state_transformation_fns: applied in order to the checkpoint's tree.
+        fallback: names that the checkpoint may lack.
 
     Returns:
-      Dicts from '/'-joined names: all leaves of the train state; those that are arrays;
-      the leaves of the checkpoint that fill them.
+        Three dicts from '/'-joined names: all leaves of the train state, its arrays
+        only, and the leaves of the checkpoint that fill them.
 
     Raises:
-      UserError: names missing, or shapes that differ.
+        UserError: names are missing, or shapes differ.
     """
     target = train_state.state_dict()
     tree: PyTree = source.tree
@@ -215,7 +218,7 @@ def matched(
 
 
 def _computed(fallback: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
-    """The values of the names, those that are deferred in one call."""
+    """Returns the values of the names; computes all deferred ones in one call."""
     deferred = [name for name in names if isinstance(fallback[name], Deferred)]
     made = fallback[deferred[0]].make(deferred) if deferred else {}
     return {name: made.get(name, fallback[name]) for name in names}

@@ -1,4 +1,4 @@
-"""Train states from scratch or from checkpoints, and the manager that saves them."""
+"""Initial train states, new or from checkpoints, and the manager that saves them."""
 
 import functools
 import os
@@ -38,7 +38,7 @@ PyTree = Any
 
 
 class InitFnCallable(Protocol):
-    """Makes initial variables; a bound method of a model."""
+    """Returns initial variables; a bound method of a model."""
 
     def __call__(
         self,
@@ -49,25 +49,26 @@ class InitFnCallable(Protocol):
         """Returns {'params': ..., 'params_axes': ..., ...}.
 
         Args:
-          rng: key.
-          input_shapes: feature -> global batch shape.
-          input_types: feature -> dtype; float32 if None.
+            rng: random key.
+            input_shapes: feature -> global batch shape.
+            input_types: feature -> dtype; float32 if None.
         """
 
 
 def get_first_valid_restore_config_and_paths(
     restore_cfgs: Sequence[RestoreCheckpointConfig],
 ) -> tuple[RestoreCheckpointConfig | None, Sequence[str]]:
-    """First config with a checkpoint behind it, and the checkpoints' paths.
+    """Returns the first configuration that finds checkpoints, and their paths.
 
-    A config of mode 'specific' is taken as it stands. Modes 'latest' and 'all' look
-    into their folders (of T5X or TensorFlow checkpoints), the first with any wins.
+    A configuration with mode 'specific' is used as it is. Modes 'latest' and 'all'
+    search their folders (of T5X or TensorFlow checkpoints); the first folder with a
+    checkpoint wins.
 
     Returns:
-      (config, paths ascending by step), or (None, []).
+        (config, paths ascending by step), or (None, []).
 
     Raises:
-      UserError: a folder that does not exist.
+        UserError: a folder does not exist.
     """
     for cfg in restore_cfgs:
         paths = [cfg.path] if isinstance(cfg.path, (str, os.PathLike)) else cfg.path
@@ -96,10 +97,10 @@ def get_fallback_state(
     init_fn: Callable[[jax.Array], Mapping[str, Any]],
     init_rng: jax.Array | None,
 ) -> Mapping[str, Any] | None:
-    """Initial state dict if the config asks for `fallback_to_scratch`, else None.
+    """Returns the initial state dict for `fallback_to_scratch`, or None if it is off.
 
     Raises:
-      UserError: no transformation, or no rng, to go with `fallback_to_scratch`.
+        UserError: `fallback_to_scratch` lacks a transformation or an rng.
     """
     if restore_cfg is None or not restore_cfg.fallback_to_scratch:
         return None
@@ -141,7 +142,7 @@ def train_state_shape(
 ) -> Any:
     """Returns a train state with a ShapeDtypeStruct per array; computes nothing.
 
-    The arguments are those of `TrainStateInitializer`.
+    The arguments are the same as in `TrainStateInitializer`.
     """
     make = functools.partial(
         _initial_state, optimizer_def, init_fn, input_shapes, input_types
@@ -150,11 +151,11 @@ def train_state_shape(
 
 
 class TrainStateInitializer:
-    """Makes partitioned train states without ever holding an unpartitioned one.
+    """Creates partitioned train states without an unpartitioned copy.
 
     Attributes:
-      global_train_state_shape: train state with a ShapeDtypeStruct per array.
-      train_state_axes: train state with a PartitionSpec (or None) per array.
+        global_train_state_shape: train state with a ShapeDtypeStruct per array.
+        train_state_axes: train state with a PartitionSpec (or None) per array.
     """
 
     def __init__(
@@ -165,14 +166,14 @@ class TrainStateInitializer:
         partitioner: BasePartitioner,
         input_types: Mapping[str, Any] | None = None,
     ):
-        """Derives shapes and partitioning; initialises nothing yet.
+        """Derives shapes and partitioning; initializes nothing yet.
 
         Args:
-          optimizer_def: optimizer, or None for an InferenceState.
-          init_fn: bound method of the model, such as get_initial_variables.
-          input_shapes: feature -> global batch shape.
-          partitioner: decides where arrays go.
-          input_types: feature -> dtype; float32 by default.
+            optimizer_def: optimizer, or None for an InferenceState.
+            init_fn: bound method of the model, such as get_initial_variables.
+            input_shapes: feature -> global batch shape.
+            partitioner: decides where arrays go.
+            input_types: feature -> dtype; float32 by default.
         """
         self._partitioner = partitioner
         self._initialize_train_state = functools.partial(
@@ -193,7 +194,7 @@ class TrainStateInitializer:
             )
 
     def from_scratch(self, init_rng: jax.Array) -> Any:
-        """Train state initialised in place on the mesh."""
+        """Returns a train state that is initialized in place on the mesh."""
         logging.info("Initializing parameters from scratch.")
         return self._computed(
             self._initialize_train_state, self.train_state_axes, init_rng
@@ -202,7 +203,7 @@ class TrainStateInitializer:
     def _computed(
         self, function: Callable[[jax.Array], Any], axes: PyTree, rng: jax.Array
     ) -> Any:
-        """What `function` makes of a key, partitioned by `axes`."""
+        """Returns `function(rng)`, partitioned by `axes`."""
         if jax.default_backend() == "gpu" and jax.device_count() == 1:
             shardings = to_shardings(axes, self._partitioner.mesh)
             return jax.device_put(op_by_op.evaluate(function, rng), shardings)
@@ -211,10 +212,10 @@ class TrainStateInitializer:
         )(rng)
 
     def fallback_state_dict(self, init_rng: jax.Array) -> Mapping[str, Any]:
-        """State dict of `from_scratch`, of which nothing is computed before it is needed.
+        """Returns the state dict of `from_scratch` with deferred values.
 
-        Mostly a checkpoint lacks the optimizer's state alone, and a program for zeros
-        compiles at once.
+        A checkpoint usually lacks only the optimizer state, and a program for zeros
+        compiles quickly.
         """
         shapes = self.global_train_state_shape
         infos = flatten(parameter_infos(shapes, self._partitioner))
@@ -235,12 +236,13 @@ class TrainStateInitializer:
         ds_iter: Any = None,
         init_rng: jax.Array | None = None,
     ) -> Iterator[tuple[Any, str]]:
-        """Yields (train state, path) for every checkpoint of the first valid config.
+        """Yields (train state, path) for every checkpoint of the first valid
+        configuration.
 
         Args:
-          restore_cfgs: in order of preference.
-          ds_iter: data iterator to restore where the config says restore_dataset.
-          init_rng: for `fallback_to_scratch`.
+            restore_cfgs: configurations in order of preference.
+            ds_iter: data iterator to restore if the configuration sets restore_dataset.
+            init_rng: key for `fallback_to_scratch`.
         """
         cfg, paths = get_first_valid_restore_config_and_paths(restore_cfgs)
         for path in paths:
@@ -262,10 +264,10 @@ class TrainStateInitializer:
         ds_iter: Any = None,
         init_rng: jax.Array | None = None,
     ) -> Any:
-        """Restores one checkpoint; None if there is none.
+        """Restores one checkpoint; returns None if there is none.
 
         Raises:
-          UserError: the configs name several.
+            UserError: the configurations match several checkpoints.
         """
         found = list(self.from_checkpoints(ckpt_cfgs, ds_iter, init_rng))
         if len(found) > 1:
@@ -282,7 +284,7 @@ class TrainStateInitializer:
         init_rng: jax.Array,
         ds_iter: Any = None,
     ) -> Any:
-        """Restores one checkpoint, or initialises if there is none."""
+        """Restores one checkpoint, or initializes if there is none."""
         state = self.from_checkpoint(ckpt_cfgs, ds_iter=ds_iter, init_rng=init_rng)
         return self.from_scratch(init_rng) if state is None else state
 
@@ -298,21 +300,21 @@ def create_checkpoint_manager_and_restore(
     ds_iter: Any = None,
     use_orbax: bool = False,
 ) -> tuple[Any, Any]:
-    """Makes the manager for saving and restores the state to start from.
+    """Creates the manager for saving and restores the initial state.
 
     Args:
-      train_state_initializer: gives shapes, and initial values for fallbacks.
-      partitioner: decides where arrays go.
-      restore_checkpoint_cfg: how to restore; None restores nothing.
-      restore_path: the checkpoint; None restores nothing.
-      fallback_init_rng: for `fallback_to_scratch`.
-      save_checkpoint_cfg: how to save; None for a manager that only restores.
-      model_dir: folder to save in; by default the restored path.
-      ds_iter: data iterator; saved and restored as the configs say.
-      use_orbax: which manager.
+        train_state_initializer: gives shapes, and initial values for fallbacks.
+        partitioner: decides where arrays go.
+        restore_checkpoint_cfg: how to restore; None restores nothing.
+        restore_path: path of the checkpoint; None restores nothing.
+        fallback_init_rng: key for `fallback_to_scratch`.
+        save_checkpoint_cfg: how to save; None for a manager that only restores.
+        model_dir: folder to save in; by default the restored path.
+        ds_iter: data iterator, saved and restored as the configurations state.
+        use_orbax: whether to use the orbax manager instead of the legacy one.
 
     Returns:
-      (train state or None, manager).
+        (train state or None, manager).
     """
     if model_dir is None and restore_checkpoint_cfg is not None:
         path = restore_checkpoint_cfg.path

@@ -1,1 +1,1 @@
-"""Model families that gin files name: t5, scalable_t5, decoder_only."""
+"""Model families for gin files: t5, scalable_t5, and decoder_only."""

@@ -1,1 +1,1 @@
-"""Datasets, vocabularies and iterators over batches."""
+"""Datasets, vocabularies, and iterators over batches."""

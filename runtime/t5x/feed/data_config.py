@@ -1,4 +1,4 @@
-"""What to read: the one configuration of every dataset in a run."""
+"""Configuration of a dataset, shared by all programs."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,10 @@ from t5x import checks
 from t5x.errors import UserError
 
 AUTO = "auto"
-"""Feature lengths that a program takes from its data; see `start.feature_lengths`."""
+"""Marks feature lengths that a program derives from its data.
+
+See `start.feature_lengths`.
+"""
 
 
 @dataclasses.dataclass
@@ -17,25 +20,25 @@ class DatasetConfig:
 
     Attributes:
         mixture_or_task_name: registered name, or a Task or Mixture object. A custom
-            `get_dataset_fn` may give the name a meaning of its own.
-        task_feature_lengths: longest length of each feature in tokens. In the gin files
-            of a program it may be 'auto', which the start replaces.
+            `get_dataset_fn` may interpret the name differently.
+        task_feature_lengths: maximum length of each feature in tokens. In gin files it
+            may be 'auto', which the program replaces at startup.
         split: name of the split.
         batch_size: examples in a global batch (over all processes).
         shuffle: whether the examples are shuffled.
         seed: seed of shuffling and of random preprocessors; None picks a new one.
-        use_cached: read the offline cache of the task.
-        pack: put several examples into one row.
+        use_cached: whether to read the offline cache of the task.
+        pack: whether to put several examples into one row.
         use_custom_packing_ops: passed to the feature converter.
-        module: a module to import first (better: import it in the gin file).
-        use_memory_cache: keep evaluation examples in memory.
-        trim_output_features: cut features to `task_feature_lengths`.
+        module: module to import first (preferably import it in the gin file).
+        use_memory_cache: whether to keep evaluation examples in memory.
+        trim_output_features: whether to cut features to `task_feature_lengths`.
         runtime_preprocessors: preprocessors for datasets that apply them at run time;
-            SeqIO tasks carry their own.
-        num_prefetch_threads, num_workers: hints for custom `get_dataset_fn`s.
+            SeqIO tasks have their own.
+        num_prefetch_threads, num_workers: hints for custom `get_dataset_fn` functions.
 
     Raises:
-        UserError: the batch size or a length is no positive whole number.
+        UserError: the batch size or a length is not a positive whole number.
     """
 
     mixture_or_task_name: Any
@@ -65,12 +68,13 @@ class DatasetConfig:
                 "{'inputs': 512, 'targets': 64}, 'auto' or None."
             )
         for feature, length in lengths.items():
-            # SeqIO has tuples for features of several axes, and None for any length.
+            # SeqIO allows tuples for features with several axes, and None for any
+            # length.
             if length is not None and not isinstance(length, (tuple, list)):
                 checks.whole_number(f"{name}[{feature!r}]", length, least=1)
 
     @property
     def name(self) -> str:
-        """Name of the task or mixture, also where an object is given."""
+        """Name of the task or mixture, also if an object is given."""
         given = self.mixture_or_task_name
         return given if isinstance(given, str) else getattr(given, "name", str(given))

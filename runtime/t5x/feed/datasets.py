@@ -1,4 +1,4 @@
-"""Datasets from SeqIO. TensorFlow and seqio are imported when one is asked for."""
+"""Datasets from SeqIO; TensorFlow and seqio are imported on first use."""
 
 import dataclasses
 import time
@@ -17,11 +17,12 @@ from t5x.feed.registered import task_or_mixture
 
 
 class GetDatasetCallable(Protocol):
-    """`get_dataset_fn`: batches for one shard of one dataset.
+    """Interface of `get_dataset_fn`: returns the batches of one shard of a dataset.
 
-    Returns a `tf.data.Dataset`, a `clu.data.dataset_iterator.DatasetIterator`, or any
-    iterator of dicts of arrays with `element_spec` (and, to be resumable, `save(path)`
-    and `restore(path)`). A batch holds `cfg.batch_size / num_shards` rows.
+    The result is a `tf.data.Dataset`, a `clu.data.dataset_iterator.DatasetIterator`, or
+    any iterator of dicts of arrays with `element_spec`. To be resumable, an iterator
+    also has `save(path)` and `restore(path)`. A batch holds `cfg.batch_size /
+    num_shards` rows.
     """
 
     def __call__(
@@ -36,7 +37,7 @@ class GetDatasetCallable(Protocol):
 
 
 class GetEvalDatasetCallable(Protocol):
-    """`train_eval_get_dataset_fn`: name of each task -> iterable of batches."""
+    """Interface of `train_eval_get_dataset_fn`: task name -> iterable of batches."""
 
     def __call__(
         self,
@@ -49,10 +50,10 @@ class GetEvalDatasetCallable(Protocol):
 
 
 def per_shard_batch_size(cfg: DatasetConfig, num_shards: int) -> int:
-    """Rows of a batch that one shard reads.
+    """Returns the number of rows per batch that one shard reads.
 
     Raises:
-        UserError: the batch does not divide by the number of shards.
+        UserError: the batch size is not divisible by the number of shards.
     """
     if cfg.batch_size % num_shards:
         raise UserError(
@@ -64,7 +65,7 @@ def per_shard_batch_size(cfg: DatasetConfig, num_shards: int) -> int:
 
 
 def fresh_seed() -> int:
-    """A seed from the wall clock of the first process, the same on all of them."""
+    """Returns a seed from the clock of process 0, equal on all processes."""
     seed = np.int32(int(time.time()))
     if jax.process_count() > 1:
         seed = multihost_utils.broadcast_one_to_all(seed)
@@ -72,10 +73,10 @@ def fresh_seed() -> int:
 
 
 def require_same_seed(cfg: DatasetConfig) -> None:
-    """Raises AssertionError where the seed differs between processes.
+    """Raises AssertionError if the seed differs between processes.
 
-    Not a part of `get_dataset`: a process may open more shards than another, and all
-    have to call this equally often.
+    This is separate from `get_dataset`, because all processes must call it equally
+    often, and some processes open more shards than others.
     """
     distributed.multihost_assert_equal(
         np.array(cfg.seed),
@@ -91,10 +92,11 @@ def get_dataset(
     num_epochs: int | None = None,
     continue_from_last_checkpoint: bool = False,
 ) -> Any:
-    """Batched `tf.data.Dataset` of one shard of a SeqIO Task or Mixture.
+    """Returns the batched `tf.data.Dataset` of one shard of a SeqIO Task or Mixture.
 
     Raises:
-        UserError: unknown name, missing split, or a batch that does not divide.
+        UserError: the name is unknown, the split is missing, or the batch size is not
+            divisible by the number of shards.
     """
     import seqio
 
@@ -120,7 +122,7 @@ def get_dataset_inner(
     seed: int | None = None,
     num_epochs: int | None = None,
 ) -> Any:
-    """As `get_dataset`, with the shard and the seed given."""
+    """Returns the dataset of `get_dataset` for an explicit shard and seed."""
     import seqio
 
     source = task_or_mixture(cfg)
@@ -156,16 +158,16 @@ def get_training_eval_datasets(
     model_dir: str | None = None,
     start_step: int = 0,
 ) -> Mapping[str, Any]:
-    """Datasets for evaluation with teacher forcing, one for each task.
+    """Returns one dataset per task for evaluation with teacher forcing.
 
-    Every task that has the split gets `eval_steps` batches (its examples repeat where
-    they are fewer); a mixture also gets one of its own. The rows are dealt out to the
-    shards after converting, so shards of uneven size are no problem. SeqIO evaluation
-    order depends on `cfg.seed` alone, so `deterministic`, `model_dir` and `start_step`
-    of the T5X signature change nothing.
+    Every task that has the split gets `eval_steps` batches; its examples repeat if
+    there are fewer. A mixture also gets its own dataset. Rows are distributed to the
+    shards after conversion, so uneven shards are allowed. The evaluation order depends
+    only on `cfg.seed`, so the T5X arguments `deterministic`, `model_dir`, and
+    `start_step` have no effect.
 
     Returns:
-        name of the task -> `tf.data.Dataset` of batches.
+        Name of the task -> `tf.data.Dataset` of batches.
     """
     import seqio
 
@@ -204,14 +206,19 @@ def get_training_eval_datasets(
 def get_zeros_batch_like_spec(
     batch_spec: Mapping[str, jax.ShapeDtypeStruct],
 ) -> Mapping[str, jax.Array]:
-    """A batch of zeros of the given shapes and types."""
+    """Returns a batch of zeros with the given shapes and types."""
     return {k: jax.numpy.zeros(s.shape, s.dtype) for k, s in batch_spec.items()}
 
 
 def get_zeros_batch_like_dataset(
     dataset: Any, batch_size: int | None = None
 ) -> Mapping[str, jax.Array]:
-    """A batch of zeros as the dataset yields, with `batch_size` rows if given."""
+    """Returns a batch of zeros with the shapes and types of the dataset.
+
+    Args:
+        dataset: has `element_spec`.
+        batch_size: number of rows; None keeps the number of the dataset.
+    """
     spec = {}
     for name, feature in dataset.element_spec.items():
         dtype = getattr(feature.dtype, "as_numpy_dtype", feature.dtype)

@@ -1,8 +1,9 @@
-"""Iterators over training batches: onto the devices, ahead of time, resumable.
+"""Iterators over training batches: prefetching, placement on devices, and resumption.
 
-An iterator of batches is any object with `__next__` (dict of numpy arrays, the rows of
-this process) and `element_spec` (name -> object with shape and dtype); one that can be
-resumed also has `save(path)` and `restore(path)`.
+An iterator of batches is any object with `__next__` and `element_spec`. `__next__`
+returns a dict of numpy arrays, the rows of this process. `element_spec` maps a name to
+an object with shape and dtype. A resumable iterator also has `save(path)` and
+`restore(path)`.
 """
 
 import collections
@@ -25,13 +26,13 @@ Batch = Mapping[str, Any]
 
 
 def is_tf_dataset(value: Any) -> bool:
-    """Whether a value is a `tf.data.Dataset`; never imports TensorFlow."""
+    """Returns whether a value is a `tf.data.Dataset`; never imports TensorFlow."""
     tensorflow = sys.modules.get("tensorflow")
     return tensorflow is not None and isinstance(value, tensorflow.data.Dataset)
 
 
 def batches_of(dataset: Any) -> Any:
-    """Iterates over the batches of a dataset as numpy arrays, from its beginning."""
+    """Iterates over the batches of a dataset as numpy arrays, from the beginning."""
     return dataset.as_numpy_iterator() if is_tf_dataset(dataset) else dataset
 
 
@@ -56,7 +57,8 @@ def shard_batch(batch: Batch, partitioner: Any) -> Batch:
 class ShardedDatasetIterator(clu_iterators.DatasetIterator):
     """Yields the batches of an iterator as global arrays on the mesh.
 
-    `global_shapes` is part of the T5X signature; the shapes follow from the sharding.
+    `global_shapes` is part of the T5X signature and unused: the sharding determines the
+    shapes.
     """
 
     def __init__(self, iterator: Any, partitioner: Any, global_shapes: Any = None):
@@ -68,11 +70,11 @@ class ShardedDatasetIterator(clu_iterators.DatasetIterator):
         return shard_batch(next(self._iterator), self._partitioner)
 
     def get_next(self) -> Batch:
-        """The next batch."""
+        """Returns the next batch."""
         return next(self)
 
     def reset(self) -> None:
-        """Starts again from the first batch."""
+        """Restarts from the first batch."""
         self._iterator.reset()
 
     @property
@@ -85,22 +87,22 @@ class ShardedDatasetIterator(clu_iterators.DatasetIterator):
         method(self._iterator, "save")(epath.Path(filename))
 
     def restore(self, filename: str | os.PathLike) -> None:
-        """Goes to the position written under the given path prefix."""
+        """Moves to the position written under the given path prefix."""
         method(self._iterator, "restore")(epath.Path(filename))
 
     @property
     def iterator(self) -> Any:
-        """The wrapped iterator (of tf.data where there is one)."""
+        """The innermost wrapped iterator, such as a tf.data iterator."""
         return getattr(self._iterator, "iterator", self._iterator)
 
 
 class PrefetchIterator(clu_iterators.DatasetIterator):
-    """Reads a few batches ahead in a thread, and resumes exactly nevertheless.
+    """Prefetches a few batches in a thread and still resumes exactly.
 
-    `save` writes the position of the wrapped iterator together with the batches that
-    were read but not used yet (see `pending`), and `restore` yields those first: no
-    batch is lost, none comes twice. The thread starts with the first `peek`,
-    `peek_async` or `next`, hence after a restore.
+    `save` writes the position of the wrapped iterator and the batches that were read
+    but not yet used (see `pending`). `restore` yields those batches first, so no batch
+    is lost or repeated. The thread starts with the first `peek`, `peek_async`, or
+    `next`, that is, after a restore.
     """
 
     def __init__(
@@ -110,14 +112,14 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
         partitioner: Any = None,
         shards: DataShards | None = None,
     ):
-        """Prepares to read.
+        """Prepares the iterator; nothing is read yet.
 
         Args:
-            iterator: an iterator of batches; with `shards` a mapping of such iterators,
-                one for each shard that this process reads.
-            depth: how many batches to read ahead.
-            partitioner: where to put the batches; None leaves them on the host.
-            shards: the shards of the training data.
+            iterator: an iterator of batches; with `shards` a mapping from shard index
+                to iterator, for the shards that this process reads.
+            depth: number of batches to prefetch.
+            partitioner: places the batches on devices; None leaves them on the host.
+            shards: shards of the training data.
         """
         parts = {0: iterator} if shards is None else iterator
         self._iterator = JoinedIterator(parts, shards, most=depth)
@@ -146,8 +148,8 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
                 )
                 if self._closed:
                     return
-            # The source lock goes around both reading and queueing: a save in between
-            # would otherwise miss the batch in hand.
+            # The source lock covers both reading and queueing: a save in between would
+            # miss the batch in hand.
             with self._source:
                 try:
                     batch = shard_batch(next(self._iterator), self._partitioner)
@@ -175,17 +177,17 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
             return batch
 
     def get_next(self) -> Batch:
-        """The next batch."""
+        """Returns the next batch."""
         return next(self)
 
     def peek(self) -> Batch:
-        """The next batch, which stays the next one."""
+        """Returns the next batch without consuming it."""
         with self._changed:
             self._wait_for_first()
             return self._ready[0]
 
     def peek_async(self) -> futures.Future:
-        """A future of `peek()`: warms the pipeline up while something else happens."""
+        """Returns a future of `peek()`, to warm up the pipeline in the background."""
         future: futures.Future = futures.Future()
 
         def peek() -> None:
@@ -210,22 +212,22 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
 
     @property
     def shards(self) -> DataShards | None:
-        """The shards of the data and which of them this process reads."""
+        """The shards of the data, including which of them this process reads."""
         return self._iterator.shards
 
     @property
     def positions(self) -> dict[int, "ShardPosition"]:
-        """Of each shard that is read: what to save and restore."""
+        """Maps each shard that is read to its position, for saving and restoring."""
         return {index: ShardPosition(self, index) for index in self._iterator.parts}
 
     def reset(self) -> None:
-        """Starts again from the first batch."""
+        """Restarts from the first batch."""
         with self._source, self._changed:
             self._iterator.reset()
             self._ready.clear()
 
     def close(self) -> None:
-        """Ends the thread."""
+        """Stops the thread."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -235,20 +237,20 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
     def save(self, filename: str | os.PathLike) -> None:
         """Writes the position under the given path prefix.
 
-        Of several shards each has a prefix of its own, `<filename>.shard<index>`.
+        If there are several shards, each has its own prefix `<filename>.shard<index>`.
 
         Raises:
-            Exception: the source cannot be saved (a Python generator); the type is
-                the source's own.
+            Exception: the source cannot be saved (a Python generator); the source
+                defines the type.
         """
         for prefix, position in self._prefixes(filename):
             position.save(prefix)
 
     def restore(self, filename: str | os.PathLike) -> None:
-        """Goes to the position written under the given path prefix.
+        """Moves to the position written under the given path prefix.
 
         Raises:
-            UserError: batches that were read ahead are lost or damaged.
+            UserError: prefetched batches are lost or damaged.
         """
         for prefix, position in self._prefixes(filename):
             position.restore(prefix)
@@ -265,7 +267,7 @@ class PrefetchIterator(clu_iterators.DatasetIterator):
 
 
 class ShardPosition:
-    """The position in one shard of what a `PrefetchIterator` reads."""
+    """The position of a `PrefetchIterator` in one shard."""
 
     def __init__(self, iterator: PrefetchIterator, index: int):
         self._owner = iterator
@@ -293,15 +295,16 @@ def prepare_train_iter(
     partitioner: Any,
     data_layout: Any,
 ) -> PrefetchIterator:
-    """Wraps what `get_dataset_fn` returned for the train loop.
+    """Wraps the result of `get_dataset_fn` for the train loop.
 
     Args:
         train_iter: a `tf.data.Dataset`, a clu `DatasetIterator`, or an iterator of
             batches with `element_spec`.
-        checkpoint_cfg, data_layout: part of the T5X signature.
+        checkpoint_cfg, data_layout: part of the T5X signature; unused.
+        partitioner: places the batches on devices.
 
     Raises:
-        ValueError: another type.
+        ValueError: `train_iter` has another type.
     """
     del checkpoint_cfg, data_layout
     return PrefetchIterator(_readable(train_iter), partitioner=partitioner)
@@ -310,12 +313,12 @@ def prepare_train_iter(
 def prepare_shards(
     open_shard: Callable[[int], Any], shards: DataShards, partitioner: Any
 ) -> PrefetchIterator:
-    """As `prepare_train_iter`, for all shards that this process reads.
+    """Opens and wraps all shards that this process reads; see `prepare_train_iter`.
 
     Args:
-        open_shard: index of a shard -> what `get_dataset_fn` returns for it.
-        shards: the shards of the run.
-        partitioner: where batches go.
+        open_shard: shard index -> result of `get_dataset_fn` for this shard.
+        shards: shards of the run.
+        partitioner: places the batches on devices.
     """
     parts = {index: _readable(open_shard(index)) for index in shards.mine}
     return PrefetchIterator(parts, partitioner=partitioner, shards=shards)
@@ -336,7 +339,7 @@ def _readable(train_iter: Any) -> Any:
 
 
 def _with_few_threads(dataset: Any) -> Any:
-    """Keeps tf.data from crowding out XLA where both compute on the same cores."""
+    """Limits tf.data threads if XLA computes on the same cores."""
     if jax.default_backend() != "cpu":
         return dataset
     tensorflow = sys.modules["tensorflow"]

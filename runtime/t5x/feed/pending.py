@@ -1,6 +1,7 @@
-"""Batches that were read ahead and not used yet, beside a saved position.
+"""Prefetched, unused batches that are stored next to a saved position.
 
-`<prefix>.pending.npz` holds them, `<prefix>.pending.json` their number and checksum.
+`<prefix>.pending.npz` holds them; `<prefix>.pending.json` holds their number and
+checksum.
 """
 
 import io
@@ -22,19 +23,19 @@ Batch = Mapping[str, Any]
 
 
 def _paths(filename: str | os.PathLike) -> tuple[epath.Path, epath.Path]:
-    """(the batches, the note of how many they are)"""
+    """Returns the paths of (the batches, their number and checksum)."""
     prefix = f"{os.fspath(filename)}.pending"
     return epath.Path(f"{prefix}.npz"), epath.Path(f"{prefix}.json")
 
 
 def write(filename: str | os.PathLike, batches: Sequence[Batch]) -> None:
-    """Writes batches beside the position that has this prefix."""
+    """Writes batches next to the position with this prefix."""
     arrays: dict[str, Any] = {
         f"{i}/{name}": local_rows(value)
         for i, batch in enumerate(batches)
         for name, value in batch.items()
     }
-    # Bytes first: numpy seeks in what it writes, which files on gs:// cannot.
+    # numpy seeks while writing, which files on gs:// do not support.
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     data = buffer.getvalue()
@@ -47,7 +48,7 @@ def write(filename: str | os.PathLike, batches: Sequence[Batch]) -> None:
 
 
 def local_rows(value: Any) -> np.ndarray:
-    """The rows of this process of a global array, in order."""
+    """Returns this process's rows of a global array, in order."""
     if not isinstance(value, jax.Array) or value.is_fully_addressable:
         return np.asarray(value)
     rows = {
@@ -58,10 +59,10 @@ def local_rows(value: Any) -> np.ndarray:
 
 
 def read(filename: str | os.PathLike) -> list[dict[str, np.ndarray]]:
-    """The batches of `write`; none where other programs wrote the position.
+    """Reads the batches of `write`; empty for positions that other programs wrote.
 
     Raises:
-        UserError: they are lost or damaged.
+        UserError: the batches are lost or damaged.
     """
     path, note_path = _paths(filename)
     noted: Mapping[str, Any] = {}
@@ -100,7 +101,8 @@ def _bad(path: epath.Path, what: str, noted: Any) -> UserError:
     count = noted.get("batches") if isinstance(noted, Mapping) else None
     batches = "the batches" if count is None else f"{count} batches"
     return UserError(
-        f"{path} {what}. It held {batches} that were read ahead but not trained on yet: "
+        f"{path} {what}. It held {batches} that were read ahead but not trained on "
+        f"yet: "
         "without them training would leave them out. Restore another step, or move "
         "this checkpoint away so that the run continues from an earlier one."
     )

@@ -1,4 +1,4 @@
-"""Names in a configuration: modules to import, and the SeqIO tasks they register."""
+"""Imports configured modules and looks up the SeqIO tasks they register."""
 
 import difflib
 import importlib
@@ -24,7 +24,8 @@ def import_module(module: str) -> None:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise UserError(
-            f"DatasetConfig.module = {module!r}: no module named {error.name!r}; correct "
+            f"DatasetConfig.module = {module!r}: no module named {error.name!r}; "
+            f"correct "
             "the name or put its folder on PYTHONPATH."
         ) from error
     except RuntimeError as error:
@@ -37,10 +38,10 @@ def import_module(module: str) -> None:
 
 
 def task_or_mixture(cfg: DatasetConfig) -> Any:
-    """The SeqIO Task or Mixture of a configuration.
+    """Returns the SeqIO Task or Mixture of a configuration.
 
     Raises:
-        UserError: no task or mixture has that name; the message gives the nearest one.
+        UserError: no task or mixture has that name; the message suggests similar names.
     """
     if cfg.module:
         import_module(cfg.module)

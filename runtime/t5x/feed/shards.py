@@ -1,10 +1,10 @@
-"""The shards in which a run reads its training data, on however many processes.
+"""Shards in which a run reads its training data, on any number of processes.
 
-A run begins with a number of shards, by default one for each group of processes that
-feeds the same rows, and keeps it: a global batch is always made of the same rows of the
-same shards, in the order of the shards, whichever process reads them. The position of
-each shard is saved by itself. So a run that goes on with another number of processes,
-or on another mesh, goes on at the same place in the data.
+A run starts with a fixed number of shards, by default one per group of processes that
+feed the same rows. A global batch always consists of the same rows of the same shards
+in shard order, whichever process reads them. The position of each shard is saved
+separately. A run that resumes with another number of processes or another mesh
+therefore continues at the same place in the data.
 """
 
 import collections
@@ -24,17 +24,17 @@ Batch = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class DataShards:
-    """The shards of a run's training data, and what one process needs of them.
+    """Shards of a run's training data, and the part of them that one process reads.
 
-    Row r of a global batch is row `r % rows` of shard `r // rows`. A process takes a
-    run of rows of the global batch, hence whole shards, or a part of one, or both.
+    Row r of a global batch is row `r % rows` of shard `r // rows`. A process feeds a
+    contiguous range of rows: whole shards, a part of one, or both.
 
     Attributes:
         count: number of shards of the data.
         batch_size: rows of a global batch, a multiple of `count` and of `parts`.
-        part: index of the rows that this process feeds ...
-        parts: ... among so many equal runs of rows.
-        saves: False where another process feeds the same rows and does the writing.
+        part: index of the row range that this process feeds.
+        parts: number of equal row ranges.
+        saves: False if another process feeds the same rows and saves the position.
     """
 
     count: int
@@ -45,28 +45,28 @@ class DataShards:
 
     @property
     def rows(self) -> int:
-        """Rows of one shard in a global batch."""
+        """Number of rows of one shard in a global batch."""
         return self.batch_size // self.count
 
     @property
     def taken(self) -> int:
-        """Rows of a global batch that this process feeds."""
+        """Number of rows of a global batch that this process feeds."""
         return self.batch_size // self.parts
 
     @property
     def mine(self) -> range:
-        """The shards that this process reads."""
+        """Indices of the shards that this process reads."""
         first = self.part * self.taken
         return range(first // self.rows, -(-(first + self.taken) // self.rows))
 
     def join(self, batches: list[Batch]) -> Batch:
-        """The rows of this process, of one batch of each shard of `mine`.
+        """Returns the rows of this process from one batch of each shard in `mine`.
 
         Args:
             batches: dicts of arrays [rows, ...].
 
         Returns:
-            a dict of arrays [taken, ...].
+            A dict of arrays [taken, ...].
         """
         start = self.part * self.taken - self.mine[0] * self.rows
         if len(batches) == 1 and self.taken == self.rows:
@@ -79,19 +79,19 @@ class DataShards:
         }
 
     def writes(self, shard: int) -> bool:
-        """Whether this process saves a shard: it feeds the first of its rows."""
+        """Returns whether this process saves a shard, that is, feeds its first row."""
         return self.saves and shard * self.rows // self.taken == self.part
 
 
 class Rewindable:
-    """An iterator whose position a few batches ago can be saved.
+    """Iterator that can save its position as of a few batches ago.
 
-    The position of the wrapped iterator is written together with the batches that came
-    out since then, which `restore` gives out first.
+    The position of the wrapped iterator is written with the batches that it returned
+    since then; `restore` yields them first.
     """
 
     def __init__(self, iterator: Any, most: int):
-        """Wraps an iterator; `most` is how many batches `save` can go back."""
+        """Wraps an iterator; `save` can go back at most `most` batches."""
         self.wrapped = iterator
         self._recent: collections.deque[Batch] = collections.deque(maxlen=most)
         self._again: collections.deque[Batch] = collections.deque()
@@ -107,7 +107,7 @@ class Rewindable:
         return self.wrapped.element_spec
 
     def reset(self) -> None:
-        """Starts again from the first batch."""
+        """Restarts from the first batch."""
         self.wrapped.reset()
         self._again.clear()
 
@@ -118,11 +118,10 @@ class Rewindable:
         pending.write(filename, [*recent[len(recent) - ago :], *self._again])
 
     def restore(self, filename: str | os.PathLike) -> None:
-        """Goes to the position written under the given path prefix.
+        """Moves to the position written under the given path prefix.
 
         Raises:
-            UserError: batches that were read ahead are lost, damaged, or of another
-                batch size.
+            UserError: prefetched batches are lost, damaged, or have another batch size.
         """
         batches = pending.read(filename)
         for name, value in batches[0].items() if batches else ():
@@ -139,10 +138,10 @@ class Rewindable:
 
 
 def method(iterator: Any, name: str) -> Callable[..., Any]:
-    """A method of an iterator.
+    """Returns a method of an iterator.
 
     Raises:
-        NotImplementedError: it has none of that name.
+        NotImplementedError: the iterator lacks this method.
     """
     if not hasattr(iterator, name):
         raise NotImplementedError(f"{type(iterator).__name__} has no {name}(path)")
@@ -150,10 +149,10 @@ def method(iterator: Any, name: str) -> Callable[..., Any]:
 
 
 class JoinedIterator:
-    """Batches of the rows that one process feeds, from the shards that it reads.
+    """Batches of the rows that one process feeds, joined from several shards.
 
     Attributes:
-        shards: which they are; None for one iterator that has just those rows.
+        shards: shards of the run; None for one iterator that yields exactly these rows.
         parts: index of each shard that is read -> its iterator.
     """
 
@@ -163,10 +162,10 @@ class JoinedIterator:
         """Joins iterators.
 
         Args:
-            parts: index of the shard -> iterator, for `shards.mine`; one where there
-                are no `shards`.
-            shards: the shards of the run.
-            most: how many batches `save` can go back.
+            parts: shard index -> iterator, for `shards.mine`; a single entry if
+                `shards` is None.
+            shards: shards of the run.
+            most: number of batches that `save` can go back.
         """
         self.shards = shards
         self.parts = {i: Rewindable(part, most) for i, part in parts.items()}
@@ -190,7 +189,7 @@ class JoinedIterator:
         }
 
     def reset(self) -> None:
-        """Starts again from the first batch."""
+        """Restarts from the first batch."""
         for part in self.parts.values():
             part.reset()
 
@@ -198,17 +197,18 @@ class JoinedIterator:
 def number_of_shards(
     asked: int | None, saved: int | None, noted: int | None, batch_size: int, parts: int
 ) -> int:
-    """In how many shards a run reads its data.
+    """Returns the number of shards in which a run reads its data.
 
     Args:
-        asked: what the configuration says, or None.
-        saved: number in the checkpoint whose data position is taken over, or None.
-        noted: number with which an unfinished run without such a checkpoint began.
+        asked: number in the configuration, or None.
+        saved: number in the checkpoint whose data position is restored, or None.
+        noted: number recorded by an unfinished run without such a checkpoint, or None.
         batch_size: rows of a global batch.
-        parts: number of equal runs of rows that the processes feed.
+        parts: number of equal row ranges that the processes feed.
 
     Raises:
-        UserError: the batch does not divide by the shards, or they cannot be changed.
+        UserError: the batch size is not divisible by the number of shards, or the
+            number cannot be changed.
     """
     anew = (
         "begin the data anew with SaveCheckpointConfig.save_dataset = False (or "
@@ -223,7 +223,8 @@ def number_of_shards(
             )
         if batch_size % saved:
             raise UserError(
-                f"Batch size ({batch_size}) must be divisible by {saved}, the number of "
+                f"Batch size ({batch_size}) must be divisible by {saved}, the number "
+                f"of "
                 "shards of the data that this run goes on with: choose "
                 f"{_choices(batch_size, saved)}, or {anew}."
             )

@@ -29,7 +29,8 @@ def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
     first = candidates[0]
     if any(other != first for other in candidates[1:]):
         raise ValueError(
-            f"Task or mixture {cfg.name!r} lacks 'inputs' or 'targets', and its features "
+            f"Task or mixture {cfg.name!r} lacks 'inputs' or 'targets', and its "
+            f"features "
             f"{sorted(features)} have different vocabularies; name them 'inputs' and "
             "'targets'."
         )
@@ -37,13 +38,13 @@ def get_vocabulary(cfg: DatasetConfig) -> tuple[Any, Any]:
 
 
 def verify_matching_vocabs(cfg: DatasetConfig, model: Any) -> None:
-    """Checks that the model's vocabularies are those of the task.
+    """Checks that the model and the task have the same vocabularies.
 
-    Where seqio was never imported no task can be registered, so there is nothing to
-    compare with (training from an iterator of one's own).
+    If seqio was never imported, no task can be registered and nothing is compared. This
+    is the case for training on a user-defined iterator.
 
     Raises:
-        ValueError: they differ.
+        ValueError: the vocabularies differ.
     """
     if cfg.module:
         import_module(cfg.module)
@@ -60,5 +61,5 @@ def verify_matching_vocabs(cfg: DatasetConfig, model: Any) -> None:
 
 
 def round_vocab_size_to_multiple(vocabulary: Any, divisor: int = 128) -> int:
-    """Size of the vocabulary rounded up to a multiple of `divisor`."""
+    """Returns the vocabulary size rounded up to a multiple of `divisor`."""
     return -(-vocabulary.vocab_size // divisor) * divisor

@@ -1,1 +1,1 @@
-"""Inference over datasets, its output, and evaluation by it."""
+"""Inference over datasets, its output, and evaluation by decoding or scoring."""

@@ -1,7 +1,7 @@
-"""An evaluator that is built while training goes on.
+"""Builds an evaluator in the background while training runs.
 
-Building one reads and tokenises all evaluation data: longer than everything else that
-comes before the first step.
+The build reads and tokenizes all evaluation data, which takes longer than the rest of
+the startup.
 """
 
 import threading
@@ -13,15 +13,15 @@ from typing import Any, Self
 class BackgroundEvaluator:
     """Builds an evaluator in a thread, from the first step on.
 
-    The first evaluation waits for it. An error of the thread is raised as it is, by the
-    next step or by the evaluation, whichever comes first.
+    The first evaluation waits for it. An error of the thread is raised unchanged, by
+    the next step or by the evaluation, whichever comes first.
     """
 
     def __init__(self, build: Callable[[], Any]):
-        """Notes how to build it; nothing is built yet.
+        """Stores the build function; nothing is built yet.
 
         Args:
-            build: returns the evaluator, or None where there is nothing to evaluate.
+            build: returns the evaluator, or None if there is nothing to evaluate.
         """
         self._build = build
         self._evaluator: Any = None
@@ -29,7 +29,7 @@ class BackgroundEvaluator:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Starts to build, once."""
+        """Starts the build; later calls do nothing."""
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._run, name="evaluator", daemon=True
@@ -48,10 +48,10 @@ class BackgroundEvaluator:
             raise self._error
 
     def join(self) -> Any:
-        """Waits for the evaluator, or None; starts to build it if that is not done.
+        """Waits for the evaluator (or None); starts the build if necessary.
 
         Raises:
-            Exception: what went wrong in building it.
+            Exception: the error of the build.
         """
         self.start()
         assert self._thread is not None
@@ -60,17 +60,18 @@ class BackgroundEvaluator:
         return self._evaluator
 
     def before_step(self, asked: Callable[[int], bool]) -> Callable[[int], bool]:
-        """`BaseTrainer.preempted` that starts the thread after the first step.
+        """Returns a `BaseTrainer.preempted` that starts the thread after the first
+        step.
 
         Args:
-            asked: what is asked before every step besides.
+            asked: the callable to ask before every step.
         """
         seen = 0
 
         def before(step: int) -> bool:
             nonlocal seen
             seen += 1
-            # Not earlier: what the first step needs comes first.
+            # The first step takes priority over the build.
             if seen == 2:
                 self.start()
             self.check()
@@ -84,7 +85,7 @@ class BackgroundEvaluator:
         exc_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Closes the evaluator; a run that failed does not wait for its thread."""
+        """Closes the evaluator; after an error it does not wait for the thread."""
         if self._thread is not None and exc_type is None:
             self.join()
         if self._evaluator is not None:

@@ -20,7 +20,7 @@ from t5x.logs.metrics_writer import to_host, write_values
 from t5x.logs.tensorboard_writer import TensorBoardWriter
 from t5x.paths import replacing
 
-# Metrics of a task by what they need: one pass over the examples each.
+# Kinds of task metrics; each kind needs one pass over the examples.
 _METRIC_FNS = (
     "predict_metric_fns",
     "predict_with_aux_metric_fns",
@@ -29,9 +29,10 @@ _METRIC_FNS = (
 
 
 class EvaluatorConstructor(Protocol):
-    """`inference_evaluator_cls`: called by keyword, e.g. `seqio.Evaluator`.
+    """Constructor of an evaluator, such as `seqio.Evaluator`, called by keyword.
 
-    `log_dir` is given where results are written; otherwise `logger_cls=()` is.
+    It is called with `log_dir` if results are written, and with `logger_cls=()`
+    otherwise.
     """
 
     def __call__(
@@ -67,12 +68,12 @@ class InferenceEvaluator:
         """Loads the evaluation data.
 
         Args:
-            infer_eval_dataset_cfg: what to evaluate on.
+            infer_eval_dataset_cfg: data to evaluate on.
             inference_evaluator_cls: evaluator; None means `seqio.Evaluator`.
             model: the model.
-            partitioner: its partitioner.
-            log_dir: results go to `<log_dir>/inference_eval`; None writes none.
-            verify_matching_vocabs_fn: raises where task and model do not fit.
+            partitioner: partitioner of the model.
+            log_dir: results go to `<log_dir>/inference_eval`; None writes no results.
+            verify_matching_vocabs_fn: raises an error if task and model do not match.
             trim_padding: see `get_infer_fn`.
         """
         if verify_matching_vocabs_fn is not None and hasattr(model, "input_vocabulary"):
@@ -84,7 +85,7 @@ class InferenceEvaluator:
         logs: dict[str, Any] = {"logger_cls": ()}
         if log_dir:
             folder = os.path.join(log_dir, "inference_eval")
-            # Not every logger creates it (JSONLogger does not).
+            # Some loggers (JSONLogger) do not create the folder.
             epath.Path(folder).mkdir(parents=True, exist_ok=True)
             logs = {"log_dir": folder}
         cfg = infer_eval_dataset_cfg
@@ -107,12 +108,12 @@ class InferenceEvaluator:
         _write_steps_once(self._evaluator)
         if cfg.use_memory_cache:
             _hold_examples(self._evaluator)
-        # Built at the first evaluation, for the axes of its train state.
+        # Built at the first evaluation, because they need the axes of its train state.
         self._infer_fns: dict[str, Any] | None = None
 
     @property
     def model_feature_shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Shapes of one example's model features."""
+        """Shapes of the model features of one example."""
         return self._evaluator.model_feature_shapes
 
     @property
@@ -122,28 +123,28 @@ class InferenceEvaluator:
 
     @property
     def num_examples(self) -> int | None:
-        """Examples that one evaluation predicts or scores; None if that is unknown."""
+        """Number of examples per evaluation; None if unknown."""
         try:
             return sum(
                 len(self._evaluator.cached_model_datasets[task.name])
                 * sum(bool(getattr(task, name, ())) for name in _METRIC_FNS)
                 for task in self.eval_tasks
             )
-        # A user-defined evaluator, or a dataset of unknown length.
+        # User-defined evaluators may lack these, and a dataset may have unknown length.
         except (AttributeError, KeyError, TypeError):
             return None
 
     def close(self) -> None:
-        """Waits for metrics that are still being computed."""
+        """Waits for pending metrics."""
         self._evaluator.close()
 
     def evaluate(self, train_state: Any, train_state_axes: Any) -> Any:
         """Predicts and scores; metrics are computed in the background.
 
-        Predictions use the key PRNGKey(0) every time.
+        Predictions always use the key PRNGKey(0).
 
         Returns:
-            future of task name -> metric name -> value (None but on the first process).
+            Future of task name -> metric name -> value; None on processes other than 0.
         """
         if self._infer_fns is None:
             self._infer_fns = {
@@ -174,7 +175,7 @@ class InferenceEvaluator:
 
 
 def _replace_tensorboard_loggers(evaluator: Any) -> None:
-    """Lets `seqio.TensorBoardLogger` work where TensorBoard is not installed.
+    """Makes `seqio.TensorBoardLogger` work without TensorBoard installed.
 
     TensorFlow writes summaries only with the help of the TensorBoard package.
     """
@@ -192,10 +193,10 @@ def _replace_tensorboard_loggers(evaluator: Any) -> None:
 
 
 def _write_steps_once(evaluator: Any) -> None:
-    """Lets `seqio.JSONLogger` replace the metrics of a step that it has written before.
+    """Makes `seqio.JSONLogger` replace metrics that it wrote earlier for the same step.
 
-    It appends them, so that a step that is trained or evaluated again would have two
-    lines.
+    The logger appends. Without the replacement, a step that is trained or evaluated
+    again would have two lines.
     """
     loggers = getattr(evaluator, "_loggers", None)
     if loggers and (seqio := sys.modules.get("seqio")):
@@ -222,7 +223,7 @@ def _replace_step(
 
 
 def _step_of(line: str) -> Any:
-    """Step of a line of metrics; None for a damaged one, which is left as it is."""
+    """Returns the step of a metrics line; None for a damaged line, which is kept."""
     try:
         return json.loads(line)["step"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -230,9 +231,10 @@ def _step_of(line: str) -> Any:
 
 
 def _converter(model: Any) -> Any:
-    """The model's converter; SeqIO's own without AutoGraph, which has nothing to do there.
+    """Returns the model's converter; SeqIO's own converters run without AutoGraph.
 
-    Rewriting takes longer than building the rest of a task's data.
+    AutoGraph has nothing to convert there, and its rewriting takes longer than the rest
+    of the data setup.
     """
     cls = model.FEATURE_CONVERTER_CLS
     if cls.__module__ == "seqio.feature_converters":
@@ -244,16 +246,16 @@ def _converter(model: Any) -> Any:
 
 
 def _hold_examples(evaluator: Any) -> None:
-    """Lets `seqio.Evaluator` read the examples of each task from TensorFlow once."""
+    """Makes `seqio.Evaluator` read the examples of each task only once."""
     datasets = getattr(evaluator, "_cached_task_datasets", None) or {}
     if datasets and all(map(is_tf_dataset, datasets.values())):
         evaluator._cached_task_datasets = {n: held(ds) for n, ds in datasets.items()}
 
 
 class TensorBoardLogger:
-    """Writes metrics under the tags `eval/<metric>`, as seqio's logger of that name.
+    """Writes metrics under the tags `eval/<metric>`, like seqio's logger of that name.
 
-    Has the interface of `seqio.Logger`, and needs neither TensorFlow nor TensorBoard.
+    It has the interface of `seqio.Logger` and needs neither TensorFlow nor TensorBoard.
     """
 
     def __init__(self, output_dir: str):
@@ -281,7 +283,7 @@ class TensorBoardLogger:
 
 
 def _plain(value: Any) -> Any:
-    """seqio's own text, image, audio and histogram types -> those of clu."""
+    """Converts seqio's text, image, audio, and histogram types to clu's."""
     import clu.values
 
     if hasattr(value, "textdata"):

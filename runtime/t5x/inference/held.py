@@ -1,8 +1,8 @@
-"""Evaluation examples that are read from TensorFlow once.
+"""Evaluation examples that are read from TensorFlow only once.
 
-A SeqIO evaluator goes over the examples of a task three times in each evaluation: for
-the targets, for what metrics look at besides, and for what is logged. Each pass costs a
-call into TensorFlow per example, which takes longer than most metrics.
+In each evaluation, a SeqIO evaluator iterates three times over the examples of a task:
+for targets, for other metric inputs, and for logging. Each pass calls TensorFlow once
+per example, which takes longer than most metrics.
 """
 
 import functools
@@ -10,15 +10,18 @@ from collections.abc import Iterator
 from typing import Any
 
 MOST_EXAMPLES = 16384
-"""More are read again in each pass: a cached dataset is in memory anyway, but to keep an
-example of ten features for Python takes 9 kB more."""
+"""Maximum number of examples to keep; larger datasets are read again in each pass.
+
+A cached dataset is in memory anyway, but a Python copy of an example with ten features
+takes another 9 kB.
+"""
 
 
 def held(dataset: Any) -> Any:
-    """A `tf.data.Dataset` of dictionaries, the same to Python in every pass.
+    """Returns a `tf.data.Dataset` of dictionaries that Python reads only once.
 
-    The tensors of the first complete pass are kept and read from then on, unless they
-    are too many. Transformations start from the dataset itself.
+    The tensors of the first complete pass are kept and reused, unless there are more
+    than `MOST_EXAMPLES`. Transformations start from the dataset itself.
     """
     return _held_dataset()(dataset)
 
@@ -44,7 +47,7 @@ def _held_dataset() -> Any:
             if self._held is not None:
                 yield from map(dict, self._held)
                 return
-            # Threads that tune what comes out of a cache cost more than they bring.
+            # Autotuning of a cached dataset costs more threads than it saves time.
             options = tf.data.Options()
             options.autotune.enabled = False
             found = []

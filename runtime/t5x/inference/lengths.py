@@ -1,9 +1,9 @@
-"""Batches of examples of similar length, without the padding that all of them share.
+"""Batches of examples of similar length, without their common padding.
 
-Padding at the end of a row changes nothing in the networks of this package, but costs as
-much as tokens. A batch is cut to the longest of its examples, rounded up to one of a few
-widths, since each width is a compiled program; where a row's result depends on no other
-row, examples of similar length come together.
+Padding at the end of a row does not change the results of these networks, but costs as
+much as tokens. A batch is cut to its longest example, rounded up to one of a few
+widths, because each width is a compiled program. If a row's result depends on no other
+row, examples of similar length are batched together.
 """
 
 import math
@@ -20,13 +20,13 @@ Batch = dict[str, np.ndarray]
 Indexed = tuple[np.ndarray, Batch]
 
 WINDOW = 64
-"""Batches that are sorted together: what this process keeps in memory."""
-# Of the whole width, the widths that have programs: wide rows cost most, as attention
-# looks at pairs of positions.
+"""Number of batches that are sorted together and kept in memory by this process."""
+# Compiled widths, as shares of the full width. They are denser for narrow rows, because
+# attention cost grows with pairs of positions.
 _SHARES = (1, 3 / 4, 1 / 2, 3 / 8, 1 / 4, 3 / 16, 1 / 8)
-# Below it, padding costs nothing that could be noticed.
+# Below this width the cost of padding is negligible.
 _SHORTEST = 16
-# Batches that are worth a program of their own.
+# Minimum number of batches that justifies a program.
 _WORTH = 4
 
 _ENCODER = frozenset({"encoder_input_tokens"})
@@ -41,11 +41,11 @@ _DECODER = frozenset(
 
 
 class Rule(NamedTuple):
-    """What may be done to the batches of a step.
+    """Allowed changes to the batches of a step.
 
     Attributes:
-        cut: features whose padding may be cut, at one share of their width for all.
-        sort: whether examples may be decoded in other company.
+        cut: features whose padding may be cut, all to the same share of their widths.
+        sort: whether examples may be decoded in other batches.
     """
 
     cut: frozenset[str]
@@ -53,13 +53,13 @@ class Rule(NamedTuple):
 
 
 def rule_of(infer_step: Callable[..., Any]) -> Rule | None:
-    """What may be done to the batches of a method of a model; None is nothing.
+    """Returns the allowed changes to the batches of a model's method; None for none.
 
-    Model and network have to say by `ignores_padding`, each in the body of its own class,
-    that padding behind the tokens changes none of their results: a subclass may do what
-    its base class does not. A decode function says by `rows_alone` that a row's result
-    depends on that row alone; sampling does so where it takes the most probable token,
-    since numbers are drawn for a batch.
+    Model and network must each set `ignores_padding` in their own class body, because a
+    subclass may break the promise of its base class. It promises that padding after the
+    tokens changes no result. A decode function promises by `rows_alone` that the result
+    of a row depends on that row only. For sampling this holds only if it takes the most
+    probable token, since random numbers are drawn per batch.
     """
     model = getattr(infer_step, "__self__", None)
     module = getattr(model, "module", None)
@@ -67,7 +67,8 @@ def rule_of(infer_step: Callable[..., Any]) -> Rule | None:
         return None
     if infer_step.__name__ == "score_batch":
         return Rule(_ENCODER | _DECODER, sort=True)
-    # What a decoder-only model writes ends where its inputs leave no room.
+    # The output of a decoder-only model ends at the end of the row, so its width
+    # matters.
     if not hasattr(module, "encode"):
         return None
     return Rule(_ENCODER, sort=are_rows_alone(getattr(model, "decode_fn", None)))
@@ -78,13 +79,14 @@ def _ignores_padding(thing: Any) -> bool:
 
 
 def batches(windows: Iterable[Indexed], rows: int, rule: Rule) -> Iterator[Indexed]:
-    """The examples in batches of similar length; a collective operation per window.
+    """Yields the examples in batches of similar length; one collective per window.
 
     Args:
-        windows: indices and features [n, ...] of some batches of this process; n is a
-            multiple of `rows`, the same on all processes, and index -1 is filling.
-        rows: of a batch.
-        rule: of the step.
+        windows: indices and features [n, ...] of several batches of this process. n is
+            a multiple of `rows` and equal on all processes; index -1 marks padding
+            rows.
+        rows: rows per batch on this process.
+        rule: allowed changes.
     """
     for indices, features in windows:
         if not features.keys() <= _ENCODER | _DECODER:
@@ -95,8 +97,9 @@ def batches(windows: Iterable[Indexed], rows: int, rule: Rule) -> Iterator[Index
         steps[indices < 0] = len(_SHARES) - 1
         order = np.arange(len(indices))
         if rule.sort:
-            # The long ones first: what does not fit into memory fails early. Inside of a
-            # width by the targets, whose lengths tell when a batch will have ended.
+            # Long examples come first, so that running out of memory shows early.
+            # Within a width, examples are sorted by target length, which determines
+            # when a batch ends.
             targets = np.zeros_like(order)
             if "decoder_target_tokens" in features:
                 targets = _lengths(features["decoder_target_tokens"])
@@ -118,14 +121,14 @@ def _slice(indices: np.ndarray, features: Batch, chosen: Any) -> Indexed:
 
 
 def _lengths(tokens: np.ndarray) -> Int[np.ndarray, " n"]:
-    """Tokens of each row [n, width] up to the last that is not padding."""
+    """Returns the length of each row [n, width] up to its last non-padding token."""
     filled = tokens != 0
     last = tokens.shape[1] - np.argmax(filled[:, ::-1], axis=1)
     return np.where(filled.any(axis=1), last, 0)
 
 
 def _widths(full: int) -> list[int]:
-    """The width at each of the shares, none of which is less than the shortest."""
+    """Returns the width for each share; no share goes below the minimum width."""
     widths = [full]
     for share in _SHARES[1:]:
         width = math.ceil(share * full)
@@ -140,7 +143,7 @@ def _cut(values: np.ndarray, step: int) -> np.ndarray:
 def _steps(
     features: Mapping[str, np.ndarray], cut: frozenset[str]
 ) -> Int[np.ndarray, " n"]:
-    """Which of the shares is the smallest that each row fits into."""
+    """Returns the index of the smallest share that each row fits into."""
     fits = []
     for name in cut & features.keys():
         lengths, full = _lengths(features[name]), features[name].shape[1]
@@ -149,7 +152,7 @@ def _steps(
 
 
 def _worthwhile(steps: Int[np.ndarray, " batches"]) -> Int[np.ndarray, " batches"]:
-    """Steps of which each comes often enough; the others are left at fewer."""
+    """Merges rare steps into wider ones, so that each program serves enough batches."""
     found = steps.copy()
     for value in range(len(_SHARES) - 1, 0, -1):
         here = found == value

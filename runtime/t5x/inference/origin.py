@@ -1,7 +1,7 @@
-"""What results of an inference come from: others are not completed or taken for these.
+"""Origin of inference results, so that results of other jobs are not reused.
 
-Chunks that a stopped job has finished are not computed again, and neither is a task that
-is complete. Both have to be from the same checkpoint and the same data.
+Finished chunks and complete tasks are not computed again. Both must come from the same
+checkpoint and the same data.
 """
 
 import dataclasses
@@ -20,14 +20,14 @@ _FILE = "origin.json"
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Of one task.
+    """Origin of the results of one task.
 
     Attributes:
         output_dir: folder of the results.
-        name: of the file of results in it.
-        chunks: name of the folder of its chunks in it.
-        facts: what the results depend on, as JSON has it.
-        rows: examples in a chunk.
+        name: name of the result file in it.
+        chunks: name of the folder of chunks in it.
+        facts: JSON values on which the results depend.
+        rows: examples per chunk.
     """
 
     output_dir: str
@@ -38,20 +38,21 @@ class Origin:
 
     @property
     def marker(self) -> str:
-        """File that says that the task is complete."""
+        """Path of the file that marks the task as complete."""
         return os.path.join(self.output_dir, f"{self.name}.COMPLETED")
 
     @property
     def tmp_dir(self) -> str:
-        """Folder of the chunks."""
+        """Path of the folder of chunks."""
         return os.path.join(self.output_dir, self.chunks)
 
     def check(self) -> None:
-        """Compares with what is there; results of older versions say nothing.
+        """Compares the origin with existing results; results of older versions have
+        none.
 
         Raises:
-            UserError: there are results of something else, or chunks of another size,
-                which do not say where the data go on.
+            UserError: existing results have another origin, or their chunks have
+                another size and no saved data position.
         """
         self._compare(_read(epath.Path(self.marker)), self.marker)
         folder = epath.Path(self.tmp_dir)
@@ -65,7 +66,8 @@ class Origin:
         if rows != self.rows and not has_position:
             raise UserError(
                 f"{self.tmp_dir}: its chunks have {rows} examples, those of this job "
-                f"{self.rows} (checkpoint_period * batch size), and the position in the "
+                f"{self.rows} (checkpoint_period * batch size), and the position in "
+                f"the "
                 "data was not saved. Go on with the old values, or remove the folder."
             )
 
@@ -73,12 +75,13 @@ class Origin:
         for name, value in self.facts.items():
             if known.get(name, value) != value:
                 raise UserError(
-                    f"{place}: results of {name} {known[name]!r:.80}, this job has {value!r:.80}. "
+                    f"{place}: results of {name} {known[name]!r:.80}, this job has "
+                    f"{value!r:.80}. "
                     "Name another output_dir, or remove the old results."
                 )
 
     def note(self) -> None:
-        """Says beside the chunks what they are from."""
+        """Writes the origin next to the chunks."""
         text = json.dumps({**self.facts, "rows": self.rows})
         with paths.naming(os.path.join(self.tmp_dir, _FILE)):
             epath.Path(self.tmp_dir, _FILE).write_text(text)
@@ -94,20 +97,21 @@ def _read(path: epath.Path) -> Mapping[str, Any]:
         return {}
     try:
         found = paths.read_json(path)
-    except ValueError:  # empty ones of older versions, and T5X's
+    except ValueError:  # Older versions and T5X write empty files.
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def facts_of(checkpoint: str, dataset_cfg: Any) -> Mapping[str, Any]:
-    """What the results of a checkpoint on the data of a `DatasetConfig` depend on."""
+    """Returns the facts on which results depend: checkpoint, split, and lengths."""
     local = "://" not in checkpoint
     facts = {
         "checkpoint": os.path.normpath(checkpoint) if local else checkpoint,
         "split": dataset_cfg.split,
         "lengths": dataset_cfg.task_feature_lengths,
     }
-    # As they will be read: tuples are lists, and a mapping of gin's is an object.
+    # Equal to what is read back: JSON turns tuples into lists and gin mappings into
+    # objects.
     return json.loads(json.dumps(facts, default=_plain))
 
 

@@ -1,4 +1,4 @@
-"""Writing what inference returns: JSON lines, in chunks that are merged at the end."""
+"""Writes inference results as JSON lines, in chunks that are merged at the end."""
 
 import json
 import os
@@ -48,15 +48,17 @@ def write_inferences_to_file(
         path: file to write; it appears when it is complete.
         inferences: (predictions, auxiliary values): token ids, or scores.
         task_ds: the examples, a `tf.data.Dataset` or an iterable of dicts.
-        mode: 'predict', 'score' or 'predict_with_aux'.
+        mode: 'predict', 'score', or 'predict_with_aux'.
         vocabulary: decodes token ids; needed for predictions.
-        json_encoder_cls: encoder; None means seqio's, which knows arrays.
-        include_all_inputs: write all features, not just those named *_pretokenized.
-        input_fields_to_include: write these features (and their pretokenized forms).
-        output_ids: write the token ids as well.
+        json_encoder_cls: encoder; None means seqio's encoder, which supports arrays.
+        include_all_inputs: whether to write all features instead of only those named
+            *_pretokenized.
+        input_fields_to_include: features to write (with their pretokenized forms).
+        output_ids: whether to write the token ids as well.
 
     Raises:
-        UserError: a wrong mode, no vocabulary, or both choices of inputs.
+        UserError: the mode is wrong, the vocabulary is missing, or both choices of
+            inputs are set.
     """
     check_mode(mode)
     if mode != "score" and vocabulary is None:
@@ -109,7 +111,7 @@ def _chosen(
 
 
 def _plain(value: Any) -> Any:
-    """bytes, numpy and jax values -> what JSON has."""
+    """Converts bytes and numpy and jax values to JSON types."""
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, (np.ndarray, np.generic, jax.Array)):
@@ -123,7 +125,7 @@ def _plain(value: Any) -> Any:
 
 
 def _text(vocabulary: Any, ids: Any) -> Any:
-    """Text of the ids, cut after the first end-of-sequence token."""
+    """Returns the text of the ids, cut after the first end-of-sequence token."""
     import tensorflow as tf
 
     return _plain(vocabulary.decode_tf(tf.constant(ids)).numpy())
@@ -141,7 +143,7 @@ def merge_chunks_to_file(
 
     Raises:
         FileNotFoundError: there are no chunks.
-        UserError: one is missing.
+        UserError: a chunk is missing.
     """
     del step
     pattern = re.compile(re.escape(output_fname) + r"-chunk(\d{5,})")
@@ -167,7 +169,9 @@ def merge_chunks_to_file(
 
 
 def split_outputs(outputs: Any) -> Inferences:
-    """(predictions in order, auxiliary values) from what an `infer_fn` returned."""
+    """Returns (predictions in order, auxiliary values) from the result of an
+    `infer_fn`.
+    """
     indexed, aux = outputs if isinstance(outputs, tuple) else (outputs, {})
     return [prediction for _, prediction in indexed], aux
 
@@ -175,7 +179,7 @@ def split_outputs(outputs: Any) -> Inferences:
 def chunk_name(
     task: str, mode: str, extension: str, shard_id: int, num_shards: int
 ) -> str:
-    """Name of the output file of one shard."""
+    """Returns the name of the output file of one shard."""
     return f"{task}-{mode}.{extension}-{shard_id:05}-of-{num_shards:05}"
 
 

@@ -1,4 +1,4 @@
-"""Where an inference that goes on after a stop begins in the data."""
+"""Data position from which an interrupted inference resumes."""
 
 import os
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from etils import epath
 
 
 class Position:
-    """The position in the data, as a TensorFlow checkpoint `<tmp_dir>/input.ckpt`."""
+    """Position in the data, saved as a TensorFlow checkpoint `<tmp_dir>/input.ckpt`."""
 
     def __init__(self, iterator: Any, tmp_dir: str):
         import tensorflow as tf
@@ -19,13 +19,13 @@ class Position:
         self._usable = True
 
     def restore(self) -> None:
-        """Goes to the saved position, if there is one."""
+        """Moves to the saved position, if there is one."""
         if any(self._folder.glob("input.ckpt*")):
             prefix = os.fspath(self._folder / "input.ckpt")
             self._checkpoint.read(prefix).assert_consumed()
 
     def save(self, chunk: int) -> Callable[[], None]:
-        """Saves the position; the result, called later, makes it the one to restore."""
+        """Saves the position; the returned function makes it the one to restore."""
         import tensorflow as tf
 
         if not self._usable:
@@ -52,5 +52,5 @@ class Position:
 
 
 def no_position() -> Callable[[], None]:
-    """As `Position.save`, where none is saved."""
+    """Replaces `Position.save` if no position is saved."""
     return lambda: None

@@ -40,24 +40,24 @@ def get_infer_fn(
     """Returns the function that SeqIO evaluators call to predict or score.
 
     Args:
-        infer_step: (params, batch[, rng][, flax_mutables]) -> a tree of arrays
-            [batch, ...], or (array, mapping of auxiliary arrays). A key is passed only
-            if it has a parameter named `rng`.
+        infer_step: (params, batch[, rng][, flax_mutables]) -> a tree of arrays [batch,
+            ...], or (array, mapping of auxiliary arrays). A key is passed only if it
+            has a parameter named `rng`.
         batch_size: examples in a global batch.
         train_state_axes: partition specs of the train state.
         partitioner: partitioner of the step.
-        keep_aux_as_numpy: leave auxiliary values as arrays (saves memory).
-        trim_padding: whether batches come without padding that changes nothing, where
-            the step is a method of a model that says so (see `lengths.rule_of`). Results
-            are the same but for rounding.
+        keep_aux_as_numpy: whether to return auxiliary values as arrays (saves memory).
+        trim_padding: whether to cut padding that changes no result, if the step is a
+            model method that allows it (see `lengths.rule_of`). Results are equal up to
+            rounding.
         on_done: called with the number of examples whenever some are done.
 
     Returns:
         `infer_fn(ds, train_state, rng=None)`. `ds` yields (index, example) and has a
-        known length; the indices are 0 ... n-1 in any order. `rng` is split once per
-        batch. The result is a list of (index, prediction as Python lists) in index
-        order; with auxiliary values it is (that list, mapping of lists). It raises
-        UserError where a model that decodes found no token to choose.
+            known length; the indices are 0 ... n-1 in any order. `rng` is split once
+            per batch. The result is a list of (index, prediction as Python lists) in
+            index order; with auxiliary values it is (that list, mapping of lists). It
+            raises UserError if a decoding model found no token to choose.
     """
     parameters = inspect.signature(infer_step).parameters
     takes_rng = "rng" in parameters
@@ -132,7 +132,7 @@ def get_infer_fn(
 
 
 def _decodes(infer_step: Callable[..., Any]) -> bool:
-    """Whether a step is a prediction of a model with a decode function."""
+    """Returns whether a step is a prediction of a model with a decode function."""
     while isinstance(infer_step, functools.partial):
         infer_step = infer_step.func
     name = getattr(infer_step, "__name__", "")
@@ -141,7 +141,7 @@ def _decodes(infer_step: Callable[..., Any]) -> bool:
 
 
 def _finished(result: Any, on_done: Callable[[int], None], count: int) -> Any:
-    """Waits for the result of a batch and tells how many examples it has."""
+    """Waits for the result of a batch and reports its number of examples."""
     jax.block_until_ready(result)
     on_done(count)
     return result
@@ -157,16 +157,16 @@ def _start_copy_to_host(x: Any) -> Any:
 def _padded_batches(
     ds: Any, length: int, batch_size: int, layout: Any, together: int = 1
 ) -> Iterator[lengths.Indexed]:
-    """Batches of this process's shard, as many as on every other process.
+    """Yields the batches of this process's shard; all processes yield equally many.
 
-    The tail is filled with the first example at index -1.
+    The tail is padded with the first example at index -1.
 
     Args:
         ds: enumerated examples.
-        length: examples in it.
-        batch_size: of a global batch.
-        layout: which shard is this process's.
-        together: batches that come as one array, as many as are left at the end.
+        length: number of examples in `ds`.
+        batch_size: examples in a global batch.
+        layout: data layout that names the shard of this process.
+        together: number of batches that are yielded as one array; fewer at the end.
     """
     rows = batch_size // layout.num_shards
     found = _host_batches(ds, rows * together, layout)
@@ -179,14 +179,15 @@ def _padded_batches(
         missing = rows * min(together, left) - len(indices)
         left -= min(together, left)
         if missing:
-            # To open the data once more takes its time: not where they begin here.
+            # Opening the data again is slow, so it happens only if this process has
+            # no example to repeat.
             first = first or _stack(itertools.islice(_examples(ds), 1))[1]
             indices = np.concatenate([indices, np.full(missing, -1, indices.dtype)])
             batch = {
                 k: np.concatenate([batch.get(k, v[:0]), np.repeat(v, missing, axis=0)])
                 for k, v in first.items()
             }
-        # 32-bit indices: JAX would truncate 64-bit ones with a warning.
+        # JAX would truncate 64-bit indices with a warning.
         yield indices.astype(np.int32), batch
 
 
@@ -220,7 +221,7 @@ def _in_order(
     keep_aux_as_numpy: bool,
     check: Callable[[Any], None] | None,
 ) -> Any:
-    """Joins batch results, drops padding, sorts by index, and checks the predictions."""
+    """Joins batch results, drops padding, sorts by index, and checks predictions."""
     indices, inferences = jax.tree.map(
         lambda *parts: np.concatenate([np.asarray(p) for p in parts]), *results
     )

@@ -1,4 +1,4 @@
-"""Batches that a CPU with several cores computes at the same time."""
+"""Concurrent batches on a CPU with several cores."""
 
 import concurrent.futures
 from collections.abc import Callable, Hashable, Iterator
@@ -9,23 +9,22 @@ import jax
 
 from t5x.on_cpu.features import SMALL, cores
 
-# More programs at once would share the caches of a core.
+# More programs at once would compete for the caches of a core.
 _MOST = 4
 
 Step = Callable[[], Any]
 
 
 def threads(params: Any) -> int:
-    """How many steps to enqueue at a time: one for each core, four at the most.
+    """Returns the number of concurrent steps: one per core, at most four.
 
-    XLA on a CPU runs what one thread enqueues one after the other, and has little use for
-    a second core in the many small operations of a small model. 1 where steps run
-    elsewhere, where the model is large, so that each step would take much memory and finds
-    use for all cores, and on several devices, whose order must be that of the other
-    processes.
+    On a CPU, XLA runs the steps of one thread in sequence, and the small operations of
+    a small model hardly use a second core. The result is 1 on other backends, for large
+    models, and on several devices. A large model uses all cores and much memory per
+    step; several devices need the same order of steps on all processes.
 
     Args:
-        params: the arrays of the model.
+        params: arrays of the model.
     """
     if jax.default_backend() != "cpu" or jax.device_count() > 1:
         return 1
@@ -36,14 +35,14 @@ def threads(params: Any) -> int:
 
 @contextmanager
 def enqueueing(number: int) -> Iterator[Callable[[Hashable, Step], Callable[[], Any]]]:
-    """Gives a function that enqueues a step and returns how to get its result.
+    """Yields a function that enqueues a step and returns a function for its result.
 
-    Its first argument is the shape of the step: the first of each shape, which is traced
-    and compiled, runs in the calling thread. An error of a step is raised where its
-    result is asked for.
+    The first argument of the yielded function is the shape of the step. The first step
+    of each shape is traced and compiled, so it runs in the calling thread. An error of
+    a step is raised when its result is requested.
 
     Args:
-        number: threads that enqueue; 1 is the calling thread itself.
+        number: number of threads that enqueue; 1 uses the calling thread.
     """
     seen: set[Hashable] = set()
     if number == 1:

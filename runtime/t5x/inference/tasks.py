@@ -1,4 +1,4 @@
-"""Ad-hoc tasks for inference on files of one's own."""
+"""Ad-hoc tasks for inference on user files."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ def create_task_from_tfexample_file(
     features: Mapping[str, Any],
     task_id: str | None = None,
 ) -> str:
-    """Registers a SeqIO task over files of TFExamples, with the one split 'infer'.
+    """Registers a SeqIO task over TFExample files, with the single split 'infer'.
 
     Args:
         paths: file patterns.
@@ -27,10 +27,10 @@ def create_task_from_tfexample_file(
         task_id: last part of the name; default: a hash of paths and keys.
 
     Returns:
-        the name of the task, `infer_<task_id>`.
+        The name of the task, `infer_<task_id>`.
 
     Raises:
-        UserError: no such files, or another file type.
+        UserError: no file matches, or the file type is not 'tfrecord'.
     """
     import seqio
     import tensorflow as tf

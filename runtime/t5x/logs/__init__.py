@@ -1,1 +1,1 @@
-"""Metrics, TensorBoard files and what a person sees of a run."""
+"""Metrics, TensorBoard files, and messages to the user."""

@@ -1,8 +1,8 @@
-"""What TensorFlow and SeqIO say of their own workings: kept in a file, off the screen.
+"""Redirects internal notes of TensorFlow and SeqIO from the screen to a file.
 
-TensorFlow's C++ code greets every start with notes on its build, written to the
-descriptor of standard error; SeqIO warns of things that a user of these programs did not
-choose. Errors, what these programs say themselves, and tracebacks stay on the screen.
+TensorFlow's C++ code writes notes about its build to the standard-error descriptor.
+SeqIO warns about settings that users of these programs did not choose. Errors, messages
+of these programs, and tracebacks stay on the screen.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from absl import logging
 from t5x import paths
 
 NAME = "libraries.log"
-"""The file in the folder of a run; that of process N is `libraries.log.N`."""
+"""Name of the file in the run folder; process N > 0 writes `libraries.log.N`."""
 
 _LIBRARIES = (
     "array_record", "keras", "seqio", "tensorflow", "tensorflow_datasets",
@@ -32,16 +32,16 @@ _LIBRARIES = (
 
 
 class Notes:
-    """Notes of libraries, in a file of their own until the folder of the run is known."""
+    """Notes of libraries, in a temporary file until the run folder is known."""
 
     def __init__(self) -> None:
-        # Open for as long as the program runs.
+        # The file stays open until the program ends.
         self._early: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
         self._path: str | None = None
         self._lock = threading.Lock()  # SeqIO warns from several threads.
 
     def filter(self, record: std_logging.LogRecord) -> bool:
-        """Whether to show a record, as a filter of `logging`; else it is noted."""
+        """Filters `logging` records: returns whether to show one; saves the others."""
         if record.levelno >= std_logging.ERROR or not _of_a_library(record.pathname):
             return True
         place = f"{record.levelname} {record.filename}:{record.lineno}]"
@@ -52,10 +52,9 @@ class Notes:
 
     @contextlib.contextmanager
     def of_native_code(self) -> Iterator[None]:
-        """Inside, what C++ code writes to standard error is noted.
+        """Captures what C++ code writes to standard error inside the context.
 
-        What Python writes goes to the screen as before, and so does the traceback of a
-        crash.
+        Python output still goes to the screen, and so does the traceback of a crash.
         """
         sys.stderr.flush()
         screen = os.dup(2)
@@ -71,9 +70,9 @@ class Notes:
             yield
 
     def keep_in(self, folder: str) -> None:
-        """Moves the notes to the folder of a run, to which further ones are appended.
+        """Moves the notes to the run folder and appends later notes there.
 
-        Files in an object store cannot be appended to: the notes of a run there go to
+        Files in an object store cannot be appended to. The notes of such a run go to
         the user's cache on this machine.
         """
         if "://" in folder:
@@ -83,7 +82,7 @@ class Notes:
         self._move()
 
     def _move(self) -> None:
-        """Appends what was noted to the file, if there is one."""
+        """Appends the collected notes to the file, if its path is known."""
         with self._lock:
             self._early.seek(0)
             noted = self._early.read()
@@ -98,15 +97,15 @@ class Notes:
 
 @contextlib.contextmanager
 def _python_writes_to(screen: int) -> Iterator[None]:
-    """Inside, `sys.stderr` and absl's log are on another descriptor than 2."""
+    """Moves `sys.stderr` and absl's log to another descriptor inside the context."""
     before = sys.stderr
     try:
         if before.fileno() != 2:
             raise OSError
-    except OSError:  # They are elsewhere already.
+    except OSError:  # Both already use another descriptor.
         yield
         return
-    # A descriptor of its own, not closed here: what is imported inside may keep it.
+    # The descriptor is not closed here, because code imported inside may keep it.
     beside = os.fdopen(
         os.dup(screen), "w", 1, encoding=before.encoding, errors=before.errors
     )
@@ -125,7 +124,7 @@ def _python_writes_to(screen: int) -> Iterator[None]:
 
 @functools.cache
 def _folders() -> tuple[str, ...]:
-    """Where the libraries lie."""
+    """Returns the installation folders of the libraries."""
     specs = (importlib.util.find_spec(name) for name in _LIBRARIES)
     places = (spec.origin for spec in specs if spec is not None)
     return tuple(os.path.dirname(place) + os.sep for place in places if place)
@@ -139,7 +138,7 @@ _notes: Notes | None = None
 
 
 def begin() -> None:
-    """Begins to take notes, in place of showing them."""
+    """Starts to collect notes instead of showing them."""
     global _notes
     if _notes is None:
         _notes = Notes()
@@ -147,11 +146,11 @@ def begin() -> None:
 
 
 def of_native_code() -> contextlib.AbstractContextManager[None]:
-    """`Notes.of_native_code`; a block like any other where no notes are taken."""
+    """Calls `Notes.of_native_code`; does nothing if no notes are collected."""
     return contextlib.nullcontext() if _notes is None else _notes.of_native_code()
 
 
 def keep_in(folder: str) -> None:
-    """`Notes.keep_in`, where notes are taken."""
+    """Calls `Notes.keep_in` if notes are collected."""
     if _notes is not None:
         _notes.keep_in(folder)

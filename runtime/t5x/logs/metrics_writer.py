@@ -18,12 +18,12 @@ from t5x import metrics as metrics_lib
 from t5x.logs.sinks import MetricSink, scalars_of
 from t5x.logs.tensorboard_writer import TensorBoardWriter
 
-# Number of steps that had no effect, where a trainer counts them.
+# Number of steps without effect, in trainers that count them.
 SKIPPED_STEPS = "nonfinite_steps"
 
 
 class NullWriter:
-    """A metric writer that drops everything: for processes other than the first."""
+    """Metric writer that drops everything, for processes other than 0."""
 
     def _drop(self, *args: Any, **kwargs: Any) -> None:
         del args, kwargs
@@ -61,7 +61,7 @@ def write_values(writer: Any, step: int, values: Mapping[str, Any]) -> None:
 
 
 def to_host(tree: Any) -> Any:
-    """Fetches a tree of (replicated) arrays to numpy; waits for them."""
+    """Waits for a tree of (replicated) arrays and fetches it to numpy."""
 
     def fetch(x: Any) -> Any:
         if isinstance(x, jax.Array) and not x.is_fully_addressable:
@@ -74,8 +74,8 @@ def to_host(tree: Any) -> Any:
 class MetricsManager:
     """Writes the metrics of one dataset under `<summary_dir>/<name>`.
 
-    Only the first process writes. Waiting for the devices, computing and writing all
-    happen in one background thread, in order; call `close()` to wait for it.
+    Only process 0 writes. Waiting for the devices, computing, and writing happen in
+    order in one background thread; `close()` waits for it.
     """
 
     def __init__(self, name: str, summary_dir: str | None = None):
@@ -94,7 +94,7 @@ class MetricsManager:
         self._last_ready = 0.0
 
     def _create_writer(self, name: str, summary_dir: str | None = None) -> Any:
-        """The writer of the first process; override to write elsewhere."""
+        """Returns the writer of process 0; override it to write elsewhere."""
         if not summary_dir:
             return NullWriter()
         return TensorBoardWriter(os.path.join(summary_dir, name))
@@ -109,14 +109,14 @@ class MetricsManager:
         self.write_scalars(step, {key: val})
 
     def write_scalars(self, step: Any, scalars: Mapping[str, Any]) -> None:
-        """Writes scalars; they may be arrays."""
+        """Writes scalars, which may be arrays."""
         step, scalars = to_host((step, dict(scalars)))
         with self._writer_lock:
             self._writer.write_scalars(int(step), scalars)
         self._send(int(step), scalars)
 
     def start_duration_timer(self, block_on: Any = ()) -> None:
-        """Starts the clock, once `block_on` is computed, for the next summary."""
+        """Starts the clock of the next summary once `block_on` is computed."""
         jax.block_until_ready(block_on)
         self._started = time.time()
 
@@ -125,13 +125,13 @@ class MetricsManager:
     ) -> futures.Future:
         """Writes metrics summed over `num_steps` steps, in the background.
 
-        The duration for rates ends when the metrics are computed. It begins with the
-        last `start_duration_timer`, but not before the previous summary was computed:
-        steps are queued long before they run. Steps that `nonfinite_steps` counts are
-        left out of averages.
+        The duration for rates ends when the metrics are computed. It starts with the
+        last `start_duration_timer`, but not before the previous summary was computed,
+        because steps are queued long before they run. Averages leave out the steps that
+        `nonfinite_steps` counts.
 
         Returns:
-            future of name -> clu value.
+            Future of name -> clu value.
         """
         started = self._started
 
@@ -145,7 +145,7 @@ class MetricsManager:
             final = metrics_lib.set_step_metrics_num_steps(
                 timed, num_steps - int(skipped)
             )
-            # An average over nothing is NaN.
+            # An average over nothing is NaN, without a warning.
             with np.errstate(divide="ignore", invalid="ignore"):
                 summary = {k: _numpy_value(m.compute_value()) for k, m in final.items()}
             host_step = int(to_host(step))
@@ -167,7 +167,7 @@ class MetricsManager:
         """Waits until all summaries are written.
 
         Raises:
-            Exception: whatever went wrong in writing one.
+            Exception: an error of writing a summary.
         """
         pending, self._pending = self._pending, []
         for future in pending:

@@ -1,4 +1,4 @@
-"""What a person sees of a run: messages and one line of progress."""
+"""Messages and progress lines on the terminal."""
 
 import sys
 import time
@@ -10,32 +10,32 @@ import numpy as np
 
 from t5x.logs.metrics_writer import to_host
 
-# The first of these that a model reports is shown as the loss.
+# The first of these metrics that a model reports is shown as the loss.
 _LOSSES = ("loss_per_nonpadding_target_token", "cross_ent_loss", "loss")
 
 
 def announce(message: str, stream: TextIO | None = None) -> None:
-    """Tells the user something on stderr, from the first process only."""
+    """Writes a message to stderr, from process 0 only."""
     if jax.process_index() == 0:
         stream = stream or sys.stderr
-        # Clears a progress line that may stand there.
+        # Clears the current progress line.
         prefix = "\r\x1b[K" if stream.isatty() else ""
         stream.write(f"{prefix}{message}\n")
         stream.flush()
 
 
 class Progress:
-    """The progress line of the first process: step, loss, steps/s and time to go.
+    """Progress line of process 0: step, loss, steps/s, and remaining time.
 
-    On a terminal the line is rewritten every second, elsewhere a new line is written
-    every ten seconds. The time to go includes evaluations as soon as one was timed;
-    before that, the line says how many there are.
+    A terminal line is rewritten every second; other streams get a new line every ten
+    seconds. The remaining time includes evaluations once one was timed. Before that,
+    the line gives their number.
 
     Args:
         first_step: step at which training starts now.
         total_steps: step at which the run ends.
-        stream: where lines go; default: stderr.
-        evaluations: the steps above a step, up to the end, that an evaluation follows.
+        stream: output stream; default: stderr.
+        evaluations: step -> number of evaluations after it until the end.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Progress:
         self._seen: dict[str, tuple[float, float]] = {}
 
     def pause(self, step: int) -> None:
-        """An interval of metrics ended with `step`; until `resume` there is no training."""
+        """Ends an interval of metrics at `step`; training pauses until `resume`."""
         self._paused = step, time.perf_counter()
 
     def resume(self, step: int) -> None:
-        """A new interval of metrics begins at `step`.
+        """Starts a new interval of metrics at `step`.
 
-        Time since `pause` does not count. Intervals shorter than the period of the lines
-        share a line: else there would be none.
+        The time since `pause` does not count. Intervals shorter than the line period
+        share one line; otherwise no line would appear.
         """
         if self._paused is not None and self._paused[0] == step:
             seconds = time.perf_counter() - self._paused[1]
@@ -83,17 +83,17 @@ class Progress:
         self._printed_step = step
 
     def update(self, step: int, metrics: Mapping[str, Any] | None) -> None:
-        """Reports that `step` steps are queued; reads a metric only if it prints.
+        """Reports that `step` steps are queued; fetches a metric only to print it.
 
-        `metrics` are accumulated over an interval; what is shown is the average since
-        the line before, or since the interval began.
+        `metrics` accumulate over an interval. The line shows the average since the
+        previous line, or since the interval started.
         """
         if not self._enabled:
             return
         now = time.perf_counter()
         if now - self._printed < self._period:
             return
-        # Fetching the loss waits for the devices, so the rate is that of real steps.
+        # Fetching the loss waits for the devices, so the rate counts executed steps.
         parts = [f"step {step:,}/{self._total:,} ({100 * step // self._total}%)"]
         parts += self._readings(metrics or {})
         now = time.perf_counter()
@@ -113,11 +113,11 @@ class Progress:
         """Estimates the seconds from a step to the end of the run.
 
         Args:
-            step: the last step that is done, evaluation included.
-            evaluation: seconds of an evaluation, if none was timed yet.
+            step: the last finished step, evaluation included.
+            evaluation: seconds of an evaluation, used before one is timed.
 
         Returns:
-            None before the first line.
+            The estimate, or None before the first line.
         """
         if not self._rate:
             return None
@@ -143,23 +143,23 @@ class Progress:
         return (total - old_total) / max(count - old_count, 1e-9)
 
     def close(self) -> None:
-        """Leaves the cursor on a fresh line."""
+        """Clears the progress line."""
         if self._enabled and self._tty:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
 
 
 class Work:
-    """The progress line of a command that works through examples.
+    """Progress line of a command that processes examples.
 
-    The period of the lines is that of `Progress`.
+    Its period is the same as in `Progress`.
 
     Args:
-        what: is done with the examples.
-        total: number of examples of the whole command; None if it is unknown.
-        after: seconds of all that follows, given the seconds of this work; None if that
-            is unknown.
-        stream: where lines go; default: stderr.
+        what: name of the work.
+        total: number of examples of the whole command; None if unknown.
+        after: seconds of this work -> seconds of the work that follows; None if
+            unknown.
+        stream: output stream; default: stderr.
     """
 
     def __init__(
@@ -177,12 +177,12 @@ class Work:
         self._done = self._skipped = 0
 
     def skip_to(self, done: int) -> None:
-        """Notes that examples were done before, by another run."""
+        """Counts examples that an earlier run finished."""
         self._skipped += max(done - self._done, 0)
         self._done = max(done, self._done)
 
     def add(self, count: int) -> None:
-        """Notes that `count` more examples are done; writes a line now and then."""
+        """Counts `count` more finished examples; writes a line periodically."""
         self._done += count
         now = time.perf_counter()
         if now - self._printed < self._period or jax.process_index() != 0:
@@ -208,7 +208,7 @@ class Work:
 
 
 def format_seconds(seconds: float) -> str:
-    """12 -> '12s', 75 -> '1m15s', 4000 -> '1h06m'."""
+    """Formats a duration: 12 -> '12s', 75 -> '1m15s', 4000 -> '1h06m'."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"

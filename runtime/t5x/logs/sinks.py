@@ -1,4 +1,4 @@
-"""Where the scalars of a run go beside TensorBoard: Weights & Biases.
+"""Metric sinks in addition to TensorBoard: Weights & Biases.
 
 train_script.train.metric_sinks = [@sinks.Wandb]
 sinks.Wandb.project = 'trackers'
@@ -20,23 +20,24 @@ _ID = "wandb_id.txt"
 
 
 class MetricSink(Protocol):
-    """Takes the scalars of a run, on the first process alone, from several threads.
+    """Receives the scalars of a run, on process 0 only, from several threads.
 
-    It is made with the keywords `model_dir` and `config`, the text of the configuration.
+    It is constructed with the keywords `model_dir` and `config`, the text of the
+    configuration.
     """
 
     def log(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Takes numbers by names such as `train/loss`. Steps need not rise."""
+        """Logs numbers under names such as `train/loss`; steps come in any order."""
 
     def close(self) -> None:
-        """Called once, when the run ends or is stopped."""
+        """Closes the sink; called once, when the run ends or is stopped."""
 
 
 class Wandb:
-    """Sends scalars to Weights & Biases, as one run for each folder.
+    """Sends scalars to Weights & Biases, as one run per folder.
 
-    A run that goes on after a stop goes on there too: its id is kept in its folder, in
-    `wandb_id.txt`.
+    A resumed run continues the same Weights & Biases run: its id is stored in the run
+    folder, in `wandb_id.txt`.
     """
 
     def __init__(
@@ -47,22 +48,24 @@ class Wandb:
         name: str | None = None,
         mode: str | None = None,
     ):
-        """
+        """Opens the Weights & Biases run.
+
         Args:
             model_dir: folder of the run.
             config: text of the configuration, shown with the run.
-            project: where the run is listed.
-            name: of the run; None means that of the folder.
-            mode: 'online', 'offline' or 'disabled'; None leaves it to `$WANDB_MODE`.
+            project: Weights & Biases project of the run.
+            name: name of the run; None means the folder name.
+            mode: 'online', 'offline', or 'disabled'; None uses `$WANDB_MODE`.
 
         Raises:
-            UserError: wandb is not installed, or refuses, as without a login.
+            UserError: wandb is not installed, or refuses the run, such as without a
+                login.
         """
         try:
             wandb = importlib.import_module("wandb")
         except ModuleNotFoundError as error:
             if error.name != "wandb":
-                raise  # Something that it needs: the traceback says what.
+                raise  # A dependency of wandb is missing: the traceback names it.
             raise UserError(
                 "train.metric_sinks sends metrics to Weights & Biases, but the package "
                 "wandb is not installed. Run `pip install wandb`, or leave out "
@@ -86,10 +89,11 @@ class Wandb:
             )
         except wandb.errors.Error as error:
             raise UserError(
-                f"Weights & Biases: {error} Run `wandb login`, or send nothing for now: "
+                f"Weights & Biases: {error} Run `wandb login`, or send nothing for "
+                f"now: "
                 "--gin.sinks.Wandb.mode=\"'offline'\" keeps it in the run's folder."
             ) from error
-        # Evaluations come late; wandb's own steps may only rise.
+        # Evaluations may report earlier steps, and wandb's own step counter only rises.
         self._run.define_metric("*", step_metric="step")
         self._lock = threading.Lock()
 
@@ -104,7 +108,10 @@ class Wandb:
 
 
 def scalars_of(prefix: str, values: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers among values (numbers, arrays of one, clu values), as `<prefix>/<name>`."""
+    """Returns the numbers among values (numbers, one-element arrays, clu values).
+
+    The names are `<prefix>/<name>`.
+    """
     found = {}
     for name, value in values.items():
         number = np.asarray(getattr(value, "value", value))

@@ -1,4 +1,4 @@
-"""TensorBoard event files."""
+"""Writer of TensorBoard event files."""
 
 import itertools
 import os
@@ -20,17 +20,17 @@ with without_torch():
     from tensorboardX.record_writer import directory_check, register_writer_factory
 
 _FLUSH_SECONDS = 10
-# On an object store each flush writes the file anew.
+# On an object store each flush rewrites the file.
 _REMOTE_FLUSH_SECONDS = 60
-# The name has the second in it, which is not enough for two writers of one process.
+# File names contain the second, which does not separate two writers of one process.
 _numbers = itertools.count()
 
 
 class _RemoteFile:
-    """A file that is kept in memory and written as a whole at each flush.
+    """A file that is kept in memory and rewritten at each flush.
 
     Files on object stores cannot grow, and tensorboardX's own writers for them need the
-    clients of the stores. epath takes TensorFlow or fsspec, whichever is there.
+    stores' clients. epath uses TensorFlow or fsspec, whichever is installed.
     """
 
     def __init__(self, path: str):
@@ -51,7 +51,7 @@ class _RemoteFile:
 
 
 class _RemoteFiles:
-    """What tensorboardX asks to open files, by the scheme of their URL."""
+    """Opens files for tensorboardX by the scheme of their URL."""
 
     def open(self, path: str) -> _RemoteFile:
         return _RemoteFile(path)
@@ -61,10 +61,10 @@ class _RemoteFiles:
 
 
 class TensorBoardWriter:
-    """Writes TensorBoard event files. Has the methods of clu's `MetricWriter`.
+    """Writes TensorBoard event files with the methods of clu's `MetricWriter`.
 
-    (clu's own interface class cannot be imported without TensorFlow.) Videos, hyper
-    parameters and custom summaries have no place in these files and raise.
+    clu's own interface class cannot be imported without TensorFlow. Videos,
+    hyper-parameters, and custom summaries are not supported and raise TypeError.
     """
 
     def __init__(self, logdir: str):
@@ -72,7 +72,7 @@ class TensorBoardWriter:
         if remote:
             register_writer_factory(scheme, _RemoteFiles())
         self._flush_seconds = _REMOTE_FLUSH_SECONDS if remote else _FLUSH_SECONDS
-        # Not tensorboardX's FileWriter, whose flush does not wait for its own thread.
+        # The flush of tensorboardX's FileWriter does not wait for its own thread.
         directory_check(logdir)
         suffix = f".{os.getpid()}.{next(_numbers)}"
         self._file = EventsWriter(os.path.join(logdir, "events"), suffix)
@@ -139,19 +139,19 @@ class TensorBoardWriter:
     def write_summaries(
         self, step: int, values: Mapping[str, Any], metadata: Any = None
     ) -> None:
-        """Refuses summaries of custom plugins."""
+        """Raises TypeError: summaries of custom plugins are not supported."""
         raise TypeError(f"cannot write custom summaries {sorted(values)}")
 
     def write_videos(self, step: int, videos: Mapping[str, Any]) -> None:
-        """Refuses videos."""
+        """Raises TypeError: videos are not supported."""
         raise TypeError(f"cannot write videos {sorted(videos)}")
 
     def write_hparams(self, hparams: Mapping[str, Any]) -> None:
-        """Refuses hyper parameters: the gin configuration is written as a text."""
+        """Raises TypeError: the gin configuration is written as a text instead."""
         raise TypeError(f"cannot write hyper parameters {sorted(hparams)}")
 
     def flush(self) -> None:
-        """Writes out what is still in memory."""
+        """Writes buffered events to disk."""
         self._file.flush()
         self._flushed = time.time()
 

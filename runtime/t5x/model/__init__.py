@@ -1,1 +1,1 @@
-"""The model classes between a network and the programs."""
+"""Model classes that connect a network to the training and inference programs."""

@@ -1,4 +1,4 @@
-"""What trainer, evaluator and inference ask of a model, and the part all transformers share."""
+"""Interface of models, and the base class of all transformers."""
 
 import abc
 import numbers
@@ -29,7 +29,7 @@ LossNormalizingFactor = float | int | str | losses.SpecialLossNormalizingFactor 
 class BaseModel(metaclass=ModelType):
     """Interface of a model.
 
-    Methods may take further arguments, if these have defaults.
+    Implementations may add arguments to these methods if the arguments have defaults.
 
     Attributes:
         FEATURE_CONVERTER_CLS: seqio feature converter that makes the model's batches.
@@ -45,31 +45,33 @@ class BaseModel(metaclass=ModelType):
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Loss of a batch, and metrics; deterministic if `dropout_rng` is None."""
+        """Returns the loss of a batch and metrics; deterministic if `dropout_rng` is
+        None.
+        """
 
     def eval_fn(
         self, params: PyTree, batch: Batch
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Loss and metrics without dropout."""
+        """Returns loss and metrics without dropout."""
         return self.loss_fn(params=params, batch=batch, dropout_rng=None)
 
     def predict_batch(
         self, params: PyTree, batch: Batch, rng: jax.Array | None = None
     ) -> Array:
-        """The predictions of `predict_batch_with_aux`."""
+        """Returns the predictions of `predict_batch_with_aux`."""
         return self.predict_batch_with_aux(params=params, batch=batch, rng=rng)[0]
 
     @abc.abstractmethod
     def predict_batch_with_aux(
         self, params: PyTree, batch: Batch, rng: jax.Array | None = None
     ) -> tuple[Array, Mapping[str, Array]]:
-        """Predictions, and a mapping of further results for each example."""
+        """Returns predictions, and a mapping of additional results for each example."""
 
     @abc.abstractmethod
     def score_batch(
         self, params: PyTree, batch: Batch, return_intermediates: bool = False
     ) -> Any:
-        """Score of each example's target."""
+        """Returns the score of each example's target."""
 
     @abc.abstractmethod
     def get_initial_variables(
@@ -78,23 +80,25 @@ class BaseModel(metaclass=ModelType):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> Mapping[str, PyTree]:
-        """Initial flax variables (`params`, `params_axes`, ...) for inputs of a shape."""
+        """Returns initial flax variables (`params`, `params_axes`, ...) for input
+        shapes.
+        """
 
 
 def tells_product(compute_logits: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks a `_compute_logits` that returns what the module does, unchanged.
+    """Marks a `_compute_logits` that returns the module's output unchanged.
 
-    It takes `mutable`, and the loss may be computed from the factors that the module
-    tells; a method that overrides it has no mark.
+    The method must accept `mutable`. The loss may then be computed from the factors of
+    the logits that the module reports. An overriding method is unmarked.
     """
     compute_logits.tells_product = True  # type: ignore[attr-defined]
     return compute_logits
 
 
 class BaseTransformerModel(BaseModel):
-    """Cross-entropy training and scoring of a module that yields logits.
+    """Cross-entropy training and scoring of a module that returns logits.
 
-    Subclasses implement `_compute_logits`, `predict_batch_with_aux` and
+    Subclasses implement `_compute_logits`, `predict_batch_with_aux`, and
     `get_initial_variables`.
     """
 
@@ -110,7 +114,7 @@ class BaseTransformerModel(BaseModel):
         loss_normalizing_factor: LossNormalizingFactor = None,
         loss_chunk: int | None = None,
     ):
-        """Holds the parts together.
+        """Initializes the model.
 
         Args:
             module: the network.
@@ -120,10 +124,11 @@ class BaseTransformerModel(BaseModel):
             decode_fn: turns single steps into sequences.
             label_smoothing: see `losses.compute_weighted_cross_entropy`.
             z_loss: likewise.
-            loss_normalizing_factor: see `losses.get_loss_normalizing_factor_and_weights`.
-            loss_chunk: positions of each row whose logits exist at a time, where the
-                module tells their factors (`t5x.output_product`). None takes all where
-                that is little memory; 0 takes all always.
+            loss_normalizing_factor: see
+                `losses.get_loss_normalizing_factor_and_weights`.
+            loss_chunk: number of positions per row whose logits exist at the same time,
+                if the module reports the factors of its logits (`t5x.output_product`).
+                None splits only logits that need much memory; 0 never splits.
 
         Raises:
             UserError: a negative `loss_chunk` or `z_loss`, a `label_smoothing` of 1 or
@@ -164,7 +169,8 @@ class BaseTransformerModel(BaseModel):
     def _required_decode_fn(self) -> DecodeFnCallable:
         if self._decode_fn is None:
             raise UserError(
-                f"{type(self).__name__}.decode_fn is None: prediction needs one, such as "
+                f"{type(self).__name__}.decode_fn is None: prediction needs one, such "
+                f"as "
                 "decoding.beam_search"
             )
         return self._decode_fn
@@ -173,18 +179,21 @@ class BaseTransformerModel(BaseModel):
     def _compute_logits(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None = None
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of the target tokens (teacher forcing)."""
+        """Returns the logits of the target tokens (teacher forcing)."""
 
     def loss_fn(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], MetricsMap]:
-        """Summed cross entropy of a batch, and metrics; deterministic without an rng."""
+        """Returns the summed cross entropy of a batch and metrics; no rng means no
+        dropout.
+        """
         factor, weights = losses.get_loss_normalizing_factor_and_weights(
             self._loss_normalizing_factor, batch
         )
         logits, product = self._logits_and_product(params, batch, dropout_rng)
         if product is not None:
-            # Nothing takes the logits, so that the compiled step does not compute them.
+            # The logits are unused from here on, so the compiled step does not compute
+            # them.
             return self._chunked_loss(product, batch, factor, weights)
         loss, z_loss, _ = losses.compute_weighted_cross_entropy(
             logits,
@@ -207,9 +216,11 @@ class BaseTransformerModel(BaseModel):
     def _logits_and_product(
         self, params: PyTree, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, "batch length vocab"], OutputProduct | None]:
-        """Logits, and their factors if the loss is to be computed from these."""
+        """Returns the logits, and their factors if the loss is computed from the
+        factors.
+        """
         kind = type(self)
-        # A subclass may do to logits or metrics what the factors do not show.
+        # A subclass may change logits or metrics, which the factors do not reflect.
         ours = getattr(kind._compute_logits, "tells_product", False)
         if (
             not ours
@@ -276,19 +287,20 @@ class BaseTransformerModel(BaseModel):
     def score_batch(
         self, params: PyTree, batch: Batch, return_intermediates: bool = False
     ) -> Any:
-        """Log likelihood of each target sequence: weighted sum over its tokens.
+        """Returns the log likelihood of each target sequence: the weighted sum over
+        tokens.
 
-        The z-loss is left out, since it is there for the training only.
+        The z-loss is left out, since it only regularizes training.
 
         Args:
-            params: of the module.
-            batch: with `decoder_loss_weights`.
-            return_intermediates: whether to add what the module has sown.
+            params: parameters of the module.
+            batch: features, including `decoder_loss_weights`.
+            return_intermediates: whether to add the values sown by the module.
 
         Returns:
-            Scores [batch]; with `return_intermediates` also the collection
-            `intermediates`, whose `decoder` holds `target_tokens`, `loss_weights` and
-            `token_scores`, each as a tuple of one array [batch, length].
+            Scores [batch]. With `return_intermediates` also the collection
+                `intermediates`, whose `decoder` holds `target_tokens`, `loss_weights`,
+                and `token_scores`, each as a tuple of one array [batch, length].
         """
         weights = batch["decoder_loss_weights"]
         targets = batch["decoder_target_tokens"]
@@ -311,7 +323,7 @@ class BaseTransformerModel(BaseModel):
     def _decoder_params(
         self, decoder_params: Mapping[str, Any] | None, rng: jax.Array | None
     ) -> dict[str, Any]:
-        """Copy of `decoder_params` with `decode_rng` and `eos_id`."""
+        """Returns a copy of `decoder_params` with `decode_rng` and `eos_id`."""
         filled = dict(decoder_params or {})
         if rng is not None:
             if filled.get("decode_rng") is not None:
@@ -328,7 +340,7 @@ class BaseTransformerModel(BaseModel):
 
     @property
     def _cache_offset(self) -> int:
-        """Axes of the cache before the batch."""
+        """Number of cache axes before the batch dimension."""
         return 1 if getattr(self.module, "scan_layers", False) else 0
 
 
@@ -337,7 +349,7 @@ def placeholders(
     input_types: Mapping[str, Any] | None,
     **default_types: Any,
 ) -> dict[str, Any]:
-    """Arrays of ones to initialise with: one for each name, None if it has no shape."""
+    """Returns arrays of ones for initialization, one per name; None without a shape."""
     types = input_types or {}
     return {
         name: (

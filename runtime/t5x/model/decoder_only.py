@@ -30,11 +30,12 @@ from t5x.search.decode_state import merged_cache
 class DecoderOnlyModel(BaseTransformerModel):
     """Language model over targets, or over inputs followed by targets.
 
-    With inputs, the loss counts the targets only, as `decoder_loss_weights` says.
+    With inputs, the loss counts only the targets, as `decoder_loss_weights` states.
     """
 
     FEATURE_CONVERTER_CLS: Any = LazyAttribute("seqio:DecoderFeatureConverter")
-    ignores_padding = True  # If the module does; see `t5x.inference.lengths`.
+    # Holds only if the module ignores padding; see `t5x.inference.lengths`.
+    ignores_padding = True
 
     def __init__(
         self,
@@ -49,12 +50,13 @@ class DecoderOnlyModel(BaseTransformerModel):
         loss_normalizing_factor: LossNormalizingFactor = None,
         loss_chunk: int | None = None,
     ):
-        """See `BaseTransformerModel`; the rest is:
+        """Initializes the model; see `BaseTransformerModel` for the other arguments.
 
         Args:
-            vocabulary: of inputs and targets.
-            inputs_bidirectional_attention: whether inputs see each other both ways
-                (prefix language model, Raffel et al. 2020, section 3.2.1).
+            vocabulary: vocabulary of inputs and targets.
+            inputs_bidirectional_attention: whether input positions attend to each other
+                in both directions (prefix language model, Raffel et al. 2020, section
+                3.2.1).
             feature_converter_cls: replaces `FEATURE_CONVERTER_CLS`.
         """
         super().__init__(
@@ -78,7 +80,9 @@ class DecoderOnlyModel(BaseTransformerModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Initial variables; inputs are float32 ones unless `input_types` says otherwise."""
+        """Returns initial variables; inputs are float32 ones unless `input_types`
+        differs.
+        """
         tokens = placeholders(
             input_shapes, input_types, decoder_input_tokens=jnp.float32
         )["decoder_input_tokens"]
@@ -105,7 +109,9 @@ class DecoderOnlyModel(BaseTransformerModel):
         mutable: CollectionFilter = False,
         other_variables: PyTree | None = None,
     ) -> Any:
-        """Logits [batch, length, vocab], and the variables of `mutable` if there are any."""
+        """Returns logits [batch, length, vocab], and the `mutable` variables if
+        requested.
+        """
         return self.module.apply(
             {"params": params, **(other_variables or {})},
             batch["decoder_input_tokens"],
@@ -125,7 +131,7 @@ class DecoderOnlyModel(BaseTransformerModel):
         params: PyTree,
         max_decode_length: int,
     ) -> tuple[Float[Array, "rows vocab"], Mapping[str, Any]]:
-        """One step: logits of the next token and the new cache."""
+        """Runs one step; returns the next-token logits and the new cache."""
         logits, variables = self.module.apply(
             {"params": params, "cache": decoding_state.cache},
             decoding_state.cur_token,
@@ -143,14 +149,14 @@ class DecoderOnlyModel(BaseTransformerModel):
         inputs: Int[Array, "batch length"],
         causal_attention_mask: Int[Array, "batch length"],
     ) -> tuple[PyTree, Int[Array, " batch"]]:
-        """Cache that holds the inputs but for their last token.
+        """Returns a cache that holds all inputs except the last token.
 
-        The last one is fed again in the first step, since its logits choose the first
-        target.
+        The last token is fed again in the first step, because its logits choose the
+        first target.
 
         Args:
-            params: of the module.
-            inputs: BOS (0), inputs, 0 after them.
+            params: parameters of the module.
+            inputs: BOS (0), the inputs, and 0 after them.
             causal_attention_mask: 1 at BOS and inputs.
 
         Returns:
@@ -178,7 +184,7 @@ class DecoderOnlyModel(BaseTransformerModel):
         _, variables = self.module.apply(
             {"params": params, "cache": cache},
             decoder_input_tokens=inputs,
-            # Serves as mask of the padding; the inputs would hide BOS, whose id is 0.
+            # Masks the padding; the inputs cannot, because the id of BOS is 0.
             decoder_target_tokens=causal_attention_mask,
             decoder_causal_attention=self._get_decoder_causal_attention(
                 {"decoder_causal_attention": causal_attention_mask}
@@ -203,19 +209,21 @@ class DecoderOnlyModel(BaseTransformerModel):
         """Continues the inputs of a batch.
 
         For inputs [9, 4, 1] and targets [3, 1] the converter makes decoder_input_tokens
-        [0, 9, 4, 1, 3, 0] and decoder_causal_attention [1, 1, 1, 1, 0, 0], whose product
-        is the prompt. What follows the prompt is moved to the front of the result.
+        [0, 9, 4, 1, 3, 0] and decoder_causal_attention [1, 1, 1, 1, 0, 0]. Their
+        product is the prompt. The result starts with the tokens after the prompt.
 
         Args:
-            params: of the module.
+            params: parameters of the module.
             batch: needs `decoder_input_tokens` and `decoder_causal_attention`.
             rng: key for sampling.
-            return_all_decodes: whether to return all decodes and not the best one only.
-            num_decodes: beams or samples for each example.
-            decoder_params: further arguments of the decode function; it is not changed.
+            return_all_decodes: whether to return all decodes instead of only the best
+                one.
+            num_decodes: beams or samples per example.
+            decoder_params: additional arguments of the decode function; it is not
+                changed.
 
         Returns:
-            As `EncoderDecoderModel.predict_batch_with_aux`.
+            The same as `EncoderDecoderModel.predict_batch_with_aux`.
 
         Raises:
             UserError: the batch has no `decoder_causal_attention`.
@@ -254,6 +262,6 @@ class DecoderOnlyModel(BaseTransformerModel):
 def remove_prefix(
     sequence: Int[Array, "*num_decodes length"], prefix_length: Int[Array, ""]
 ) -> Int[Array, "*num_decodes length"]:
-    """Drops the first `prefix_length` tokens and fills up with 0; [batch, ...], [batch]."""
+    """Drops the first `prefix_length` tokens and pads with 0; maps over the batch."""
     is_prefix = jnp.arange(sequence.shape[-1]) < prefix_length
     return jnp.roll(jnp.where(is_prefix, 0, sequence), -prefix_length, axis=-1)

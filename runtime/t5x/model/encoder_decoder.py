@@ -39,13 +39,14 @@ class DecoderParams:
 class EncoderDecoderModel(BaseTransformerModel):
     """Model of a module with `encode` and `decode`, such as `t5.network.Transformer`.
 
-    Batches hold `encoder_input_tokens`, `decoder_input_tokens`, `decoder_target_tokens`,
-    `decoder_loss_weights`, and if packed `encoder_` and `decoder_` `segment_ids` and
-    `positions`.
+    Batches hold `encoder_input_tokens`, `decoder_input_tokens`,
+    `decoder_target_tokens`, and `decoder_loss_weights`. Packed batches also hold
+    `segment_ids` and `positions`, with the prefixes `encoder_` and `decoder_`.
     """
 
     FEATURE_CONVERTER_CLS: Any = LazyAttribute("seqio:EncDecFeatureConverter")
-    ignores_padding = True  # If the module does; see `t5x.inference.lengths`.
+    # Holds only if the module ignores padding; see `t5x.inference.lengths`.
+    ignores_padding = True
 
     def __init__(
         self,
@@ -61,11 +62,11 @@ class EncoderDecoderModel(BaseTransformerModel):
         default_decoder_params: DecoderParams | None = None,
         loss_chunk: int | None = None,
     ):
-        """See `BaseTransformerModel`; the rest is:
+        """Initializes the model; see `BaseTransformerModel` for the other arguments.
 
         Args:
             feature_converter_cls: replaces `FEATURE_CONVERTER_CLS`.
-            default_decoder_params: what prediction does when it is not told.
+            default_decoder_params: defaults for arguments that prediction is not given.
         """
         super().__init__(
             module=module,
@@ -88,7 +89,9 @@ class EncoderDecoderModel(BaseTransformerModel):
         input_shapes: Mapping[str, tuple[int, ...]],
         input_types: Mapping[str, Any] | None = None,
     ) -> flax.core.FrozenDict:
-        """Initial variables; inputs are float32 ones unless `input_types` says otherwise."""
+        """Returns initial variables; inputs are float32 ones unless `input_types`
+        differs.
+        """
         inputs = placeholders(
             input_shapes,
             input_types,
@@ -121,7 +124,9 @@ class EncoderDecoderModel(BaseTransformerModel):
         mutable: CollectionFilter = False,
         other_variables: PyTree | None = None,
     ) -> Any:
-        """Logits [batch, length, vocab], and the variables of `mutable` if there are any."""
+        """Returns logits [batch, length, vocab], and the `mutable` variables if
+        requested.
+        """
         optional: dict[str, Any] = {
             name: batch.get(name)
             for name in (
@@ -151,7 +156,7 @@ class EncoderDecoderModel(BaseTransformerModel):
         raw_inputs: Int[Array, "rows input_length"],
         max_decode_length: int,
     ) -> tuple[Float[Array, "rows vocab"], Mapping[str, Any]]:
-        """One step: logits of the next token and the new cache."""
+        """Runs one step; returns the next-token logits and the new cache."""
         logits, variables = self.module.apply(
             {"params": params, "cache": decoding_state.cache},
             encoded_inputs,
@@ -174,17 +179,18 @@ class EncoderDecoderModel(BaseTransformerModel):
         decoder_input_tokens: Int[Array, "batch length"],
         prefill_decoder_prompt: bool = False,
     ) -> tuple[PyTree, Int[Array, " batch"] | None]:
-        """Cache for decoding, with the projected encoder outputs if the module keeps them.
+        """Returns the decoding cache, with projected encoder outputs if the module
+        keeps them.
 
         Args:
-            params: of the module.
+            params: parameters of the module.
             encoded_inputs: output of the encoder.
-            encoder_input_tokens: show which inputs are padding.
+            encoder_input_tokens: mark which inputs are padding.
             decoder_input_tokens: prompt; 0 is padding.
             prefill_decoder_prompt: whether to process the prompt now.
 
         Returns:
-            The cache, and the lengths of the prompts if they are in it.
+            The cache, and the prompt lengths if the cache holds the prompts.
         """
         shape_only = jnp.ones_like(decoder_input_tokens)
         _, variables = self.module.apply(
@@ -198,8 +204,8 @@ class EncoderDecoderModel(BaseTransformerModel):
             mutable=["cache", "cross_cache", "beam_cache"],
             method=self.module.decode,
         )
-        # As leaves of the cache they reach the steps through every decode function, and
-        # are repeated and reordered with it where the function does so.
+        # As leaves of the cache they pass through every decode function, which repeats
+        # and reorders them with the cache.
         cache = variables["cache"]
         for name in ("cross_cache", "beam_cache"):
             if name in variables:
@@ -228,7 +234,9 @@ class EncoderDecoderModel(BaseTransformerModel):
         return cache, lengths
 
     def _can_prefill(self) -> bool:
-        """Whether decode function and module both know prompts in the cache."""
+        """Returns whether both the decode function and the module support cached
+        prompts.
+        """
         for function, parameter in (
             (self._required_decode_fn(), "initial_index"),
             (self.module.decode, "prefill"),
@@ -255,21 +263,23 @@ class EncoderDecoderModel(BaseTransformerModel):
         """Decodes the inputs of a batch.
 
         Args:
-            params: of the module.
-            batch: needs `encoder_input_tokens`, and `decoder_input_tokens` for its width,
-                which is the length of the predictions.
+            params: parameters of the module.
+            batch: needs `encoder_input_tokens` and `decoder_input_tokens`. The width of
+                the latter is the length of the predictions.
             rng: key for sampling.
-            decoder_params: further arguments of the decode function; it is not changed.
-            return_all_decodes: whether to return all decodes and not the best one only.
-            num_decodes: beams or samples for each example.
-            prompt_with_targets: whether to start from `decoder_input_tokens`, without
-                their EOS. Decode function and module that know how to (as ours do) put
-                the prompt into the cache in one call; others are fed it token by token.
+            decoder_params: additional arguments of the decode function; it is not
+                changed.
+            return_all_decodes: whether to return all decodes instead of only the best
+                one.
+            num_decodes: beams or samples per example.
+            prompt_with_targets: whether to start from `decoder_input_tokens` without
+                EOS. If the decode function and the module support it, the prompt enters
+                the cache in one call; otherwise it is fed token by token.
 
         Returns:
-            Predictions [batch, length] and {"scores": [batch]}; with
-            `return_all_decodes` [batch, num_decodes, length] and [batch, num_decodes],
-            the best one last.
+            Predictions [batch, length] and {"scores": [batch]}. With
+                `return_all_decodes`, [batch, num_decodes, length] and [batch,
+                num_decodes], best one last.
 
         Raises:
             ValueError: an rng is given twice.
@@ -297,14 +307,14 @@ class EncoderDecoderModel(BaseTransformerModel):
             encoded_inputs=encoded,
             encoder_input_tokens=encoder_tokens,
             decoder_input_tokens=prompt,
-            # Without a prompt there is nothing to put there, and steps at one position
-            # for all rows cost less.
+            # Without a prompt there is nothing to prefill, and steps are cheaper if all
+            # rows share one position.
             prefill_decoder_prompt=prompt_with_targets and self._can_prefill(),
         )
         if initial_index is not None:
             decode_args["initial_index"] = initial_index
 
-        # [batch, ...] -> [batch * num_decodes, ...], each row repeated in place.
+        # [batch, ...] -> [batch * num_decodes, ...]; the copies of a row are adjacent.
         expand = functools.partial(
             decoding.flat_batch_beam_expand, beam_size=num_decodes
         )

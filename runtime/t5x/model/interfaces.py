@@ -1,4 +1,4 @@
-"""What models and decode functions ask of each other, and what keeps models free of seqio."""
+"""Protocols between models and decode functions, and lazy imports of seqio."""
 
 import abc
 import importlib
@@ -11,19 +11,19 @@ from t5x.search.decode_state import DecodingState
 
 
 class TokensIdsToLogitsCallable(Protocol):
-    """One decoding step, as a decode function sees it."""
+    """One decoding step, as seen by a decode function."""
 
     def __call__(
         self, decoding_state: DecodingState
     ) -> tuple[Float[Array, "rows vocab"], Mapping[str, Any]]:
-        """Feeds `decoding_state.cur_token`; returns next-token logits and the new cache."""
+        """Feeds `decoding_state.cur_token`; returns the logits and the new cache."""
         ...
 
 
 class DecodeFnCallable(Protocol):
     """A decode function such as `t5x.decoding.beam_search`.
 
-    It is called by keyword, with everything in the model's `decoder_params` besides.
+    Models call it with keyword arguments, including everything in `decoder_params`.
     """
 
     def __call__(
@@ -33,30 +33,30 @@ class DecodeFnCallable(Protocol):
     ]:
         """Decodes a batch.
 
-        The arguments have the names
+        All arguments come by keyword:
 
-          - inputs [batch, length]: tokens to force; 0 is a free position.
-          - cache: arrays that lead with the batch; the function repeats each row
-            num_decodes times in place (`decoding.cache_map` knows the exceptions).
-          - tokens_to_logits: a `TokensIdsToLogitsCallable` of batch * num_decodes rows.
-          - eos_id: token that ends a sequence.
-          - num_decodes: sequences for each row.
-          - decode_rng: key for sampling; passed if the caller has one.
-          - cache_offset: axes before the batch in the cache (1 for scanned layers).
+        - inputs [batch, length]: tokens to force; 0 is a free position.
+        - cache: arrays with a leading batch dimension. The function repeats each row
+          num_decodes times (exceptions: see `decoding.cache_map`).
+        - tokens_to_logits: a `TokensIdsToLogitsCallable` of batch * num_decodes rows.
+        - eos_id: token that ends a sequence.
+        - num_decodes: sequences per row.
+        - decode_rng: key for sampling; passed if the caller has one.
+        - cache_offset: axes before the batch in the cache (1 for scanned layers).
+        - all entries of `decoder_params`.
 
-        and those of `decoder_params`. All come by keyword. The signature leaves them
-        open so that functions fit which know only the options they need.
+        The signature is open, so that a function may name only the options it needs.
 
         Returns:
-            Sequences and scores, in ascending order of score: the best one is last.
+            Sequences and scores in ascending order of score: the best one is last.
         """
         ...
 
 
 class LazyAttribute:
-    """Class attribute that is imported when it is first read.
+    """Class attribute that is imported on first access.
 
-    Keeps `import t5x.models` free of seqio, and with it TensorFlow. An instance may
+    It keeps `import t5x.models` free of seqio and TensorFlow. An instance attribute may
     shadow it.
     """
 
@@ -68,10 +68,11 @@ class LazyAttribute:
 
 
 class ModelType(abc.ABCMeta):
-    """Class of models: leaves lazy attributes out of `dir`.
+    """Metaclass of models: leaves lazy attributes out of `dir`.
 
-    gin reads all that `dir` lists when a gin file first names a model, and would import
-    seqio and TensorFlow for runs that need neither.
+    When a gin file first names a model, gin reads every attribute that `dir` lists.
+    Lazy attributes in that list would import seqio and TensorFlow in runs that need
+    neither.
     """
 
     def __dir__(cls) -> list[str]:

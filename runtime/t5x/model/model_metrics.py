@@ -1,4 +1,4 @@
-"""Metrics of the logits of a training or evaluation step."""
+"""Metrics computed from the logits of a training or evaluation step."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ def compute_weighted_accuracy(
     targets: Int[Array, "batch length"],
     weights: Float[Array, "batch length"] | None = None,
 ) -> Float[Array, ""]:
-    """Weighted number (not share) of positions whose best token is the target."""
+    """Returns the weighted number (not share) of correctly predicted positions."""
     if logits.ndim != targets.ndim + 1:
         raise ValueError(
             f"logits of shape {logits.shape} need targets with one axis less, but "
@@ -29,8 +29,8 @@ def compute_weighted_accuracy(
 def _hits(
     logits: Float[Array, "batch length vocab"], targets: Int[Array, "batch length"]
 ) -> Bool[Array, "batch length"]:
-    """Whether the best token of a position is its target; never where that is NaN."""
-    # argmax takes NaN for the greatest number.
+    """Marks positions whose best token is the target; False if its logit is NaN."""
+    # argmax treats NaN as the largest number.
     of_target = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     return (jnp.argmax(logits, axis=-1) == targets) & ~jnp.isnan(of_target)
 
@@ -43,7 +43,9 @@ def compute_metrics(
     weight_sum: Float[Array, ""],
     additional_metrics: Mapping[str, clu_metrics.Metric],
 ) -> MetricsMap:
-    """Sums of loss, accuracy, weights, examples and tokens, and `additional_metrics`."""
+    """Returns sums of loss, accuracy, weights, examples, and tokens, plus extra
+    metrics.
+    """
     sums: dict[str, metrics_lib.Scalar] = {
         "loss": loss,
         "accuracy": compute_weighted_accuracy(logits, targets, weights),
@@ -55,7 +57,9 @@ def compute_metrics(
 
 
 def count_packed_examples(segment_ids: Int[Array, "batch length"]) -> Int[Array, ""]:
-    """Number of examples in packed rows: runs of equal ids, 0 (padding, last) left out."""
+    """Counts the examples in packed rows: runs of equal ids, without trailing 0
+    padding.
+    """
     segment_ids = segment_ids.astype(jnp.int32)
     starts = jnp.diff(segment_ids, axis=1, prepend=0) != 0
     return jnp.sum(starts & (segment_ids != 0))
@@ -70,16 +74,17 @@ def compute_base_metrics(
     segment_ids: Mapping[str, Array] | None = None,
     correct: Bool[Array, "batch length"] | None = None,
 ) -> MetricsMap:
-    """Metrics of a training or evaluation step.
+    """Returns the metrics of a training or evaluation step.
 
     Args:
-        logits: of every target position; not looked at if there is `correct`.
+        logits: logits of every target position; unused if `correct` is given.
         targets: token ids.
-        mask: weights of the positions; None is 1 everywhere.
-        loss: of the batch.
-        z_loss: its part that is z-loss.
-        segment_ids: for each feature, ids of packed examples (or a mask), 0 for padding.
-        correct: where the best token is the target; None finds out from the logits.
+        mask: weights of the positions; None means 1 everywhere.
+        loss: loss of the batch.
+        z_loss: the part of the loss that is z-loss.
+        segment_ids: for each feature, ids of packed examples (or a mask), 0 for
+            padding.
+        correct: whether the best token is the target; None computes it from the logits.
     """
     if correct is None:
         assert logits is not None, "accuracy needs the logits or the hits"

@@ -1,4 +1,4 @@
-"""What networks compute differently on a CPU, for speed alone; values are the same.
+"""Faster CPU implementations of network operations, with the same values.
 
-jaxaug's networks use it where it is there, and do without under upstream's T5X.
+jaxaug's networks use this package if it exists; with upstream T5X they work without it.
 """

@@ -1,10 +1,10 @@
-"""Attention in blocks of queries and keys that fit the cache of a core.
+"""Attention in blocks of queries and keys that fit into the cache of a core.
 
-The plain products write logits and weights [batch, heads, queries, keys] to memory and
-read them again for each operation of the soft-max; here they exist for one block at a
-time, as in FlashAttention (Dao et al. 2022, algorithms 1 and 4), whose backward pass
-computes them again. Blocks in which no query sees a key are left out: those beyond the
-diagonal of a causal mask, outside of a window, of other examples in a packed row.
+Plain products write logits and weights [batch, heads, queries, keys] to memory, and
+read them again for each operation of the softmax. Here they exist for one block at a
+time, as in FlashAttention (Dao et al. 2022, algorithms 1 and 4), and the backward pass
+recomputes them. Blocks in which no query sees a key are skipped: blocks beyond the
+diagonal of a causal mask, outside a window, or between examples of a packed row.
 """
 
 import math
@@ -18,31 +18,32 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from t5x.on_cpu import features
 from t5x.on_cpu.attention_passes import Inputs, attend_blocks
 
-# Queries and keys of a block, and the bytes of its float32 logits at the most.
+# Maximum queries and keys of a block, and maximum bytes of its float32 logits.
 _BLOCK, _BYTES = 128, 1 << 20
 _LEAST_QUERIES = 32
-# Below that many pairs of a query and a key the plain products are as fast; in float32 with
-# a bias, whose gradient each row adds to, below more of them: yet more where there are
-# several cores, which the plain products use better than blocks, computed in turns.
+# Minimum number of (query, key) pairs; below it plain products are as fast. The minimum
+# is higher for float32 with a bias, because each row adds to the bias gradient. It is
+# higher still with several cores, which plain products use better than sequential
+# blocks.
 _LEAST_PAIRS, _LEAST_BIASED, _LEAST_BIASED_MANY_CORES = 1 << 15, 1 << 17, 1 << 19
 
 
 class _Sizes(NamedTuple):
-    """Queries and keys of a block."""
+    """Numbers of queries and keys of a block."""
 
     queries: int
     keys: int
 
 
 def possible(query: Any, key: Any, bias: Any = None) -> bool:
-    """Whether blocks take queries and keys of these shapes, and are faster.
+    """Returns whether blocks support these shapes and are faster.
 
     Args:
         query: [batch, queries, heads, dim].
         key: [batch, keys, kv_heads, dim].
         bias: [batch or 1, heads, queries, keys].
     """
-    # Rows of several devices would have to move, as they are computed in turns.
+    # Rows are computed in sequence, so rows on several devices would have to move.
     return (
         features.is_used()
         and jax.device_count() == 1
@@ -69,17 +70,17 @@ def attend(
     *,
     scale: float,
 ) -> Float[Array, "batch queries heads dim"]:
-    """Attention without dropout; logits and soft-max in float32.
+    """Computes attention without dropout; logits and softmax are float32.
 
     A query that sees no key gets zeros.
 
     Args:
-        query: heads are a multiple of those of the keys.
-        key: of the dtype of the queries.
-        value: as `key`.
+        query: [batch, queries, heads, dim]; heads is a multiple of kv_heads.
+        key: [batch, keys, kv_heads, dim], in the dtype of the queries.
+        value: same shape and dtype as `key`.
         bias: added to the scaled logits.
         mask: 0 hides a key.
-        scale: of the logits.
+        scale: factor of the logits.
     """
     batch, queries, heads, dim = query.shape
     keys, kv_heads = key.shape[1:3]
@@ -97,7 +98,8 @@ def attend(
     pairs = (batch, query.shape[1])
     first, end = jnp.zeros(pairs, jnp.int32), jnp.full(pairs, key.shape[1], jnp.int32)
     if mask is not None:
-        # Else XLA would compute the bounds of a mask that it knows, very slowly.
+        # Without the barrier XLA would constant-fold the bounds of a static mask, very
+        # slowly.
         mask = lax.optimization_barrier(mask)
         seen = jnp.broadcast_to(mask[:, 0] > 0, (batch, queries, keys))
         visible = _mask_blocks(_padded(seen, rest), sizes)
@@ -109,7 +111,7 @@ def attend(
 
 def _sizes(heads: int, queries: int, keys: int) -> _Sizes:
     def block(length: int) -> int:
-        # Blocks of equal size, of whole vectors.
+        # Blocks have equal sizes and consist of whole vectors.
         return 16 * math.ceil(length / math.ceil(length / _BLOCK) / 16)
 
     sizes = _Sizes(block(queries), block(keys))

@@ -1,8 +1,8 @@
-"""The passes of attention over blocks, forwards and backwards (see `attention`).
+"""Forward and backward passes of attention over blocks (see `attention`).
 
-Within a block the logits are [keys, queries], so that soft-max reduces over rows, which
-XLA does with vectors, and so that every product has its left factor as it lies in memory
-(see `products`). The queries of heads that share a key are columns of one product.
+Within a block the logits are [keys, queries]. The softmax then reduces over rows, which
+XLA vectorizes, and every product reads its left factor in memory order (see
+`products`). The queries of heads that share a key are columns of one product.
 """
 
 import functools
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
-# Of hidden keys; the logits stay finite, as in the plain products.
+# Logit of hidden keys; it is finite, as in the plain products.
 _HIDDEN = -1e30
 
 Queries = Float[Array, "batch query_blocks queries kv_heads group dim"]
@@ -21,16 +21,16 @@ LogSums = Float[Array, "batch query_blocks kv_heads group queries"]
 
 
 class Inputs(NamedTuple):
-    """Arrays by block; what there is no need for is None.
+    """Arrays by block; unneeded ones are None.
 
     Attributes:
         query: [batch, blocks, queries, kv_heads, group, dim].
         key: [batch, blocks, keys, kv_heads, dim].
-        value: as `key`.
-        bias: of all blocks of queries with all of keys, the same for all rows.
+        value: same shape as `key`.
+        bias: bias between all query blocks and key blocks, the same for all rows.
         visible: which keys a query sees.
-        first: the first block of keys in which a block of queries sees any.
-        end: the one after the last.
+        first: index of the first key block that a query block sees.
+        end: index after the last key block that a query block sees.
     """
 
     query: Queries
@@ -44,7 +44,7 @@ class Inputs(NamedTuple):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def attend_blocks(inputs: Inputs, scale: float) -> Queries:
-    """Attention of every block of queries."""
+    """Computes the attention of every block of queries."""
     return _forward(inputs, scale)[0]
 
 
@@ -63,10 +63,10 @@ def _attend_backward(scale, residuals, gradient):
 attend_blocks.defvjp(_attend_forward, _attend_backward)
 
 
-# Compiled code is shared anyway; this has all layers of a network traced once.
+# Compiled code is shared anyway; jit makes all layers of a network trace this once.
 @functools.partial(jax.jit, static_argnums=1)
 def _forward(inputs: Inputs, scale: float) -> tuple[Queries, LogSums]:
-    """What is attended, and the logarithms of the sums of the soft-max."""
+    """Returns the attention output, and the log of the softmax sums."""
     _, _, size, kv_heads, group, dim = inputs.query.shape
     shape = (kv_heads, inputs.key.shape[2], group, size)
     dtype = inputs.query.dtype
@@ -109,18 +109,19 @@ def _forward(inputs: Inputs, scale: float) -> tuple[Queries, LogSums]:
 
 
 class _Block(NamedTuple):
-    """A block of queries in the backward pass, as its products need it.
+    """A block of queries in the backward pass, arranged for its products.
 
     Attributes:
-        number: among the blocks of a row.
-        rows: the queries.
-        columns: the same.
-        gradient_rows: of what they attend to.
-        gradient_columns: the same.
-        log_sum: of the soft-max.
-        common: what the soft-max takes off all gradients of a query's logits.
-        bias: with all blocks of keys.
-        visible: likewise.
+        number: index among the blocks of a row.
+        rows: the queries as rows.
+        columns: the queries as columns.
+        gradient_rows: gradient of the attention output, as rows.
+        gradient_columns: the same as columns.
+        log_sum: log of the softmax sums.
+        common: the term that the softmax subtracts from all gradients of a query's
+            logits.
+        bias: bias with all blocks of keys.
+        visible: visibility of all blocks of keys.
     """
 
     number: Int[Array, ""]
@@ -135,7 +136,7 @@ class _Block(NamedTuple):
 
 
 class _Keys(NamedTuple):
-    """The blocks of keys of a row, as the products of the backward pass need them."""
+    """Key blocks of a row, arranged for the products of the backward pass."""
 
     keys: Float[Array, "key_blocks kv_heads keys dim"]
     turned: Float[Array, "key_blocks kv_heads dim keys"]
@@ -143,7 +144,7 @@ class _Keys(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Gradients that all blocks of queries add to; of the logits' scale, but for values."""
+    """Gradients that all query blocks add to; unscaled, except for values."""
 
     key: Float[Array, "key_blocks kv_heads keys dim"]
     value: Float[Array, "key_blocks kv_heads keys dim"]
@@ -158,7 +159,7 @@ def _backward(
     gradient: Queries,
     scale: float,
 ) -> dict[str, Any]:
-    """Gradients of queries, keys, values and bias."""
+    """Returns the gradients of queries, keys, values, and bias."""
     group, dtype = inputs.query.shape[4], inputs.query.dtype
 
     def of_row(of_bias: Any, row: Any) -> Any:
@@ -224,7 +225,7 @@ def _block(
         None,
         None,
     )
-    # Once, and not again with each block of keys.
+    # The barrier computes this once instead of for each block of keys.
     block = lax.optimization_barrier(block)
     return block._replace(bias=bias, visible=visible)
 
@@ -232,7 +233,7 @@ def _block(
 def _of_keys(
     block: _Block, blocks: _Keys, scale: float, number: Any, carry: Any
 ) -> tuple[_Sums, Float[Array, "kv_heads dim columns"]]:
-    """Adds what a block of keys gives to the gradients."""
+    """Adds the contribution of a block of keys to the gradients."""
     sums, of_columns = carry
     key, turned, value = _at(blocks, number)
     bias, visible = _at((block.bias, block.visible), number)
@@ -284,7 +285,7 @@ def _at(x: Any, index: Any) -> Any:
 
 
 def _added(sums: Array, part: Array, index: tuple[Any, ...]) -> Array:
-    """`sums` with a part added in place at an index of its first axes."""
+    """Adds a part to `sums` in place, at an index of its first axes."""
     start = (*index, *(0 for _ in part.shape))
     size = (*(1 for _ in index), *part.shape)
     old = lax.dynamic_slice(sums, start, size)

@@ -1,4 +1,6 @@
-"""What this process computes on, and what it compiles for that."""
+"""Detects the processor features of this process, and chooses compiler options for
+them.
+"""
 
 import functools
 import os
@@ -8,23 +10,23 @@ from typing import Any
 
 import jax
 
-# Parameters below which a step is so short that a CPU's other cores, and Python, wait.
+# Number of parameters below which a step is too short to use all cores of a CPU.
 SMALL = 4_000_000
-# XLA's setting for the library whose kernels multiply tiles, and its value for that.
+# XLA's setting for the library with tile kernels, and its value for that use.
 YNN = "xla_cpu_experimental_ynn_fusion_type"
 _PRODUCTS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT"
-# Multiplies tiles of 16-bit numbers, four times as fast as float32.
+# CPU flag for products of 16-bit tiles, four times as fast as float32.
 _TILES = "amx_bf16"
 _NARROW = re.compile(r"dot_general.*xbf16>, tensor<[^>]*xbf16>\) -> tensor<[^>]*xf32>")
 
 
 def is_used() -> bool:
-    """Whether JAX computes on a CPU."""
+    """Returns whether JAX computes on a CPU."""
     return jax.default_backend() == "cpu"
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -32,7 +34,7 @@ def cores() -> int:
 
 @functools.cache
 def has_tiles() -> bool:
-    """Whether the CPU multiplies tiles of bfloat16 (AMX); starts no backend."""
+    """Returns whether the CPU multiplies bfloat16 tiles (AMX); starts no backend."""
     if platform.system() != "Linux":
         return False
     try:
@@ -44,11 +46,11 @@ def has_tiles() -> bool:
 
 
 def compiler_options(lowered: Any) -> dict[str, str]:
-    """Options with which a lowered program is compiled here.
+    """Returns the compiler options for a lowered program on this machine.
 
-    YNN is off in our programs (`start.machine`): for products of float32, XLA's own
-    kernels are faster. Where there are products of bfloat16 that give float32, YNN has
-    them all.
+    YNN is off in these programs (`start.machine`), because XLA's own kernels are faster
+    for float32 products. If a program has bfloat16 products with float32 results, YNN
+    computes all products.
     """
     off = f"--{YNN}=" in os.environ.get("XLA_FLAGS", "").split()
     if not (off and is_used() and has_tiles()):

@@ -1,10 +1,10 @@
 """Matrix products of 16-bit numbers, summed in float32.
 
-On a CPU, XLA has kernels for bfloat16 that give float32, and none that give bfloat16: it
-would turn both factors into float32 and compute with these. The transpose of a product
-that gives float32 has one factor in float32, and goes the same way. So products are
-written here with their gradients, each of two 16-bit factors, and rounded afterwards;
-the gradient of a kernel in float32 is not rounded at all (`benchmarks/NOTES.md`).
+On a CPU, XLA has bfloat16 kernels with float32 results, but none with bfloat16 results:
+it would convert both factors to float32. The transpose of a product with a float32
+result has a float32 factor and suffers the same conversion. Here products and their
+gradients are written with two 16-bit factors each and rounded afterwards. The gradient
+of a float32 kernel is not rounded at all (`benchmarks/NOTES.md`).
 """
 
 import functools
@@ -23,7 +23,7 @@ _FEW = 128
 
 
 def are_narrow(dtype: Any) -> bool:
-    """Whether products of this type are written out by this module."""
+    """Returns whether this module computes products of this type itself."""
     return features.is_used() and jnp.dtype(dtype) == jnp.bfloat16
 
 
@@ -36,16 +36,17 @@ def contract(
 ) -> Float[Array, "..."]:
     """Contracts the last axes of the inputs with the first ones of the kernel.
 
-    As a product of two matrices: XLA copies both factors of a gradient that sums over
-    several axes, batch and length, into another order; over one axis it copies neither.
+    It is computed as a product of two matrices. XLA transposes both factors of a
+    gradient that sums over several axes (batch and length), but neither if it sums over
+    one axis.
 
     Args:
         inputs: [..., contracted axes].
-        kernel: [contracted axes, ...], in any type; its gradient is of that type, and is
+        kernel: [contracted axes, ...], in any dtype. Its gradient has that dtype and is
             not rounded before.
-        axes: how many are contracted.
-        dtype: of the factors.
-        result: of the outcome; None means `dtype`.
+        axes: number of contracted axes.
+        dtype: dtype of the factors.
+        result: dtype of the result; None means `dtype`.
     """
     size = math.prod(kernel.shape[:axes])
     product = _product(inputs, kernel.reshape(size, -1), 0, dtype, result or dtype)
@@ -58,7 +59,7 @@ def with_rows(
     dtype: Any = jnp.float32,
     result: Any = None,
 ) -> Float[Array, "... rows"]:
-    """Inner products of the inputs with every row of a table; see `contract`.
+    """Returns the inner products of the inputs with every table row; see `contract`.
 
     XLA's kernels want the rows of the left factor and the columns of the right one. As
     the right factor, the table would be transposed in every decoding step, which takes
@@ -80,12 +81,16 @@ def with_rows(
 def dot(
     a: Float[Array, "..."], b: Float[Array, "..."], axis_a: int, axis_b: int
 ) -> Float[Array, "m n"]:
-    """Float32 product of two matrices over one axis of each; it has no fast gradient."""
+    """Returns the float32 product of two matrices over one axis, for forward use.
+
+    Its gradient is not fast.
+    """
     if are_narrow(a.dtype) and features.has_tiles():
         if axis_a == 0:
             a, axis_a = _turned(a), 1
-        # XLA would turn the transpose of a product into the product of two transposes,
-        # after it chose a kernel that does not take them, and then has none at all.
+        # Without the barrier XLA would rewrite the transpose of a product into a
+        # product of transposes after choosing a kernel that does not support them, and
+        # fall back to none.
         return lax.optimization_barrier(_sum(a, b, axis_a, axis_b))
     return _sum(a, b, axis_a, axis_b)
 
@@ -111,11 +116,11 @@ def _product(
 
 
 def _turned(x: Float[Array, "m n"]) -> Float[Array, "n m"]:
-    """The transpose, laid out in memory.
+    """Returns the transpose, laid out in memory.
 
-    The kernels want the rows of the left factor as rows. XLA would take the transpose
-    for a product that reads columns, and then leave the kernels; through a barrier and
-    a shape of its own it cannot see that.
+    The kernels need the left factor in row order. XLA would otherwise replace the
+    transpose with a product that reads columns, which the kernels do not support. The
+    barrier and the extra axis hide the transpose from XLA.
     """
     turned = x.T
     return lax.optimization_barrier(turned[None]).reshape(turned.shape)
@@ -132,7 +137,8 @@ def _narrow(
 
 
 def _narrow_forward(rows, matrix, axis, result):
-    # Not through `_narrow`: a policy of rematerialisation has to see the product.
+    # `_narrow` is not called here, because a rematerialization policy must see the
+    # product.
     outputs = dot(rows, matrix.astype(rows.dtype), 1, axis).astype(result)
     return outputs, (rows, matrix)
 
@@ -141,7 +147,7 @@ def _narrow_backward(axis, result, residuals, gradient):
     rows, matrix = residuals
     gradient = gradient.astype(rows.dtype)
     of_rows = dot(gradient, matrix.astype(rows.dtype), 1, 1 - axis)
-    # The left factor has to be turned: the one that is less to copy.
+    # The left factor must be transposed, so the one that is cheaper to copy is chosen.
     (count, size), width = rows.shape, gradient.shape[1]
     left, right = (rows, gradient) if axis == 0 else (gradient, rows)
     if count * right.shape[1] + size * width < count * left.shape[1]:

@@ -1,11 +1,11 @@
-"""Soft-max and a gradient that sums over rows, as XLA computes them fast on a CPU.
+"""Softmax and a gradient that sums over rows, in a form that XLA runs fast on a CPU.
 
-XLA reduces the last axis of an array number by number, in windows of 32; slices of that
-axis, added to each other, are vectors. A sum over rows it may compute inside of whatever reads
-it, one number at a time; a product it computes once (`benchmarks/NOTES.md`).
+XLA reduces the last axis number by number, in windows of 32, but adds slices of that
+axis as vectors. It may recompute a sum over rows inside each consumer, one number at a
+time, but computes a product only once (`benchmarks/NOTES.md`).
 
-Elsewhere, and for small arrays, these are the functions of JAX. They have no derivatives in
-forward mode.
+On other backends and for small arrays these are JAX's own functions. They have no
+forward-mode derivatives.
 """
 
 import functools
@@ -20,14 +20,15 @@ from jaxtyping import Array, Float
 
 from t5x.on_cpu import features
 
-# Numbers below which JAX's own way is as fast and compiles faster.
+# Number of elements below which JAX's own functions are as fast and compile faster.
 _LEAST = 1 << 16
-# Of a slice, the first that divides the axis; and how many slices there are at the most.
+# Candidate slice widths, of which the first that divides the axis is used, and the
+# maximum number of slices.
 _WIDTHS, _SLICES = (32, 24, 40, 16), 32
 
 
 def _is_long(shape: tuple[int, ...], dtype: Any) -> bool:
-    # Slices of an axis that is divided among devices would have to move.
+    # Slices of an axis that is sharded over devices would have to move.
     return (
         features.is_used()
         and jax.device_count() == 1
@@ -37,7 +38,7 @@ def _is_long(shape: tuple[int, ...], dtype: Any) -> bool:
 
 
 def softmax(x: Float[Array, "*rows size"]) -> Float[Array, "*rows size"]:
-    """Soft-max over the last axis, of float32 in slices; as `jax.nn.softmax`."""
+    """Computes `jax.nn.softmax` over the last axis; large float32 arrays in slices."""
     return _softmax(x) if _is_long(x.shape, x.dtype) else jax.nn.softmax(x)
 
 
@@ -85,7 +86,7 @@ def _reduced(
 def add_to_rows(
     rows: Float[Array, "rows ..."], shared: Float[Array, "1 ..."]
 ) -> Float[Array, "rows ..."]:
-    """Adds the same array to every row. Other axes of size 1 are repeated in both."""
+    """Adds the same array to every row. Other axes of size 1 are broadcast in both."""
     total = rows + shared
     if shared.shape[0] != 1 or not _is_long(total.shape, total.dtype):
         return total

@@ -1,1 +1,1 @@
-"""What networks compute differently on one GPU, for speed alone; values are the same."""
+"""Faster implementations of network operations on one GPU, with the same values."""

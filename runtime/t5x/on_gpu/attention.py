@@ -1,10 +1,10 @@
 """Attention of T5 on a GPU, with a bias that depends on the distance of positions.
 
-A kernel of cuDNN reads such a bias and writes its gradient for every pair of positions,
-with a mask even for every row of the batch, which takes longer than the attention itself.
-Here the kernels (`attention_kernels`) look the bias up by distance, and skip blocks of
-pairs that the mask hides: those beyond the diagonal of a causal mask, and of other examples
-in a packed row.
+A cuDNN kernel reads such a bias and writes its gradient for every pair of positions,
+and with a mask even for every row of the batch. This takes longer than the attention
+itself. The kernels here (`attention_kernels`) look the bias up by distance. They skip
+blocks that the mask hides: blocks beyond the diagonal of a causal mask, or between
+examples of a packed row.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
-# Hopper (H100, H200), where the kernels were tried and their blocks chosen.
+# Hopper (H100, H200), on which the kernels and block sizes were tested.
 _COMPUTE_CAPABILITY = "9.0"
 _COMPILER = "jax.experimental.pallas.triton"
 _DTYPES = (jnp.bfloat16, jnp.float16)
@@ -22,7 +22,7 @@ _DIMS, _MULTIPLE = (64, 128), 128
 
 
 def possible(query: Any, key: Any) -> bool:
-    """Whether the kernels take queries and keys of these shapes and this type here.
+    """Returns whether the kernels support these shapes and dtypes on this device.
 
     Args:
         query: [batch, queries, heads, dim].
@@ -40,13 +40,13 @@ def possible(query: Any, key: Any) -> bool:
 
 
 def _are_there() -> bool:
-    # XLA cannot divide the kernels: each of several devices would compute all rows.
+    # XLA cannot partition the kernels: each of several devices would compute all rows.
     if jax.default_backend() != "gpu" or jax.device_count() > 1:
         return False
     device = jax.devices()[0]
     if getattr(device, "compute_capability", None) != _COMPUTE_CAPABILITY:
         return False
-    # JAX announces that it will go.
+    # JAX has announced the removal of this module.
     return importlib.util.find_spec(_COMPILER) is not None
 
 
@@ -59,20 +59,20 @@ def attend(
     *,
     scale: float,
 ) -> Float[Array, "batch queries heads dim"]:
-    """Attention without dropout; logits and soft-max in float32.
+    """Computes attention without dropout; logits and softmax are float32.
 
     A query that sees no key gets zeros.
 
     Args:
-        query: of a shape that is `possible`, as are the keys.
-        key: of the dtype of the queries.
-        value: as `key`.
-        bias: added to the scaled logits, of the distances -radius ... radius from a query
-            to a key; further ones have that of the nearest.
+        query: shape must be `possible`, also for the keys.
+        key: same dtype as the queries.
+        value: same shape and dtype as `key`.
+        bias: added to the scaled logits; one value per distance -radius ... radius from
+            a query to a key. Larger distances use the nearest value.
         mask: 0 hides a key.
-        scale: of the logits.
+        scale: factor of the logits.
     """
-    # Importing Pallas takes most of a second, for which a CPU has no use.
+    # Importing Pallas takes most of a second, which CPU runs need not spend.
     from t5x.on_gpu import attention_calls as calls
 
     hidden = None

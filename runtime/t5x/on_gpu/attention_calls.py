@@ -1,4 +1,4 @@
-"""The kernels of `attention_kernels`, called over blocks, heads and rows of a batch."""
+"""Calls of the kernels in `attention_kernels` over blocks, heads, and batch rows."""
 
 import functools
 from collections.abc import Callable
@@ -14,28 +14,28 @@ from jaxtyping import Array, Bool, Float, Int, Int8
 from t5x.on_gpu import attention_kernels as kernels
 from t5x.on_gpu.attention_kernels import Blocks
 
-# Measured on an H100 (`benchmarks/NOTES.md`).
+# Block sizes were measured on an H100 (`benchmarks/NOTES.md`).
 FORWARD = Blocks(128, 64, 4, 3)
 OF_KEYS = Blocks(32, 128, 4, 3)
-# The first sums the bias's gradient over the blocks that the second leaves out.
+# The first kernel sums the bias gradient over the blocks that the second skips.
 OF_QUERIES = Blocks(64, 64, 4, 2)
 OF_NEAR = Blocks(64, 64, 8, 3)
 # Runs kernels as plain operations, on any device.
 INTERPRET = False
 
-# An array, or the shape and type of one that is made, and what a program sees of it.
+# An input array, or shape and dtype of an output, and the part that a program sees.
 _Operand = tuple[Any, pl.BlockSpec]
 
 
 class Inputs(NamedTuple):
-    """What attention is computed from.
+    """Inputs of attention.
 
     Attributes:
         query: [batch, queries, heads, dim].
         key: [batch, keys, heads, dim].
-        value: as `key`.
-        bias: of the distances -radius ... radius from a query to a key; None for none.
-        hidden: 1 hides a key; None for none.
+        value: same shape as `key`.
+        bias: one value per distance -radius ... radius from a query to a key, or None.
+        hidden: 1 hides a key; None hides nothing.
     """
 
     query: Float[Array, "batch queries heads dim"]
@@ -51,7 +51,7 @@ class Inputs(NamedTuple):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def attend(inputs: Inputs, scale: float) -> Float[Array, "batch queries heads dim"]:
-    """Attention; a query that sees no key gets zeros."""
+    """Computes attention; a query that sees no key gets zeros."""
     return forward(inputs, scale)[0]
 
 
@@ -83,7 +83,7 @@ def forward(
 ) -> tuple[
     Float[Array, "batch queries heads dim"], Float[Array, "batch heads queries"]
 ]:
-    """Attention, and log2 of the sums of its weights."""
+    """Returns the attention output, and log2 of the sums of its weights."""
     sizes, query = FORWARD, inputs.query
     rows, length, heads, dim = query.shape
     attended, lse = _call(
@@ -103,7 +103,7 @@ def forward(
 def gradient_of_queries(
     inputs: Inputs, known: kernels.OfQueries, scale: float
 ) -> tuple[Float[Array, "batch queries heads dim"], Float[Array, "heads 2"] | None]:
-    """Also of the biases of keys before the blocks near the diagonal, and after them."""
+    """Returns the gradient of queries, and of the biases of far keys on either side."""
     sizes, query = OF_QUERIES, inputs.query
     rows, length, heads, dim = query.shape
     block, numbers = _block(sizes.queries, dim), _numbers(sizes.queries)
@@ -128,7 +128,7 @@ def gradient_of_queries(
 def gradient_of_keys(
     inputs: Inputs, known: kernels.OfQueries, scale: float
 ) -> tuple[Float[Array, "batch keys heads dim"], Float[Array, "batch keys heads dim"]]:
-    """Of keys and values."""
+    """Returns the gradients of keys and values."""
     sizes, key, value = OF_KEYS, inputs.key, inputs.value
     rows, length, heads, dim = key.shape
     block, queries = _block(sizes.keys, dim), _all(inputs.query)
@@ -157,7 +157,7 @@ def gradient_of_keys(
 def gradient_of_near_pairs(
     inputs: Inputs, known: kernels.OfQueries, scale: float
 ) -> Float[Array, "heads distances"]:
-    """The bias's gradient from the blocks near the diagonal."""
+    """Returns the bias gradient from the blocks near the diagonal."""
     query, key, value, _, hidden = inputs
     sizes, size = OF_NEAR, OF_NEAR.queries
     rows, length, heads, dim = query.shape
@@ -210,11 +210,12 @@ def gradient_of_near_pairs(
 def _by_distance(
     blocks: Float[Array, "heads offsets queries keys"], radius: int
 ) -> Float[Array, "heads distances"]:
-    """Sums over the pairs of a distance, or of the radius and more."""
+    """Sums over pairs of equal distance; distances beyond the radius share an entry."""
     heads, offsets, size, _ = blocks.shape
     rows = blocks.swapaxes(1, 2).reshape(heads, size, -1)
-    # In each row a distance is one column further right: read as if rows were longer by
-    # one, it stays in its column. Those before the first column come in the padding.
+    # A distance is one column further right in each row. Reading the rows with a length
+    # of one more puts it into a single column; columns before the first land in the
+    # padding.
     width = rows.shape[-1] + size
     rows = jnp.pad(rows, ((0, 0), (0, 0), (0, size)))
     flat = jnp.pad(rows.reshape(heads, -1), ((0, 0), (0, size)))
@@ -249,13 +250,17 @@ def _call(
     """Calls a kernel.
 
     Args:
-        kernel: of `attention_kernels`.
-        inputs: arrays of `kernels.Refs`, with both of `Tiles` in place of the bias.
-        known: arrays of `kernels.OfQueries`; None for a kernel that takes none.
-        grid: programs of each axis.
-        setting: of the kernel.
-        outputs: what it makes.
-        name: in profiles.
+        kernel: function of `attention_kernels`.
+        inputs: arrays of `kernels.Refs`, with both arrays of `Tiles` instead of the
+            bias.
+        known: arrays of `kernels.OfQueries`; None for a kernel without them.
+        grid: number of programs per axis.
+        setting: static settings of the kernel.
+        outputs: shapes and block specs of the results.
+        name: name in profiles.
+
+    Returns:
+        The results, one per output.
     """
     operands = [operand for operand in (*inputs, *(known or [])) if operand is not None]
 
@@ -287,7 +292,7 @@ def _call(
 
 
 def _visiting_keys(inputs: Inputs, sizes: Blocks) -> list[_Operand | None]:
-    """Operands of a kernel whose programs have a block of queries."""
+    """Returns the operands of a kernel whose programs own a block of queries."""
     block = _block(sizes.queries, inputs.query.shape[-1])
     keys = _all(inputs.key)
     return [
@@ -300,26 +305,28 @@ def _visiting_keys(inputs: Inputs, sizes: Blocks) -> list[_Operand | None]:
 
 
 def _block(size: int, dim: int) -> pl.BlockSpec:
-    """Positions of a program, of a head, of [batch, length, heads, dim]."""
+    """Returns the spec of one block of one head, of [batch, length, heads, dim]."""
     return pl.BlockSpec((None, size, None, dim), lambda i, h, b: (b, i, h, 0))
 
 
 def _all(x: Float[Array, "batch length heads dim"]) -> pl.BlockSpec:
-    """All positions of a head of a row."""
+    """Returns the spec of all positions of one head of one row."""
     return pl.BlockSpec(
         (None, x.shape[1], None, x.shape[3]), lambda i, h, b: (b, 0, h, 0)
     )
 
 
 def _numbers(size: int) -> pl.BlockSpec:
-    """A number for each position of a program, of [batch, heads, length]."""
+    """Returns the spec of one number per position of a block, of [batch, heads,
+    length].
+    """
     return pl.BlockSpec((None, None, size), lambda i, h, b: (b, h, i))
 
 
 def _tiles(
     inputs: Inputs, sizes: Blocks, transposed: bool = False
 ) -> list[_Operand | None]:
-    """Operands of `kernels.Tiles`, of a program's head."""
+    """Returns the operands of `kernels.Tiles` for the head of a program."""
     if inputs.bias is None:
         return [None, None]
     near, far = _biases(inputs, sizes)
@@ -334,14 +341,14 @@ def _tiles(
 def _biases(
     inputs: Inputs, sizes: Blocks
 ) -> tuple[Float[Array, "heads offsets queries keys"], Float[Array, "heads 2"]]:
-    """See `kernels.Tiles`; of all heads."""
+    """Returns the arrays of `kernels.Tiles` for all heads."""
     assert inputs.bias is not None
     radius, unit = inputs.radius, min(sizes.queries, sizes.keys)
     first, last = kernels.near_offsets(sizes, radius)
     apart = np.arange(sizes.keys) - np.arange(sizes.queries)[:, None]
     apart = np.arange(first, last + 1)[:, None, None] * unit + apart
     powers = inputs.bias.astype(jnp.float32) * kernels.LOG2_E
-    # Rounded as the biases of all pairs would be.
+    # Rounded like the biases of all pairs.
     near = powers.astype(inputs.query.dtype)[:, apart.clip(-radius, radius) + radius]
     return near, powers[:, :: 2 * radius]
 
@@ -349,7 +356,7 @@ def _biases(
 def _masked(
     hidden: Int8[Array, "#batch length others"] | None, size: int, other: int
 ) -> list[_Operand | None]:
-    """What is hidden from a program, and its bounds."""
+    """Returns the operands of the mask of a program and its bounds."""
     if hidden is None:
         return [None, None]
     many = hidden.shape[0] > 1
@@ -366,7 +373,9 @@ def _masked(
 def _bounds(
     hidden: Int8[Array, "#batch length others"], size: int, other: int
 ) -> Int[Array, "#batch blocks 4"]:
-    """See `kernels.Refs`; for blocks of `size` positions, which visit those of `other`."""
+    """Returns the bounds of `kernels.Refs`, for blocks of `size` that visit blocks of
+    `other`.
+    """
     rows, length, others = hidden.shape
     number = jnp.arange(others // other, dtype=jnp.int32)
     end = others // other

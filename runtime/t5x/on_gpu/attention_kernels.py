@@ -1,10 +1,10 @@
-"""Kernels of attention whose bias depends on the distance from a query to a key.
+"""Attention kernels whose bias depends on the distance from a query to a key.
 
-Written in Pallas for its Triton compiler, after FlashAttention-2 (Dao 2023): a program has
-a block of queries and visits blocks of keys, or the other way round. Pairs that are further
-apart than the radius of the bias share one number on either side, so that only blocks near
-the diagonal read a tile of it. Most blocks are visible as a whole: they are visited in
-loops of their own, which know nothing of masks. Weights are powers of two.
+They are written in Pallas for its Triton compiler, after FlashAttention-2 (Dao 2023): a
+program owns a block of queries and visits blocks of keys, or the other way round. Pairs
+further apart than the radius of the bias share one value on either side, so only blocks
+near the diagonal read a bias tile. Most blocks are fully visible and are visited in
+separate loops without masks. Weights are powers of two.
 """
 
 import math
@@ -18,21 +18,22 @@ from jax.experimental.pallas import triton
 from jaxtyping import Array, Float
 
 LOG2_E = math.log2(math.e)
-# Of a hidden pair, and of the largest logit of a row before any is seen: so far apart that
-# a row which sees no key has weights of zero.
+# Logit of a hidden pair, and initial maximum of a row. They are far enough apart that a
+# row that sees no key has zero weights.
 _HIDDEN, _LEAST = -1e30, -1e20
-# Blocks that may have hidden pairs; those without that are near the diagonal, and others.
+# Kinds of blocks: with hidden pairs, fully visible near the diagonal, and fully visible
+# elsewhere.
 _MASKED, _NEAR, _FAR = "masked", "near", "far"
 
 
 class Blocks(NamedTuple):
-    """How a kernel is compiled.
+    """Block sizes and compilation options of a kernel.
 
     Attributes:
-        queries: of a block, a power of two.
-        keys: of a block, a power of two.
-        warps: of a program.
-        stages: of loading ahead.
+        queries: queries per block, a power of two.
+        keys: keys per block, a power of two.
+        warps: warps per program.
+        stages: stages of the load pipeline.
     """
 
     queries: int
@@ -45,9 +46,9 @@ class Tiles(NamedTuple):
     """A bias by distance, times log2(e).
 
     Attributes:
-        near: [offsets, positions of the block, positions visited], of the pairs of blocks
-            whose pairs do not all share a number: see `near_offsets`.
-        far: [2], of keys long before the queries, and long after them.
+        near: [offsets, positions of the block, positions visited], for block pairs
+            whose pairs do not all share a value: see `near_offsets`.
+        far: [2], values for keys far before the queries, and far after them.
     """
 
     near: Any
@@ -55,16 +56,16 @@ class Tiles(NamedTuple):
 
 
 class Refs(NamedTuple):
-    """What all kernels read.
+    """Inputs of all kernels.
 
     Attributes:
         query: [queries, dim].
         key: [keys, dim].
         value: [keys, dim].
-        bias: `Tiles`; None for none.
-        hidden: [positions of the block, positions visited], 1 hides a pair; None for none.
-        bounds: [4], of the other side the first block with a visible pair, the end of
-            these, and the first block and the end of some without a hidden one.
+        bias: `Tiles`, or None.
+        hidden: [positions of the block, positions visited], 1 hides a pair; or None.
+        bounds: [4], block indices on the visited side: first and end of the blocks with
+            a visible pair, then first and end of a range of fully visible blocks.
     """
 
     query: Any
@@ -76,10 +77,10 @@ class Refs(NamedTuple):
 
 
 class OfQueries(NamedTuple):
-    """What the backward pass knows of queries.
+    """Values per query for the backward pass.
 
     Attributes:
-        gradient: [queries, dim], of the output.
+        gradient: [queries, dim], gradient of the output.
         lse: [queries], log2 of the sum of the weights.
         delta: [queries], products of outputs and their gradients.
     """
@@ -90,12 +91,12 @@ class OfQueries(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What is known when a kernel is compiled.
+    """Static settings of a kernel.
 
     Attributes:
-        scale: of the logits, times log2(e).
-        sizes: of blocks.
-        radius: of the bias.
+        scale: factor of the logits, times log2(e).
+        sizes: block sizes.
+        radius: radius of the bias.
     """
 
     scale: float
@@ -104,14 +105,17 @@ class Setting(NamedTuple):
 
 
 def near_offsets(sizes: Blocks, radius: int) -> tuple[int, int]:
-    """The first and the last offset of a block of keys from one of queries, in units of
-    the smaller size, for which some keys are nearer than the radius."""
+    """Returns the first and last offset of key blocks near a query block.
+
+    Offsets count units of the smaller block size. A key block is near if some of its
+    keys are closer than the radius.
+    """
     unit = min(sizes.queries, sizes.keys)
     return -((radius + sizes.keys - 2) // unit), (radius + sizes.queries - 2) // unit
 
 
 def _offset(query_block: Any, key_block: Any, sizes: Blocks) -> Any:
-    """See `near_offsets`."""
+    """Returns the offset of a key block from a query block; see `near_offsets`."""
     unit = min(sizes.queries, sizes.keys)
     return key_block * (sizes.keys // unit) - query_block * (sizes.queries // unit)
 
@@ -124,7 +128,7 @@ def _logits(
     visited: Any,
     setting: Setting,
 ) -> Float[Array, "a b"]:
-    """Adds bias and mask of a block, whose positions are `visited`."""
+    """Adds bias and mask to the logits of a block with the positions `visited`."""
     logits, shape = products * setting.scale, products.shape
     if refs.bias is not None:
         first, last = near_offsets(setting.sizes, setting.radius)
@@ -144,9 +148,11 @@ def _logits(
 
 
 def _part(ref: Any, wanted: Any, shape: tuple[int, ...]) -> Array:
-    """What is loaded if it is wanted, or zeros, which cost no traffic.
+    """Loads a reference if it is wanted; otherwise returns zeros without memory
+    traffic.
 
-    A branch would be in the way of loading ahead, and its layout in that of the weights.
+    A branch would prevent prefetching, and its layout would conflict with the layout of
+    the weights.
     """
     return triton.load(ref, mask=jnp.broadcast_to(wanted, shape), other=0)
 
@@ -158,14 +164,17 @@ def _visit_all(
     visit: Callable[[str], Callable[..., Any]],
     carry: Any,
 ) -> Any:
-    """Visits those of the blocks that have a visible pair.
+    """Visits the blocks that have a visible pair.
 
     Args:
-        refs: with the bounds.
-        blocks: number of them.
-        near: the first and the end of those near the diagonal.
-        visit: makes the body of a loop over blocks of a kind.
-        carry: of the loops.
+        refs: inputs with the bounds.
+        blocks: number of blocks.
+        near: first and end of the blocks near the diagonal.
+        visit: returns the loop body for a kind of block.
+        carry: carry of the loops.
+
+    Returns:
+        The final carry.
     """
     whole: tuple[Any, Any] = (jnp.int32(0), jnp.int32(blocks))
     if refs.hidden is not None:
@@ -190,7 +199,7 @@ def _over(
     body: Callable[..., Any],
     carry: Any,
 ) -> Any:
-    """A loop over two ranges."""
+    """Runs a loop over two ranges."""
     many, more = (jnp.maximum(end - first, 0) for first, end in (before, after))
 
     def shifted(i: Any, carry: Any) -> Any:
@@ -202,7 +211,7 @@ def _over(
 def _near_blocks(
     block: Any, size: int, other: int, first: int, last: int
 ) -> tuple[Any, Any]:
-    """The first and the end of the visited blocks that are `near_offsets` from a block."""
+    """Returns first and end of the visited blocks within `near_offsets` of a block."""
     unit = min(size, other)
     place, step = block * (size // unit), other // unit
     lower = lax.div(jnp.maximum(place + first + step - 1, 0), step)
@@ -210,7 +219,7 @@ def _near_blocks(
 
 
 def forward(refs: Refs, out_ref: Any, lse_ref: Any, *, setting: Setting) -> None:
-    """Output [queries, dim] of a block of queries, and log2 of the sums of its weights."""
+    """Writes the output [queries, dim] of a query block, and log2 of weight sums."""
     sizes = setting.sizes
     block = pl.program_id(0)
     query = refs.query[...]
@@ -253,10 +262,10 @@ def of_queries(
     *,
     setting: Setting,
 ) -> None:
-    """Gradient of a block of queries.
+    """Writes the gradient of a block of queries.
 
-    With a bias also the sums [2, queries] of the gradients of the logits of keys in blocks
-    before those near the diagonal, and after them.
+    With a bias it also writes the sums [2, queries] of the gradients of the logits of
+    keys in blocks before the near ones, and after them.
     """
     sizes = setting.sizes
     first, last = near_offsets(sizes, setting.radius)
@@ -298,7 +307,7 @@ def of_queries(
 def of_keys(
     refs: Refs, known: OfQueries, key_ref: Any, value_ref: Any, *, setting: Setting
 ) -> None:
-    """Gradients of a block of keys and its values; logits and mask are [keys, queries]."""
+    """Writes gradients of a block of keys and values; logits are [keys, queries]."""
     sizes = setting.sizes
     block = pl.program_id(0)
     key, value = refs.key[...], refs.value[...]
@@ -323,7 +332,7 @@ def of_keys(
     nothing = jnp.zeros(key.shape, jnp.float32)
     blocks = refs.query.shape[0] // sizes.queries
     first, last = near_offsets(sizes, setting.radius)
-    # Offsets are those of keys from queries.
+    # Offsets count from queries to keys.
     near = _near_blocks(block, sizes.keys, sizes.queries, -last, -first)
     of_key, of_value = _visit_all(refs, blocks, near, visit, (nothing, nothing))
     key_ref[...] = (of_key * (setting.scale / LOG2_E)).astype(key_ref.dtype)
@@ -333,15 +342,14 @@ def of_keys(
 def of_near_logits(
     refs: Refs, known: OfQueries, out_ref: Any, *, setting: Setting, blocks: int
 ) -> None:
-    """Gradients of the logits of a block of pairs near the diagonal, summed over rows.
+    """Writes the logit gradients of a block pair near the diagonal, summed over rows.
 
     Args:
-        refs: with an axis of rows before the others, but for the bias, and of this pair of
-            blocks alone.
-        known: with an axis of rows before the others.
+        refs: inputs of this block pair, with a leading row axis (except the bias).
+        known: values per query, with a leading row axis.
         out_ref: [queries, keys].
-        setting: as of the other kernels.
-        blocks: of keys, in all.
+        setting: static settings, as for the other kernels.
+        blocks: total number of key blocks.
     """
     bias = refs.bias.near[...]
     rows = jnp.int32(refs.query.shape[0])
@@ -349,7 +357,9 @@ def of_near_logits(
     keys = pl.program_id(0) + pl.program_id(1) + first_offset
 
     def ahead(row):
-        """What Triton loads late, as no product depends on it."""
+        """Loads data early that Triton would load late, because no product depends on
+        it.
+        """
         hidden = None
         if refs.hidden is not None:
             hidden = refs.hidden[row if refs.hidden.shape[0] > 1 else jnp.int32(0)]

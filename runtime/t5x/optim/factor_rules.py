@@ -1,4 +1,4 @@
-"""How Adafactor factors a parameter: the role of each of its axes."""
+"""Rules by which Adafactor factors a parameter: the role of each axis."""
 
 import dataclasses
 import enum
@@ -33,7 +33,7 @@ FactorRule = HeuristicRule | tuple[FactorDim, ...] | None
 
 
 def standard_logical_factor_rules() -> FrozenDict:
-    """Roles of the axis names that the T5 models use."""
+    """Returns the roles of the axis names that the T5 models use."""
     roles = {
         FactorDim.ROW: ("embed",),
         FactorDim.COLUMN: (
@@ -65,7 +65,7 @@ _ROLE_NAMES = {
 
 
 def factor_name_to_factordim(name: str | FactorDim) -> FactorDim:
-    """The role of this name (any case); a role is returned as it is."""
+    """Returns the role with this name (case-insensitive), or a role unchanged."""
     if not isinstance(name, str):
         return name
     if name.lower() not in _ROLE_NAMES:
@@ -76,7 +76,9 @@ def factor_name_to_factordim(name: str | FactorDim) -> FactorDim:
 
 
 class HParamMap:
-    """Hyper-parameters by parameter path: the first regular expression found wins."""
+    """Hyper-parameters by parameter path: the first regular expression that matches
+    wins.
+    """
 
     def __init__(self, rules: Sequence[tuple[str, Any]]):
         self._rules = [(re.compile(pattern), value) for pattern, value in rules]
@@ -88,17 +90,18 @@ class HParamMap:
         raise KeyError(f"No factor rule found for parameter: {key}")
 
     def __call__(self, params: Mapping) -> Mapping:
-        """A tree like `params` with the hyper-parameter of each leaf."""
+        """Returns a tree like `params` with the hyper-parameter of each leaf."""
         return unflatten({path: self[path] for path in flatten(params)}, like=params)
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """How a parameter is treated.
+    """Factoring of one parameter.
 
     Attributes:
-        averaged: axes over which its scale and the size of its update are averaged.
-        rows, columns: axes of the matrix to factor; both are empty for no factoring.
+        averaged: axes over which the parameter scale and the update size are averaged.
+        rows, columns: axes of the factored matrix; both are empty if the parameter is
+            not factored.
     """
 
     averaged: tuple[int, ...]
@@ -109,7 +112,7 @@ class Layout:
 def parameter_layout(
     rule: FactorRule, min_dim_size_to_factor: int, path: str, shape: tuple[int, ...]
 ) -> Layout:
-    """The layout that a rule, or the sizes of the axes, give to a parameter.
+    """Returns the layout of a parameter, from its rule or its axis sizes.
 
     Raises:
         UserError: the rule does not fit the parameter.
@@ -130,7 +133,7 @@ def parameter_layout(
             f"Factorization rule {rule} has incorrect rank for param of rank "
             f"{len(shape)}: {path}, {shape}"
         )
-    # Small matrices must not be factored, which a rule cannot say.
+    # A rule cannot state that small matrices must not be factored.
     if len(shape) <= 2 and FactorDim.BATCH not in rule:
         return _by_size(shape, min_dim_size_to_factor)
 
@@ -165,7 +168,7 @@ def without_axes(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ..
 def rule_of_axes(
     rules: Mapping[str, FactorDim | str], axes: tuple[str | None, ...], path: str
 ) -> tuple[FactorDim, ...]:
-    """The roles that the names of its axes give to a parameter.
+    """Returns the roles of a parameter's axes, from their names.
 
     Raises:
         UserError: a name has no role, or ROW, COLUMN and NONE are mixed.
@@ -187,5 +190,5 @@ def rule_of_axes(
                 "beside rows and columns only batch axes may occur."
             )
         return roles
-    # Rows alone, or columns alone, cannot be factored.
+    # A matrix needs both rows and columns to be factored.
     return tuple(r if r is FactorDim.BATCH else FactorDim.NONE for r in roles)

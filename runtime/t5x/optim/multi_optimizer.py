@@ -32,7 +32,8 @@ def _per_parameter(param_states: Any, paths: Sequence[str]) -> dict[str, Any]:
     flat = flatten(param_states) if isinstance(param_states, Mapping) else {}
     if set(flat) != set(paths):
         raise ValueError(
-            "MultiOptimizer takes optimizers with one state for each parameter, such as "
+            "MultiOptimizer takes optimizers with one state for each parameter, such "
+            "as "
             "Adafactor. To give wrapped optax optimizers parts of the parameters, wrap "
             "`optax.multi_transform` or `optax.masked`."
         )
@@ -42,9 +43,9 @@ def _per_parameter(param_states: Any, paths: Sequence[str]) -> dict[str, Any]:
 class MultiOptimizer(OptimizerDef):
     """Applies optimizers to the parameters that their traversals select.
 
-    Parameters that none selects do not change and have the state None. Its
-    `hyper_params` are a list, one entry an optimizer; keywords to `apply_gradient`
-    (`learning_rate=`) go to all of them.
+    Parameters that no traversal selects do not change and have the state None.
+    `hyper_params` is a list with one entry per optimizer. Keywords to `apply_gradient`
+    (`learning_rate=`) go to all optimizers.
     """
 
     hyper_params: list
@@ -64,8 +65,8 @@ class MultiOptimizer(OptimizerDef):
         """See base class.
 
         Raises:
-            ValueError: several optimizers select the same parameter, or one of them has
-                no state for each parameter.
+            ValueError: several optimizers select the same parameter, or an optimizer
+                has no per-parameter state.
         """
         owners: dict[str, list[int]] = {path: [] for path in flatten(params)}
         for index, traversal in enumerate(self.traversals):
@@ -116,14 +117,14 @@ class MultiOptimizer(OptimizerDef):
         return [hyper.replace(**overrides) for hyper in hyper_params]
 
     def set_param_axes(self, param_logical_axes: Mapping) -> None:
-        """Tells the axis names to the optimizers that want them."""
+        """Passes the axis names to the optimizers that have `set_param_axes`."""
         for traversal, optimizer in zip(
             self.traversals, self.sub_optimizers, strict=True
         ):
             if hasattr(optimizer, "set_param_axes"):
                 paths = _selected_paths(traversal, param_logical_axes)
                 optimizer.set_param_axes(_subtree(param_logical_axes, paths))
-        # The optimizers may have put what they derived among their hyper-parameters.
+        # The optimizers may have stored derived values in their hyper-parameters.
         self.hyper_params = [
             optimizer.hyper_params for optimizer in self.sub_optimizers
         ]
@@ -131,7 +132,7 @@ class MultiOptimizer(OptimizerDef):
     def derive_logical_axes(
         self, optimizer: Optimizer, param_logical_axes: Mapping
     ) -> Optimizer:
-        """The optimizer with axis names (or None) in place of arrays."""
+        """Returns the optimizer with axis names (or None) instead of arrays."""
         axes = as_container(param_logical_axes, optimizer.target)
         states = optimizer.state.param_states
         flat_states: dict[str, Any] = dict.fromkeys(flatten(optimizer.target))

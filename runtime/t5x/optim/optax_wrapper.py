@@ -21,7 +21,7 @@ from t5x.optim.optimizer_base import (
 
 
 def _raw_key(x: Any) -> Any:
-    # Typed keys are no numbers to checkpoints and NumPy; jax.random takes both.
+    # Checkpoints and NumPy cannot hold typed keys; jax.random accepts raw ones too.
     if jnp.issubdtype(jnp.asarray(x).dtype, jax.dtypes.prng_key):
         return jax.random.key_data(x)
     return x
@@ -32,11 +32,11 @@ def _no_axes(tree: PyTree) -> PyTree:
 
 
 class OptaxStatePartitionRules:
-    """Axis names of optax states whose arrays are shaped like the parameters.
+    """Axis names of optax states whose arrays have the shapes of the parameters.
 
-    `_RULES` maps a state type to `rule(state, params_axes) -> state of axis names`, with
-    None where an array is not partitioned. States with factored moments have no rule:
-    use `t5x.adafactor`. Further types may be added to `_RULES`.
+    `_RULES` maps a state type to `rule(state, params_axes) -> state of axis names`,
+    with None for arrays that are not partitioned. States with factored moments have no
+    rule: use `t5x.adafactor`. Users may add state types to `_RULES`.
     """
 
     _RULES: ClassVar[dict[type, Callable[[Any, PyTree], Any]]] = {}
@@ -45,7 +45,13 @@ class OptaxStatePartitionRules:
     def _register(
         cls, state_type: type, mirrors: tuple[str, ...] = (), nested: str | None = None
     ) -> None:
-        """Adds a rule: fields shaped like the parameters, and a field of inner states."""
+        """Adds a rule for a state type.
+
+        Args:
+            state_type: type of the optax state.
+            mirrors: fields with the shapes of the parameters.
+            nested: field that holds inner states, if any.
+        """
 
         def rule(state: Any, params_axes: PyTree) -> Any:
             axes = {name: _no_axes(getattr(state, name)) for name in state._fields}
@@ -81,7 +87,8 @@ class OptaxStatePartitionRules:
                 return None
             if type(x) not in cls._RULES:
                 raise ValueError(
-                    f"Encountered unregistered optax state type {type(x).__name__}: add "
+                    f"Encountered unregistered optax state type {type(x).__name__}: "
+                    f"add "
                     "a rule for it to OptaxStatePartitionRules._RULES."
                 )
             return cls._RULES[type(x)](x, params_axes)
@@ -90,7 +97,7 @@ class OptaxStatePartitionRules:
 
     @classmethod
     def derive_params_axes(cls, optax_params: PyTree, params_axes: PyTree) -> PyTree:
-        """`params_axes`, except where optax masks the parameter."""
+        """Returns `params_axes`, except where optax masks the parameter."""
         return jax.tree.map(
             lambda axes, x: x if isinstance(x, optax.MaskedNode) else axes,
             params_axes,
@@ -110,7 +117,7 @@ for _state_type, _mirrors, _nested in (
     (optax.ScaleByRssState, ("sum_of_squares",), None),
     (optax.ScaleByRmsState, ("nu",), None),
     (optax.ScaleByRStdDevState, ("mu", "nu"), None),
-    # `mu` holds one vector an axis of each parameter.
+    # `mu` holds one vector per axis of each parameter.
     (optax.ScaleBySM3State, ("nu",), None),
     (optax.ScaleByTrustRatioState, (), None),
     (optax.ScaleByScheduleState, (), None),
@@ -135,8 +142,8 @@ class _HyperParams(flax.struct.PyTreeNode):
 class OptaxWrapper(OptimizerDef):
     """An optax transformation as an `OptimizerDef`.
 
-    The learning rate and its schedule are those given to optax; the rate of the trainer
-    is logged and has no effect.
+    The learning rate and its schedule are the ones given to optax. The trainer's
+    learning rate is logged and has no other effect.
     """
 
     def __init__(self, optax_optimizer: optax.GradientTransformation):
@@ -162,7 +169,7 @@ class OptaxWrapper(OptimizerDef):
     def derive_logical_axes(
         self, optimizer: Optimizer, param_logical_axes: Mapping
     ) -> Optimizer:
-        """The optimizer with axis names (or None) in place of arrays."""
+        """Returns the optimizer with axis names (or None) instead of arrays."""
         axes = as_container(param_logical_axes, optimizer.target)
         param_states = OptaxStatePartitionRules.derive_optax_logical_axes(
             optimizer.state.param_states, axes
@@ -170,7 +177,7 @@ class OptaxWrapper(OptimizerDef):
         return optimizer.replace(state=OptimizerState(None, param_states), target=axes)
 
     def state_dict(self, target: PyTree, state: OptimizerState) -> dict[str, Any]:
-        """See base class; states without arrays, such as `EmptyState`, are left out."""
+        """See base class; omits states without arrays, such as `EmptyState`."""
         flat = traverse_util.flatten_dict(to_state_dict(state))
         return {
             "target": to_state_dict(target),
@@ -180,10 +187,10 @@ class OptaxWrapper(OptimizerDef):
     def restore_state(
         self, opt_target: PyTree, opt_state: OptimizerState, state_dict: Mapping
     ) -> tuple[PyTree, OptimizerState]:
-        """See base class; states without arrays come from `opt_state`.
+        """See base class; takes states without arrays from `opt_state`.
 
         Raises:
-            ValueError: an array of the optimizer is not in `state_dict`.
+            ValueError: an array of the optimizer is missing from `state_dict`.
         """
         wanted = traverse_util.flatten_dict(
             to_state_dict(opt_state), keep_empty_nodes=True
@@ -206,7 +213,7 @@ class OptaxWrapper(OptimizerDef):
 def wrap_optax_optimizer(
     optax_optimizer: Callable[..., optax.GradientTransformation],
 ) -> Callable[..., OptaxWrapper]:
-    """Turns a function that makes optax optimizers into one that makes wrapped ones."""
+    """Wraps a factory of optax optimizers so that it returns `OptaxWrapper` objects."""
 
     @functools.wraps(optax_optimizer)
     def wrapped(*args: Any, **kwargs: Any) -> OptaxWrapper:

@@ -1,4 +1,4 @@
-"""What an optimizer is: a definition, its state, and the two together with a target."""
+"""Base classes of optimizers: definition, state, and both with a target."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,10 @@ PyTree = Any
 
 
 class OptimizerState(flax.struct.PyTreeNode):
-    """Number of updates made (int32 scalar), and the state of each parameter.
+    """State of an optimizer: the number of updates and one state per parameter.
 
-    Where an optimizer stands for its axis names, `step` is None.
+    `step` is an int32 scalar, or None if the optimizer holds axis names instead of
+    arrays.
     """
 
     step: Any
@@ -22,28 +23,30 @@ class OptimizerState(flax.struct.PyTreeNode):
 
 
 class OptimizerDef:
-    """Base class of optimizers: pure functions of parameters, state and gradients.
+    """Base class of optimizers: pure functions of parameters, state, and gradients.
 
-    A subclass that is to be partitioned by axis names also has
-    `derive_logical_axes(optimizer, param_logical_axes) -> Optimizer`, and one that needs
-    the names beforehand has `set_param_axes(param_logical_axes)`.
+    A subclass that is partitioned by axis names also implements
+    `derive_logical_axes(optimizer, param_logical_axes) -> Optimizer`. A subclass that
+    needs the axis names earlier implements `set_param_axes(param_logical_axes)`.
     """
 
     def __init__(self, hyper_params: Any):
         self.hyper_params = hyper_params
 
     def init_state(self, params: PyTree) -> OptimizerState:
-        """State before the first update."""
+        """Returns the state before the first update."""
         raise NotImplementedError
 
     def apply_gradient(
         self, hyper_params: Any, params: PyTree, state: OptimizerState, grads: PyTree
     ) -> tuple[PyTree, OptimizerState]:
-        """New parameters and state."""
+        """Returns the updated parameters and state."""
         raise NotImplementedError
 
     def update_hyper_params(self, **overrides: Any) -> Any:
-        """The hyper-parameters with some replaced (all by `hyper_params=`)."""
+        """Returns the hyper-parameters with some replaced (all of them by
+        `hyper_params=`).
+        """
         hyper_params = overrides.pop("hyper_params", self.hyper_params)
         return hyper_params.replace(**overrides) if overrides else hyper_params
 
@@ -52,13 +55,13 @@ class OptimizerDef:
         return Optimizer(self, self.init_state(target), target)
 
     def state_dict(self, target: PyTree, state: OptimizerState) -> dict[str, Any]:
-        """`{'target': ..., 'state': {'step': ..., 'param_states': ...}}`."""
+        """Returns `{'target': ..., 'state': {'step': ..., 'param_states': ...}}`."""
         return {"target": to_state_dict(target), "state": to_state_dict(state)}
 
     def restore_state(
         self, opt_target: PyTree, opt_state: OptimizerState, state_dict: Mapping
     ) -> tuple[PyTree, OptimizerState]:
-        """Target and state with the values of `state_dict`."""
+        """Returns the target and the state with the values of `state_dict`."""
         return (
             from_state_dict(opt_target, state_dict["target"]),
             from_state_dict(opt_state, state_dict["state"]),
@@ -66,7 +69,7 @@ class OptimizerDef:
 
 
 class Optimizer(flax.struct.PyTreeNode):
-    """An optimizer definition with the parameters (target) that it updates."""
+    """An optimizer definition with its state and the parameters (target) it updates."""
 
     optimizer_def: OptimizerDef = flax.struct.field(pytree_node=False)
     state: OptimizerState
@@ -75,7 +78,9 @@ class Optimizer(flax.struct.PyTreeNode):
     def apply_gradient(
         self, grads: PyTree, **hyper_param_overrides: Any
     ) -> "Optimizer":
-        """One update; keywords such as `learning_rate` replace hyper-parameters."""
+        """Applies one update; keywords such as `learning_rate` replace
+        hyper-parameters.
+        """
         target, state = self.optimizer_def.apply_gradient(
             self.optimizer_def.update_hyper_params(**hyper_param_overrides),
             self.target,
@@ -85,11 +90,11 @@ class Optimizer(flax.struct.PyTreeNode):
         return self.replace(target=target, state=state)
 
     def state_dict(self) -> dict[str, Any]:
-        """`{'target': ..., 'state': {'step': ..., 'param_states': ...}}`."""
+        """Returns `{'target': ..., 'state': {'step': ..., 'param_states': ...}}`."""
         return self.optimizer_def.state_dict(self.target, self.state)
 
     def restore_state(self, state_dict: Mapping) -> "Optimizer":
-        """The optimizer with the values of `state_dict`."""
+        """Returns the optimizer with the values of `state_dict`."""
         target, state = self.optimizer_def.restore_state(
             self.target, self.state, state_dict
         )
@@ -97,17 +102,17 @@ class Optimizer(flax.struct.PyTreeNode):
 
 
 def flatten(tree: PyTree) -> dict[str, Any]:
-    """Leaves of a nested dictionary by '/'-joined path."""
+    """Returns the leaves of a nested dictionary by '/'-joined path."""
     return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
 
 
 def unflatten(flat: Mapping[str, Any], like: Mapping) -> Mapping:
-    """Inverse of `flatten`; a FrozenDict if `like` is one."""
+    """Inverts `flatten`; returns a FrozenDict if `like` is one."""
     return as_container(traverse_util.unflatten_dict(dict(flat), sep="/"), like)
 
 
 def as_container(tree: PyTree, like: PyTree) -> Any:
-    """`tree` frozen or not as `like` is, so that both are the same pytree."""
+    """Freezes or unfreezes `tree` like `like`, so that both are the same pytree."""
     if isinstance(like, flax.core.FrozenDict):
         return flax.core.freeze(tree)
     return flax.core.unfreeze(tree)

@@ -1,1 +1,1 @@
-"""Meshes, logical axes and partitioned functions."""
+"""Meshes, logical axes, and partitioned functions."""

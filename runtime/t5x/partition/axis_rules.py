@@ -26,7 +26,7 @@ class AxisNames(tuple):
         return f"AxisNames{tuple.__repr__(self)}"
 
 
-# Mesh axes tried for `embed`, by (activation, parameter) partitioning dimensions.
+# Mesh axes for `embed`, by (activation, parameter) partitioning dimensions.
 _EMBED_AXES: Mapping[tuple[int, int], tuple[MeshAxis, ...]] = {
     (1, 1): (None,),
     (2, 1): ("model",),
@@ -50,18 +50,18 @@ def standard_logical_axis_rules(
     parameter_partitioning_dims: int = 1,
     additional_rules: LogicalAxisRules | None = None,
 ) -> LogicalAxisRules:
-    """Rules for the axis names of the T5 modules, in order of priority.
+    """Returns the rules for the axis names of the T5 modules, in order of priority.
 
     Args:
-      activation_partitioning_dims: 2 also shards `embed` over the model axis.
-      parameter_partitioning_dims: 2 also shards `embed` over the data axis.
-      additional_rules: appended, so that they apply after the standard ones.
+        activation_partitioning_dims: 2 also shards `embed` over the model axis.
+        parameter_partitioning_dims: 2 also shards `embed` over the data axis.
+        additional_rules: appended, so that they apply after the standard ones.
 
     Returns:
-      A list of (logical axis, mesh axis or None).
+        A list of (logical axis, mesh axis or None).
 
     Raises:
-      UserError: a dimension count that is neither 1 nor 2.
+        UserError: a dimension count is neither 1 nor 2.
     """
     dims = (activation_partitioning_dims, parameter_partitioning_dims)
     if dims not in _EMBED_AXES:
@@ -79,10 +79,10 @@ def standard_logical_axis_rules(
 def logical_to_mesh_axes(
     name: str, logical_axes: Sequence[str | None], rules: LogicalAxisRules
 ) -> PartitionSpec:
-    """Partition spec of the array called `name`.
+    """Returns the partition spec of the array called `name`.
 
     Raises:
-      UserError: an axis name that no rule mentions.
+        UserError: no rule mentions one of the axis names.
     """
     known = {axis for axis, _ in rules}
     unknown = [axis for axis in logical_axes if axis is not None and axis not in known]
@@ -109,11 +109,11 @@ def _axis_size(axis: MeshAxis, mesh_shape: Mapping[str, int]) -> int:
 def drop_indivisible_axes(
     name: str, shape: Sequence[int], spec: PartitionSpec, mesh_shape: Mapping[str, int]
 ) -> PartitionSpec:
-    """Replicates the dimensions that a mesh axis does not divide.
+    """Replicates the dimensions that are not divisible by their mesh axis.
 
-    XLA needs equal shards. T5 small has 6 heads, so on 8 devices its relative
-    bias table (heads, buckets) cannot be split; keeping a copy on every device is
-    what users want of a table that small. Each case is logged once with its cure.
+    XLA needs equal shards. T5 small has 6 heads, so its relative bias table (heads,
+    buckets) cannot be split over 8 devices; each device keeps a copy of this small
+    table. Each case is logged once, with advice.
     """
     entries: list[Any] = list(spec)
     for i, axis in enumerate(entries):

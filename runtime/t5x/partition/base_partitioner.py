@@ -1,4 +1,4 @@
-"""What programs and checkpoints ask of a partitioner: its mesh, and layouts on it."""
+"""Interface of partitioners: the mesh, and the layout of arrays on it."""
 
 import abc
 import dataclasses
@@ -24,14 +24,14 @@ CompiledPartitionedCallable = Callable[..., Any]
 
 @dataclasses.dataclass
 class DataLayout:
-    """How a global batch is cut over hosts.
+    """Distribution of a global batch over hosts.
 
     Attributes:
-      batch_size: examples of the global batch.
-      shard_id: index of the data shard that this process feeds.
-      num_shards: number of data shards; each is read by at least one process.
-      is_first_host_in_replica_set: False where another process feeds the same
-        shard and does its writing.
+        batch_size: examples of the global batch.
+        shard_id: index of the data shard that this process feeds.
+        num_shards: number of data shards; each is read by at least one process.
+        is_first_host_in_replica_set: False if another process feeds the same shard and
+            writes for it.
     """
 
     batch_size: int
@@ -55,18 +55,19 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         """Stores the shape of the mesh, which is built at first use.
 
         Args:
-          num_partitions: size of the model axis.
-          model_parallel_submesh: (x, y, z, core) of the model axis; wins over
-            `num_partitions`.
-          params_on_devices: False leaves restored parameters in host memory.
-          backend: platform name given to jax.devices.
-          ici_mesh_shape: (replica, data, model) inside a slice.
-          dcn_mesh_shape: (replica, data, model) over slices; with
-            `ici_mesh_shape` gives a mesh of three axes.
+            num_partitions: size of the model axis.
+            model_parallel_submesh: (x, y, z, core) of the model axis; overrides
+                `num_partitions`.
+            params_on_devices: whether restored parameters go to the devices instead of
+                host memory.
+            backend: platform name given to jax.devices.
+            ici_mesh_shape: (replica, data, model) inside a slice.
+            dcn_mesh_shape: (replica, data, model) over slices; with `ici_mesh_shape` it
+                gives a mesh of three axes.
 
         Raises:
-          UserError: neither `num_partitions` nor `model_parallel_submesh`, a number
-            below 1, or a submesh that is not a 4-tuple.
+            UserError: neither `num_partitions` nor `model_parallel_submesh` is given, a
+                number is below 1, or a submesh is not a 4-tuple.
         """
         if num_partitions:
             checks.whole_number(
@@ -84,7 +85,8 @@ class BasePartitioner(metaclass=abc.ABCMeta):
             )
         if num_partitions and model_parallel_submesh:
             logging.warning(
-                "num_partitions=%r is ignored because model_parallel_submesh=%r is set.",
+                "num_partitions=%r is ignored because model_parallel_submesh=%r is "
+                "set.",
                 num_partitions,
                 model_parallel_submesh,
             )
@@ -119,12 +121,12 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         """Compiles `fn` for the mesh at its first call.
 
         Args:
-          fn: function of arrays.
-          in_axis_resources: prefix pytree of PartitionSpec or None (replicated)
-            for the non-static arguments.
-          out_axis_resources: the same for the result.
-          static_argnums: positions of Python arguments that are compiled in.
-          donate_argnums: positions of arguments whose buffers may be reused.
+            fn: function of arrays.
+            in_axis_resources: prefix pytree of PartitionSpec or None (replicated) for
+                the non-static arguments.
+            out_axis_resources: the same for the result.
+            static_argnums: positions of Python arguments that are compiled in.
+            donate_argnums: positions of arguments whose buffers may be reused.
         """
 
     @abc.abstractmethod
@@ -138,12 +140,12 @@ class BasePartitioner(metaclass=abc.ABCMeta):
 
     @property
     def data_partition_spec(self) -> PartitionSpec:
-        """Spec of a batch: first dimension over the data axis or axes."""
+        """Partition spec of a batch: the first dimension over the data axes."""
         return PartitionSpec(self._data_axis)
 
     @property
     def data_mesh_size(self) -> int:
-        """Number of devices over which a batch is cut."""
+        """Number of devices over which a batch is split."""
         return math.prod(self.mesh.shape[axis] for axis in self._data_axes)
 
     @property
@@ -159,11 +161,11 @@ class BasePartitioner(metaclass=abc.ABCMeta):
     def get_data_layout(
         self, batch_size: int | None = None, host_index: int | None = None
     ) -> DataLayout:
-        """Layout of a global batch of `batch_size` (default: one per data device).
+        """Returns the layout of a global batch (default: one example per data device).
 
         Raises:
-          UserError: `batch_size` is no positive multiple of the data mesh size.
-          ValueError: a `host_index` other than this process.
+            UserError: `batch_size` is not a positive multiple of the data mesh size.
+            ValueError: `host_index` names another process.
         """
         if host_index not in (None, jax.process_index()):
             raise ValueError(
@@ -194,12 +196,12 @@ class BasePartitioner(metaclass=abc.ABCMeta):
     def get_local_chunk_info(
         self, global_shape: tuple[int, ...], mesh_axes: Sequence[str | None]
     ) -> LocalChunkInfo:
-        """Piece of an array that lies on this process's devices."""
+        """Returns the piece of an array on this process's devices."""
         return self._local_chunker.get_local_chunk_info(global_shape, mesh_axes)
 
     @property
     def params_on_devices(self) -> bool:
-        """Whether restored parameters go to the devices (else stay in host RAM)."""
+        """True if restored parameters go to the devices instead of host memory."""
         return self._params_on_devices
 
     @params_on_devices.setter
@@ -212,7 +214,7 @@ class BasePartitioner(metaclass=abc.ABCMeta):
         return map_prefix(place, shardings, train_state)
 
     def get_logical_axes(self, train_state: Any) -> Any:
-        """`train_state` with AxisNames or None in place of arrays."""
+        """Returns `train_state` with AxisNames or None instead of arrays."""
         axes = train_state.restore_state(
             jax.tree.map(lambda _: None, train_state.state_dict())
         )
@@ -220,14 +222,14 @@ class BasePartitioner(metaclass=abc.ABCMeta):
 
     @abc.abstractmethod
     def get_mesh_axes(self, train_state: Any) -> Any:
-        """`train_state` with PartitionSpec or None in place of arrays."""
+        """Returns `train_state` with PartitionSpec or None instead of arrays."""
 
 
 def with_containers_of(like: Any, state: Any) -> Any:
-    """A train state whose parameters are frozen or not as those of another one are.
+    """Freezes or unfreezes the parameters of `state` to match those of `like`.
 
-    States freeze what they restore, while shardings have to be the same pytree as the
-    arrays.
+    Train states freeze what they restore, but shardings must have the same pytree
+    structure as the arrays.
     """
     params = as_container(state.params, like.params)
     return state if type(params) is type(state.params) else state.replace_params(params)

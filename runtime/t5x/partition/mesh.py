@@ -27,22 +27,24 @@ def _check_divides(parts: int, devices: int, what: str) -> None:
 def _refuse_partitions(parts: int, devices: int, what: str) -> NoReturn:
     divisors = [d for d in range(1, devices + 1) if devices % d == 0]
     raise UserError(
-        f"{what} asks for {parts} model partitions, which does not divide the {devices} "
+        f"{what} asks for {parts} model partitions, which does not divide the "
+        f"{devices} "
         f"devices: use one of {divisors}."
     )
 
 
 def get_coords(device: jax.Device) -> HardwareMesh:
-    """Place of a device: (x, y, z, core) on TPU, else (process, device of the process)."""
+    """Returns device coordinates: (x, y, z, core) on TPU, else (process, index)."""
     if hasattr(device, "coords"):
         return (*device.coords, device.core_on_chip)
     return (device.process_index, device.id % jax.local_device_count())
 
 
 def bounds_from_last_device(last_device: jax.Device) -> HardwareMesh:
-    """Extent of the hardware whose device of highest coordinates is `last_device`.
+    """Returns the extent of the hardware, given the device with the highest
+    coordinates.
 
-    (x, y, z, cores) on TPU, else (processes, devices of a process).
+    It is (x, y, z, cores) on TPU, and (processes, devices per process) elsewhere.
     """
     if len(getattr(last_device, "coords", ())) == 3:
         return tuple(place + 1 for place in get_coords(last_device))
@@ -50,17 +52,19 @@ def bounds_from_last_device(last_device: jax.Device) -> HardwareMesh:
 
 
 def get_cpu_mesh() -> Mesh:
-    """Mesh (processes, devices per process): the model axis stays on one host."""
+    """Returns a mesh (processes, devices per process): the model axis stays on one
+    host.
+    """
     devices = sorted(jax.devices("cpu"), key=lambda d: (d.process_index, d.id))
     return Mesh(np.array(devices).reshape(jax.process_count(), -1), _AXES)
 
 
 def get_gpu_mesh(num_partitions: int) -> Mesh:
-    """Mesh for GPUs with the model axis inside a host as far as it goes.
+    """Returns a GPU mesh with as much of the model axis as possible inside a host.
 
     Raises:
-      UserError: `num_partitions` neither divides the devices of a host nor is a
-        multiple of them that divides all devices.
+        UserError: `num_partitions` neither divides the devices of a host nor is a
+            multiple of them that divides all devices.
     """
     local, hosts = jax.local_device_count(), jax.process_count()
     _check_divides(num_partitions, local * hosts, f"num_partitions={num_partitions}")
@@ -81,10 +85,10 @@ def get_mesh(
     input_devices: Sequence[jax.Device] = (),
     backend: str | None = None,
 ) -> Mesh:
-    """Mesh whose model axis has prod(model_parallel_submesh) devices.
+    """Returns a mesh whose model axis has prod(model_parallel_submesh) devices.
 
-    JAX places the logical axes on the hardware; the four numbers of the TPU
-    notation (x, y, z, core) therefore act through their product only.
+    JAX places the logical axes on the hardware, so only the product of the four TPU
+    numbers (x, y, z, core) matters.
     """
     devices = list(input_devices) or jax.devices(backend)
     model = math.prod(model_parallel_submesh)
@@ -125,13 +129,15 @@ def default_mesh(
     ici_mesh_shape: HardwareMesh | None = None,
     dcn_mesh_shape: HardwareMesh | None = None,
 ) -> Mesh:
-    """Mesh of all devices: explicit shapes first, else a default per platform.
+    """Returns a mesh of all devices: from explicit shapes, or a default per platform.
 
-    On CPU the mesh is (processes, local devices) whatever `num_partitions` says;
-    `model_parallel_submesh=(1, 1, 1, 1)` gives pure data parallelism there.
+    On CPU the default mesh is (processes, local devices), regardless of
+    `num_partitions`; `model_parallel_submesh=(1, 1, 1, 1)` gives pure data parallelism
+    there.
 
     Raises:
-      UserError: more partitions than devices, or a number that does not divide them.
+        UserError: there are more partitions than devices, or a number does not divide
+            them.
     """
     platform = jax.devices(backend)[-1].platform
     if ici_mesh_shape is not None and dcn_mesh_shape is not None:
@@ -158,8 +164,8 @@ class LocalChunkInfo:
     """Part of a global array that lies on the devices of this process.
 
     Attributes:
-      slice: one slice per dimension.
-      replica_id: index of this process among those that hold the same slice.
+        slice: one slice per dimension.
+        replica_id: index of this process among those that hold the same slice.
     """
 
     slice: tuple[slice, ...]
@@ -167,11 +173,11 @@ class LocalChunkInfo:
 
 
 class LocalChunker:
-    """Where this process stands along each axis of the mesh.
+    """Position of this process along each axis of the mesh.
 
     Attributes:
-      num_chunks: axis -> number of distinct groups of coordinates over processes.
-      chunk_ids: axis -> index of this process's group.
+        num_chunks: axis -> number of distinct groups of coordinates over processes.
+        chunk_ids: axis -> index of this process's group.
     """
 
     def __init__(self, global_mesh: Mesh):
@@ -201,13 +207,13 @@ class LocalChunker:
         return rank
 
     def get_shard_id(self, sharded_mesh_axes: str | Sequence[str]) -> int:
-        """Index of this process along the given axes, row-major."""
+        """Returns the index of this process along the given axes, row-major."""
         if isinstance(sharded_mesh_axes, str):
             sharded_mesh_axes = (sharded_mesh_axes,)
         return self._rank(sharded_mesh_axes)
 
     def get_replica_id(self, sharded_mesh_axes: str | Collection[str]) -> int:
-        """Index of this process along all other axes, row-major."""
+        """Returns the index of this process along all other axes, row-major."""
         if isinstance(sharded_mesh_axes, str):
             sharded_mesh_axes = (sharded_mesh_axes,)
         return self._rank([a for a in self.mesh_axes if a not in sharded_mesh_axes])
@@ -215,7 +221,7 @@ class LocalChunker:
     def get_local_chunk_info(
         self, global_shape: tuple[int, ...], mesh_axes: Sequence[str | None]
     ) -> LocalChunkInfo:
-        """Slice of an array of `global_shape`, sharded along `mesh_axes`."""
+        """Returns this process's slice of an array sharded along `mesh_axes`."""
         slices = [slice(None)] * len(global_shape)
         sharded = [axis for axis in mesh_axes if axis]
         for i, axis in enumerate(mesh_axes):

@@ -26,12 +26,12 @@ def mesh_context(mesh: Mesh, rules: LogicalAxisRules) -> Iterator[None]:
 
 
 def global_mesh_defined() -> bool:
-    """Whether the caller runs inside the mesh of a partitioned function."""
+    """Returns whether the caller runs inside the mesh of a partitioned function."""
     return not pxla.thread_resources.env.physical_mesh.empty
 
 
 def with_sharding_constraint(x: PyTree, axis_resources: PyTree) -> PyTree:
-    """jax.lax.with_sharding_constraint; no-op on CPU or outside a mesh."""
+    """Applies jax.lax.with_sharding_constraint, except on CPU or outside a mesh."""
     if jax.devices()[0].platform == "cpu" or not global_mesh_defined():
         return x
     return jax.lax.with_sharding_constraint(x, axis_resources)
@@ -42,7 +42,7 @@ def _is_spec(x: Any) -> bool:
 
 
 def to_shardings(axis_resources: PyTree, mesh: Mesh) -> PyTree:
-    """PartitionSpec, None or Sharding leaves -> Sharding leaves."""
+    """Converts PartitionSpec and None leaves to Sharding leaves."""
 
     def convert(spec: Any) -> jax.sharding.Sharding:
         if isinstance(spec, jax.sharding.Sharding):
@@ -62,7 +62,7 @@ def map_prefix(
 
 
 def _to_global(x: Any, sharding: NamedSharding) -> Any:
-    """Makes one argument of a multi-process call a global array."""
+    """Converts one argument of a multi-process call to a global array."""
     if isinstance(x, jax.Array) and not x.is_fully_addressable:
         return x
     if isinstance(x, jax.ShapeDtypeStruct) or sharding.is_fully_addressable:
@@ -71,7 +71,7 @@ def _to_global(x: Any, sharding: NamedSharding) -> Any:
         return x
     first = sharding.spec[0] if len(sharding.spec) else None
     rest_whole = all(axis is None for axis in sharding.spec[1:])
-    # Only batches are given piecewise: sharded by the data axis and nothing else.
+    # Only batches, which are sharded by the data axis alone, are given as local rows.
     if first is not None and rest_whole and "data" in np.atleast_1d(first):
         return process_local_to_global(x, sharding)
     return place(x, sharding)
@@ -80,9 +80,9 @@ def _to_global(x: Any, sharding: NamedSharding) -> Any:
 class PjittedFnWithContext:
     """A jitted function that runs inside its mesh and axis-rules contexts.
 
-    In runs of several processes, arguments that are numpy or local jax arrays are
-    made global first: those sharded by the data axis are this host's rows of the
-    batch, all others are whole values that every host holds.
+    In multi-process runs, numpy and local jax arguments are first converted to global
+    arrays. Arguments sharded by the data axis hold this host's rows of the batch; all
+    others are whole values that every host holds.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class PjittedFnWithContext:
             return self._pjitted_fn(*self._globalise(args), **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Lowered computation for these arguments (arrays or shapes)."""
+        """Returns the lowered computation for these arguments (arrays or shapes)."""
         with mesh_context(self._mesh, self._logical_axis_rules):
             return self._pjitted_fn.lower(*self._globalise(args), **kwargs)
 
     def with_compiled(self, *args: Any) -> "PjittedFnWithContext":
-        """This function compiled for `args`; static arguments are compiled in."""
+        """Returns this function compiled for `args`, static arguments included."""
         lowered = self.lower(*args)
         compiled = lowered.compile(features.compiler_options(lowered))
         dynamic = _CompiledFn(compiled, self._static_argnums)
@@ -134,14 +134,15 @@ class PjittedFnWithContext:
         )
 
     def __getattr__(self, name: str) -> Any:
-        # cost_analysis(), memory_analysis(), as_text() of the compiled object.
+        # Forwards cost_analysis(), memory_analysis(), and as_text() of the compiled
+        # object.
         if name.startswith("__") or name == "_pjitted_fn":
             raise AttributeError(name)
         return getattr(self._pjitted_fn, name)
 
 
 class _CompiledFn:
-    """A compiled executable that accepts, and drops, the static arguments."""
+    """A compiled executable that accepts the static arguments and ignores them."""
 
     def __init__(self, compiled: Any, static_argnums: tuple[int, ...]):
         self._compiled = compiled

@@ -40,7 +40,7 @@ class BasePjitPartitioner(BasePartitioner):
 
     @cached_property
     def mesh(self) -> Mesh:
-        """The device mesh, made at first use."""
+        """The device mesh, built on first use."""
         return default_mesh(
             self._num_partitions,
             self._model_parallel_submesh,
@@ -51,7 +51,7 @@ class BasePjitPartitioner(BasePartitioner):
 
     @property
     def logical_axis_rules(self) -> LogicalAxisRules:
-        """Rules in force inside partitioned functions."""
+        """Logical axis rules that apply inside partitioned functions."""
         return ()
 
     def partition(
@@ -88,7 +88,7 @@ class BasePjitPartitioner(BasePartitioner):
         return partitioned_fn.with_compiled(*args)
 
     def get_mesh_axes(self, train_state: Any) -> Any:
-        """Replicates everything."""
+        """Replicates all arrays."""
         return self.get_logical_axes(train_state)
 
 
@@ -105,17 +105,18 @@ class PjitPartitioner(BasePjitPartitioner):
         dcn_mesh_shape: HardwareMesh | None = None,
         logical_axis_rules: LogicalAxisRules | None = None,
     ):
-        """See BasePartitioner.
+        """Stores the shape of the mesh and the axis rules; see BasePartitioner.
 
         Args:
-          num_partitions: size of the model axis.
-          model_parallel_submesh: (x, y, z, core) of the model axis.
-          params_on_devices: False leaves restored parameters in host memory.
-          backend: platform name given to jax.devices.
-          ici_mesh_shape: (replica, data, model) inside a slice.
-          dcn_mesh_shape: (replica, data, model) over slices.
-          logical_axis_rules: (logical axis, mesh axis or None) pairs in order of
-            priority; standard_logical_axis_rules() by default.
+            num_partitions: size of the model axis.
+            model_parallel_submesh: (x, y, z, core) of the model axis.
+            params_on_devices: whether restored parameters go to the devices instead of
+                host memory.
+            backend: platform name given to jax.devices.
+            ici_mesh_shape: (replica, data, model) inside a slice.
+            dcn_mesh_shape: (replica, data, model) over slices.
+            logical_axis_rules: (logical axis, mesh axis or None) pairs in order of
+                priority; standard_logical_axis_rules() by default.
         """
         super().__init__(
             num_partitions,
@@ -139,26 +140,26 @@ class PjitPartitioner(BasePjitPartitioner):
 
     @property
     def logical_axis_rules(self) -> LogicalAxisRules:
-        """Rules in force inside partitioned functions."""
+        """Logical axis rules that apply inside partitioned functions."""
         return self._logical_axis_rules
 
     @property
     def use_shardy_partitioner(self) -> bool:
-        """Whether XLA partitions with Shardy (a JAX setting)."""
+        """True if XLA partitions with Shardy (a JAX setting)."""
         return bool(jax.config.values["jax_use_shardy_partitioner"])
 
     def get_logical_axes(self, train_state: Any) -> Any:
-        """`train_state` with AxisNames or None in place of arrays."""
+        """Returns `train_state` with AxisNames or None instead of arrays."""
         return train_state.as_logical_axes()
 
     def get_mesh_axes(self, train_state: Any) -> Any:
-        """`train_state` with PartitionSpec or None in place of arrays.
+        """Returns `train_state` with PartitionSpec or None instead of arrays.
 
-        A dimension that its mesh axis does not divide is replicated, with a
-        warning that names the parameter and the cure.
+        A dimension that is not divisible by its mesh axis is replicated. A warning
+        names the parameter and the remedy.
 
         Raises:
-          UserError: a logical axis without a rule.
+            UserError: a logical axis has no rule.
         """
         logical = self.get_logical_axes(train_state)
         shapes = traverse_util.flatten_dict(train_state.state_dict(), sep="/")

@@ -1,1 +1,1 @@
-"""Decoding: beam search, sampling, and the state they carry."""
+"""Decoding: beam search, sampling, and their loop state."""

@@ -32,12 +32,12 @@ from t5x.search.decode_state import (
     unflatten_beam_dim,
 )
 
-# Scores are log probabilities over penalties: both stay far from the ends of float32.
+# Scores are log probabilities divided by penalties; this bound keeps them in float32.
 _LARGEST_PENALTY = 1e30
 
 
 def brevity_penalty(alpha: float, length: int | Array) -> Array:
-    """((5 + length) / 6) ** alpha (Wu et al., 2016, eq. 14)."""
+    """Returns ((5 + length) / 6) ** alpha (Wu et al., 2016, eq. 14)."""
     return jnp.power((5.0 + length) / 6.0, alpha)
 
 
@@ -50,9 +50,9 @@ def beam_init(
     live_seqs: Int[Array, "batch beams length"] | None = None,
     initial_index: Int[Array, " batch"] | None = None,
 ) -> BeamState:
-    """State before the first step: one live beam a row, nothing finished.
+    """Returns the state before the first step: one live beam per row, none finished.
 
-    With `live_seqs` the prompt is already in the cache, whose `cache_index` then has a
+    With `live_seqs` the prompt is already in the cache. Its `cache_index` then has a
     batch axis and is expanded as well.
     """
     shape = (batch_size, beam_size)
@@ -76,13 +76,13 @@ def beam_init(
 
 @dataclasses.dataclass(frozen=True)
 class _Search:
-    """The constants of one search; positions are relative to `start`.
+    """Constants of one search; positions are relative to `start`.
 
     Attributes:
-        forced: [batch, length + 1] token to force at a position, 0 where it is free.
+        forced: [batch, length + 1] token to force at a position, 0 if it is free.
         start: [batch] prompt tokens that the cache holds.
-        prefilled: whether it holds any (statically known).
-        length: largest number of tokens of a decode.
+        prefilled: whether the cache holds a prompt (statically known).
+        length: maximum number of tokens per decode.
     """
 
     tokens_to_logits: TokensToLogits
@@ -98,11 +98,11 @@ class _Search:
     cache_offset: int
 
     def unfinished(self, state: BeamState) -> Bool[Array, ""]:
-        """Whether another step is allowed and could change the result."""
+        """Returns whether another step is allowed and could change the result."""
         more_room = state.cur_index + jnp.min(self.start) < self.length
-        # The most that a live beam can still score: log probabilities only fall, and
-        # the penalty divides by the most at the full length, or at the next token if
-        # alpha is negative.
+        # Upper bound on the final score of a live beam: log probabilities only fall,
+        # and the penalty is largest at the full length, or at the next token if alpha
+        # is negative.
         next_length = jnp.minimum(self.start + state.cur_index, self.length) + 1
         penalty = jnp.maximum(
             brevity_penalty(self.alpha, self.length + 1),
@@ -131,7 +131,7 @@ class _Search:
         )
         is_end = tokens == self.eos_id
 
-        # A filler that meets EOS is no hypothesis and must not take a slot.
+        # A filler that meets EOS is not a hypothesis and must not take a slot.
         newly_finished = is_end & (values > broken.POSSIBLE)
         lengths = self.start[:, None] + state.cur_index + 1
         scores = values / brevity_penalty(self.alpha, lengths)
@@ -144,7 +144,7 @@ class _Search:
                 both_scores,
                 both_flags,
             ),
-            # With a negative alpha, scores may be below those of empty slots.
+            # With a negative alpha, scores may be below the scores of empty slots.
             jnp.where(both_flags, both_scores, -jnp.inf),
             seqs.shape[0],
             self.beams,
@@ -171,14 +171,14 @@ class _Search:
                 offset=self.cache_offset,
             ),
         )
-        # Without either, no row can be over before the others.
+        # Without prefill and `min_log_prob`, all rows end together.
         may_be_over = self.prefilled or self.min_log_prob > NEG_INF_VALUE
         return self._keep_rows(state, new) if may_be_over else new
 
     def _extend(
         self, state: BeamState
     ) -> tuple[Float[Array, "batch beams vocab"], Cache]:
-        """Float32 logits of the next token of every beam, and the cache after the step."""
+        """Returns the next float32 logits of every beam, and the new cache."""
         batch = state.live_seqs.shape[0]
         flatten = functools.partial(flatten_beam_dim, offset=self.cache_offset)
         flat_seqs = flatten_beam_dim(state.live_seqs)
@@ -207,11 +207,12 @@ class _Search:
         Int[Array, "batch twice"],
         Int[Array, "batch twice"],
     ]:
-        """The 2 * beams best continuations: log probability, token and parent beam.
+        """Returns the 2 * beams best continuations: log probability, token, and parent
+        beam.
 
-        Twice the beams, so that enough go on living even if half of them meet EOS.
-        Inside the prompt all rows but the first candidate become fillers: beams with
-        the same prompt would be copies of each other.
+        Twice the number of beams leaves enough live beams even if half of the
+        candidates end with EOS. Inside the prompt all candidates but the first become
+        fillers, because beams with the same prompt would be copies of each other.
         """
         twice = 2 * self.beams
         values, tokens, parents = best_continuations(logits, state.live_logprobs, twice)
@@ -223,10 +224,10 @@ class _Search:
         return broken.mark(values, tokens, parents, logits, free, state)
 
     def _keep_rows(self, old: BeamState, new: BeamState) -> BeamState:
-        """Undoes the step in rows that have `length` tokens already, or no hope.
+        """Undoes the step in rows that are full or below `min_log_prob`.
 
-        Rows with longer prompts are full earlier; what they return must not depend on
-        how long the other rows of the batch take.
+        Rows with longer prompts are full earlier. Their result must not depend on how
+        long the other rows of the batch take.
         """
         over = (self.start + old.cur_index >= self.length) | self._hopeless(old)
 
@@ -256,7 +257,7 @@ def _place(
     start: Int[Array, " batch"],
     length: int,
 ) -> Int[Array, "batch beams length"]:
-    """Puts the prefilled prompts (without BOS) before what was generated."""
+    """Inserts the prefilled prompts (without BOS) before the generated tokens."""
     position = jnp.arange(length)
     source = jnp.maximum(position - start[:, None] + 1, 0)
     decodes = jnp.take_along_axis(generated, source[:, None, :], axis=2)
@@ -280,52 +281,51 @@ def beam_search(
     cache_offset: int = 0,
     initial_index: Int[Array, " batch"] | None = None,
 ) -> tuple[Int[Array, "batch beams length"], Float[Array, "batch beams"]]:
-    """Beam search over the continuations of `inputs`.
+    """Runs beam search over the continuations of `inputs`.
 
-    Keeps `num_decodes` live and as many finished hypotheses a row. A hypothesis is
-    finished at EOS and scores log p / ((5 + tokens) / 6) ** alpha, prompt and EOS
-    counted. The search stops when, in every row, the worst finished one beats the best
-    that a live beam could reach, or at the length limit. A row without any finished
-    hypothesis returns its live beams and their plain log probabilities.
+    The search keeps `num_decodes` live and `num_decodes` finished hypotheses per row. A
+    hypothesis is finished at EOS and scores log p / ((5 + tokens) / 6) ** alpha, where
+    the tokens include prompt and EOS. The search stops at the length limit, or when no
+    live beam of any row can beat the worst finished one. A row without finished
+    hypotheses returns its live beams and their plain log probabilities.
 
-    Differs from other implementations of this interface where those are wrong: an
-    impossible continuation (a filler beam, a masked token) that meets EOS does not
-    count as finished; a prompt that fills all of `inputs` is not prolonged by a
-    repetition of its last token; and a row that has reached the length limit or
-    `min_log_prob` keeps its result while others go on.
+    It corrects three errors of other implementations of this interface. An impossible
+    continuation (a filler beam or a masked token) that ends with EOS does not count as
+    finished. A prompt that fills all of `inputs` is not extended by a repetition of its
+    last token. A row that has reached the length limit or `min_log_prob` keeps its
+    result while others continue.
 
     Args:
         inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
             + 1 of `inputs` belongs to column j of the result.
-        cache: cache of one decode a row; leaves lead with `batch` after `cache_offset`
-            axes.
+        cache: cache with one row per input; leaves lead with `batch` after
+            `cache_offset` axes.
         tokens_to_logits: one decoder step on all batch * beams rows.
         eos_id: token that ends a hypothesis.
         num_decodes: number of beams.
-        alpha: strength of the length penalty; 0 is none, and a negative one favors
-            short hypotheses.
-        max_decode_len: limit of the result's length; `inputs.shape[1]` if None.
-        max_decode_step: limit of the number of steps if positive.
+        alpha: strength of the length penalty; 0 disables it, and a negative value
+            favors short hypotheses.
+        max_decode_len: maximum length of the result; `inputs.shape[1]` if None.
+        max_decode_step: maximum number of steps if positive.
         min_log_prob: stop a row once none of its live beams has a higher log
             probability.
-        decode_rng: not used: the search is deterministic.
+        decode_rng: unused: the search is deterministic.
         cache_offset: leading axes before the batch axis, 1 for scanned layers.
         initial_index: [batch] number of prompt tokens that the cache already holds;
             decoding starts from the token at that column of `inputs`.
 
     Returns:
         Tokens without BOS, 0 after EOS, and scores, both sorted ascending by score.
-        Slots that stayed empty hold zeros and a score of -1e7, or that of the worst
-        hypothesis if it is lower. A row whose logits are NaN or +inf, or where no beam
-        has a logit above -inf, ends there with the token -1
-        (`t5x.search.broken.BROKEN`) and the score NaN.
+        Empty slots hold zeros and a score of -1e7, or the score of the worst hypothesis
+        if it is lower. A row ends with token -1 (`t5x.search.broken.BROKEN`) and score
+        NaN if its logits are NaN or +inf, or if no beam has a logit above -inf.
 
     Raises:
-        UserError: `alpha` is no number, or its penalty leaves float32; or, outside of
-            compiled programs, a row is broken.
+        UserError: `alpha` is not a number, or its penalty overflows float32; or,
+            outside of compiled programs, a row is broken.
     """
     del decode_rng
-    # Callers hand over zeros without a type.
+    # Callers may pass zeros without a type.
     inputs = jnp.asarray(inputs, jnp.int32)
     batch = inputs.shape[0]
     length = inputs.shape[1] if max_decode_len is None else max_decode_len
@@ -363,7 +363,7 @@ def beam_search(
 
     any_finished = jnp.any(state.finished_flags, axis=1, keepdims=True)
     seqs = jnp.where(any_finished[..., None], state.finished_seqs, state.live_seqs)
-    # The lowest score may be below that of empty slots, which come before it.
+    # The lowest score may be below the score of empty slots, which are sorted first.
     worst = jnp.min(state.finished_scores, axis=1, keepdims=True)
     finished_scores = jnp.where(state.finished_flags, state.finished_scores, worst)
     scores = jnp.where(any_finished, finished_scores, state.live_logprobs)
@@ -373,13 +373,14 @@ def beam_search(
 
 
 def _check_alpha(alpha: float, length: int) -> None:
-    """Refuses numbers whose penalty is 0 or infinite in float32; arrays pass."""
+    """Refuses numbers whose penalty is 0 or infinite in float32; accepts arrays."""
     if not isinstance(alpha, (numbers.Real, str)):
         return
     checks.number("beam_search.alpha", alpha, -math.inf)
     most = math.log(_LARGEST_PENALTY) / math.log((6 + max(length, 1)) / 6)
     if abs(alpha) > most:
         raise UserError(
-            f"beam_search.alpha = {alpha!r}: the length penalty of {length} tokens leaves "
+            f"beam_search.alpha = {alpha!r}: the length penalty of {length} tokens "
+            f"leaves "
             f"float32. Give a number from {-most:.1f} to {most:.1f}; 0 is no penalty."
         )

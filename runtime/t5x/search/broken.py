@@ -1,4 +1,4 @@
-"""Decodes of a model whose logits are NaN: they are marked, and refused on the host."""
+"""Marks decodes of a model whose logits are NaN, and refuses them on the host."""
 
 import jax
 import jax.numpy as jnp
@@ -9,19 +9,22 @@ from t5x.errors import UserError
 from t5x.search.decode_state import NEG_INF_VALUE, BeamState
 
 BROKEN = -1
-"""Stands for a token that could not be chosen; no vocabulary has it. Its score is NaN."""
+"""Token id of a token that could not be chosen; it is in no vocabulary.
 
-# No sum of real log probabilities comes near: below it, a beam is a filler.
+Its score is NaN.
+"""
+
+# Sums of real log probabilities stay far above this value; a beam below it is a filler.
 POSSIBLE = 0.5 * NEG_INF_VALUE
 
 
 def usable(logits: Float[Array, "*rows vocab"]) -> Bool[Array, "*rows"]:
-    """Whether a token can be chosen: no logit is NaN or +inf, and not all are -inf."""
+    """Returns whether a token can be chosen: no NaN or +inf, and not all -inf."""
     return jnp.isfinite(jnp.max(logits, axis=-1))
 
 
 def rows(state: BeamState) -> Bool[Array, " batch"]:
-    """Which rows of a beam search are marked."""
+    """Returns which rows of a beam search are marked as broken."""
     return jnp.isnan(state.live_logprobs[:, -1])
 
 
@@ -33,21 +36,21 @@ def mark(
     free: Bool[Array, "batch 1"],
     state: BeamState,
 ) -> tuple[Float[Array, "batch n"], Int[Array, "batch n"], Int[Array, "batch n"]]:
-    """Puts `BROKEN` and NaN into rows of a beam search where no token can be chosen.
+    """Marks rows of a beam search where no token can be chosen with `BROKEN` and NaN.
 
-    Logits there are NaN or +inf; or all are -inf in every possible beam, and no
-    hypothesis is finished. Rows that were marked before get zeros.
+    Such a row has logits that are NaN or +inf; or all logits of every possible beam are
+    -inf and no hypothesis is finished. Rows that were marked before get zeros.
 
     Args:
         values: log probabilities of the candidates of a step.
-        tokens: their last tokens.
-        parents: the beams that they continue.
-        logits: of the step.
-        free: False where the token is forced, and logits do not matter.
-        state: before the step.
+        tokens: last tokens of the candidates.
+        parents: beams that the candidates continue.
+        logits: logits of the step.
+        free: False if the token is forced, so logits do not matter.
+        state: state before the step.
 
     Returns:
-        `values`, `tokens` and `parents` after the marks.
+        `values`, `tokens`, and `parents` with the marks.
     """
     peaks = jnp.max(logits, axis=-1)
     dead = jnp.isneginf(peaks)
@@ -68,9 +71,9 @@ def check_decodes(
     decodes: Int[Array, "batch *decodes length"]
     | Int[np.ndarray, "batch *decodes length"],
 ) -> None:
-    """Looks for `BROKEN` in what a decode function returned.
+    """Raises an error if the result of a decode function contains `BROKEN`.
 
-    Inside of a compiled program there are no values yet, and it does nothing: the holder
+    Inside a compiled program there are no values yet, and it does nothing. The holder
     of the result calls it again.
 
     Raises:
@@ -82,7 +85,9 @@ def check_decodes(
     if len(places):
         row, *_, step = min(places.tolist(), key=lambda place: place[-1])
         raise UserError(
-            f"decoding step {step} (counted from 0) of row {row}: the logits of the model "
-            "are NaN or infinite, no token can be chosen. Its weights are damaged or its "
+            f"decoding step {step} (counted from 0) of row {row}: the logits of the "
+            f"model "
+            "are NaN or infinite, no token can be chosen. Its weights are damaged or "
+            "its "
             "activations overflow: check the weights, or use float32."
         )

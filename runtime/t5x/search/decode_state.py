@@ -1,6 +1,6 @@
-"""State that decoding loops carry, and the operations on their caches.
+"""State of decoding loops, and operations on their caches.
 
-Shapes use `batch` for rows of the input, `beams` for decodes of one row and `rows` for
+Shapes use `batch` for rows of the input, `beams` for decodes of one row, and `rows` for
 batch * beams, with the decodes of one row next to each other.
 """
 
@@ -21,18 +21,18 @@ PyTree = Any
 Cache = dict[str, Any] | flax.core.FrozenDict[str, Any]
 
 NEG_INF_VALUE = -1.0e7
-# Finite, so that masked scores can still be added and compared without NaN.
+# The value is finite, so that masked scores can be added and compared without NaN.
 NEG_INF = np.array(NEG_INF_VALUE)
 
-# A position counter: a scalar shared by all rows, unless the prompt was prefilled.
+# The position counter: a scalar shared by all rows, unless the prompt was prefilled.
 _INDEX_LEAF = "cache_index"
-# Without a batch axis.
+# Leaves without a batch axis.
 _UNBATCHED_LEAVES = frozenset({"cached_bias", "position_embedder_index"})
-# Entries of a vocabulary that `best_continuations` looks at through their maximum.
+# Number of vocabulary entries that `best_continuations` represents by their maximum.
 _BLOCK = 32
-# What all decodes of an input read together: the projections of the encoder output, and
-# the history of `share_history`. They keep one row an input, so that nothing of them is
-# ever repeated or moved.
+# Leaves that all decodes of an input share: the projected encoder output, and the
+# history of `share_history`. They have one row per input and are never repeated or
+# moved.
 SHARED_LEAVES = frozenset(
     {
         "cached_cross_key",
@@ -41,17 +41,16 @@ SHARED_LEAVES = frozenset(
         "cached_beam_value",
     }
 )
-# Looking a past up takes every beam through the slots of all, so that the work grows with
-# their square; measured on a CPU, 64 beams take as long as moving all keys and values.
+# The lookup scans the slots of all beams for each beam, so its cost is quadratic. On a
+# CPU, 64 beams take as long as moving all keys and values.
 _MOST_SHARING = 32
 
 
 class DecodingState(flax.struct.PyTreeNode):
-    """What a decoding loop shows to `tokens_to_logits`.
+    """Input of `tokens_to_logits` in a decoding loop.
 
     Attributes:
-        cur_index: position that `cur_token` occupies; a scalar from beam search, [rows]
-            from sampling.
+        cur_index: position of `cur_token`; a scalar in beam search, [rows] in sampling.
         sequences: [rows, length] tokens so far ([rows, length + 1] in beam search).
         cur_token: [rows, 1] token to feed.
         cache: nested mapping of arrays that lead with `rows`.
@@ -68,31 +67,31 @@ DecodeFn = TypeVar("DecodeFn", bound=Callable[..., Any])
 
 
 def rows_alone(decode_fn: DecodeFn) -> DecodeFn:
-    """Marks a decode function of which a row's result depends on that row alone.
+    """Marks a decode function in which the result of a row depends on that row only.
 
-    Programs may then put examples together as they like. What draws numbers for a batch
-    depends on the batch.
+    Programs may then batch examples freely. Functions that draw random numbers for a
+    whole batch do not qualify.
     """
     decode_fn.rows_alone = True  # type: ignore[attr-defined]
     return decode_fn
 
 
 WOULD_ROWS_BE_ALONE = object()
-"""In the place of `tokens_to_logits`: a question, see `rows_alone_if_asked`."""
+"""Passed as `tokens_to_logits` to ask a question; see `rows_alone_if_asked`."""
 
 
 def rows_alone_if_asked(decode_fn: DecodeFn) -> DecodeFn:
-    """Marks a decode function of which it depends on the arguments: it has to be asked.
+    """Marks a decode function in which row independence depends on its arguments.
 
-    Where it gets `WOULD_ROWS_BE_ALONE` as `tokens_to_logits`, it answers and does not
-    decode.
+    If the function gets `WOULD_ROWS_BE_ALONE` as `tokens_to_logits`, it returns the
+    answer instead of decoding.
     """
     decode_fn.rows_alone = _ask  # type: ignore[attr-defined]
     return decode_fn
 
 
 def are_rows_alone(decode_fn: Callable[..., Any] | None) -> bool:
-    """Whether a row's result depends on that row alone; what has no mark may do more."""
+    """Returns whether a row's result depends on that row only; False if unmarked."""
     inner = decode_fn
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -101,7 +100,7 @@ def are_rows_alone(decode_fn: Callable[..., Any] | None) -> bool:
 
 
 def _ask(decode_fn: Callable[..., bool]) -> bool:
-    # By a call: what gin, its scopes and partial functions add is seen by nobody else.
+    # Only a call sees the arguments that gin, its scopes, and partial functions add.
     return decode_fn(
         inputs=None, cache=None, tokens_to_logits=WOULD_ROWS_BE_ALONE, eos_id=None
     )
@@ -117,7 +116,7 @@ class SamplingLoopState(flax.struct.PyTreeNode):
         cache: nested mapping of arrays.
         cur_token: [rows, 1] token to feed next.
         ended: [rows, 1] whether the row is complete.
-        rng: key of the steps to come.
+        rng: key of the remaining steps.
         log_prob: [rows] log probability of the tokens sampled so far.
     """
 
@@ -137,10 +136,10 @@ class BeamState(flax.struct.PyTreeNode):
     Attributes:
         cur_index: scalar, position in `live_seqs` of the token to feed.
         live_logprobs: [batch, beams] log probabilities of the unfinished beams.
-        finished_scores: [batch, beams] length-normalised scores of finished ones.
+        finished_scores: [batch, beams] length-normalized scores of finished hypotheses.
         live_seqs: [batch, beams, length + 1].
         finished_seqs: [batch, beams, length + 1].
-        finished_flags: [batch, beams], False where the slot is still empty.
+        finished_flags: [batch, beams], False while the slot is empty.
         cache: nested mapping of arrays that lead with [batch, beams].
         initial_index: [batch] number of prompt tokens that the cache already holds.
     """
@@ -156,14 +155,14 @@ class BeamState(flax.struct.PyTreeNode):
 
 
 def match_container(cache: Cache, like: Cache) -> Cache:
-    """Returns `cache` frozen or unfrozen as `like` is: loop states need one type."""
+    """Returns `cache` frozen or unfrozen like `like`: loop states need one type."""
     if isinstance(like, flax.core.FrozenDict):
         return flax.core.freeze(cache)
     return flax.core.unfreeze(cache)
 
 
 def merged_cache(cache: Cache, other: Cache) -> Cache:
-    """Both in one; a leaf that both have is that of `other`."""
+    """Merges two caches; on conflict, the leaf of `other` wins."""
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache), keep_empty_nodes=True)
     flat.update(traverse_util.flatten_dict(flax.core.unfreeze(other)))
     return traverse_util.unflatten_dict(flat)
@@ -185,9 +184,9 @@ def _map_leaves(fn: Callable, cache: Cache, skip: frozenset[str]) -> Cache:
 def cache_map(fn: Callable, cache: Cache, apply_to_index: bool = False) -> Cache:
     """Applies `fn` to every leaf of the cache that has a row for each decode.
 
-    Leaves named `cached_bias` and `position_embedder_index` stay as they are, so do
-    `SHARED_LEAVES`, which have one row an input however many decodes it has, and
-    `cache_index` unless `apply_to_index` (a prefilled cache has one index a row).
+    Three kinds of leaves are left unchanged: `cached_bias` and
+    `position_embedder_index`; `SHARED_LEAVES`, which have one row per input; and
+    `cache_index`, unless `apply_to_index` (a prefilled cache has one index per row).
     """
     skip = _UNBATCHED_LEAVES | SHARED_LEAVES
     if not apply_to_index:
@@ -196,12 +195,15 @@ def cache_map(fn: Callable, cache: Cache, apply_to_index: bool = False) -> Cache
 
 
 def add_beam_dim(x: Array, beam_size: int, offset: int = 0) -> Array:
-    """[*lead, batch, ...] -> [*lead, batch, beams, ...], with `offset` leading axes."""
+    """Repeats [*lead, batch, ...] to [*lead, batch, beams, ...].
+
+    `offset` is the number of leading axes.
+    """
     return jnp.repeat(jnp.expand_dims(x, offset + 1), beam_size, axis=offset + 1)
 
 
 def flatten_beam_dim(x: Array, offset: int = 0) -> Array:
-    """[*lead, batch, beams, ...] -> [*lead, batch * beams, ...]."""
+    """Reshapes [*lead, batch, beams, ...] to [*lead, batch * beams, ...]."""
     shape = x.shape
     rows = shape[offset] * shape[offset + 1]
     return x.reshape(*shape[:offset], rows, *shape[offset + 2 :])
@@ -210,7 +212,7 @@ def flatten_beam_dim(x: Array, offset: int = 0) -> Array:
 def unflatten_beam_dim(
     x: Array, batch_size: int, beam_size: int, offset: int = 0
 ) -> Array:
-    """[*lead, batch * beams, ...] -> [*lead, batch, beams, ...]."""
+    """Reshapes [*lead, batch * beams, ...] to [*lead, batch, beams, ...]."""
     if x.shape[offset] != batch_size * beam_size:
         raise ValueError(
             f"axis {offset} of shape {x.shape} must be batch_size * beam_size = "
@@ -220,7 +222,9 @@ def unflatten_beam_dim(
 
 
 def flat_batch_beam_expand(x: Array, beam_size: int, offset: int = 0) -> Array:
-    """[*lead, batch, ...] -> [*lead, batch * beams, ...], each row repeated in place."""
+    """Repeats rows: [*lead, batch, ...] -> [*lead, batch * beams, ...], copies
+    adjacent.
+    """
     return jnp.repeat(x, beam_size, axis=offset)
 
 
@@ -241,9 +245,9 @@ def gather_beams(
 ) -> PyTree:
     """Picks beams: leaves [batch, old, ...] -> [batch, new, ...].
 
-    `beam_indices` carries all that is needed; the sizes and `one_hot` are accepted
-    because callers of the T5X interface pass them. It is always a gather: a one-hot
-    product costs old * new times the work and spreads NaN between beams.
+    Only `beam_indices` is used; the sizes and `one_hot` are part of the T5X interface.
+    The result is always gathered: a one-hot product costs old * new times the work and
+    spreads NaN between beams.
     """
     del batch_size, old_beam_size, new_beam_size, one_hot
     return jax.tree.map(lambda x: _pick_beams(x, beam_indices), nested)
@@ -258,10 +262,11 @@ def cache_gather_beams(
     one_hot: bool = True,
     offset: int = 0,
 ) -> Cache:
-    """Picks beams of a cache: leaves [*lead, batch, old, ...] -> [*lead, batch, new, ...].
+    """Picks beams of a cache: leaves [*lead, batch, old, ...] -> [*lead, batch, new,
+    ...].
 
     Leaves that all beams of a row share (`SHARED_LEAVES`, the index, the position bias)
-    are not moved. The sizes and `one_hot` are as in `gather_beams`.
+    are not moved. The sizes and `one_hot` are unused, as in `gather_beams`.
     """
     del batch_size, old_beam_size, new_beam_size, one_hot
     skip = _UNBATCHED_LEAVES | {_INDEX_LEAF} | SHARED_LEAVES
@@ -269,19 +274,20 @@ def cache_gather_beams(
 
 
 def share_history(cache: Cache, beams: int) -> Cache:
-    """A cache of which beams look up their past, instead of taking it with them.
+    """Returns a cache in which beams look up their history instead of moving it.
 
-    Moving the keys and values of all beams in every step costs as much as a third of
-    the network. Where a network offers it, by a leaf `cached_ancestors` [*lead, batch,
-    length], they stay where they were written instead: `cached_key` [*lead, batch, heads,
-    dim, length] becomes `cached_beam_key` [*lead, batch, heads, dim, length * beams],
-    with the beams of a position next to each other, and `cached_value` the like. Beams
-    are then reordered in `cached_ancestors`, which has a row for each beam, alone: it
-    tells whose key and value a beam has at a position.
+    Moving the keys and values of all beams costs a third of the network's time in every
+    step. A network that supports the lookup has a leaf `cached_ancestors` [*lead,
+    batch, length]. Keys and values then stay where they were written: `cached_key`
+    [*lead, batch, heads, dim, length] becomes `cached_beam_key` [*lead, batch, heads,
+    dim, length * beams], with the beams of a position next to each other.
+    `cached_value` changes likewise. Reordering beams only changes `cached_ancestors`,
+    which has a row per beam and holds the beam that wrote each position.
 
     Args:
-        cache: one row an input; positions that are filled belong to a prompt.
-        beams: of an input; one has nobody to share with, and above 32 it does not pay.
+        cache: one row per input; filled positions belong to a prompt.
+        beams: beams per input; for 1 beam or more than 32 the cache is returned
+            unchanged.
     """
     flat = traverse_util.flatten_dict(flax.core.unfreeze(cache), keep_empty_nodes=True)
     if not 1 < beams <= _MOST_SHARING:
@@ -289,7 +295,7 @@ def share_history(cache: Cache, beams: int) -> Cache:
     for *layer, _ in [path for path in flat if path[-1] == "cached_ancestors"]:
         for name in ("key", "value"):
             own = flat.pop((*layer, f"cached_{name}"))
-            # All beams have the prompt from the first one.
+            # All beams take the prompt from the first one.
             slots = jnp.stack([own, *[jnp.zeros_like(own)] * (beams - 1)], axis=-1)
             flat[(*layer, f"cached_beam_{name}")] = slots.reshape(*own.shape[:-1], -1)
     return match_container(traverse_util.unflatten_dict(flat), cache)
@@ -312,11 +318,11 @@ def gather_topk_beams(
 def top_k_two_stage(
     x: Float[Array, "batch n"], k: int
 ) -> tuple[Float[Array, "batch k"], Int[Array, "batch k"]]:
-    """`lax.top_k`, on TPU in two stages where the batch is small and the row long.
+    """Computes `lax.top_k`; on TPU in two stages for small batches and long rows.
 
-    There a wide vocabulary at batch 1 to 8 leaves most vector lanes idle; cutting the
-    row into 128 pieces fills them. (On a CPU that takes twice as long.) Values and ties
-    are those of `lax.top_k`.
+    On TPU, a wide vocabulary at batch 1 to 8 leaves most vector lanes idle; splitting
+    the row into 128 pieces fills them. (On a CPU this takes twice as long.) Values and
+    ties are the same as in `lax.top_k`.
     """
     pieces = 128
     batch, size = x.shape
@@ -341,21 +347,21 @@ def best_continuations(
     Int[Array, "batch k"],
     Int[Array, "batch k"],
 ]:
-    """The k continuations of highest log probability of each row, the best first.
+    """Returns the k continuations with the highest log probability per row, best first.
 
-    Values, order and ties are those of `lax.top_k` over `log_softmax(logits) +
-    log_probs`, which a large vocabulary does not need in full: a step down to log
-    probabilities keeps the order within a beam, so the k blocks with the greatest maxima
-    hold the k best. (Where fewer than k are above -inf, what fills up may differ.) A beam
-    whose logits are all -inf has no continuation: its totals are -inf.
+    Values, order, and ties are the same as in `lax.top_k` over `log_softmax(logits) +
+    log_probs`. A large vocabulary does not need that sum in full: log_softmax keeps the
+    order within a beam, so the k blocks with the largest maxima contain the k best. (If
+    fewer than k are above -inf, the remaining entries may differ.) A beam whose logits
+    are all -inf has no continuation: its totals are -inf.
 
     Args:
-        logits: float32, of the next token.
-        log_probs: of the beams.
-        k: at most beams * vocab.
+        logits: float32 logits of the next token.
+        log_probs: log probabilities of the beams.
+        k: number of continuations, at most beams * vocab.
 
     Returns:
-        Total log probability, token and parent beam.
+        Total log probability, token, and parent beam.
     """
     batch, beams, vocab = logits.shape
     peaks = jnp.max(logits, axis=-1)
@@ -381,7 +387,7 @@ def best_continuations(
     blocks = logits.reshape(batch, beams * in_beam, _BLOCK)
     maxima = jnp.max(blocks, axis=-1).reshape(batch, beams, in_beam)
     maxima = totals(maxima, peaks, sums, log_probs).reshape(batch, -1)
-    # In the order of the vocabulary, so that ties fall as in one stage.
+    # Vocabulary order gives the same ties as a single stage.
     winners = jnp.sort(top_k_two_stage(maxima, k)[1], axis=1)
     rows = (
         jnp.take_along_axis(part, winners // in_beam, axis=1)

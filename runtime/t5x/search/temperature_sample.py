@@ -27,10 +27,10 @@ from t5x.search.decode_state import (
     unflatten_beam_dim,
 )
 
-# At or below it, dividing by the temperature loses all precision: take the argmax.
+# Dividing by such a small temperature loses all precision, so argmax is used instead.
 MIN_TEMPERATURE = np.array(1e-4)
-# Columns of `SamplingLoopState.sequences` beyond the length of the inputs: BOS moves
-# everything right by one, and rows that are full write into the last one.
+# Columns of `SamplingLoopState.sequences` beyond the input length: BOS shifts all
+# tokens right by one, and full rows write into the last column.
 _EXTRA_COLUMNS = 2
 
 StateCallbackFn = Callable[[SamplingLoopState], SamplingLoopState]
@@ -48,10 +48,10 @@ class _TokenChoice:
     Attributes:
         temperature: [] or [rows].
         topk, topp: 0 switches them off; may be traced.
-        rescale: whether log probabilities are those of the distribution that was
-            sampled (True) or of the model (False).
-        greedy: whether it is known beforehand that nothing is drawn; it spares the
-            search for the threshold.
+        rescale: whether log probabilities come from the sampled distribution (True) or
+            from the model (False).
+        greedy: whether it is statically known that nothing is drawn; then the threshold
+            search is skipped.
     """
 
     temperature: Float[Array, "*rows"]
@@ -63,7 +63,9 @@ class _TokenChoice:
     def __call__(
         self, logits: Float[Array, "rows vocab"], rng: Array
     ) -> tuple[Int[Array, " rows"], Float[Array, " rows"]]:
-        """Tokens and their log probabilities; `BROKEN` and NaN if there is none."""
+        """Returns tokens and their log probabilities; `BROKEN` and NaN if there is
+        none.
+        """
         token, log_prob = self._choose(logits, rng)
         whole = usable(logits) & ~jnp.isnan(log_prob)
         return jnp.where(whole, token, BROKEN), jnp.where(whole, log_prob, jnp.nan)
@@ -109,7 +111,7 @@ class _TokenChoice:
             (binary_search.topk_mask, self.topk),
             (binary_search.topp_mask, self.topp),
         )
-        # The lowest value: low temperatures take kept logits far below -1e7, too.
+        # At low temperatures even kept logits may lie far below -1e7.
         removed = float(jnp.finfo(scaled.dtype).min)
         for mask, amount in masks:
             if _is_traced(amount):
@@ -125,7 +127,7 @@ class _TokenChoice:
 
 
 def _draws_nothing(temperature: Any, topk: Any) -> bool:
-    """Whether every token is the most probable one, whatever is to come."""
+    """Returns whether every token is statically known to be the most probable one."""
     if not _is_traced(topk) and topk == 1:
         return True
     if _is_traced(temperature):
@@ -173,7 +175,7 @@ class _Sampler:
             logits = self.logit_callback_fn(logits, state)
         token, log_prob = self.choose(logits, rng_now)
 
-        # Rows that are full while others go on stay at their limit.
+        # Full rows stay at their limit while others continue.
         index = jnp.minimum(state.cur_index, self.limit)
         forced = jnp.take_along_axis(state.sequences, index[:, None] + 1, axis=1)
         free = forced == 0
@@ -183,7 +185,7 @@ class _Sampler:
 
         column = jnp.arange(state.sequences.shape[1])
         sequences = jnp.where(column == index[:, None] + 1, next_token, state.sequences)
-        # More EOS than the prompt had: one was generated.
+        # A row with more EOS than its prompt has generated one.
         eos_count = jnp.sum(sequences == self.eos_id, axis=1, keepdims=True)
         over = (index >= self.limit - 1)[:, None] | (next_token == BROKEN)
         return state.replace(
@@ -226,7 +228,7 @@ def _length_limit(
     max_decode_steps: int | Int[Array, ""] | None,
     hard_limit: int | None,
 ) -> int | Int[Array, " batch"]:
-    """Number of tokens at which a row is full: prompt and `max_decode_steps` more."""
+    """Returns the row length limit: the prompt plus `max_decode_steps`."""
     length = inputs.shape[1]
     if max_decode_steps is None:
         return length
@@ -262,50 +264,51 @@ def temperature_sample(
 ) -> tuple[Int[Array, "batch decodes length"], Float[Array, "batch decodes"]]:
     """Samples `num_decodes` continuations of each row of `inputs`.
 
-    Each step splits the key in two, samples with the first half and keeps the second.
-    `topk` is 1 unless it is given, so that the default is greedy whatever the
-    temperature: pass `topk=0` for plain sampling. After a generated EOS (one more than
-    the prompt has) a row emits 0; the loop ends when every row has ended.
+    Each step splits the key in two, samples with the first half, and keeps the second.
+    The default `topk=1` is greedy at any temperature; pass `topk=0` for plain sampling.
+    After a generated EOS (one more than in the prompt) a row emits 0. The loop ends
+    when every row has ended.
 
-    Asked as `rows_alone_if_asked` says, it answers whether all tokens are the most
-    probable ones and no callback is there.
+    For `rows_alone_if_asked` it answers True if all tokens are the most probable ones
+    and there is no callback.
 
-    With a temperature per row the rows draw independently of each other (upstream T5X
-    gives them all the same noise), and a traced `topp` of 0 means no mask.
+    With a temperature per row, the rows draw independent noise (T5X draws the same
+    noise for all). A traced `topp` of 0 disables the mask.
 
     Args:
         inputs: tokens to force, shifted right: column 0 is BOS (0), 0 is free. Column j
             + 1 of `inputs` belongs to column j of the result.
-        cache: cache of one decode a row; leaves lead with `batch` after `cache_offset`
-            axes.
+        cache: cache with one row per input; leaves lead with `batch` after
+            `cache_offset` axes.
         tokens_to_logits: one decoder step on all batch * num_decodes rows.
         eos_id: token that ends a row.
         decode_rng: key; `jax.random.PRNGKey(0)` if None.
-        num_decodes: decodes a row.
-        temperature: divides the logits, [] or [batch]; at most 1e-4 is the argmax.
-        topk: sample among the k most probable tokens; 0 is all.
-        topp: sample among the most probable tokens of this mass; 0 is all.
+        num_decodes: decodes per row.
+        temperature: divides the logits, [] or [batch]; at most 1e-4 selects the argmax.
+        topk: sample among the k most probable tokens; 0 means all.
+        topp: sample among the most probable tokens of this mass; 0 means all.
         cache_offset: leading axes before the batch axis, 1 for scanned layers.
-        initial_index: [batch] position to start from, when the cache holds the prompt;
+        initial_index: [batch] position to start from, if the cache holds the prompt;
             `cache_index` then has a batch axis.
-        max_decode_steps: number of tokens after the prompt; `length` is the limit.
+        max_decode_steps: number of tokens after the prompt, at most `length`.
         max_decode_steps_hard_limit: upper bound of `max_decode_steps`.
-        rescale_log_probs: whether log probabilities are taken after temperature and
+        rescale_log_probs: whether log probabilities are computed after temperature and
             masks (greedy decodes then have 0) or from the plain logits.
         state_callback_fn: maps the state before every step and after the last.
         logit_callback_fn: maps the logits before a token is chosen.
 
     Returns:
         Tokens without BOS and log probabilities of the sampled tokens, both sorted
-        ascending by log probability. A row whose logits are NaN or +inf, or all -inf,
-        ends there with the token -1 (`t5x.search.broken.BROKEN`) and the score NaN.
+        ascending by log probability. A row ends with token -1
+        (`t5x.search.broken.BROKEN`) and score NaN if its logits are NaN or +inf, or all
+        -inf.
 
     Raises:
-        UserError: `topk` and `topp` are both in use, or one of them or the temperature is
-            out of range; or, outside of compiled programs, a row is broken.
+        UserError: `topk` and `topp` are both in use, or one of them or the temperature
+            is out of range; or, outside of compiled programs, a row is broken.
         ValueError: `max_decode_steps` exceeds the length.
     """
-    # Of arrays, traced or not, the values are not looked at.
+    # The values of arrays, traced or not, are not checked.
     if isinstance(topk, (int, float, str)):
         topk = checks.whole_number("temperature_sample.topk", topk, least=0)
     if isinstance(topp, (int, float, str)):

@@ -1,1 +1,1 @@
-"""Flags, gin and start-up of the programs."""
+"""Flags, gin, and startup of the programs."""

@@ -1,4 +1,4 @@
-"""What a run that goes on does with other settings than before, by its `config.gin`."""
+"""Reports settings that changed since the `config.gin` of a resumed run."""
 
 import dataclasses
 import re
@@ -16,8 +16,8 @@ from t5x.start import gin_config, gin_files
 _CONFIG = "config.gin"
 _NOT_SET = "not set"
 _LONGEST = 300
-# Parameters that change how long and how often, where to and what is reported, but not
-# what a step does.
+# Parameters that change length, frequency, location, or reporting, but not what a step
+# computes.
 _HARMLESS = re.compile(
     r"(train_eval|infer_eval)/.*"
     r"|([\w.]+\.)?train\.(total_steps|relative_steps|eval_steps|eval_period"
@@ -31,10 +31,10 @@ _HARMLESS = re.compile(
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Name of each binding -> value, references and macros unresolved.
+    """Returns binding name -> value, with references and macros unresolved.
 
     Raises:
-        SyntaxError: this is no gin configuration.
+        SyntaxError: the text is not a gin configuration.
     """
     bindings = {}
     for statement in config_parser.ConfigParser(text, gin_files.Delegate()):
@@ -57,7 +57,7 @@ def _macros(value: Any) -> Iterator[str]:
 
 
 def _resolved(value: Any, bindings: dict[str, Any], depth: int = 20) -> Any:
-    """The value with macros replaced; `%NAME` stays where NAME is not bound."""
+    """Returns the value with macros replaced; `%NAME` stays if NAME is not bound."""
     if isinstance(value, gin_files.Macro):
         if value.name not in bindings or not depth:
             return gin_files.Reference(f"%{value.name}")
@@ -78,9 +78,9 @@ class Change:
     """One setting that differs.
 
     Attributes:
-        name: of the binding or macro.
-        before, after: the values as gin writes them, 'not set' where there is none.
-        harmless: it concerns lengths, periods, evaluation or logging only.
+        name: name of the binding or macro.
+        before, after: the values as gin writes them, 'not set' if missing.
+        harmless: whether it concerns only lengths, periods, evaluation, or logging.
     """
 
     name: str
@@ -93,12 +93,12 @@ class Change:
 
 
 def changes(before: str, after: str) -> list[Change]:
-    """The settings in which two configurations (texts) differ, by name.
+    """Returns the settings in which two configurations (texts) differ, by name.
 
-    A macro that changes is listed once, and not with each setting that refers to it.
+    A changed macro is listed once, not for each setting that refers to it.
 
     Raises:
-        SyntaxError: one of them is no gin configuration.
+        SyntaxError: one of the texts is not a gin configuration.
     """
     old, new = parse(before), parse(after)
 
@@ -131,9 +131,9 @@ def changes(before: str, after: str) -> list[Change]:
 
 
 def report(model_dir: str, step: int) -> None:
-    """Tells how the configuration of a run that goes on differs from its `config.gin`.
+    """Reports how the configuration of a resumed run differs from its `config.gin`.
 
-    Call it before that file is written anew.
+    Call it before that file is rewritten.
     """
     path = epath.Path(model_dir) / _CONFIG
     current = gin_config.get_gin_config_str()
@@ -147,14 +147,16 @@ def report(model_dir: str, step: int) -> None:
     digest = path.parent / gin_config.DIGEST_FILE
     if digest.exists() and _is_changed(path, digest):
         announce(
-            f"warning: {path} was changed after training wrote it. The run goes on with the "
+            f"warning: {path} was changed after training wrote it. The run goes on "
+            f"with the "
             "settings of this command, not with those of the file."
         )
     serious = [change for change in found if not change.harmless]
     if serious:
         _announce(
             f"warning: up to step {step:,} this run had other settings (in {path}). "
-            "It goes on with these, old -> new; if that is not wanted, stop it and give "
+            "It goes on with these, old -> new; if that is not wanted, stop it and "
+            "give "
             "the old ones:",
             serious,
         )
@@ -166,7 +168,7 @@ def report(model_dir: str, step: int) -> None:
 
 
 def _is_changed(path: epath.Path, digest: epath.Path) -> bool:
-    """Whether a configuration is not the one that was written."""
+    """Returns whether a configuration differs from the one that was written."""
     try:
         noted = paths.read_json(digest)
     except (ValueError, OSError):

@@ -1,7 +1,7 @@
 """Feature lengths of a program: resolves 'auto', and refuses lengths that cut examples.
 
-SeqIO tasks take part if they know their token counts, as those of jaxaug do. Such a task
-has a method `token_counts(split, use_cached)` and two static methods:
+This applies to SeqIO tasks that know their token counts, such as jaxaug tasks. Such
+a task has a method `token_counts(split, use_cached)` and two static methods:
 `check_lengths(needs, accept_truncation, advice)`, where `needs` pairs token counts with
 feature lengths, and `fitting_lengths(counts)`. The examples of other tasks are cut
 silently, as in T5X.
@@ -33,10 +33,10 @@ def arguments_of(
 
     Args:
         configured: the program, a gin configurable.
-        wanted: whether to return the argument of a name.
+        wanted: whether to return the argument with a given name.
         with_data: whether the data can be read; if not, 'auto' stays.
-        skipped: called with the error of an argument that cannot be made; returns
-            whether to go on without it.
+        skipped: called with the error of an argument that cannot be created; returns
+            whether to continue without it.
 
     Raises:
         UserError: 'auto' is given for tasks that do not know their token counts.
@@ -58,13 +58,13 @@ def check(
     """Checks the feature lengths of all datasets of a program.
 
     Args:
-        arguments: of the program.
+        arguments: arguments of the program.
         accept_truncation: whether lengths may cut any number of examples.
         skipped: called with the error of a task whose examples cannot be counted;
-            returns whether to go on without it.
+            returns whether to continue without it.
 
     Raises:
-        UserError: lengths cut more than the tasks allow.
+        UserError: lengths cut more examples than the tasks allow.
     """
     counted = []
     for cfg in _dataset_cfgs(arguments):
@@ -89,10 +89,10 @@ def _resolved(
     bindings = gin.get_bindings(configured, resolve_references=False)
     found = {}
     for name, value in bindings.items():
-        # gin itself reports, at the call, what is still required.
+        # gin itself reports missing required values at the call.
         if wanted(name) and not _is_required(value):
             try:
-                # The copy of a reference is the result of calling it.
+                # Copying a reference evaluates it.
                 found[name] = copy.deepcopy(value)
             except Exception as error:
                 if not skipped(error):
@@ -111,23 +111,23 @@ def _dataset_cfgs(arguments: Mapping[str, Any]) -> list[DatasetConfig]:
 
 
 def _tasks(cfg: DatasetConfig) -> Iterator[Any]:
-    """The tasks of a dataset that have the split and know their token counts."""
+    """Yields the tasks of a dataset that have the split and know their token counts."""
     name = cfg.mixture_or_task_name
     if "seqio" not in sys.modules and isinstance(name, str) and not cfg.module:
-        return  # No task can be registered.
+        return  # Without seqio no task can be registered.
     import seqio
 
     try:
         source = task_or_mixture(cfg)
     except UserError:
-        return  # A get_dataset_fn may give the name a meaning of its own.
+        return  # A get_dataset_fn may interpret the name differently.
     for task in seqio.get_subtasks(source):
         if hasattr(task, "token_counts") and cfg.split in task.splits:
             yield task
 
 
 def _replace_auto(cfgs: Sequence[DatasetConfig]) -> None:
-    """Replaces 'auto' in the gin configuration by lengths that cut nothing.
+    """Replaces 'auto' in the gin configuration with lengths that cut nothing.
 
     All datasets of the program get the same lengths.
     """
@@ -136,7 +136,8 @@ def _replace_auto(cfgs: Sequence[DatasetConfig]) -> None:
         tasks = list(_tasks(cfg))
         if not tasks:
             raise UserError(
-                f"{_PARAMETER} = {AUTO!r} for {cfg.name!r} ({cfg.split}): no task of it "
+                f"{_PARAMETER} = {AUTO!r} for {cfg.name!r} ({cfg.split}): no task of "
+                f"it "
                 "knows its token counts. Give lengths, such as "
                 "{'inputs': 512, 'targets': 64}."
             )
@@ -150,7 +151,7 @@ def _replace_auto(cfgs: Sequence[DatasetConfig]) -> None:
 
 
 def _holders() -> Iterator[tuple[dict[str, Any], str]]:
-    """(bindings, name) where lengths stand: of the parameter, or of a macro it names."""
+    """Yields (bindings, name) for each value of the parameter or its macros."""
     config = gin.config._CONFIG
     for values in config.values():
         name = _PARAMETER
@@ -161,14 +162,14 @@ def _holders() -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _macro_of(value: Any) -> str | None:
-    """The name of the macro that a value refers to."""
+    """Returns the name of the macro that a value refers to, or None."""
     selector = getattr(value, "scoped_selector", "")
     scope, _, name = selector.rpartition("/")
     return scope if name == _MACRO else None
 
 
 def _advice() -> str:
-    """How to set or accept lengths; `{}` stands for those that cut nothing."""
+    """Returns advice on the lengths; `{}` stands for lengths that cut nothing."""
     config = gin.config._CONFIG
     macros = {_macro_of(values.get(_PARAMETER)) for values in config.values()} - {None}
     names = sorted(str(macro) for macro in macros) or [

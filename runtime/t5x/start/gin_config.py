@@ -1,4 +1,4 @@
-"""gin for the programs: flags, errors that a person can read, small configurables."""
+"""gin for the programs: flags, readable errors, and small configurables."""
 
 import atexit
 import hashlib
@@ -26,13 +26,13 @@ DIGEST_FILE = "config_digest.json"
 
 @gin.configurable(module="t5x.gin_utils")
 def get_gin_config_str(show_provenance: bool = False) -> str:
-    """The current configuration as a gin file.
+    """Returns the current configuration as a gin file.
 
     Args:
-        show_provenance: say where each binding comes from.
+        show_provenance: whether to add the origin of each binding.
 
     Raises:
-        UserError: the installed gin cannot say that; 0.5.0 does not.
+        UserError: the installed gin does not support provenance (such as 0.5.0).
     """
     if not show_provenance:
         return gin.config_str()
@@ -40,7 +40,8 @@ def get_gin_config_str(show_provenance: bool = False) -> str:
         return gin.config_str(show_provenance=True)
     except TypeError:
         raise UserError(
-            "get_gin_config_str.show_provenance = True: the installed gin-config keeps no "
+            "get_gin_config_str.show_provenance = True: the installed gin-config "
+            "keeps no "
             "provenance. Set it to False, or install a version that does."
         ) from None
 
@@ -56,13 +57,15 @@ def parse_gin_flags(
 
     Args:
         gin_search_paths: folders in which files and includes are looked up, in order.
-        gin_files: files.
+        gin_files: gin files.
         gin_bindings: single bindings (`NAME = VALUE`), applied after the files.
-        skip_unknown: ignore bindings of unknown configurables (all, or those listed).
-        finalize_config: lock the configuration afterwards.
+        skip_unknown: whether to ignore bindings of unknown configurables (all, or those
+            listed).
+        finalize_config: whether to lock the configuration afterwards.
 
     Raises:
-        UserError: a mistake in the configuration, with the nearest known name.
+        UserError: the configuration has a mistake; the message names the nearest known
+            name.
     """
     std_logging.getLogger().addFilter(_is_worth_showing)
     for path in gin_search_paths:
@@ -94,15 +97,15 @@ def parse_gin_flags(
 
 
 def _is_worth_showing(record: std_logging.LogRecord) -> bool:
-    # gin reports every folder in which it does not find a file as an error.
+    # gin logs an error for every folder in which it does not find a file.
     return "gin/resource_reader.py" not in record.pathname
 
 
 def rewrite_gin_args(args: Sequence[str]) -> list[str]:
-    """`--gin.NAME=VALUE` -> `--gin_bindings=NAME = VALUE`; other flags stay.
+    """Rewrites `--gin.NAME=VALUE` to `--gin_bindings=NAME = VALUE`; keeps other flags.
 
     Raises:
-        UserError: a gin flag without a value.
+        UserError: a gin flag has no value.
     """
     rewritten = []
     for arg in args:
@@ -119,7 +122,7 @@ def rewrite_gin_args(args: Sequence[str]) -> list[str]:
 
 
 def config_digest(config: bytes) -> str:
-    """Digest of a `config.gin`."""
+    """Returns the digest of a `config.gin`."""
     return hashlib.blake2b(config, digest_size=16).hexdigest()
 
 
@@ -127,11 +130,13 @@ def config_digest(config: bytes) -> str:
 def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None:
     """Writes the configuration to `<model_dir>/config.gin` and to TensorBoard.
 
-    For training, its digest goes to `<model_dir>/config_digest.json`, so that later changes
-    are seen.
+    In training, its digest goes to `<model_dir>/config_digest.json`, to detect later
+    changes.
 
     Args:
+        model_dir: folder of the run or of the results.
         summary_writer: a metric writer; None for folders of results.
+        step: step of the TensorBoard entry.
     """
     if jax.process_index() != 0:
         return
@@ -153,17 +158,17 @@ def summarize_gin_config(model_dir: str, summary_writer: Any, step: int) -> None
 def run(main: Callable[[Sequence[str]], Any]) -> None:
     """Runs a program under absl, with gin flags.
 
-    Mistakes of the user (`UserError`), errors in the gin
-    configuration and of the operating system (missing file, full disk) are printed as
-    one message, exit status 1. A run stopped by SIGTERM ends with status 0, or with that
-    of $T5X_STOPPED_STATUS, which tells who starts runs again that this one is not done.
-    Everything else is a defect and keeps its traceback.
+    User mistakes (`UserError`), errors in the gin configuration, and operating-system
+    errors (missing file, full disk) are printed as one message, with exit status 1. A
+    run stopped by SIGTERM ends with status 0, or with $T5X_STOPPED_STATUS, which tells
+    a supervisor that the run is not complete. All other errors are defects and keep
+    their traceback.
     """
     ended: list[int] = []
 
     def leave() -> None:
-        # What ends in the middle of an evaluation leaves threads inside TensorFlow, in
-        # which the teardown of the interpreter crashes.
+        # An exit during an evaluation leaves threads inside TensorFlow, in which the
+        # teardown of the interpreter crashes.
         if ended:
             sys.stdout.flush()
             sys.stderr.flush()
@@ -205,7 +210,7 @@ def _stopped_status() -> int:
 
 
 def user_message(error: BaseException) -> str | None:
-    """The message for an error that is no defect of the program, else None."""
+    """Returns the message for an error that is not a defect, else None."""
     if (message := gin_hints.explain_call(error)) is not None:
         return message
     if isinstance(error, OSError) and error.errno in paths.FULL and error.filename:
@@ -215,16 +220,18 @@ def user_message(error: BaseException) -> str | None:
         )
     if isinstance(error, (UserError, OSError)):
         return gin_hints.message_of(error)
-    # TensorFlow is not imported here; its error for a file that is gone has this name.
+    # TensorFlow is not imported here; its error for a missing file has this name.
     if type(error).__name__ == "NotFoundError" and hasattr(error, "error_code"):
         what = gin_hints.message_of(error).splitlines()[0]
         return (
-            f"a file that was read is gone: {what} If it is in a cache folder, run the same "
+            f"a file that was read is gone: {what} If it is in a cache folder, run "
+            f"the same "
             "command again: caches are made again. Restore other data first."
         )
     if isinstance(error, MemoryError):
         return (
-            f"the memory is full ({str(error) or type(error).__name__}). Use shorter lengths "
+            f"the memory is full ({str(error) or type(error).__name__}). Use shorter "
+            f"lengths "
             "or a smaller batch, or a machine with more memory."
         )
     return None
@@ -237,13 +244,13 @@ def _fail(message: Any) -> NoReturn:
 
 @gin.configurable(module="t5x.gin_utils")
 def sum_fn(var1: Any = gin.REQUIRED, var2: Any = gin.REQUIRED) -> Any:
-    """`var1 + var2`, for use in gin files."""
+    """Returns `var1 + var2`, for use in gin files."""
     return var1 + var2
 
 
 @gin.configurable(module="t5x.gin_utils")
 def bool_fn(var1: Any = gin.REQUIRED) -> bool:
-    """`bool(var1)`, for use in gin files."""
+    """Returns `bool(var1)`, for use in gin files."""
     return bool(var1)
 
 
@@ -254,6 +261,8 @@ def string_split_fn(
     maxsplit: int = -1,
     index: int | None = None,
 ) -> Any:
-    """`text.split(separator, maxsplit)`, or one part of it, for use in gin files."""
+    """Returns `text.split(separator, maxsplit)` or one part of it, for use in gin
+    files.
+    """
     parts = text.split(separator, maxsplit)
     return parts if index is None else parts[index]

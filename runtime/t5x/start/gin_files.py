@@ -1,4 +1,4 @@
-"""How gin files are read: UTF-8 text with something in it, and no circles."""
+"""Reads gin files: non-empty UTF-8 text without circular includes."""
 
 import cmath
 import codecs
@@ -18,12 +18,12 @@ from gin import config_parser
 from t5x import paths
 from t5x.errors import UserError
 
-_LONGEST = 200  # characters of a flag in a message
+_LONGEST = 200  # Maximum number of characters of a flag in a message.
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class _Text(io.StringIO):
-    """What gin reads a file from; it takes the name into its messages."""
+    """A file for gin's parser, which uses the name in its messages."""
 
     def __init__(self, text: str, name: str):
         super().__init__(text)
@@ -46,7 +46,8 @@ def _decoded(path: str, data: bytes) -> str:
         ) from None
     if "\0" in text:
         raise UserError(
-            f"{path} is not text (it holds a NUL byte): give a gin file, in the encoding "
+            f"{path} is not text (it holds a NUL byte): give a gin file, in the "
+            f"encoding "
             "UTF-8."
         )
     return text
@@ -54,34 +55,34 @@ def _decoded(path: str, data: bytes) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Macro:
-    """`%name`, unresolved."""
+    """An unresolved macro, `%name`."""
 
     name: str
 
 
 class Reference(str):
-    """`@name` or `@name()`, shown as it is written."""
+    """A reference `@name` or `@name()`, shown as it is written."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 class Delegate(config_parser.ParserDelegate):
-    """Keeps references as they are: nothing is imported, nothing is run."""
+    """Parser delegate that keeps references: it imports and runs nothing."""
 
     def configurable_reference(self, scoped_configurable_name: str, evaluate: bool):
-        """`@name` or `@name()`."""
+        """Returns the reference `@name` or `@name()`."""
         return Reference(f"@{scoped_configurable_name}{'()' if evaluate else ''}")
 
     def macro(self, scoped_macro_name: str) -> Macro:
-        """`%NAME`."""
+        """Returns the macro `%NAME`."""
         return Macro(scoped_macro_name)
 
 
 def check_binding(binding: str) -> None:
-    """Raises `UserError` for a binding of the command line that gin cannot parse.
+    """Raises `UserError` for a command-line binding that gin cannot parse.
 
-    gin itself would not say which of them it is.
+    gin itself would not name the binding.
     """
     name, equals, value = (part.strip() for part in binding.partition("="))
     flag = f"--gin.{name}{equals}{value}"
@@ -100,34 +101,37 @@ def check_binding(binding: str) -> None:
 def _why_no_binding(name: str, equals: str, value: str) -> str:
     if not equals or not re.fullmatch(r"[\w./]+", name):
         return (
-            f"{name!r} is no name of a setting. Write --gin.NAME=VALUE, where NAME is a "
+            f"{name!r} is no name of a setting. Write --gin.NAME=VALUE, where NAME is "
+            f"a "
             "macro or FUNCTION.PARAMETER."
         )
     if not value:
         return f"the value is missing. Write --gin.{name}=VALUE."
     text = value if re.fullmatch(r"[\w./:~-]{1,80}", value) else "text"
     return (
-        "the value is no number, text, list, @function or %MACRO. Strings need quotes of "
+        "the value is no number, text, list, @function or %MACRO. Strings need quotes "
+        "of "
         f'their own: --gin.{name}=\\"{text}\\".'
     )
 
 
 def check_numbers(where: str, text: str) -> None:
-    """Raises `UserError` for a number beyond all, such as 1e999.
+    """Raises `UserError` for a number that overflows, such as 1e999.
 
     gin would write `inf` into the config.gin of a run, which it cannot read, or leave
     the line out.
 
     Args:
-      where: begins the message.
-      text: of a gin file, or a binding.
+        where: start of the message.
+        text: text of a gin file, or a binding.
     """
-    # What is no gin at all is refused by gin itself.
+    # gin itself refuses text that is not gin syntax.
     with contextlib.suppress(tokenize.TokenError, SyntaxError):
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NUMBER and _is_infinite(token.string):
                 raise UserError(
-                    f"{where}, line {token.start[0]}: {token.string:.80} is not finite: "
+                    f"{where}, line {token.start[0]}: {token.string:.80} is not "
+                    f"finite: "
                     "give a number below 1.8e308."
                 )
 
@@ -139,10 +143,11 @@ def _is_infinite(number: str) -> bool:
 
 
 def first_use(texts: Mapping[str, str], macro: str) -> str | None:
-    """Where the first of some files refers to a macro; None if none does.
+    """Returns the first place in some files that refers to a macro, or None.
 
     Args:
-      texts: by path.
+        texts: path -> text.
+        macro: name of the macro.
     """
     for path, text in texts.items():
         for number, line in enumerate(text.splitlines(), 1):
@@ -153,13 +158,12 @@ def first_use(texts: Mapping[str, str], macro: str) -> str | None:
 
 @contextlib.contextmanager
 def checked() -> Iterator[dict[str, str]]:
-    """While active, gin refuses files that are empty, no text, or include themselves.
+    """Makes gin refuse files that are empty, binary, or include themselves.
 
-    Brackets that stay open, wrong indentation and infinite numbers are named with the
-    file they are in.
+    Errors for open brackets, wrong indentation, and infinite numbers name the file.
 
     Yields:
-      The texts of the files that are read, by path; it grows.
+        The texts of the files read so far, by path; it grows.
     """
     being_read: list[str] = []
     texts: dict[str, str] = {}
@@ -204,7 +208,7 @@ def checked() -> Iterator[dict[str, str]]:
 
 
 def _surely(exists: Callable[[str], bool]) -> Callable[[str], bool]:
-    """A test that is not upset by folders that Python takes for packages."""
+    """Returns a test that tolerates folders that Python treats as packages."""
 
     def found(path: str) -> bool:
         try:
@@ -216,7 +220,7 @@ def _surely(exists: Callable[[str], bool]) -> Callable[[str], bool]:
 
 
 def nearest_file(path: str, folders: Iterable[str]) -> str | None:
-    """The gin file beside where a missing one would be with the most similar path."""
+    """Returns the existing gin file with the most similar path in the same folder."""
     known = {
         os.path.join(os.path.dirname(path), name)
         for folder in folders

@@ -1,4 +1,4 @@
-"""Explains mistakes in gin files: which name is unknown, and the nearest known one."""
+"""Explains mistakes in gin files: the unknown name, and the nearest known one."""
 
 import copy
 import difflib
@@ -24,14 +24,14 @@ _LOCATION = re.compile(r'In file "([^"]+)", line (\d+)')
 
 
 def explain(error: BaseException, texts: Mapping[str, str] | None = None) -> str | None:
-    """A message for the user where an error is due to the configuration, else None.
+    """Returns a message for an error of the configuration, or None for other errors.
 
-    Errors that arise while gin imports a module of the user are left alone: those need
-    their traceback. Long lines are shortened: gin quotes values whole.
+    Errors inside a user's module that gin imports are left alone, because they need
+    their traceback. Long lines are shortened, because gin quotes whole values.
 
     Args:
-      error: of gin.
-      texts: gin files that were read, by path.
+        error: error raised by gin.
+        texts: gin files that were read, by path.
     """
     message = _explained(error, texts or {})
     if message is None:
@@ -72,7 +72,7 @@ def _explained(error: BaseException, texts: Mapping[str, str]) -> str | None:
 
 
 def explain_call(error: BaseException) -> str | None:
-    """A message where a call made by gin lacks values or has some that cannot be."""
+    """Returns a message if a call made by gin has missing or invalid values."""
     text = str(error)
     if isinstance(error, RuntimeError) and text.startswith("Required bindings for"):
         return _first_paragraph(text)
@@ -89,7 +89,9 @@ def explain_call(error: BaseException) -> str | None:
 
 
 def _refused_by_optax(error: BaseException, text: str) -> str | None:
-    """Schedules check their numbers when they are made, such as steps below 1."""
+    """Explains errors of optax schedules, which check their numbers when they are
+    created.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     call = re.search(r"In call to configurable '([^']+)'", text)
     optax = sys.modules.get("optax")
@@ -104,26 +106,26 @@ def _refused_by_optax(error: BaseException, text: str) -> str | None:
 
 
 def message_of(error: BaseException) -> str:
-    """The text of an error without what gin appends about its calls."""
+    """Returns the text of an error without gin's notes about its calls."""
     lines = str(error).splitlines()
     kept = [line for line in lines if not line.strip().startswith("In call to config")]
     return "\n".join(kept).strip() or type(error).__name__
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean X?' with the nearest known name, or '.'."""
+    """Returns '; did you mean X?' with the nearest known name, or '.'."""
     by_lower = {k.lower(): k for k in known}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean {by_lower[found[0]]!r}?" if found else "."
 
 
 def set_macros() -> set[str]:
-    """Names of the macros that the configuration sets."""
+    """Returns the names of the macros that the configuration sets."""
     return {scope for scope, name in gin.config._CONFIG if name == "gin.macro"}
 
 
 def used_macros() -> set[str]:
-    """Names of the macros that the configuration refers to."""
+    """Returns the names of the macros that the configuration refers to."""
     references = gin.config.iterate_references(
         gin.config._CONFIG, to=gin.config.get_configurable(gin.config.macro)
     )
@@ -131,7 +133,7 @@ def used_macros() -> set[str]:
 
 
 def unused_bindings(bindings: Collection[str]) -> list[str]:
-    """Warnings about macros set on the command line that nothing refers to."""
+    """Returns warnings about command-line macros that nothing refers to."""
     used = used_macros()
     warnings = []
     for binding in bindings:
@@ -161,9 +163,9 @@ def _first_paragraph(text: str) -> str:
 
 
 def _unknown_module(error: ModuleNotFoundError) -> str | None:
-    """Only where the missing module is the one that a gin file names."""
+    """Explains a missing module only if a gin file names it."""
     text = str(error)
-    # gin re-raises a copy that has no `name`.
+    # gin re-raises a copy without `name`.
     found = re.search(r"No module named '([\w.]+)'", text)
     if not found or not _raised_by_gin(error):
         return None
@@ -275,16 +277,16 @@ def _missing_file(text: str) -> str | None:
 
 
 def unknown_mixtures(registered: Callable[[], Collection[str]]) -> list[str]:
-    """What is said of tasks and mixtures that the configuration names and nobody knows.
+    """Returns messages about configured tasks and mixtures that are not registered.
 
-    Functions that give such a name are called.
+    Functions that return such a name are called.
 
     Args:
-      registered: gives the names of registered tasks and mixtures.
+        registered: returns the names of registered tasks and mixtures.
     """
     found = []
     for (scope, selector), values in list(gin.config._CONFIG.items()):
-        # A copy of a value has the results of its references.
+        # Copying a value evaluates its references.
         name = copy.deepcopy(values.get("mixture_or_task_name"))
         known = registered()
         if isinstance(name, str) and name not in known:

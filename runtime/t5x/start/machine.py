@@ -1,14 +1,14 @@
-"""Settings of the machine that make steps and starts faster; flags turn each off.
+"""Machine settings that make steps and startup faster; flags turn each one off.
 
 They were chosen by measurement, see `benchmarks/NOTES.md`:
 
-- glibc hands the buffers of a step back to the system and faults them in again with the
-  next step. One arena, no trimming and no memory of its own for large blocks keep them.
+- glibc returns the buffers of a step to the system, and the next step causes page
+  faults again. A single arena, no trimming, and no mmap for large blocks avoid this.
 - XLA's YNN fusions on the CPU cost small models more than they save. Programs with
-  products of bfloat16 are compiled with YNN for products, where the CPU multiplies tiles
-  of such numbers (`on_cpu.features`).
-- Programs that were compiled once are kept on disk, so that a run that goes on, or
-  another of the same shape, compiles nothing.
+  bfloat16 products use YNN only for products, if the CPU multiplies tiles of such
+  numbers (`on_cpu.features`).
+- Compiled programs are kept on disk, so that a resumed run, or another run of the same
+  shape, does not compile again.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ from t5x.on_cpu import features
 # Numbers of settings in glibc's malloc.h.
 _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 _YNN_OFF = f"--{features.YNN}="
-# XLA ends a process that names a flag which it does not know.
+# XLA ends the process if it does not know a flag.
 _YNN_KNOWN = ((0, 10), (0, 11))
 _CACHE_VARIABLE = "JAX_COMPILATION_CACHE_DIR"
 _CACHE_BYTES = 4 << 30
@@ -64,20 +64,20 @@ def set_up(
 ) -> str:
     """Sets up this process; call it before anything touches a device.
 
-    What does not fit the machine is left out: allocator and fusions where there is an
-    accelerator, the allocator where the C library is another.
+    Settings that do not apply are skipped: allocator and fusions on accelerators, and
+    the allocator with C libraries other than glibc.
 
     Args:
-        keep_memory: do not give freed memory back to the system.
-        ynn_fusions: leave XLA's YNN fusions on.
-        compilation_cache: folder of compiled programs, or 'none'; None is
+        keep_memory: whether to keep freed memory instead of returning it to the system.
+        ynn_fusions: whether to leave XLA's YNN fusions on.
+        compilation_cache: folder of compiled programs, or 'none'. None means
             `$JAX_COMPILATION_CACHE_DIR`, else a folder in the user's cache.
 
     Returns:
-        what was set, in one line.
+        The settings made, in one line.
 
     Raises:
-        UserError: the cache that was named cannot be made.
+        UserError: the named cache folder cannot be created.
     """
     done = []
     on_cpu = not _has_accelerator()
@@ -92,27 +92,27 @@ def set_up(
 
 
 def from_flags() -> str:
-    """`set_up` with the values of the flags."""
+    """Calls `set_up` with the values of the flags."""
     values = flags.FLAGS
     return set_up(values.keep_memory, values.ynn_fusions, values.compilation_cache)
 
 
 def keep_freed_memory() -> bool:
-    """Lets glibc keep what is freed; returns whether that worked.
+    """Makes glibc keep freed memory; returns whether that worked.
 
-    Raises the memory of the process to the highest that it ever needed.
+    The process then keeps the peak memory it ever needed.
     """
     if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
         return False
     if any(name.startswith("MALLOC_") for name in os.environ):
-        return False  # Whoever starts the program has settings of their own.
+        return False  # The caller has chosen other malloc settings.
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
     wanted: Sequence[tuple[int, int]] = (
         (_ARENA_MAX, 1),
-        (_TRIM_THRESHOLD, -1),  # As an unsigned number the largest there is.
+        (_TRIM_THRESHOLD, -1),  # As an unsigned number, -1 is the maximum.
         (_MMAP_MAX, 0),
     )
     results = [mallopt(setting, value) for setting, value in wanted]
@@ -131,7 +131,7 @@ def _turn_ynn_off() -> bool:
 
 
 def _has_accelerator() -> bool:
-    """Whether JAX would compute on something other than the CPU; starts no backend."""
+    """Returns whether JAX would use an accelerator; starts no backend."""
     platforms = jax.config.values["jax_platforms"] or ""
     if platforms:
         return platforms.split(",")[0] != "cpu"
@@ -144,14 +144,14 @@ def use_compilation_cache(folder: str | None) -> str | None:
     """Keeps compiled programs on disk.
 
     Args:
-        folder: where, or 'none'; None is what the user has set for JAX, else a folder
-            in the user's cache, one for each kind of CPU, bounded to 4 GiB.
+        folder: cache folder, or 'none'. None means the user's JAX setting, else a
+            folder in the user's cache, one per kind of CPU, limited to 4 GiB.
 
     Returns:
-        the folder; None for no cache.
+        The folder; None for no cache.
 
     Raises:
-        UserError: the folder that was named cannot be made.
+        UserError: the named folder cannot be created.
     """
     if folder == _NONE:
         jax.config.update("jax_enable_compilation_cache", False)
@@ -168,7 +168,7 @@ def use_compilation_cache(folder: str | None) -> str | None:
             os.unlink(file.name)
         except OSError as error:
             if folder is None:
-                return None  # A home that cannot be written is no reason to stop.
+                return None  # A read-only home folder is not a reason to stop.
             raise UserError(
                 f"--compilation_cache={folder}: {error.strerror}. Name a folder that "
                 f"can be written, or {_NONE!r}."
@@ -176,7 +176,7 @@ def use_compilation_cache(folder: str | None) -> str | None:
     jax.config.update("jax_compilation_cache_dir", path)
     _unless_set("jax_persistent_cache_min_compile_time_secs", _CACHE_SECONDS)
     if folder is None and importlib.util.find_spec("filelock") is not None:
-        # The bound comes with a lock, for which JAX needs that package.
+        # The size limit needs a lock, for which JAX needs that package.
         _unless_set("jax_compilation_cache_max_size", _CACHE_BYTES)
     return path
 
@@ -187,7 +187,7 @@ def _unless_set(name: str, value: float) -> None:
 
 
 def _kind_of_cpu() -> str:
-    """Names this kind of CPU: a program compiled for another may not run here."""
+    """Returns a name of the CPU kind, because compiled programs depend on it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
             lines = [

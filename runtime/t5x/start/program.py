@@ -1,4 +1,4 @@
-"""Flags and start-up that train, eval and infer have in common."""
+"""Flags and startup shared by train, eval, and infer."""
 
 import os
 import pathlib
@@ -42,7 +42,8 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "gin_search_paths",
         ["."],
-        "Folders in which gin files and includes are found, before those that installed "
+        "Folders in which gin files and includes are found, before those that "
+        "installed "
         "packages offer.",
     )
     flags.DEFINE_string(
@@ -60,7 +61,8 @@ def define_flags() -> None:
     flags.DEFINE_bool(
         "accept_truncation",
         False,
-        "Start although the feature lengths cut more than 1% of the inputs of a task, or "
+        "Start although the feature lengths cut more than 1% of the inputs of a task, "
+        "or "
         "targets.",
     )
     flags.DEFINE_bool(
@@ -73,13 +75,14 @@ def define_flags() -> None:
         "initialization_timeout", None, "Seconds to wait for the other processes."
     )
     machine.define_flags()
-    # --help lists the flags of the module that runs; these are defined here for it.
+    # --help lists the flags of the running module, so these flags are registered for
+    # it.
     for module in (__name__, machine.__name__):
         for flag in FLAGS.get_flags_for_module(module):
             FLAGS.register_key_flag_for_module("__main__", flag)
             FLAGS.register_key_flag_for_module(sys.argv[0], flag)
     jax.config.config_with_absl()
-    # What TensorFlow notes after its start; see `libraries` for the notes at its start.
+    # Hides TensorFlow's later notes; `libraries` handles the notes at its startup.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
@@ -87,7 +90,7 @@ def run(function_of: Callable[[], Callable[..., Any]]) -> None:
     """Runs a program.
 
     Args:
-        function_of: returns the function under `__main__` to run; called after the
+        function_of: returns the function to run under `__main__`; called after the
             flags are parsed.
     """
     gin_config.run(lambda argv: _main(argv, function_of))
@@ -98,8 +101,8 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
         raise app.UsageError(f"Too many command-line arguments: {' '.join(argv[1:])}")
     flag_names = {arg.lstrip("-").partition("=")[0] for arg in sys.argv[1:]}
     if not flag_names & {"v", "verbosity"}:
-        # What a user should see is announced; --verbosity=0 shows the libraries' notes.
-        # (The flag's value does not tell, since absl itself sets it.)
+        # Messages for users are announced; --verbosity=0 also shows notes of libraries.
+        # (The flag's value is not reliable, because absl itself sets it.)
         logging.set_verbosity(logging.WARNING)
         libraries.begin()
     if not FLAGS.gin_file and not FLAGS.gin_bindings:
@@ -139,10 +142,10 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
 
 
 def _check_names(bindings: Sequence[str]) -> None:
-    """For a dry run: names that gin takes and a run would trip over, or ignore.
+    """Finds names in a dry run that gin accepts but a run would reject or ignore.
 
     Raises:
-        UserError: a macro that nothing refers to, or an unknown task or mixture.
+        UserError: nothing refers to a macro, or a task or mixture is unknown.
     """
     problems = gin_hints.unused_bindings(bindings)
     if "seqio" in sys.modules:
@@ -156,7 +159,7 @@ def _check_names(bindings: Sequence[str]) -> None:
 
 
 def _join_processes() -> None:
-    """jax.distributed, before anything touches a device."""
+    """Initializes jax.distributed before anything touches a device."""
     given = {
         name: getattr(FLAGS, name)
         for name in ("coordinator_address", "process_count", "process_index")
@@ -173,7 +176,8 @@ def _join_processes() -> None:
         coordinator_address=given["coordinator_address"],
         num_processes=given["process_count"],
         process_id=given["process_index"],
-        # JAX ends the others with a stack trace; `peers` is to come before that.
+        # JAX would end the other processes with a stack trace; `peers` must act
+        # earlier.
         heartbeat_timeout_seconds=int(3 * peers.PATIENCE),
         **extra,
     )
@@ -181,7 +185,7 @@ def _join_processes() -> None:
 
 
 def _set_up_data_side() -> None:
-    """Settings of seqio and TensorFlow, where a gin file has imported them."""
+    """Applies settings of seqio and TensorFlow, if gin files imported them."""
     if FLAGS.tfds_data_dir or FLAGS.seqio_additional_cache_dirs:
         import seqio
 
@@ -189,5 +193,5 @@ def _set_up_data_side() -> None:
             seqio.set_tfds_data_dir_override(FLAGS.tfds_data_dir)
         seqio.add_global_cache_dirs(FLAGS.seqio_additional_cache_dirs)
     if "tensorflow" in sys.modules:
-        # TensorFlow would otherwise take all memory of the GPUs.
+        # TensorFlow would otherwise allocate all GPU memory.
         sys.modules["tensorflow"].config.set_visible_devices([], "GPU")

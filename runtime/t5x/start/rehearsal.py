@@ -1,4 +1,4 @@
-"""The dry run of a program: reads what a run would begin with, and writes nothing."""
+"""The dry run of a program: reads what a run would start with, and writes nothing."""
 
 import functools
 import inspect
@@ -22,13 +22,13 @@ from t5x.training import resume, setup
 
 _STORE = "gs://"
 _HOST = ("storage.googleapis.com", 443)
-_ANY_LENGTH = 16  # No parameter has a shape that depends on it.
+_ANY_LENGTH = 16  # No parameter has a shape that depends on this length.
 
 
 def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
     """Prints the configuration, and checks feature lengths and checkpoint of a program.
 
-    What is out of reach is announced as unchecked: data that is not on this machine, and
+    Unreachable things are reported as unchecked: data that is not on this machine, and
     everything on gs:// without a network.
 
     Args:
@@ -36,7 +36,7 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
         accept_truncation: see `feature_lengths.check`.
 
     Raises:
-        UserError: the run would stop at its start.
+        UserError: the run would stop at startup.
     """
     missing: dict[str, None] = {}
     with_data = True
@@ -61,7 +61,7 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
 
 
 def _is_read(name: str) -> bool:
-    """Whether a dry run needs an argument; others may need the devices of the run."""
+    """Returns whether a dry run needs an argument; others may need devices."""
     return name.endswith(("dataset_cfg", "checkpoint_cfg")) or name in (
         "model",
         "model_dir",
@@ -71,7 +71,7 @@ def _is_read(name: str) -> bool:
 
 
 def _is_reached(what: str, text: str) -> bool:
-    """Whether gs:// answers, if a text names it; announces that `what` is unchecked."""
+    """Returns whether gs:// is reachable, if a text names it; else reports `what`."""
     if _STORE not in text:
         return True
     try:
@@ -83,7 +83,7 @@ def _is_reached(what: str, text: str) -> bool:
 
 
 def _skipped(missing: dict[str, None], error: Exception) -> bool:
-    """Notes data that is not here; settings that the runtime refuses are errors."""
+    """Records missing data and returns True; returns False for all other errors."""
     message = gin_config.user_message(error)
     if message is None or isinstance(error, UserError | TypeError | RuntimeError):
         return False
@@ -92,7 +92,7 @@ def _skipped(missing: dict[str, None], error: Exception) -> bool:
 
 
 class _Printer(NullWriter):
-    """Prints the texts of a run but for the configuration, which stands above them."""
+    """Prints the texts of a run except the configuration, which is already printed."""
 
     def write_texts(self, step: int, texts: Mapping[str, str]) -> None:
         for name, text in texts.items():
@@ -106,7 +106,7 @@ def _default_initializer(configured: Callable[..., Any]) -> Any:
 
 
 def _check_checkpoint(arguments: Mapping[str, Any], default_initializer: Any) -> None:
-    """Compares the checkpoint that a program begins with, and its model, by metadata."""
+    """Compares the initial checkpoint of a program with its model, by metadata."""
     model: Any = arguments.get("model")
     settings, paths = _checkpoints(arguments)
     if not paths or not _is_reached("the checkpoint", os.fspath(paths[0])):
@@ -130,7 +130,7 @@ def _check_checkpoint(arguments: Mapping[str, Any], default_initializer: Any) ->
 
 
 def _checkpoints(arguments: Mapping[str, Any]) -> tuple[Any, Sequence[str]]:
-    """(how to restore, paths) of what a program restores."""
+    """Returns (how to restore, paths) of the checkpoints that a program restores."""
     if cfg := arguments.get("restore_checkpoint_cfg"):
         return state_init.get_first_valid_restore_config_and_paths(
             [with_absolute_path(cfg)]
@@ -151,7 +151,7 @@ def _checkpoints(arguments: Mapping[str, Any]) -> tuple[Any, Sequence[str]]:
 def _input_shapes(
     model: Any, arguments: Mapping[str, Any]
 ) -> dict[str, tuple[int, int]] | None:
-    """Feature of the model -> shape of a batch; None where only a run can tell."""
+    """Returns model feature -> batch shape; None if only a run can determine it."""
     cfgs = [cfg for cfg in arguments.values() if isinstance(cfg, DatasetConfig)]
     if not cfgs:
         return None
@@ -162,5 +162,5 @@ def _input_shapes(
         converter = setup.converter_of(model)(pack=cfgs[0].pack)
         features = converter.get_model_feature_lengths(lengths)
     except (AttributeError, ImportError):
-        return None  # Models and data that do without seqio.
+        return None  # These models and data do not use seqio.
     return {name: (cfgs[0].batch_size, length) for name, length in features.items()}

@@ -1,8 +1,8 @@
 """Folders of gin files that installed packages offer.
 
-A distribution with gin files names, under the entry points `t5x.gin_search_paths`, a
-function without arguments that returns a folder. Gin files and includes that neither the
-current folder nor --gin_search_paths has are looked up there.
+A distribution with gin files registers, under the entry points `t5x.gin_search_paths`,
+a function without arguments that returns a folder. Gin files and includes that are
+neither in the current folder nor in --gin_search_paths are looked up there.
 """
 
 from importlib import metadata
@@ -13,10 +13,10 @@ GROUP = "t5x.gin_search_paths"
 
 
 def offered() -> list[str]:
-    """The folders, in the order of the names of the entry points.
+    """Returns the folders, sorted by the name of the entry point.
 
-    One that cannot be had is left out with a warning: another package is at fault, and
-    most runs do not need it.
+    A folder whose entry point fails is skipped with a warning, because another package
+    is at fault and most runs do not need it.
     """
     found = []
     for entry in sorted(metadata.entry_points(group=GROUP)):

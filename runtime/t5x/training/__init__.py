@@ -1,1 +1,1 @@
-"""A training run: set-up, loop, trainer, step."""
+"""Parts of a training run: setup, loop, trainer, and step."""

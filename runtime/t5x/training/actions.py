@@ -1,4 +1,4 @@
-"""Actions: what may happen after a round of training or evaluation."""
+"""Actions that run after a round of training or evaluation."""
 
 import abc
 import enum
@@ -17,7 +17,7 @@ from t5x.errors import UserError
 
 @enum.unique
 class ActionMode(enum.Enum):
-    """When an action runs: after a round of training, or of one kind of evaluation."""
+    """When an action runs: after a round of training, or after a kind of evaluation."""
 
     TRAIN = 1
     TRAIN_EVAL = 2
@@ -25,13 +25,13 @@ class ActionMode(enum.Enum):
 
 
 class BaseAction(abc.ABC):
-    """Something to do with the metrics of a round, on the first process."""
+    """Reacts to the metrics of a round, on process 0."""
 
     @abc.abstractmethod
     def run(
         self, train_state: Any, metrics_by_task: Mapping[str, Mapping[str, Any]]
     ) -> bool:
-        """Returns whether training should stop.
+        """Runs the action; returns whether training should stop.
 
         Args:
             train_state: the current train state.
@@ -45,7 +45,7 @@ ActionMapType = Mapping[ActionMode, Sequence[BaseAction]]
 def _find_metric(
     action: BaseAction, metrics_by_task: Mapping[str, Mapping], task: str, metric: str
 ) -> Any:
-    """The metric, or None with a warning that says what there is."""
+    """Returns the metric; if it is missing, logs the names and returns None."""
     if task not in metrics_by_task:
         missing = f"task {task!r} is not evaluated; tasks: {sorted(metrics_by_task)}"
     elif metric not in metrics_by_task[task]:
@@ -72,21 +72,23 @@ def _as_float(action: BaseAction, value: Any) -> float | None:
 
 
 class EarlyStoppingAction(BaseAction):
-    """Stops when a metric does not improve any more.
+    """Stops training when a metric no longer improves.
 
-    With compare_to='previous' (as in T5X) training stops when in the last `patience`
-    values each one is no better than the one before it: `patience` values, hence
-    `patience - 1` comparisons. With compare_to='best' it stops when the last `patience`
-    values are all no better than the best one before them ("stop after `patience`
-    evaluations without improvement").
+    With compare_to='previous' (as in T5X), training stops when each of the last
+    `patience` values is no better than its predecessor. These are `patience - 1`
+    comparisons within the window. With compare_to='best' it stops when the last
+    `patience` values are all no better than the best earlier one.
 
     An improvement is a change by more than `atol + rtol * |reference|`. A finite value
     improves on NaN and infinity, which improve on nothing.
 
     Args:
         metric: (task, metric).
-        mode: 'min' or 'max', what is better.
-        patience: see above.
+        mode: 'min' if lower values are better, 'max' if higher ones are.
+        patience: number of values without improvement; see above.
+        atol: absolute change that counts as no improvement.
+        rtol: change relative to the reference that counts as no improvement.
+        compare_to: 'previous' or 'best'; see above.
     """
 
     def __init__(
@@ -120,11 +122,11 @@ class EarlyStoppingAction(BaseAction):
         self._restored = False
 
     def get_state(self) -> list:
-        """The values seen, so that a stopped run goes on where it was."""
+        """Returns the values seen, so that a resumed run can continue from them."""
         return [list(entry) for entry in self._history]
 
     def set_state(self, state: Sequence) -> None:
-        """Takes over what `get_state` returned."""
+        """Restores the state that `get_state` returned."""
         self._history = [(int(step), float(value)) for step, value in state]
         self._restored = True
 
@@ -137,14 +139,14 @@ class EarlyStoppingAction(BaseAction):
     def run(
         self, train_state: Any, metrics_by_task: Mapping[str, Mapping[str, Any]]
     ) -> bool:
-        """Adds the value to the history; True when training should stop."""
+        """Adds the value to the history; returns True when training should stop."""
         found = _find_metric(self, metrics_by_task, self._task, self._metric)
         value = None if found is None else _as_float(self, found)
         if value is None:
             return False
         step = _step_of(train_state, default=len(self._history))
         if self._restored:
-            # An evaluation that is repeated after a restart replaces the first one.
+            # A repeated evaluation after a restart replaces the first one.
             self._history = [e for e in self._history if e[0] < step]
             self._restored = False
         self._history.append((step, value))
@@ -172,9 +174,9 @@ class EarlyStoppingAction(BaseAction):
 
 
 class TerminateOnNanAction(BaseAction):
-    """Stops when a metric is NaN or infinite.
+    """Stops training when a metric is NaN or infinite.
 
-    The training loss needs no action: `train` ends where that is not finite.
+    The training loss needs no action: `train` ends if the loss is not finite.
 
     Args:
         task: name of the task; 'train' for training metrics.
@@ -188,7 +190,7 @@ class TerminateOnNanAction(BaseAction):
     def run(
         self, train_state: Any, metrics_by_task: Mapping[str, Mapping[str, Any]]
     ) -> bool:
-        """True when the metric is not finite."""
+        """Returns True when the metric is not finite."""
         del train_state
         found = _find_metric(self, metrics_by_task, self._task, self._metric)
         value = None if found is None else _as_float(self, found)

@@ -36,24 +36,24 @@ class PreemptionError(Exception):
     """Training was interrupted and the state should be saved at once."""
 
 
-# More than one in work and one waiting gains nothing, and an interruption, a message and
-# the memory of their batches would have to wait for all of them.
+# One running call and one waiting call keep the devices busy. A longer queue would
+# delay interruptions and messages, and hold more batches in memory.
 _QUEUED_CALLS = 2
 
 
 class BaseTrainer(abc.ABC):
-    """Runs training and evaluation steps. Use as a context manager, or `close()`.
+    """Runs training and evaluation steps. Use as a context manager, or call `close()`.
 
     Attributes:
         train_metrics_manager: metrics of training, under `<summary_dir>/train`.
         eval_metrics_managers: the same for each evaluation dataset, under
             `<summary_dir>/training_eval/<first 113 characters of the name>`.
         stop_training: set to True to end training after the current round.
-        progress: shown while training, if any.
-        preempted: asked before every step with its number; True interrupts training.
-        watch: notices a loss that is not finite.
-        steps_per_call: steps that the devices are asked for at a time, where so many
-            are left before the next stop; 1 in trainers without
+        progress: progress display during training, or None.
+        preempted: called before every step with its number; True interrupts training.
+        watch: detects a loss that is not finite.
+        steps_per_call: steps per call to the devices, if at least that many remain
+            before the next stop. It is 1 in trainers without
             `_partitioned_train_steps`.
     """
 
@@ -73,10 +73,10 @@ class BaseTrainer(abc.ABC):
 
         Args:
             model: a `BaseModel`.
-            train_state: state to begin with (may be set later).
+            train_state: initial state (may be set later).
             partitioner: partitioner of the steps.
             eval_names: names of the evaluation datasets.
-            summary_dir: folder of the TensorBoard files, or None for none.
+            summary_dir: folder of the TensorBoard files, or None to write no files.
             train_state_axes: partition specs of the train state.
             rng: base key; the key of a step is `fold_in(rng, step)`.
         """
@@ -119,7 +119,9 @@ class BaseTrainer(abc.ABC):
             manager.close()
 
     def send_metrics_to(self, sinks: Sequence[MetricSink]) -> None:
-        """Has sinks take what the metrics managers write from now on."""
+        """Sends everything that the metrics managers write from now on to `sinks` as
+        well.
+        """
         managers = [self.train_metrics_manager, *self.eval_metrics_managers.values()]
         for manager in managers:
             manager.sinks = sinks
@@ -129,7 +131,7 @@ class BaseTrainer(abc.ABC):
 
     @property
     def train_state(self) -> Any:
-        """The current train state (waits while training runs in another thread)."""
+        """The current train state; waits while training runs in another thread."""
         with self._train_state_mutex:
             return self._train_state
 
@@ -144,7 +146,7 @@ class BaseTrainer(abc.ABC):
         num_steps: int,
         start_step: int | None = None,
     ) -> futures.Future:
-        """Runs `num_steps` steps; the devices always have the next one waiting.
+        """Runs `num_steps` steps and keeps the next step queued on the devices.
 
         Args:
             batch_iter: yields batches.
@@ -152,11 +154,11 @@ class BaseTrainer(abc.ABC):
             start_step: step number of the state, if known.
 
         Returns:
-            future of the averaged metrics: name -> clu value.
+            Future of the averaged metrics: name -> clu value.
 
         Raises:
-            PreemptionError: training was interrupted. The state after the last
-                finished step is kept, and its metrics are written.
+            PreemptionError: training was interrupted. The state after the last finished
+                step is kept, and its metrics are written.
             UserError: the data ended.
         """
         metrics: Any = None
@@ -174,7 +176,7 @@ class BaseTrainer(abc.ABC):
                 while step < last:
                     if len(queued) == _QUEUED_CALLS:
                         jax.block_until_ready(queued.pop(0))
-                    # What is left before the end is taken step by step.
+                    # The remainder before the end is taken step by step.
                     count = self.steps_per_call
                     count = count if last - step >= count else 1
                     if self._stops_before(step, count):
@@ -194,7 +196,8 @@ class BaseTrainer(abc.ABC):
                     if self.progress is not None:
                         self.progress.update(step, metrics)
             finally:
-                # The step donates the old state, so it is gone even after an error.
+                # The step donates the old state, which is therefore lost even after an
+                # error.
                 self._train_state = state
                 summary = self._write_train_summary(metrics, step, step - start_step)
                 self.watch.add(Window(start_step, step, summary, readings))
@@ -205,7 +208,9 @@ class BaseTrainer(abc.ABC):
     def _advance(
         self, state: Any, batches: list[Batch], metrics: Any, step: int
     ) -> tuple[Any, Metrics, list[tuple[int, Any, Any]]]:
-        """Queues a step for each batch: (state, summed metrics, readings of each)."""
+        """Queues one step per batch; returns (state, summed metrics, readings per
+        step).
+        """
         if len(batches) > 1:
             many = self._compiled_train_steps or self._partitioned_train_steps
             state, stacked = many(state, batches)
@@ -220,7 +225,7 @@ class BaseTrainer(abc.ABC):
         return state, update, [reading]
 
     def _stops_before(self, step: int, count: int) -> bool:
-        # Processes agree on one step; each of them must come by it.
+        # Processes agree on one step, so each of them must check every step.
         asked = count if jax.process_count() > 1 else 1
         return any(self.preempted(step + number) for number in range(asked))
 
@@ -235,10 +240,10 @@ class BaseTrainer(abc.ABC):
         )
 
     def compile_train(self, batch: Batch) -> None:
-        """Compiles the train step for batches like this one (values do not matter).
+        """Compiles the train step for batches of this shape (values do not matter).
 
-        With `steps_per_call` that is several steps; a single one is compiled when it is
-        first needed.
+        If `steps_per_call` is above 1, this compiles the call of several steps. A
+        single step is then compiled on first use.
         """
         tick = time.time()
         if self.steps_per_call > 1:
@@ -259,7 +264,7 @@ class BaseTrainer(abc.ABC):
         """Evaluates on datasets with teacher forcing and writes the metrics.
 
         Returns:
-            name of the dataset -> name of the metric -> clu value.
+            Name of the dataset -> name of the metric -> clu value.
 
         Raises:
             UserError: a dataset has no batch.
@@ -282,7 +287,8 @@ class BaseTrainer(abc.ABC):
             multihost_assert_equal(np.array(-1), unequal)
             if metrics is None:
                 raise UserError(
-                    f"The evaluation data {name!r} has no batch: the split is empty, or "
+                    f"The evaluation data {name!r} has no batch: the split is empty, "
+                    f"or "
                     "has fewer examples than the batch size."
                 )
             summaries[name] = manager.write_metrics_summary(
@@ -317,7 +323,8 @@ class BaseTrainer(abc.ABC):
 
     @property
     def _partitioned_train_steps(self) -> Any:
-        """Partitioned function of several steps, where a trainer has `steps_per_call`.
+        """Partitioned function of several steps; trainers with `steps_per_call` define
+        it.
 
         (train state, list of batches) -> (train state, stacked metrics).
         """
@@ -334,6 +341,7 @@ def _next_batch(batch_iter: Iterator[Batch], step: int) -> Batch:
         return next(batch_iter)
     except StopIteration:
         raise UserError(
-            f"The training data ended before step {step + 1}. Let it repeat (num_epochs "
+            f"The training data ended before step {step + 1}. Let it repeat "
+            f"(num_epochs "
             "= None), or lower the number of training steps."
         ) from None

@@ -11,7 +11,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from t5x import checks
 from t5x.errors import UserError
 
-# Factors that divide by `warmup_steps`, all of them at step 0.
+# Factors that divide by `warmup_steps`, either always or at step 0.
 _BY_WARMUP = frozenset(
     {"linear_warmup", "linear_decay", "rsqrt_decay", "rsqrt_normalized_decay"}
 )
@@ -35,7 +35,7 @@ def create_learning_rate_scheduler(
 ) -> LearningRateCallable:
     """Returns the schedule that multiplies the factors named in `factors`.
 
-    With s = max(0, step - step_offset) and w = warmup_steps the factors are
+    With s = max(0, step - step_offset) and w = warmup_steps, the factors are:
 
     - `constant`: base_learning_rate
     - `linear_warmup`: min(1, s / w)
@@ -47,11 +47,17 @@ def create_learning_rate_scheduler(
 
     Args:
         factors: names joined by `*`.
+        base_learning_rate: used by `constant` and `linear_decay`.
+        warmup_steps: w; at least 1 if a factor divides by it.
+        decay_factor: used by `linear_decay` and `decay_every`.
+        steps_per_decay: used by `decay_every`; at least 1.
+        steps_per_cycle: used by `cosine_decay`; at least 1.
+        step_offset: steps to subtract from the step number.
         min_learning_rate: floor of the result.
 
     Raises:
-        UserError: a factor has an unknown name, or divides by a number of steps that is
-            not at least 1, or a number is NaN or infinite.
+        UserError: a factor has an unknown name or divides by a step count below 1, or a
+            number is NaN or infinite.
     """
     schedules: dict[str, Callable] = {
         "constant": lambda s: base_learning_rate,

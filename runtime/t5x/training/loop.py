@@ -1,4 +1,4 @@
-"""The loop of a training run: rounds of training, checkpoints, evaluations, actions."""
+"""The loop of a training run: rounds, checkpoints, evaluations, and actions."""
 
 import dataclasses
 import functools
@@ -36,10 +36,10 @@ def run_actions(
     train_state: Any,
     metrics_by_task: Mapping[str, Mapping[str, Any]],
 ) -> bool:
-    """Runs the actions of a mode on the first process; all learn the result.
+    """Runs the actions of a mode on process 0 and broadcasts the result.
 
     Returns:
-        whether training should stop.
+        Whether training should stop.
     """
     stop = False
     if jax.process_index() == 0:
@@ -58,11 +58,12 @@ class Evaluation:
         trainer: holds the train state.
         train_state_axes: partition specs of the state.
         train_eval_datasets: name -> dataset, for teacher forcing.
-        evaluator: evaluator that decodes, also one that is still being built, or None.
-        concurrent_metrics: let metrics be computed while training goes on.
-        actions: what to do with the metrics.
-        record: note of the run.
-        sinks: what takes the scores of decoding.
+        evaluator: evaluator that decodes, possibly still built in the background, or
+            None.
+        concurrent_metrics: whether to compute metrics while training continues.
+        actions: actions that receive the metrics.
+        record: record of the run.
+        sinks: additional sinks for the decoding scores.
     """
 
     trainer: BaseTrainer
@@ -77,7 +78,7 @@ class Evaluation:
     _compiled: bool = False
 
     def run(self, step: int) -> None:
-        """Evaluates the current state, which is that of `step`."""
+        """Evaluates the current state, which belongs to `step`."""
         if self.train_eval_datasets:
             self._teacher_forced(step)
         if isinstance(self.evaluator, BackgroundEvaluator):
@@ -135,7 +136,7 @@ class Evaluation:
         )
 
     def _show_progress(self, step: int) -> None:
-        """Lets the evaluator show the time left for the whole run."""
+        """Makes the evaluator show the time left for the whole run."""
         progress = getattr(self.trainer, "progress", None)
         if progress is None or not hasattr(self.evaluator, "on_done"):
             return
@@ -144,7 +145,7 @@ class Evaluation:
         self.evaluator.on_done = work.add
 
     def wait(self) -> None:
-        """Waits for metrics that are being computed, and raises their errors."""
+        """Waits for pending metrics and raises their errors."""
         pending, self._pending = self._pending, []
         for step, future in pending:
             self._scores(step, future)
@@ -164,7 +165,7 @@ def _state_of(action: Any) -> Any:
 
 
 def restore_actions(actions: ActionMapType, record: RunRecord) -> None:
-    """Gives actions back the state that an unfinished run has noted."""
+    """Restores the state of actions from the record of an unfinished run."""
     for mode, states in (record.get("actions") or {}).items():
         for action, state in zip(
             actions.get(ActionMode[mode], []), states, strict=False
@@ -173,14 +174,14 @@ def restore_actions(actions: ActionMapType, record: RunRecord) -> None:
                 action.set_state(state)
 
 
-# Metrics of a task in a message.
+# Maximum number of metrics per task in a message.
 _REPORTED = 4
 
 
 def report(
     step: int, title: str, metrics: Mapping[str, Any], only: tuple[str, ...] = ()
 ) -> None:
-    """One line per task with its first scalar metrics; files hold all of them."""
+    """Prints one line per task with its first scalars; files hold all of them."""
     for task, values in metrics.items():
         scalars = []
         for name, value in values.items():
@@ -199,13 +200,13 @@ def report(
 
 
 def last_checkpoint(model_dir: str) -> str | None:
-    """Path of the newest checkpoint of a run, or None."""
+    """Returns the path of the newest checkpoint of a run, or None."""
     step = checkpoints.latest_step(model_dir)
     return None if step is None else checkpoints.get_checkpoint_dir(model_dir, step)
 
 
 def how_to_go_on(model_dir: str) -> str:
-    """What to do after a run was cut off."""
+    """Returns advice on how to continue an interrupted run."""
     found = last_checkpoint(model_dir)
     if found is None:
         return (
@@ -213,7 +214,8 @@ def how_to_go_on(model_dir: str) -> str:
             "processes, begins anew."
         )
     return (
-        f"The last checkpoint is {found}: run the same command again on all processes to "
+        f"The last checkpoint is {found}: run the same command again on all processes "
+        f"to "
         "go on from it."
     )
 
@@ -223,10 +225,10 @@ class TrainLoop:
     """Trains from a step to the end of the schedule.
 
     Attributes:
-        trainer, evaluation, schedule, record: the parts of the run.
+        trainer, evaluation, schedule, record: parts of the run.
         batches: iterator of training batches.
-        saver: writes checkpoints of the train state while training goes on, or None.
-        saved_step: step of the checkpoint that exists already.
+        saver: writes checkpoints of the train state while training continues, or None.
+        saved_step: step of the existing checkpoint, or None.
         model_dir: folder of the run, for messages.
     """
 
@@ -243,8 +245,8 @@ class TrainLoop:
         """Trains until the end, or until `stop_training`; returns the last step.
 
         Raises:
-            PreemptionError: stopped from outside, with everything saved.
-            UserError: loss or parameters are not finite; no such state is saved.
+            PreemptionError: training was stopped from outside, and everything is saved.
+            UserError: the loss or a parameter is not finite; this state is not saved.
         """
         try:
             self._require_finite_start(step)
@@ -259,7 +261,7 @@ class TrainLoop:
             self.evaluation.wait()
         except PreemptionError as error:
             self._emergency(error)
-        # Not before: evaluations need not wait for a checkpoint.
+        # The wait comes last, because evaluations need not wait for a checkpoint.
         self._wait_for_saves()
         return step
 
@@ -268,7 +270,7 @@ class TrainLoop:
             self.saver.wait()
 
     def _catch_up(self, step: int, guard: PreemptionGuard) -> None:
-        """Does what was due at this step when the run was stopped."""
+        """Saves and evaluates if an interrupted run still owed either at this step."""
         if step in self.schedule.checkpoint_steps:
             self._save(step)
         evaluated = self.record.get("evaluated_step")
@@ -280,7 +282,7 @@ class TrainLoop:
     def _round(self, step: int, guard: PreemptionGuard) -> int:
         stop = self.schedule.next_stop(step)
         summary = self.trainer.train(self.batches, stop - step, start_step=step)
-        # The devices are busy with this round while that before it is looked at.
+        # The devices are busy with this round while the previous one is checked.
         self._require_sound(lag=1)
         if not self.evaluation.concurrent_metrics:
             self.evaluation._act(ActionMode.TRAIN, {TRAIN_METRIC_KEY: summary.result()})
@@ -297,12 +299,12 @@ class TrainLoop:
         return stop
 
     def _require_sound(self, lag: int = 0) -> None:
-        """Raises where the loss of a step was not finite."""
+        """Raises UserError if the loss of a step was not finite."""
         if found := self.trainer.watch.find(lag):
             raise UserError(self._explain(found))
 
     def _require_finite(self, step: int) -> None:
-        """Raises where the loss of a step, or a parameter, is not finite."""
+        """Raises UserError if the loss of a step or a parameter is not finite."""
         self._require_sound()
         if names := nonfinite_parameters(self.trainer.train_state.params):
             raise UserError(
@@ -315,7 +317,8 @@ class TrainLoop:
             return
         if self.saved_step is None:
             advice = (
-                "Give another checkpoint to RestoreCheckpointConfig.path, or, where the "
+                "Give another checkpoint to RestoreCheckpointConfig.path, or, where "
+                "the "
                 "run starts from scratch, mend the model's initialisers."
             )
         else:
@@ -327,7 +330,7 @@ class TrainLoop:
         )
 
     def _explain(self, found: str) -> str:
-        # The last one may still be on its way to the disk.
+        # The newest checkpoint may still be on its way to the disk.
         self._wait_for_saves()
         newest = last_checkpoint(self.model_dir)
         good = (
@@ -337,7 +340,8 @@ class TrainLoop:
         )
         return (
             f"{found}. Training stops, and this state is not saved. {good} The batches "
-            f"hold {self.trainer.watch.batch}. Usual causes: a learning rate that is too "
+            f"hold {self.trainer.watch.batch}. Usual causes: a learning rate that is "
+            f"too "
             "high, bfloat16 activations, or targets without any token. Change that, or "
             "let up to N such steps in a row be skipped with "
             "trainer.Trainer.max_skipped_steps = N, and run the command again."
@@ -349,10 +353,10 @@ class TrainLoop:
         state = jax.block_until_ready(self.trainer.train_state)
         self._require_finite(step)
         tick = time.time()
-        # A run that goes on from here does not write these metrics again.
+        # A run that resumes from this checkpoint does not write these metrics again.
         self.trainer.train_metrics_manager.flush()
-        # Returns when the arrays are copied; steps may donate them from then on. A stop
-        # before the checkpoint is complete leaves the one before.
+        # The call returns when the arrays are copied; later steps may donate them. If
+        # the run stops before the checkpoint is complete, the previous one remains.
         self.saver(state)
         self.saved_step = step
         self.trainer.train_metrics_manager.write_scalar(
@@ -372,7 +376,8 @@ class TrainLoop:
             )
         else:
             advice = (
-                "No checkpoint was asked for (CheckpointConfig.save = None), so nothing "
+                "No checkpoint was asked for (CheckpointConfig.save = None), so "
+                "nothing "
                 "is saved."
             )
         raise PreemptionError(f"Stopped at step {step:,}. {advice}") from error

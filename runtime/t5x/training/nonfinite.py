@@ -1,4 +1,4 @@
-"""Notices a loss, gradients or parameters that are NaN or infinite."""
+"""Detection of a loss, gradients, or parameters that are NaN or infinite."""
 
 import collections
 import dataclasses
@@ -18,12 +18,12 @@ from t5x.logs.metrics_writer import SKIPPED_STEPS, to_host
 from t5x.logs.progress import announce
 
 LOSS = "loss"
-# Names of parameters in a message.
+# Maximum number of names or steps in a message.
 _NAMED = 3
 
 
 def all_finite(tree: Any) -> Bool[Array, ""]:
-    """Whether every floating number in a tree of arrays is finite."""
+    """Returns whether every floating-point number in a tree of arrays is finite."""
     leaves = [x for x in jax.tree.leaves(tree) if _is_float(x)]
     return jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in leaves], bool))
 
@@ -35,16 +35,16 @@ def _is_float(x: Any) -> bool:
 def skip_nonfinite_step(
     old_state: Any, new_state: Any, gradients: Any, metrics: Mapping[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
-    """The step as it was, or without any effect where it is not finite.
+    """Returns the new state, or the old one with a new step number if not finite.
 
-    A step whose loss or gradients are not finite leaves parameters, the optimizer's
-    state and mutables alone; the step number goes on. Its metrics do not count, and the
-    metric `nonfinite_steps` counts it.
+    A step whose loss or gradients are not finite leaves parameters, optimizer state,
+    and mutables unchanged; the step number advances. Its metrics do not count, and the
+    metric `nonfinite_steps` counts the step.
 
     Args:
         old_state, new_state: the train state before and after the step.
-        gradients: of the step.
-        metrics: of the step, `loss` among them.
+        gradients: gradients of the step.
+        metrics: metrics of the step, including `loss`.
 
     Returns:
         (train state, metrics).
@@ -58,7 +58,7 @@ def skip_nonfinite_step(
     state = jax.tree.unflatten(structure, chosen)
     counted = {
         name: metric
-        # These tell of the step, and not of its batch.
+        # These metrics describe the step and not its batch.
         if name.startswith("learning_rate") or isinstance(metric, clu.metrics.LastValue)
         else jax.tree.map(lambda x: jnp.where(finite, x, jnp.zeros_like(x)), metric)
         for name, metric in metrics.items()
@@ -73,7 +73,7 @@ def _finite_leaves(leaves: list[Array]) -> Bool[Array, " leaves"]:
 
 
 def nonfinite_parameters(params: Mapping[str, Any]) -> str | None:
-    """Names the parameters that are not finite: 'a/b, c and 2 more'; None: all are."""
+    """Returns the names of non-finite parameters ('a/b, c and 2 more'), or None."""
     floats = {
         jax.tree_util.keystr(path, simple=True, separator="/"): x
         for path, x in jax.tree.leaves_with_path(params)
@@ -92,11 +92,11 @@ class Window:
     """Steps whose metrics are summed.
 
     Attributes:
-        first, last: steps before and after them.
-        summary: their metrics, name -> clu value.
-        steps: (number after the step, loss, count of skipped steps) of each, on the
-            devices, or functions that return them. They are read only where the sum is
-            not finite.
+        first, last: step numbers before and after the window.
+        summary: future of their metrics, name -> clu value.
+        steps: (step number after the step, loss, count of skipped steps) of each step,
+            as device arrays or functions that return them. They are read only if the
+            sum is not finite.
     """
 
     first: int
@@ -106,36 +106,36 @@ class Window:
 
 
 class Watch:
-    """Looks at windows of steps after they were computed.
+    """Checks windows of steps after they are computed.
 
     Attributes:
-        max_skipped_steps: steps in a row that may be skipped.
+        max_skipped_steps: consecutive steps that may be skipped.
         batch: features of the batches, for a message: 'targets int32[4, 6], ...'.
     """
 
     def __init__(self, max_skipped_steps: int = 0):
         self.max_skipped_steps = max_skipped_steps
         self.batch = "unknown features"
-        # Of a trainer that nobody watches, the last ones are kept.
+        # If `find` is never called, only the last windows are kept.
         self._windows: collections.deque[Window] = collections.deque(maxlen=4)
         self._skipped_in_a_row = 0
 
     def describe(self, batch: Mapping[str, Any]) -> None:
-        """Notes what the batches are made of."""
+        """Records names, types, and shapes of the batch features."""
         self.batch = ", ".join(
             f"{name} {x.dtype}{list(x.shape)}" for name, x in sorted(batch.items())
         )
 
     def add(self, window: Window) -> None:
-        """A window was queued."""
+        """Adds a window whose steps are queued."""
         self._windows.append(window)
 
     def find(self, lag: int = 0) -> str | None:
-        """What is not finite, in words; None where all windows are sound.
+        """Returns a description of the first non-finite value, or None.
 
         Args:
-            lag: windows at the end that are not looked at yet, so that the devices have
-                work to do. All processes look at the same ones.
+            lag: number of newest windows to leave unchecked, so that the devices have
+                work queued. All processes check the same windows.
         """
         while len(self._windows) > lag:
             found = self._look_at(self._windows.popleft())
@@ -185,7 +185,7 @@ class Watch:
 
 
 def _number(metric: Any) -> float:
-    """A number from a clu value, or from a metric on the devices."""
+    """Returns a number from a clu value, or from a metric on the devices."""
     if callable(metric):
         metric = metric()
     for name in ("value", "total"):

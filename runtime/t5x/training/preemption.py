@@ -1,4 +1,4 @@
-"""SIGTERM: notice it, finish the step, save, and leave."""
+"""Handling of SIGTERM: finish the step, save, and exit."""
 
 import contextlib
 import signal
@@ -15,10 +15,10 @@ MESSAGE = "Stopped by SIGTERM; run the same command to continue."
 
 
 class PreemptionGuard:
-    """Notices SIGTERM while it is active. Use as a context manager.
+    """Detects SIGTERM while it is active. Use as a context manager.
 
     In one process a signal handler is installed (main thread only). With several
-    processes JAX's preemption service agrees on one step at which all of them stop.
+    processes, JAX's preemption service agrees on one step at which all of them stop.
     """
 
     def __init__(self) -> None:
@@ -46,20 +46,21 @@ class PreemptionGuard:
             raise PreemptionError(MESSAGE)
 
     def finish_steps(self) -> None:
-        """Ends `interruptible` early: from now on SIGTERM waits for the step."""
+        """Ends `interruptible` early: SIGTERM now takes effect after the step."""
         self._interruptible = False
 
     def before_step(self, step: int) -> bool:
-        """Whether to stop before this step (`BaseTrainer.preempted`)."""
+        """Returns whether to stop before this step (`BaseTrainer.preempted`)."""
         if jax.process_count() > 1:
             return multihost_utils.reached_preemption_sync_point(step)
         return self.requested
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Inside, SIGTERM raises PreemptionError at once: for long evaluations.
+        """Raises PreemptionError immediately on SIGTERM inside the context.
 
-        Not for training steps, which must be finished before the state is saved.
+        Use it for long evaluations, not for training steps: these must finish before
+        the state is saved.
         """
         if self.requested:
             raise PreemptionError(MESSAGE)

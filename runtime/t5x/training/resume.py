@@ -1,4 +1,4 @@
-"""What a run begins with: a checkpoint of its own, another one, or nothing."""
+"""Initial state of a run: its own checkpoint, another checkpoint, or new parameters."""
 
 import dataclasses
 import functools
@@ -23,7 +23,7 @@ from t5x.training import run_record
 
 
 def is_in(path: str | None, folder: str) -> bool:
-    """Whether a checkpoint lies directly in a folder."""
+    """Returns whether a checkpoint lies directly in a folder."""
     return path is not None and os.path.normpath(
         os.path.dirname(os.path.normpath(path))
     ) == os.path.normpath(folder)
@@ -35,14 +35,14 @@ def first_step_of(
     resumed: bool,
     restore_cfg: RestoreCheckpointConfig | None,
 ) -> int:
-    """Step at which the run began; notes the beginning of a new run.
+    """Returns the step at which the run began; records the start of a new run.
 
-    A run that has lost its note began with the checkpoint that `restore_cfg` names.
+    If the record is lost, the start is the checkpoint that `restore_cfg` names.
 
     Args:
-        record: note of the run.
-        step: step of the state that training starts from now.
-        resumed: whether that state is a checkpoint of the run itself.
+        record: record of the run.
+        step: step of the state from which training starts now.
+        resumed: whether this state comes from a checkpoint of the run itself.
         restore_cfg: initial checkpoint of the configuration, or None.
     """
     noted = record.get("first_step") if resumed else None
@@ -57,7 +57,7 @@ def first_step_of(
 
 
 def _step_by_name(cfg: RestoreCheckpointConfig | None) -> int | None:
-    """Step in the name of the checkpoint that a configuration finds, if it has one."""
+    """Returns the step in the name of the configured checkpoint, or None."""
     if cfg is None or not cfg.path:
         return None
     _, paths = state_init.get_first_valid_restore_config_and_paths(
@@ -69,17 +69,18 @@ def _step_by_name(cfg: RestoreCheckpointConfig | None) -> int | None:
 def last_step(
     first_step: int, step: int, total: int, relative: int, source: Any
 ) -> int:
-    """Step at which the run ends.
+    """Returns the step at which the run ends.
 
     Args:
         first_step: step at which the run began.
         step: step at which training starts now.
         total: last step, counted from 0.
-        relative: steps from the beginning of the run on, instead of `total`; or 0.
-        source: the checkpoint of `step`, for messages.
+        relative: number of steps from the start of the run, which replaces `total`; 0
+            if unused.
+        source: checkpoint of `step`, for messages.
 
     Raises:
-        UserError: the run is beyond its end.
+        UserError: the run is already past its end.
     """
     if relative:
         total = first_step + relative
@@ -87,7 +88,8 @@ def last_step(
         raise UserError(
             f"Unexpected total_steps ({total}) < checkpoint step ({step}) of "
             f"{source}: give more steps (TRAIN_STEPS counts from 0, "
-            "TRAIN_STEPS_RELATIVE from the initial checkpoint), or use another MODEL_DIR."
+            "TRAIN_STEPS_RELATIVE from the initial checkpoint), or use another "
+            "MODEL_DIR."
         )
     return total
 
@@ -95,21 +97,21 @@ def last_step(
 def _resuming_fns(
     restore_cfg: RestoreCheckpointConfig | None, model_dir: str
 ) -> list[Callable[..., Any]]:
-    """What happens to a checkpoint of the run itself before it is taken over."""
+    """Returns the functions that transform a run's own checkpoint on resuming."""
     fns: list[Callable[..., Any]] = [
         functools.partial(fn, is_resuming=True)
         for fn in (restore_cfg.state_transformation_fns if restore_cfg else ())
     ]
-    # TensorFlow's layout admits no functions, and is read strictly anyway.
+    # TensorFlow's layout allows no functions, and is read strictly in any case.
     if not folders.tf_checkpoint_paths(model_dir):
         fns.append(functools.partial(_refuse_surplus, model_dir))
     return fns
 
 
 def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
-    """Returns `stored`, unless it has parameters that the model lacks.
+    """Returns `stored`, or raises UserError if it has parameters that the model lacks.
 
-    A run that goes on with a part of its model would do so without a word.
+    Without this check a run would silently continue with only a part of its model.
     """
     known = state_utils.flatten_state_dict(target)
     surplus = sorted(
@@ -130,11 +132,11 @@ def _refuse_surplus(model_dir: str, stored: Any, target: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What a run begins with, before anything of it is read.
+    """Checkpoint from which a run starts, before it is read.
 
     Attributes:
-        settings: how to restore it; None where there is nothing to restore.
-        path: the checkpoint.
+        settings: how to restore it; None if there is nothing to restore.
+        path: the checkpoint, or None.
     """
 
     settings: RestoreCheckpointConfig | None
@@ -142,7 +144,7 @@ class Found:
 
     @property
     def data_shards(self) -> int | None:
-        """Shards of the data position that is taken over, if one is."""
+        """Number of shards of the restored data position, or None."""
         if self.path is None or self.settings is None:
             return None
         if not self.settings.restore_dataset:
@@ -154,10 +156,10 @@ class Found:
 
 
 def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
-    """The newest checkpoint of the run itself, or that which the config names.
+    """Finds the newest checkpoint of the run itself, or else the configured one.
 
     Raises:
-        UserError: the config names several.
+        UserError: the configuration names several checkpoints.
     """
     save_cfg, restore_cfg = checkpoint_cfg.save, checkpoint_cfg.restore
     candidates = [
@@ -185,7 +187,8 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
             candidates.append(with_absolute_path(restore_cfg))
         elif restore_cfg.path:
             raise UserError(
-                "Restore checkpoint config may only have a single path in training, got "
+                "Restore checkpoint config may only have a single path in training, "
+                "got "
                 f"{list(restore_cfg.path)}."
             )
     valid_cfg, paths = state_init.get_first_valid_restore_config_and_paths(candidates)
@@ -194,7 +197,8 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
     if not paths and len(candidates) > 1:
         announce(
             f"warning: {candidates[1].path} holds no checkpoint to begin with "
-            "(RestoreCheckpointConfig.path is the folder of a run, in mode 'specific' that "
+            "(RestoreCheckpointConfig.path is the folder of a run, in mode 'specific' "
+            "that "
             "of one checkpoint)"
         )
     return Found(valid_cfg, os.fspath(paths[0]) if paths else None)
@@ -210,7 +214,7 @@ def restore_or_init(
     init_rng: jax.Array,
     use_orbax: bool,
 ) -> tuple[Any, Any]:
-    """(train state, checkpoint manager or None)."""
+    """Returns (train state, checkpoint manager or None)."""
     train_state, manager = None, None
     wants_saves = save_cfg and (save_cfg.period or save_cfg.checkpoint_steps)
     if found.settings is not None or wants_saves:

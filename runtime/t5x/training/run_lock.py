@@ -1,9 +1,9 @@
-"""One run at a time in a model folder.
+"""Lock that allows one run at a time in a model folder.
 
-The first process of a run holds a lock of the operating system on
-`<model_dir>/train.lock`, which ends with the process, however it ends. The file names the
-holder, and is touched every few seconds: file systems whose locks do not reach other
-hosts are judged by that sign of life. Folders with a URL (gs://) are not locked.
+Process 0 of a run holds an operating-system lock on `<model_dir>/train.lock`, which is
+released when the process ends, even by a crash. The file names the holder and is
+touched every few seconds. This sign of life decides on file systems whose locks do not
+reach other hosts. Folders with a URL (gs://) are not locked.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from t5x.errors import UserError
 from t5x.logs.progress import announce
 
 FILE_NAME = "train.lock"
-# Seconds between signs of life, and how long one is waited for.
+# Seconds between signs of life, and seconds to wait for one.
 _TOUCH = 10.0
 _PATIENCE = 25.0
 _HELD = (errno.EACCES, errno.EAGAIN)
@@ -65,12 +65,12 @@ class _Lock:
         threading.Thread(target=self._touch, name="run_lock", daemon=True).start()
 
     def _open(self) -> Any:
-        """The lock file, locked."""
+        """Returns the open, locked file."""
         while True:
             file = self._path.open("a+b")
             try:
                 supported = self._lock(file)
-                # A run that ended just now has removed the file that was opened.
+                # A run that ended just now may have removed the opened file.
                 if not self._is_current(file):
                     file.close()
                     continue
@@ -84,13 +84,13 @@ class _Lock:
                 raise
 
     def _lock(self, file: Any) -> bool:
-        """Whether the file system has locks.
+        """Takes the lock; returns whether the file system supports locks.
 
         Raises:
-            UserError: another process holds this one.
+            UserError: another process holds this lock.
         """
         try:
-            # In contrast to flock, children that are forked do not hold it too.
+            # Unlike flock, lockf locks are not inherited by forked children.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in _HELD:
@@ -107,7 +107,7 @@ class _Lock:
             return False
 
     def _wait_for_sign(self, file: Any, holder: dict[str, Any]) -> None:
-        """Raises where the holder, which no lock tells of, shows a sign of life."""
+        """Raises UserError if a holder without a visible lock shows a sign of life."""
         announce(
             f"{self._path.parent} was last used by {_name(holder)}; waiting for "
             f"{_PATIENCE:.0f} s to see whether it still runs"
@@ -123,7 +123,8 @@ class _Lock:
 
     def _refusal(self, holder: dict[str, Any]) -> UserError:
         return UserError(
-            f"MODEL_DIR {self._path.parent} is in use: {_name(holder)} trains in it. Two "
+            f"MODEL_DIR {self._path.parent} is in use: {_name(holder)} trains in it. "
+            f"Two "
             "runs in one folder would overwrite each other's checkpoints. Wait until "
             "that process has ended, or stop it, or give another MODEL_DIR."
         )
@@ -150,7 +151,7 @@ def _myself() -> dict[str, Any]:
 
 
 def _read(file: Any) -> dict[str, Any]:
-    """Who holds the lock; empty where nobody does, or has not written it yet."""
+    """Returns the holder of the lock; empty if unlocked or not yet written."""
     file.seek(0)
     try:
         found = json.loads(file.read())

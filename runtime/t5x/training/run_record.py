@@ -1,8 +1,8 @@
-"""The note of a run in model_dir, from which it resumes exactly and by which it is finished.
+"""Record of a run in model_dir, used to resume it exactly and to mark its end.
 
-It keeps what checkpoints do not hold: the seeds that were drawn, the step at which the
-run began (periods and relative steps count from there), the last evaluation, and the
-state of actions.
+It holds what checkpoints lack: the random seeds, the first step of the run, the last
+evaluation, and the state of actions. Periods and relative steps count from the first
+step.
 """
 
 import json
@@ -20,10 +20,10 @@ FINISHED_NAME = "finished_run.json"
 
 
 class RunRecord:
-    """The note of one run. All processes read it; the first one writes it.
+    """Record of one run. All processes read it; process 0 writes it.
 
     Attributes:
-        found: whether an unfinished run left a note.
+        found: whether an unfinished run left a record.
     """
 
     def __init__(self, model_dir: str):
@@ -38,11 +38,11 @@ class RunRecord:
                 break
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value noted under a name."""
+        """Returns the value recorded under a name."""
         return self._values.get(key, default)
 
     def update(self, **values: Any) -> None:
-        """Notes values, atomically."""
+        """Records values atomically."""
         with self._lock:
             if {**self._values, **values} == self._values:
                 return
@@ -50,11 +50,11 @@ class RunRecord:
             self._write(self._path)
 
     def complete(self, step: int, total_steps: int) -> None:
-        """Notes that the run is finished.
+        """Records that the run is finished.
 
         Args:
             step: last step; below `total_steps` if an action stopped the run.
-            total_steps: step at which the run was to end.
+            total_steps: planned last step.
         """
         with self._lock:
             self._values["finished"] = {"step": step, "total_steps": total_steps}
@@ -63,19 +63,19 @@ class RunRecord:
                 self._path.unlink(missing_ok=True)
 
     def is_finished(self, step: int, total_steps: int) -> bool:
-        """Whether the run ended at `step` and is not asked for more steps than then."""
+        """Returns whether the run ended at `step` and needs no more steps."""
         end = self.get("finished")
         return bool(end) and step == end["step"] and total_steps <= end["total_steps"]
 
     def reopen(self) -> None:
-        """Forgets the end of a finished run, which is to go on."""
+        """Removes the end mark of a finished run that is to continue."""
         if self.get("finished"):
             self.update(finished=None, stop=False)
             if jax.process_index() == 0:
                 self._finished_path.unlink(missing_ok=True)
 
     def begin_anew(self) -> None:
-        """Forgets a finished run whose checkpoints are gone."""
+        """Discards the record of a finished run whose checkpoints are gone."""
         with self._lock:
             if self._values.get("finished"):
                 self._values = {}
@@ -96,6 +96,7 @@ def _read(path: epath.Path) -> dict[str, Any]:
             raise TypeError("it does not say where the run ended")
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise UserError(
-            f"{path} is damaged ({error}); delete it to go on from the newest checkpoint."
+            f"{path} is damaged ({error}); delete it to go on from the newest "
+            f"checkpoint."
         ) from error
     return values

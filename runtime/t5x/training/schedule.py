@@ -1,4 +1,4 @@
-"""When a run stops to save, evaluate or write metrics: arithmetic on step numbers."""
+"""Steps at which a run saves, evaluates, or writes metrics."""
 
 import bisect
 import dataclasses
@@ -18,9 +18,9 @@ class Schedule:
         first_step: step at which the run began (not where it was resumed).
         total_steps: step at which it ends.
         eval_period, checkpoint_period, gc_period: steps between evaluations,
-            checkpoints, garbage collections.
+            checkpoints, and garbage collections.
         stats_period: steps over which training metrics are averaged.
-        checkpoint_steps: single steps at which to save as well.
+        checkpoint_steps: additional single steps at which to save.
         unit: steps of one round; every period is a multiple of it.
     """
 
@@ -34,12 +34,14 @@ class Schedule:
     unit: int
 
     def round_end(self, step: int) -> int:
-        """End of the round that contains the step after `step`."""
+        """Returns the end of the round that contains the step after `step`."""
         rounds = (step - self.first_step) // self.unit + 1
         return min(self.first_step + rounds * self.unit, self.total_steps)
 
     def next_stop(self, step: int) -> int:
-        """Where to pause next: end of a round, of a stats period, or a saved step."""
+        """Returns the next pause: end of a round or a stats period, or a checkpoint
+        step.
+        """
         stop = min(self.round_end(step), step + self.stats_period)
         later = bisect.bisect_right(self.checkpoint_steps, step)
         if later < len(self.checkpoint_steps):
@@ -52,11 +54,11 @@ class Schedule:
         )
 
     def evaluates_at(self, step: int) -> bool:
-        """Whether an evaluation follows this step; the last step has one."""
+        """Returns whether an evaluation follows this step; the last step has one."""
         return self._due(self.eval_period, step)
 
     def evaluations_after(self, step: int) -> int:
-        """Number of evaluations that follow steps above `step`."""
+        """Returns the number of evaluations after steps above `step`."""
         period = self.eval_period
         if not period or step >= self.total_steps:
             return 0
@@ -64,11 +66,11 @@ class Schedule:
         return -(-(self.total_steps - self.first_step) // period) - done
 
     def collects_at(self, step: int) -> bool:
-        """Whether the garbage collector runs after this step."""
+        """Returns whether the garbage collector runs after this step."""
         return self._due(self.gc_period, step)
 
     def saves_at(self, step: int) -> bool:
-        """Whether a checkpoint is due after this step; the last step is saved."""
+        """Returns whether a checkpoint is due after this step (always the last)."""
         wanted = self.checkpoint_period or self.checkpoint_steps
         if wanted and step == self.total_steps:
             return True
@@ -87,11 +89,11 @@ def make_schedule(
 ) -> Schedule:
     """Checks the periods and returns the schedule.
 
-    The round is the shortest of the evaluation, checkpoint and gc periods (the whole
-    run where there is none); `stats_period` defaults to the round.
+    The round is the shortest of the evaluation, checkpoint, and gc periods, or the
+    whole run if all are 0. `stats_period` defaults to the round.
 
     Raises:
-        UserError: a period is no multiple of the round, or no whole number.
+        UserError: a period is not a multiple of the round, or not a whole number.
     """
     periods = {
         name: checks.whole_number(name, period or 0, least=0, hint=_NEVER)
@@ -111,7 +113,8 @@ def make_schedule(
         if period % unit:
             shortest = next(n for n, p in periods.items() if p == unit)
             raise UserError(
-                f"Checkpoint period ({checkpoint_period}), eval period ({eval_period}), "
+                f"Checkpoint period ({checkpoint_period}), eval period "
+                f"({eval_period}), "
                 f"and GC period ({gc_period}) must all be multiples of each other: "
                 f"{name} = {period} is not a multiple of {shortest} = {unit}."
             )

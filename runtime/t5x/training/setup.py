@@ -32,9 +32,9 @@ from t5x.training.base_trainer import BaseTrainer
 
 
 class LazyConverter:
-    """A model's feature converter class, looked up when it is first used.
+    """A model's feature converter class, looked up on first use.
 
-    The class comes from seqio, which a `get_dataset_fn` of one's own may do without.
+    The class comes from seqio, which a user-defined `get_dataset_fn` may not need.
     """
 
     def __init__(self, model: Any):
@@ -48,7 +48,7 @@ class LazyConverter:
 
 
 def converter_of(model: Any) -> Any:
-    """The model's feature converter class; imports seqio only where it is needed."""
+    """Returns the model's feature converter class; imports seqio only if needed."""
     return (
         model.FEATURE_CONVERTER_CLS if "seqio" in sys.modules else LazyConverter(model)
     )
@@ -74,7 +74,7 @@ def parse_actions(
 def make_rngs(
     random_seed: int | None, use_hardware_rng: bool, record: run_record.RunRecord
 ) -> tuple[jax.Array, jax.Array]:
-    """(key of initialisation, key of dropout)."""
+    """Returns (initialization key, dropout key)."""
     if use_hardware_rng or random_seed is None:
         variables.set_hardware_rng_ops()
     if random_seed is None:
@@ -86,7 +86,7 @@ def make_rngs(
 
 
 def with_seed(cfg: DatasetConfig, record: run_record.RunRecord) -> DatasetConfig:
-    """Fixes the seed of the data for the whole run, over restarts."""
+    """Fixes the data seed for the whole run, including restarts."""
     if cfg.seed is not None:
         datasets_lib.require_same_seed(cfg)
         return cfg
@@ -101,7 +101,7 @@ def verify_vocabs(
     model: Any,
     cfg: DatasetConfig,
 ) -> None:
-    """Compares vocabularies where the data comes from a registered task."""
+    """Compares vocabularies if the data comes from a registered task."""
     if verify is None or not hasattr(model, "input_vocabulary"):
         return
     if get_dataset_fn is not datasets_lib.get_dataset and not _is_registered(cfg):
@@ -127,19 +127,19 @@ def open_train_data(
     asked: int | None,
     found: resume.Found,
 ) -> iterators.PrefetchIterator:
-    """The training data of this process, in the shards with which the run began.
+    """Opens the training data of this process, in the shards with which the run began.
 
     Args:
-        cfg: what to read.
-        layout: the rows of this process.
+        cfg: dataset configuration.
+        layout: rows of this process.
         get_dataset_fn, feature_converter_cls: see `datasets.GetDatasetCallable`.
-        partitioner: where batches go.
-        record: note of the run.
+        partitioner: partitioner of the batches.
+        record: record of the run.
         asked: number of shards in the configuration, or None.
-        found: the checkpoint that the run begins with.
+        found: checkpoint from which the run starts.
 
     Raises:
-        UserError: the batch does not divide by the number of shards.
+        UserError: the batch size is not divisible by the number of shards.
     """
     cfg = with_seed(cfg, record)
     count = number_of_shards(
@@ -174,7 +174,7 @@ def make_sinks(
     model_dir: str,
     stack: contextlib.ExitStack,
 ) -> list[MetricSink]:
-    """On the first process, what takes scalars beside TensorBoard; `stack` closes it."""
+    """Returns the additional metric sinks of process 0. `stack` closes them."""
     sinks: list[MetricSink] = []
     if jax.process_index() == 0:
         for construct in constructors:
@@ -191,10 +191,10 @@ def make_evaluator(
     model_dir: str,
     verify: Callable[[DatasetConfig], None],
 ) -> BackgroundEvaluator | None:
-    """The evaluator of a run, still to be built; None where none is asked for.
+    """Returns an evaluator built in the background, or None if evaluation is off.
 
-    With several processes it is built at once: what a class of one's own says to the
-    other processes must not come in between what the steps say.
+    In multi-process runs it is built synchronously: user-defined evaluators may run
+    collectives, which must not interleave with the collectives of the training step.
     """
     epath.Path(model_dir, "inference_eval").mkdir(parents=True, exist_ok=True)
     if cfg is None:
@@ -231,11 +231,15 @@ def compile_train_step(
     data_layout: Any,
     steps: int,
 ) -> None:
-    """Compiles what the trainer calls.
+    """Compiles the train step of the trainer.
 
     Args:
-        steps: from here to the first stop. Several steps in one call are not compiled
-            where that comes before.
+        trainer: compiles and keeps the step.
+        train_iter: tells shapes and types of the batches.
+        partitioner: partitioner of the batches.
+        data_layout: rows of this process.
+        steps: number of steps until the first stop. If it is below `steps_per_call`,
+            single steps are compiled instead.
     """
     if steps < trainer.steps_per_call:
         trainer.steps_per_call = 1
@@ -252,7 +256,7 @@ def compile_train_step(
 
 
 def warm_up(first_batch_ready: Any, trainer: BaseTrainer, step: int) -> None:
-    """Waits for the first batch, which was read while the step was compiled."""
+    """Waits for the first batch, which is read while the step compiles."""
     tick = time.time()
     first_batch_ready.result()
     trainer.train_metrics_manager.write_scalar(
@@ -261,9 +265,9 @@ def warm_up(first_batch_ready: Any, trainer: BaseTrainer, step: int) -> None:
 
 
 class Saver:
-    """Saves checkpoints of a run as its config says.
+    """Saves checkpoints of a run as configured.
 
-    Calling it starts a save, which may go on while training does; `wait` ends it.
+    A call starts a save, which may overlap with training; `wait` waits for it.
     """
 
     def __init__(self, manager: Any, save_cfg: SaveCheckpointConfig):
@@ -274,13 +278,13 @@ class Saver:
         """Starts to save a state, whose buffers may be donated afterwards.
 
         Raises:
-            UserError: the file system refused this save or the one before.
+            UserError: the file system refused this save or the previous one.
         """
         self._manager.save(train_state, self._fns)
 
     def check(self) -> None:
-        """Raises the error of a save that has failed meanwhile; does not wait."""
-        # Checkpoint managers of one's own may do without.
+        """Raises the error of a failed background save; does not wait."""
+        # User-defined checkpoint managers may lack this method.
         getattr(self._manager, "check_for_errors", lambda: None)()
 
     def wait(self) -> None:
@@ -293,7 +297,7 @@ class Saver:
 
 
 def make_saver(manager: Any, save_cfg: SaveCheckpointConfig | None) -> Saver | None:
-    """The saver of a run; None if it saves nothing."""
+    """Returns the saver of a run, or None if the run saves nothing."""
     if manager is None or not save_cfg:
         return None
     if not (save_cfg.period or save_cfg.checkpoint_steps):

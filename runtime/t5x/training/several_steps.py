@@ -1,7 +1,7 @@
-"""Several training steps in one call of the devices.
+"""Several training steps in one call to the devices.
 
-A small model computes a step in less time than Python needs to ask for the next one. A
-scan over a stack of batches asks once for all of them.
+A small model computes a step in less time than Python needs to dispatch the next one. A
+scan over a stack of batches dispatches them all at once.
 """
 
 import functools
@@ -18,29 +18,29 @@ Step = Callable[[Any, Batch], tuple[Any, Metrics]]
 
 
 def by_size(arrays: Any) -> int:
-    """Steps of a call that suit a model: many where a step takes milliseconds.
+    """Returns the number of steps per call that suits the model size.
 
-    Ten for fewer than 4 million numbers on a CPU, else one. `arrays` are all that a step
-    computes with, trained or not.
+    It is 10 on a CPU for fewer than 4 million numbers, and 1 otherwise. `arrays` holds
+    all arrays that a step uses, trained or not.
     """
     size = sum(leaf.size for leaf in jax.tree.leaves(arrays))
     return 10 if size < SMALL and jax.default_backend() == "cpu" else 1
 
 
 def scan_steps(step: Step) -> Callable[[Any, Sequence[Batch]], tuple[Any, Metrics]]:
-    """A function that takes one step for each of several batches.
+    """Returns a function that takes one step for each of several batches.
 
     Args:
         step: (train state, batch) -> (train state, metrics).
 
     Returns:
-        (train state, batches) -> (train state, metrics with a leading axis of steps).
-        The batches, arrays [batch, ...], all have the same shapes.
+        (train state, batches) -> (train state, metrics with a leading step axis). The
+            batches, arrays [batch, ...], all have the same shapes.
     """
 
     def body(state: Any, batch: Batch) -> tuple[Any, Metrics]:
         state, metrics = step(state, batch)
-        # Metrics may hold Python numbers, of which no stack can be made.
+        # Metrics may hold Python numbers, which cannot be stacked.
         return state, jax.tree.map(jnp.asarray, metrics)
 
     def steps(state: Any, batches: Sequence[Batch]) -> tuple[Any, Metrics]:
@@ -52,9 +52,10 @@ def scan_steps(step: Step) -> Callable[[Any, Sequence[Batch]], tuple[Any, Metric
 
 @jax.jit
 def merge_all(total: Metrics | None, stacked: Metrics) -> Metrics:
-    """The metrics of a stack of steps, merged into a total one after the other.
+    """Merges the metrics of a stack of steps into a total, in step order.
 
-    The same sums in the same order as step by step, hence the same to the bit.
+    The sums and their order are the same as for single steps, so the result is
+    bit-identical.
     """
     for number in range(len(jax.tree.leaves(stacked)[0])):
         update = _at(number, stacked)
@@ -66,17 +67,17 @@ def merge_all(total: Metrics | None, stacked: Metrics) -> Metrics:
 def readings(
     first: int, stacked: Metrics, loss: str, skipped: str
 ) -> list[tuple[int, Any, Any]]:
-    """(number after the step, loss, skipped) of each step; see `nonfinite.Window`.
+    """Returns (number after the step, loss, skipped) per step; see `nonfinite.Window`.
 
     Args:
-        first: number before the first step.
-        stacked: metrics with a leading axis of steps.
-        loss, skipped: names of metrics; one that is not there reads as 0.
+        first: step number before the first step.
+        stacked: metrics with a leading step axis.
+        loss, skipped: names of metrics; a missing metric reads as 0.
     """
     count = len(jax.tree.leaves(stacked)[0])
 
     def reading(number: int, name: str) -> Any:
-        # Slicing costs a call each, and hardly any of them is ever read.
+        # Each slice costs a device call, and the readings are rarely needed.
         return functools.partial(_at, number, stacked.get(name, 0))
 
     return [

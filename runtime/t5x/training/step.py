@@ -1,4 +1,4 @@
-"""One step of training or evaluation: pure functions that are traced inside jit."""
+"""One training or evaluation step: pure functions that are traced inside jit."""
 
 import copy
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class PartitionedEvalCallable(Protocol):
 
 
 def flatten_dict_string_keys(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested dict -> flat dict with '/'-joined names."""
+    """Flattens a nested dict into a flat dict with '/'-joined names."""
     return traverse_util.flatten_dict(flax.core.unfreeze(dict(tree)), sep="/")
 
 
@@ -51,16 +51,16 @@ merge_metrics = jax.jit(merge_trees)
 
 
 class WeightMetricsComputer:
-    """Metrics of weights and of their updates, for `Trainer.weight_metrics_computer`."""
+    """Metrics of weights and their updates, for `Trainer.weight_metrics_computer`."""
 
     def compute_metrics(
         self, gradients: PyTree, old_train_state: Any, new_train_state: Any
     ) -> Metrics:
         """Returns metrics named `<metric>` or `<metric>/<parameter>`.
 
-        Root mean square of every weight (`weight_rms`), gradient, update and relative
-        update, largest absolute weight (`weight_max`), and the gradient norm. The
-        relative update of a weight that was 0 counts as 0.
+        They are the root mean square of every weight (`weight_rms`), gradient, update,
+        and relative update, the largest absolute weight (`weight_max`), and the
+        gradient norm. The relative update of a zero weight counts as 0.
         """
         weights = new_train_state.params
         update = jax.tree.map(jnp.subtract, weights, old_train_state.params)
@@ -94,10 +94,10 @@ def _per_step(value: Float[Array, ""]) -> Any:
 
 
 def _normalized_over(model: Any, batch: Batch) -> tuple[Any, Batch]:
-    """A model that divides its loss by the factor of this batch, whatever the part.
+    """Returns a model that divides the loss of any part by the factor of this batch.
 
     Returns:
-        (model, batch with the weights that go with the factor).
+        (model, batch with the weights that belong to the factor).
     """
     factor, weights = losses.get_loss_normalizing_factor_and_weights(
         model._loss_normalizing_factor, batch
@@ -116,26 +116,29 @@ def accumulate_grads_microbatched(
     data_partition_spec: Any = None,
     normalize_over_batch: bool = False,
 ) -> tuple[PyTree, Metrics, Any]:
-    """Gradients and metrics of a batch, computed in equal parts one after the other.
+    """Returns gradients and metrics of a batch, computed in equal parts in sequence.
 
-    Gradients, losses and metrics of the parts are summed, in float32. With a special
-    loss normalizing factor each part's loss is divided by the factor of that part (as
-    in T5X), so that N parts have about N times the gradients of the batch. A train state
-    with flax mutables hands them to `loss_fn` as an extra argument, whose auxiliary
-    result then is (metrics, mutables).
+    Gradients, losses, and metrics of the parts are summed in float32. With a special
+    loss normalizing factor, the loss of each part is divided by that part's factor (as
+    in T5X). N parts then yield about N times the gradients of the batch. If the train
+    state has flax mutables, `loss_fn` gets them as an extra argument, and its auxiliary
+    result is (metrics, mutables).
 
     Args:
+        model: a `BaseModel`.
+        train_state: the current train state.
         batch: [batch, ...] features.
+        dropout_rng: key for dropout.
         num_microbatches: number of parts, or None for the whole batch at once.
         data_partition_spec: sharding of a part; default ('data',).
-        normalize_over_batch: divide the loss by the special factor of the whole batch,
-            which gives the gradients and metrics of the batch at once.
+        normalize_over_batch: whether to divide the loss by the special factor of the
+            whole batch. The result is then the same as for the undivided batch.
 
     Returns:
         (gradients, metrics, flax mutables or None).
 
     Raises:
-        UserError: the batch does not divide into that many parts.
+        UserError: the batch size is not divisible by the number of parts.
     """
     if data_partition_spec is None:
         data_partition_spec = PartitionSpec("data")
@@ -180,7 +183,7 @@ def accumulate_grads_microbatched(
         rng, part_rng = jax.random.split(rng)
         grads, part_metrics, mutables = one_part(number, part_rng, mutables)
         total = jax.tree.map(jnp.add, total, grads)
-        # The zeros that the loop starts with are no neutral element of every metric.
+        # The initial zeros are not a neutral element of every metric.
         metrics = jax.lax.cond(
             number == 0,
             lambda: part_metrics,
@@ -210,7 +213,12 @@ def apply_grads(
     """Updates the train state and adds the learning rate to the metrics.
 
     Args:
-        other_state_variables: more keyword arguments of `apply_gradient`.
+        train_state: the current train state.
+        grad_accum: gradients of the batch.
+        metrics: metrics of the batch; changed in place.
+        learning_rate: learning rate of the step.
+        weight_metrics_computer: adds metrics about weights, or None.
+        other_state_variables: additional keyword arguments of `apply_gradient`.
     """
     new_state = train_state.apply_gradient(
         grad_accum, learning_rate=learning_rate, **(other_state_variables or {})
@@ -237,11 +245,19 @@ def train_with_lr(
     skip_nonfinite: bool = False,
     normalize_over_batch: bool = False,
 ) -> tuple[Any, Metrics]:
-    """One training step at the given learning rate: (new state, metrics).
+    """Runs one training step at the given learning rate; returns (new state, metrics).
 
     Args:
-        skip_nonfinite: a step whose loss or gradients are not finite has no effect, see
-            `nonfinite.skip_nonfinite_step`.
+        train_state: the current train state.
+        batch: [batch, ...] features.
+        learning_rate: learning rate of the step.
+        dropout_rng: key for dropout.
+        model: a `BaseModel`.
+        num_microbatches: see `accumulate_grads_microbatched`.
+        weight_metrics_computer: adds metrics about weights, or None.
+        data_partition_spec: see `accumulate_grads_microbatched`.
+        skip_nonfinite: whether a step with a non-finite loss or gradient has no effect;
+            see `nonfinite.skip_nonfinite_step`.
         normalize_over_batch: see `accumulate_grads_microbatched`.
     """
     grads, metrics, mutables = accumulate_grads_microbatched(
@@ -267,7 +283,7 @@ def train_with_lr(
 
 
 def eval_step(model: Any, train_state: Any, batch: Batch) -> Metrics:
-    """Metrics of one batch with teacher forcing."""
+    """Returns the metrics of one batch with teacher forcing."""
     extra = (train_state.flax_mutables,) if train_state.flax_mutables else ()
     _, metrics = model.eval_fn(train_state.params, batch, *extra)
     return metrics

@@ -1,7 +1,6 @@
-"""The trainer: runs steps, keeps the train state and the metrics.
+"""The standard trainer: runs steps, and keeps the train state and the metrics.
 
-To write a trainer of your own, subclass `BaseTrainer` and give it the two partitioned
-steps; `Trainer` is the standard one.
+To write your own trainer, subclass `BaseTrainer` and define the two partitioned steps.
 """
 
 import functools
@@ -28,7 +27,7 @@ from t5x.training.step import (
 
 
 class BaseTrainerConstructor(Protocol):
-    """`trainer_cls`: called by keyword."""
+    """Constructor of a trainer (`trainer_cls`), called with keyword arguments."""
 
     def __call__(
         self,
@@ -43,7 +42,7 @@ class BaseTrainerConstructor(Protocol):
 
 
 class Trainer(BaseTrainer):
-    """Training at a scheduled learning rate, optionally in microbatches."""
+    """Trains with a learning-rate schedule, optionally in microbatches."""
 
     def __init__(
         self,
@@ -61,22 +60,21 @@ class Trainer(BaseTrainer):
         normalize_over_batch: bool = False,
         steps_per_call: int | None = None,
     ):
-        """As `BaseTrainer`, and:
+        """Sets up a trainer; see `BaseTrainer` for the other arguments.
 
         Args:
             learning_rate_fn: step -> learning rate, traced inside the step.
             num_microbatches: parts of a batch whose gradients are summed, or None.
             weight_metrics_computer: adds metrics about weights, or None.
-            max_skipped_steps: steps in a row that have no effect where their loss or
-                gradients are not finite; the metric `nonfinite_steps` counts them. One
-                more ends the run. 0 skips none.
-            normalize_over_batch: where the loss normalizing factor depends on the batch,
-                take that of the whole batch and not, as T5X does, that of each
-                microbatch.
-            steps_per_call: steps that the devices are asked for at a time, where so many
-                are left before the next evaluation, checkpoint or summary; SIGTERM
-                waits for all of them. None leaves it to the size of the model, see
-                `several_steps.by_size`.
+            max_skipped_steps: consecutive steps that may be skipped because their loss
+                or gradients are not finite; 0 skips none. One more ends the run. The
+                metric `nonfinite_steps` counts them.
+            normalize_over_batch: whether a loss normalizing factor that depends on the
+                batch is computed over the whole batch. By default it is computed per
+                microbatch, as in T5X.
+            steps_per_call: steps per call to the devices, if at least that many remain
+                before the next evaluation, checkpoint, or summary. SIGTERM waits for
+                all of them. None chooses by model size; see `several_steps.by_size`.
         """
         if steps_per_call is not None:
             checks.whole_number("Trainer.steps_per_call", steps_per_call, least=1)
@@ -104,11 +102,11 @@ class Trainer(BaseTrainer):
         )
         self.watch = Watch(max_skipped_steps)
         if steps_per_call is None:
-            # A subclass with a step of its own is to take that one.
+            # A subclass with its own step must be called step by step.
             step = type(self)._partitioned_train_step
             is_ours = step is Trainer._partitioned_train_step
             state = self.train_state
-            # The base of an adapter lies among the mutables.
+            # The base model of an adapter is stored in the mutables.
             arrays = state.params, state.flax_mutables
             steps_per_call = several_steps.by_size(arrays) if is_ours else 1
         self.steps_per_call = steps_per_call

@@ -1,1 +1,1 @@
-"""How to run: one gin file for each program."""
+"""Gin files that run the programs, one per program."""

@@ -1,4 +1,4 @@
-"""The layers of `t5x.examples.t5.layers`, under the name that decoder_only users import."""
+"""Layers of `t5x.examples.t5.layers`, under the name that decoder_only users import."""
 
 from t5x.examples.t5 import layers as _layers
 from t5x.examples.t5.layers import *

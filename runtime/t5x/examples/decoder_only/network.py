@@ -15,17 +15,17 @@ from t5x.examples.t5.remat import rematerialised
 
 @flax.struct.dataclass
 class TransformerConfig(parts.LayerConfig):
-    """The options of `t5x.examples.t5.parts.LayerConfig` and:
+    """Options of a decoder-only network, in addition to `t5.parts.LayerConfig`.
 
     Attributes:
-        num_layers: layers of the decoder.
+        num_layers: number of decoder layers.
     """
 
     num_layers: int = 6
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention and MLP."""
+    """Self-attention and MLP of one layer."""
 
     config: TransformerConfig
     deterministic: bool
@@ -59,7 +59,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """The whole stack: embedding, layers, norm, logits."""
+    """The whole stack: embedding, layers, norm, and logits."""
 
     config: TransformerConfig
 
@@ -78,24 +78,25 @@ class Decoder(nn.Module):
         prefill: bool = False,
         prefill_lengths: Int[Array, " batch"] | None = None,
     ) -> parts.Logits:
-        """Logits of the target tokens.
+        """Returns the logits of the target tokens.
 
         Args:
-            decoder_input_tokens: the targets shifted right; one column in a decoding step.
-            decoder_target_tokens: show which positions are padding (0), unless `decode`.
-            decoder_segment_ids: for packed rows.
-            decoder_positions: not needed by relative positions; part of the interface.
-            decoder_causal_attention: 1 at positions that see each other both ways.
-            enable_dropout: needs the random stream "dropout".
-            decode: whether to create the collection `cache` or, if it is given, to take
-                one step.
-            max_decode_length: not needed, since the cache knows its length; part of the
+            decoder_input_tokens: targets shifted right; one column in a decoding step.
+            decoder_target_tokens: mark padding positions (0), unless `decode`.
+            decoder_segment_ids: segment ids of packed rows.
+            decoder_positions: unused with relative positions; part of the interface.
+            decoder_causal_attention: 1 at positions that see each other in both
+                directions.
+            enable_dropout: whether to use dropout; needs the random stream "dropout".
+            decode: whether to take one step with the collection `cache`, or to create
+                it if it is missing.
+            max_decode_length: unused, since the cache knows its length; part of the
                 interface.
             prefill: whether to put the first positions into an existing cache at once.
-            prefill_lengths: how many, for each row; needed if `prefill`.
+            prefill_lengths: number of positions per row; needed for `prefill`.
 
         Raises:
-            ValueError: `prefill` together with `decode` or without `prefill_lengths`.
+            ValueError: `prefill` is combined with `decode`, or lacks `prefill_lengths`.
         """
         del decoder_positions, max_decode_length
         if prefill and (decode or prefill_lengths is None):
@@ -127,7 +128,7 @@ class Decoder(nn.Module):
 
 
 class DecoderWrapper(nn.Module):
-    """Puts the stack into the scope `decoder`, where published checkpoints have it."""
+    """Wraps the stack in the scope `decoder`, as in published checkpoints."""
 
     config: TransformerConfig
 

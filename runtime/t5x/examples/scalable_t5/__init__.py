@@ -1,1 +1,1 @@
-"""T5 with scanned and rematerialised layers."""
+"""T5 with scanned and rematerialized layers."""

@@ -1,7 +1,7 @@
-"""The layers of `t5x.examples.t5.layers` as scalable_t5 users import them.
+"""Layers of `t5x.examples.t5.layers`, under the name that scalable_t5 users import.
 
-They differ in their kernels: each has one axis for each contracted and each output axis,
-and its initialiser is told which is which, so that a scan may add an axis for the layers.
+They differ in their kernels: each has one axis per contracted and output axis. The
+initializer is told which axes are which, so that a scan may add a layer axis.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ __all__ = [
     "relative_position_bucket",
 ]
 
-# (key, shape, dtype, input axes, output axes) -> kernel
+# Maps (key, shape, dtype, input axes, output axes) to a kernel.
 NdInitializer = Callable[[Array, tuple[int, ...], Any, Any, Any], Array]
 
 
@@ -53,7 +53,7 @@ def nd_dense_init(
     mode: Literal["fan_in", "fan_out", "fan_avg"],
     distribution: Literal["normal", "truncated_normal", "uniform"],
 ) -> NdInitializer:
-    """Variance scaling (He et al. 2015) of kernels with several input or output axes.
+    """Returns variance scaling (He et al. 2015) for kernels with several axes per side.
 
     `scale` is the factor of the variance, in units of 1 / fan.
     """
@@ -75,7 +75,7 @@ class DenseGeneral(t5.DenseGeneral):
     kernel_init: NdInitializer = nd_dense_init(1.0, "fan_in", "truncated_normal")
 
     def stored_kernel(self, contracted, features):
-        """See `t5x.examples.t5.layers.DenseGeneral`."""
+        """Returns initializer and shape; see `t5x.examples.t5.layers.DenseGeneral`."""
         axes = tuple(range(len(contracted) + len(features)))
 
         def init(key, shape, dtype):

@@ -1,8 +1,8 @@
-"""T5 for many layers: one scanned layer instead of a long program, rematerialisation.
+"""T5 for many layers, with one scanned layer and rematerialization.
 
-Differs from `t5x.examples.t5.network`, whose layers it uses, in that every layer has a
-position bias of its own, attention kernels keep heads and head_dim as two axes, and with
-`scan_layers` the parameters of a stack lie in one array for all layers.
+It reuses the layers of `t5x.examples.t5.network`, with three differences. Every layer
+has its own position bias. Attention kernels keep heads and head_dim as two axes. With
+`scan_layers` the parameters of a stack are in one array for all layers.
 """
 
 import flax.struct
@@ -16,11 +16,11 @@ from t5x.examples.t5.remat import rematerialised
 
 @flax.struct.dataclass
 class T5Config(t5.T5Config):
-    """The options of `t5x.examples.t5.network.T5Config` and:
+    """Options of the scalable T5, in addition to `t5x.examples.t5.network.T5Config`.
 
     Attributes:
         scan_layers: whether a stack is one scanned layer.
-        param_scan_axis: axis of the parameters that counts the layers.
+        param_scan_axis: layer axis of the parameters.
     """
 
     scan_layers: bool = True
@@ -28,7 +28,7 @@ class T5Config(t5.T5Config):
 
 
 class EncoderLayer(t5.EncoderBlock):
-    """Encoder layer with its own position bias, in the form that a scan carries."""
+    """Encoder layer with its own position bias, as the body of a scan."""
 
     config: T5Config
 
@@ -39,7 +39,7 @@ class EncoderLayer(t5.EncoderBlock):
 
 
 class DecoderLayer(t5.DecoderBlock):
-    """Decoder layer with its own position bias, in the form that a scan carries."""
+    """Decoder layer with its own position bias, as the body of a scan."""
 
     config: T5Config
 
@@ -53,7 +53,7 @@ class DecoderLayer(t5.DecoderBlock):
 def _run_stack(
     stack: nn.Module, make_layer, layer_cls: type[nn.Module], length: int, x, *constants
 ):
-    """Runs `length` layers; with scan_layers their scope is called like the stack."""
+    """Runs `length` layers; with scan_layers their scope has the name of the stack."""
     config = stack.config
     layer_cls = rematerialised(layer_cls, config, prevent_cse=not config.scan_layers)
     if not config.scan_layers:
@@ -132,5 +132,7 @@ class Transformer(t5.Transformer):
 
     @property
     def scan_layers(self) -> bool:
-        """Tells models and checkpoint code that parameters and caches have a layer axis."""
+        """True if parameters and caches have a layer axis, for models and checkpoint
+        code.
+        """
         return self.config.scan_layers

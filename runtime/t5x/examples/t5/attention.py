@@ -1,7 +1,7 @@
-"""Multi-head attention of T5, with the caches of step-by-step decoding.
+"""Multi-head attention of T5, with caches for step-by-step decoding.
 
-Cached keys and values are [rows, heads, head_dim, length]. `rows` is batch * decodes, with
-the decodes of one input next to each other.
+Cached keys and values are [rows, heads, head_dim, length]. `rows` is batch * decodes,
+with the decodes of one input next to each other.
 """
 
 import functools
@@ -22,7 +22,7 @@ from t5x.on_cpu import reductions
 
 MASKED = -1e10
 
-# In a decoding step, biases are asked for by query position and number of keys.
+# In a decoding step, biases are computed from query positions and number of keys.
 BiasAt = Callable[[Int[Array, "rows queries"], int], Float[Array, "rows heads _ keys"]]
 
 _HEAD_AXES = ("batch", "length", "heads", "kv")
@@ -41,19 +41,20 @@ def dot_product_attention(
     *,
     cache_layout: bool = False,
 ) -> Float[Array, "batch queries heads dim"]:
-    """Attention of Vaswani et al. (2017), equation 1, without the scale by 1/sqrt(dim).
+    """Computes attention (Vaswani et al. 2017, equation 1) without scaling the logits.
 
     Args:
-        query: scaled already, by the initialisation of its projection.
+        query: already scaled by 1/sqrt(dim) through the initialization of its
+            projection.
         key: see cache_layout.
         value: see cache_layout.
-        bias: added to the logits; masks come as biases.
+        bias: added to the logits; masks are given as biases.
         dropout_rng: key for dropout of the weights, the same for all queries of a head;
             None for no dropout.
         dropout_rate: probability of a zero.
-        deterministic: whether to leave out dropout even if there is a key for it.
-        dtype: of the weights.
-        float32_logits: whether the logits are float32 whatever the dtype.
+        deterministic: whether to disable dropout even if there is a key for it.
+        dtype: dtype of the weights.
+        float32_logits: whether the logits are float32 in every dtype.
         cache_layout: whether keys and values have the length as their last axis.
     """
     keys_and_values = "bhdk" if cache_layout else "bkhd"
@@ -74,7 +75,7 @@ def dot_product_attention(
 def _kept(
     rng: Array, rate: float, shape: tuple[int, ...], dtype: Any
 ) -> Float[Array, "batch heads keys"]:
-    """What dropout multiplies the weights of keys by, the same for all queries."""
+    """Returns the dropout factors of the keys' weights, the same for all queries."""
     keep = random.bernoulli(rng, 1.0 - rate, shape)
     return keep.astype(dtype) / jnp.asarray(1.0 - rate, dtype)
 
@@ -84,35 +85,37 @@ def _per_row(index: Int[Array, "*rows"]) -> Int[Array, "rows_or_1 1 1 1"]:
 
 
 class MultiHeadDotProductAttention(nn.Module):
-    """Projections, attention and output projection.
+    """Multi-head attention with input and output projections.
 
-    Self-attention decodes in three phases, told apart by the collection `cache`:
-      1. `decode=True` without a cache creates `cached_key` and `cached_value` (zeros) and
-         `cache_index` (a scalar 0), as long as the inputs.
-      2. `prefill_lengths` fills the cache with that many positions of each row;
-         `cache_index` becomes a vector.
-      3. `decode=True` with a cache takes one position, stores it and sees all stored ones.
+    Self-attention decodes in three phases, distinguished by the collection `cache`:
 
-    The keys and values of cross-attention do not change while decoding. If the
-    collection `cross_cache` is mutable in phase 1, they are put there as
-    `cached_cross_key` and `cached_cross_value`; a caller who merges them into the `cache`
-    saves their projection in every step. The leaves may have fewer rows than the queries
-    (one for each input instead of one for each decode of it).
+    - `decode=True` without a cache creates `cached_key` and `cached_value` (zeros) and
+      `cache_index` (a scalar 0), with the length of the inputs.
+    - `prefill_lengths` fills the cache with that many positions of each row;
+      `cache_index` becomes a vector.
+    - `decode=True` with a cache takes one position, stores it, and sees all stored
+      ones.
 
-    If the collection `beam_cache` is mutable in phase 1, `cached_ancestors` is put there:
-    merged into the `cache`, it offers to a beam search that the steps find the past of a
+    The keys and values of cross-attention do not change during decoding. If the
+    collection `cross_cache` is mutable in the first phase, they are stored there as
+    `cached_cross_key` and `cached_cross_value`. A caller who merges them into the
+    `cache` saves their projection in every step. These leaves may have fewer rows than
+    the queries (one per input instead of one per decode).
+
+    If the collection `beam_cache` is mutable in the first phase, `cached_ancestors` is
+    stored there. Merged into the `cache`, it lets a beam search look up the past of a
     beam where it was written (`t5x.search.decode_state.share_history`, `beam_history`).
 
     Attributes:
         num_heads: number of heads.
         head_dim: size of a head.
-        dtype: of the computation.
+        dtype: dtype of the computation.
         dropout_rate: dropout of the attention weights.
-        kernel_init: initialiser of all kernels.
+        kernel_init: initializer of all kernels.
         float32_logits: see `dot_product_attention`.
         joined_kernels: whether kernels are stored with heads and head_dim as one axis.
-        fused: whether attention is computed without storing its weights where that can
-            be (see `fused_attention`).
+        fused: whether to compute attention without storing its weights if possible (see
+            `fused_attention`).
     """
 
     num_heads: int
@@ -143,21 +146,23 @@ class MultiHeadDotProductAttention(nn.Module):
         """Attends from `inputs_q` to `inputs_kv`.
 
         Args:
-            inputs_q: one position a row in a decoding step.
-            inputs_kv: the same as `inputs_q` in self-attention.
+            inputs_q: queries; one position per row in a decoding step.
+            inputs_kv: keys and values; equal to `inputs_q` in self-attention.
             mask: 0 hides a key.
-            bias: added to the logits. If `decode`, the biases of all positions, of which
-                a step takes its own, or a function of the query positions.
+            bias: added to the logits. With `decode`, the biases of all positions, or a
+                function of the query positions.
             decode: whether to create or use a cache.
-            deterministic: whether to leave out dropout.
-            prefill: whether to fill the cache; None means if there are
-                `prefill_lengths`.
-            prefill_lengths: number of positions to put into the cache; if `prefill` comes
-                without them, those that the first query sees.
+            deterministic: whether to disable dropout.
+            prefill: whether to fill the cache; None means if `prefill_lengths` is
+                given.
+            prefill_lengths: number of positions to put into the cache. With `prefill`
+                and without lengths, the positions that the first query sees are
+                counted.
             cross: whether keys and values come from the encoder.
 
         Raises:
-            ValueError: `prefill` together with `decode`, or without lengths and mask.
+            ValueError: `prefill` is combined with `decode`, or has neither lengths nor
+                mask.
         """
         if prefill and decode:
             raise ValueError(
@@ -178,7 +183,7 @@ class MultiHeadDotProductAttention(nn.Module):
             dtype=self.dtype,
         )
         # T5 has 1/sqrt(head_dim) in the initial query kernel instead of the logits. The
-        # root is rounded to the dtype of the computation, as in the published models.
+        # root is rounded to the computation dtype, as in the published models.
         root = jnp.sqrt(self.head_dim).astype(self.dtype)
 
         def query_init(*args):
@@ -241,7 +246,8 @@ class MultiHeadDotProductAttention(nn.Module):
             and fused_attention.possible(query, key, bias)
         ):
             if use_dropout:
-                # All queries of a head drop the same weights: those of some keys.
+                # All queries of a head drop the same keys, so the values can be masked
+                # instead.
                 of_keys = (key.shape[0], self.num_heads, key.shape[1])
                 rng = self.make_rng("dropout")
                 kept = _kept(rng, self.dropout_rate, of_keys, value.dtype)
@@ -249,7 +255,7 @@ class MultiHeadDotProductAttention(nn.Module):
             return fused_attention.attend(query, key, value, bias, mask, scale=1.0)
         if isinstance(bias, ByDistance):
             bias = bias.of_pairs()
-        # Rows that share keys and values, of an encoder output or of all beams, become
+        # Rows that share keys and values (of an encoder output or of all beams) become
         # queries of one row, which reads them once.
         shape = query.shape
         if shape[0] != key.shape[0]:
@@ -274,7 +280,7 @@ class MultiHeadDotProductAttention(nn.Module):
         ).reshape(shape)
 
     def _keep_cross(self, key: Array, value: Array) -> None:
-        # Not in `init`, whose inputs are placeholders.
+        # In `init` the inputs are placeholders.
         if self.is_mutable_collection("cross_cache") and not self.is_initializing():
             key, value = jnp.moveaxis(key, 1, -1), jnp.moveaxis(value, 1, -1)
             self.put_variable("cross_cache", "cached_cross_key", key)
@@ -288,7 +294,7 @@ class MultiHeadDotProductAttention(nn.Module):
         bias: Float[Array, "1 heads queries keys"] | BiasAt | None,
         mask: Float[Array, "rows 1 1 keys"] | None,
     ) -> tuple[Array, Array, Array | None, Array | None, bool]:
-        """What `_attend` takes when a cache is created or used."""
+        """Returns the arguments of `_attend` when a cache is created or used."""
         beams = 1
         seen: Array | None
         if beam_history.is_shared(self):
@@ -322,8 +328,9 @@ class MultiHeadDotProductAttention(nn.Module):
         """Creates the cache, or stores one position in it.
 
         Returns:
-            Keys and values to attend to, the query positions, and which keys are there:
-            None when the cache is created, else the layout is that of the cache.
+            Keys and values to attend to, the query positions, and the mask of stored
+            keys. The mask is None when the cache is created; otherwise keys and values
+            have the layout of the cache.
         """
         exists = self.has_variable("cache", "cached_key")
         shape = (key.shape[0], *key.shape[2:], key.shape[1])
@@ -372,7 +379,7 @@ def _store(
     if position.ndim == 0:
         column = jnp.moveaxis(projected, 1, -1)
         return lax.dynamic_update_slice_in_dim(cache, column, position, axis=-1)
-    # Rows that run past the end of the cache are finished, and store nothing. A loop
+    # Rows past the end of the cache are finished and store nothing. A loop
     # that carries the cache writes in place.
     own = cache.at[jnp.arange(len(cache)), :, :, position]
     return own.set(projected[:, 0], mode="drop")

@@ -1,14 +1,14 @@
-"""Self-attention of beams that look up their past in one history of their input.
+"""Self-attention of beams that look up their past in a history shared per input.
 
-In a beam search the past of a beam is that of the beam which it continues. Instead of
-moving all keys and values in every step, they stay where they were written: the history
-of an input is [heads, dim, slots], and slot p * beams + b holds what beam b wrote at
-position p. `cached_ancestors` [rows, length], which is small, goes with the beams as
-every other leaf does; it tells for each position in whose slot a beam's past lies. All
-beams of an input attend to all of its slots at once, and a mask hides those of others.
+In beam search, a beam inherits the past of the beam that it continues. Keys and values
+are not moved in every step but stay where they were written. The history of an input is
+[heads, dim, slots]; slot p * beams + b holds what beam b wrote at position p. The small
+leaf `cached_ancestors` [rows, length] is reordered with the beams; it holds the beam
+that wrote each position of a beam's past. All beams of an input attend to all of its
+slots at once, and a mask hides the slots of other beams.
 
-A network makes the offer when it creates its cache; a decode function that accepts it
-puts the histories in place of `cached_key` and `cached_value`
+A network offers this when it creates its cache. A decode function that accepts replaces
+`cached_key` and `cached_value` with the histories
 (`t5x.search.decode_state.share_history`).
 """
 
@@ -20,15 +20,15 @@ from jaxtyping import Array, Bool, Float, Int
 
 
 def offer(module: nn.Module, rows: int, length: int) -> None:
-    """Puts `cached_ancestors` into the collection `beam_cache`, where that is mutable."""
-    # Not in `init`, whose inputs are placeholders.
+    """Stores `cached_ancestors` in the collection `beam_cache`, if that is mutable."""
+    # In `init` the inputs are placeholders.
     if module.is_mutable_collection("beam_cache") and not module.is_initializing():
         first = jnp.zeros((rows, length), jnp.int32)
         module.put_variable("beam_cache", "cached_ancestors", first)
 
 
 def is_shared(module: nn.Module) -> bool:
-    """Whether the cache of an attention module holds histories."""
+    """Returns whether the cache of an attention module holds histories."""
     return module.has_variable("cache", "cached_beam_key")
 
 
@@ -45,11 +45,11 @@ def step(
     """Stores one position of all beams in the cache of an attention module.
 
     Returns:
-        The histories of keys and of values, the position of each input, and which slots
+        The histories of keys and values, the position of each input, and which slots
         belong to a beam.
 
     Raises:
-        ValueError: there is not one position for each beam.
+        ValueError: the input does not have one position per beam.
     """
     ancestors: Array = module.get_variable("cache", "cached_ancestors")
     shared: Array = module.get_variable("cache", "cached_beam_key")
@@ -81,7 +81,7 @@ def _store(
     new: Float[Array, "rows 1 heads dim"],
     position: Int[Array, "*batch"],
 ) -> Float[Array, "batch heads dim slots"]:
-    """Rows past the end are finished, and store nothing."""
+    """Stores a position; rows past the end are finished and store nothing."""
     batch, heads, dim, _ = history.shape
     beams = new.shape[0] // batch
     new = new.reshape(batch, beams, heads, dim).transpose(0, 2, 3, 1)
@@ -98,7 +98,7 @@ def _store(
 def look_up(
     ancestors: Int[Array, "batch beams length"], position: Int[Array, " #batch"]
 ) -> tuple[Int[Array, "batch beams length"], Bool[Array, "batch beams length beams"]]:
-    """The ancestors after a step at `position`, and which slots belong to a beam."""
+    """Returns the ancestors after a step at `position`, and the slots of each beam."""
     beam, place = jnp.arange(ancestors.shape[1]), jnp.arange(ancestors.shape[2])
     last = position[:, None, None]
     ancestors = jnp.where(place == last, beam[:, None], ancestors)

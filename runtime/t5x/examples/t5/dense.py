@@ -1,7 +1,7 @@
-"""Layers without attention: linear maps, the MLP block, embeddings, RMS norm.
+"""Layers without attention: linear maps, MLP block, embedding, and RMS norm.
 
-Parameters are float32 whatever the dtype of the computation. Each one declares its
-logical axes in the collection `params_axes`.
+Parameters are float32 in every computation dtype. Each one declares its logical axes in
+the collection `params_axes`.
 """
 
 import functools
@@ -37,13 +37,14 @@ class DenseGeneral(nn.Module):
     """Linear map without bias over one or several axes.
 
     Attributes:
-        features: sizes of the output axes, which replace the contracted ones at the end.
+        features: sizes of the output axes, which replace the contracted axes at the
+            end.
         axis: axes of the input to contract.
-        dtype: of the computation.
-        kernel_init: initialiser, called with the two-axis shape.
+        dtype: dtype of the computation.
+        kernel_init: initializer, called with the two-axis shape.
         kernel_axes: logical names of the kernel's axes. With more than two names the
-            kernel is stored with one axis for each contracted and each output axis, else
-            as [all inputs, all outputs]. Initial values are the same in both forms.
+            kernel has one axis per contracted and output axis; otherwise it is [all
+            inputs, all outputs]. Both forms have the same initial values.
     """
 
     features: int | Sequence[int]
@@ -55,7 +56,7 @@ class DenseGeneral(nn.Module):
     def stored_kernel(
         self, contracted: tuple[int, ...], features: tuple[int, ...]
     ) -> tuple[Initializer, tuple[int, ...]]:
-        """Initialiser and shape of the kernel parameter for these axis sizes."""
+        """Returns initializer and shape of the kernel for these axis sizes."""
         joined = (math.prod(contracted), math.prod(features))
 
         def init(key, shape, dtype):
@@ -85,7 +86,7 @@ def _product(
     axis: tuple[int, ...],
     dtype: Any,
 ) -> Float[Array, "..."]:
-    """Contracts `axis` of the inputs with the first axes of the kernel, in a dtype."""
+    """Contracts `axis` of the inputs with the first axes of the kernel, in `dtype`."""
     last = tuple(range(inputs.ndim - len(axis), inputs.ndim))
     if axis == last and cpu.is_used():
         return products.contract(inputs, kernel, len(axis), dtype)
@@ -97,7 +98,7 @@ def activation_function(activation: str | Callable) -> Callable[[Array], Array]:
     """Returns `activation` itself, or the function of that name in flax.linen.
 
     Raises:
-        UserError: no such function; "linear" is the identity.
+        UserError: there is no such function ("linear" is the identity).
     """
     if callable(activation):
         return activation
@@ -113,14 +114,15 @@ def activation_function(activation: str | Callable) -> Callable[[Array], Array]:
 
 
 class MlpBlock(nn.Module):
-    """Feed-forward block; several activations make it gated (Shazeer 2020, GLU variants).
+    """Feed-forward block; several activations make it gated (Shazeer 2020, GLU
+    variants).
 
     Attributes:
         intermediate_dim: width of the hidden layer.
-        activations: one for each input projection; their outputs are multiplied.
-        kernel_init: initialiser of all kernels.
+        activations: one per input projection; their outputs are multiplied.
+        kernel_init: initializer of all kernels.
         intermediate_dropout_rate: dropout on the hidden layer, broadcast over length.
-        dtype: of the computation.
+        dtype: dtype of the computation.
     """
 
     intermediate_dim: int = 2048
@@ -138,7 +140,7 @@ class MlpBlock(nn.Module):
         decode: bool = False,
         deterministic: bool = False,
     ) -> Float[Array, "batch length emb"]:
-        """`decode` changes nothing: positions do not see each other here."""
+        """Applies the block; `decode` is ignored, since positions are independent."""
         del decode
         branches = []
         for i, activation in enumerate(self.activations):
@@ -165,20 +167,20 @@ class MlpBlock(nn.Module):
 
 
 class Embed(nn.Module):
-    """Embedding table, with which `attend` computes tied logits.
+    """Embedding table; `attend` computes tied logits with it.
 
-    A gather on every backend: a one-hot product has the same value and costs as much as
-    the logits, and XLA now partitions the gather over a sharded vocabulary by itself.
+    It uses a gather on every backend. A one-hot product has the same value and costs as
+    much as the logits, and XLA partitions the gather over a sharded vocabulary.
 
     Attributes:
         num_embeddings: rows of the table.
         features: width of a row.
-        cast_input_dtype: integer type to which tokens are cast; None casts nothing.
-        dtype: of the embedded tokens.
-        attend_dtype: of the table in `attend`; None means `dtype`.
-        embedding_init: initialiser.
-        one_hot: whether a token that is not in the table embeds to zeros, as it does in a
-            one-hot product; else it takes some row.
+        cast_input_dtype: integer type to which tokens are cast; None does not cast.
+        dtype: dtype of the embedded tokens.
+        attend_dtype: dtype of the table in `attend`; None means `dtype`.
+        embedding_init: initializer of the table.
+        one_hot: whether tokens outside the table embed to zeros, as in a one-hot
+            product; otherwise they get an arbitrary row.
     """
 
     num_embeddings: int
@@ -199,10 +201,10 @@ class Embed(nn.Module):
         )
 
     def __call__(self, inputs: Int[Array, "..."]) -> Float[Array, "... features"]:
-        """Rows of the tokens `inputs`.
+        """Returns the table rows of the tokens `inputs`.
 
         Raises:
-            ValueError: the tokens are not integers, and `cast_input_dtype` is not given.
+            ValueError: the tokens are not integers, and `cast_input_dtype` is None.
         """
         if self.cast_input_dtype is not None:
             inputs = inputs.astype(self.cast_input_dtype)
@@ -211,7 +213,8 @@ class Embed(nn.Module):
                 "Input type must be an integer or unsigned integer. Tokens came as "
                 f"{inputs.dtype}: cast them, or give Embed cast_input_dtype='int32'."
             )
-        # Rows are cast after the gather, so that a decoding step does not cast the table.
+        # Rows are cast after the gather, so that a decoding step does not cast the
+        # table.
         rows = jnp.asarray(jnp.asarray(self.embedding)[inputs], self.dtype)
         if not self.one_hot:
             return rows
@@ -221,7 +224,7 @@ class Embed(nn.Module):
     def attend(
         self, query: Float[Array, "... features"]
     ) -> Float[Array, "... num_embeddings"]:
-        """Inner products of `query` with every row of the table."""
+        """Returns the inner products of `query` with every row of the table."""
         dtype = self.dtype if self.attend_dtype is None else self.attend_dtype
         if cpu.is_used() and query.dtype == jnp.dtype(dtype):
             return products.with_rows(query, jnp.asarray(self.embedding), dtype)
@@ -235,8 +238,8 @@ class LayerNorm(nn.Module):
 
     Attributes:
         epsilon: added to the mean square.
-        dtype: of the output.
-        scale_init: initialiser of the scale.
+        dtype: dtype of the output.
+        scale_init: initializer of the scale.
     """
 
     epsilon: float = 1e-6

@@ -1,7 +1,7 @@
 """Attention that never stores the weights: kernels on a GPU, or blocks on a CPU.
 
-With the biases of T5 the kernels are ours, which know that they depend on the distance
-alone, and otherwise one of cuDNN. What they and blocks gain is in `benchmarks/NOTES.md`.
+With T5's biases it uses the project's own kernels, which look the bias up by distance;
+otherwise a cuDNN kernel. `benchmarks/NOTES.md` has the speedups.
 """
 
 from typing import Any, Literal
@@ -15,14 +15,14 @@ from t5x.on_cpu import attention as in_blocks
 from t5x.on_cpu import features as cpu
 from t5x.on_gpu import attention as in_kernels
 
-# Of `jax.nn.dot_product_attention`.
+# Implementation of `jax.nn.dot_product_attention`.
 _IMPLEMENTATION: Literal["xla", "cudnn"] = "cudnn"
 _DTYPES = (jnp.bfloat16, jnp.float16)
 _MOST_DIM, _MULTIPLE = 128, 8
 
 
 def possible(query: Any, key: Any, bias: Any = None) -> bool:
-    """Whether there is a way for queries and keys of these shapes and this type.
+    """Returns whether an implementation supports these shapes and dtypes.
 
     Args:
         query: [batch, queries, heads, dim].
@@ -43,7 +43,7 @@ def possible(query: Any, key: Any, bias: Any = None) -> bool:
 
 
 def by_distance(length: int, dim: int, dtype: Any) -> bool:
-    """Whether biases of self-attention are best given by distance."""
+    """Returns whether biases of self-attention are best given by distance."""
     heads = jax.ShapeDtypeStruct((1, length, 1, dim), dtype)
     return in_kernels.possible(heads, heads)
 
@@ -57,15 +57,15 @@ def attend(
     *,
     scale: float,
 ) -> Float[Array, "batch queries heads dim"]:
-    """Attention without dropout; logits and soft-max in float32.
+    """Computes attention without dropout; logits and softmax are float32.
 
     Args:
-        query: heads are a multiple of those of the keys.
-        key: of the dtype of the queries.
-        value: as `key`.
+        query: [batch, queries, heads, dim]; heads is a multiple of kv_heads.
+        key: [batch, keys, kv_heads, dim], in the dtype of the queries.
+        value: same shape and dtype as `key`.
         bias: added to the scaled logits.
         mask: 0 hides a key.
-        scale: of the logits.
+        scale: factor of the logits.
     """
     if in_kernels.possible(query, key):
         if isinstance(bias, ByDistance):

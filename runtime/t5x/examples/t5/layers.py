@@ -1,4 +1,4 @@
-"""Layers of the T5 family: the page of names under which users find them."""
+"""Public names of the layers of the T5 family."""
 
 from t5x.examples.t5.attention import (
     MultiHeadDotProductAttention,

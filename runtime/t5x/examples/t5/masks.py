@@ -1,6 +1,6 @@
-"""Attention masks: 1 where a query may look at a key, shape [batch, 1, queries, keys].
+"""Attention masks: 1 if a query may see a key, shape [batch, 1, queries, keys].
 
-Sequences of one example, without a batch axis, give masks without one.
+Sequences without a batch axis give masks without one.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def make_attention_mask(
     extra_batch_dims: int = 0,
     dtype: Any = jnp.float32,
 ) -> Mask:
-    """Mask of `pairwise_fn(query, key)` over all pairs, with an axis for the heads.
+    """Returns the mask of `pairwise_fn(query, key)` over all pairs, with a head axis.
 
     `extra_batch_dims` axes of size 1 come before all others.
     """
@@ -35,7 +35,7 @@ def make_causal_mask(
     extra_batch_dims: int = 0,
     dtype: Any = jnp.float32,
 ) -> Mask:
-    """Mask by which each position sees itself and the ones before it."""
+    """Returns a mask in which each position sees itself and all earlier ones."""
     positions = jnp.broadcast_to(jnp.arange(x.shape[-1]), x.shape)
     return make_attention_mask(
         positions, positions, jnp.greater_equal, extra_batch_dims, dtype
@@ -47,7 +47,7 @@ def combine_masks(first: Mask, /, *masks: Mask | None, dtype: Any = ...) -> Mask
 @overload
 def combine_masks(*masks: Mask | None, dtype: Any = ...) -> Mask | None: ...
 def combine_masks(*masks: Mask | None, dtype: Any = jnp.float32) -> Mask | None:
-    """Logical and of the masks that are given; None if there are none."""
+    """Returns the logical and of the given masks; None if there are none."""
     combined = None
     for mask in masks:
         if mask is not None:
@@ -58,7 +58,7 @@ def combine_masks(*masks: Mask | None, dtype: Any = jnp.float32) -> Mask | None:
 def combine_biases(
     *biases: Float[Array, "#batch #heads queries keys"] | None,
 ) -> Float[Array, "batch heads queries keys"] | None:
-    """Sum of the attention biases that are given; None if there are none."""
+    """Returns the sum of the given attention biases; None if there are none."""
     combined = None
     for bias in biases:
         if bias is not None:
@@ -72,14 +72,14 @@ def make_decoder_mask(
     decoder_causal_attention: Shaped[Array, "*batch length"] | None = None,
     decoder_segment_ids: Shaped[Array, "*batch length"] | None = None,
 ) -> Mask:
-    """Mask for self-attention in a decoder: causal, without padding, within a segment.
+    """Returns a decoder self-attention mask: causal, no padding, within a segment.
 
     Args:
         decoder_target_tokens: 0 is padding.
-        dtype: of the mask.
-        decoder_causal_attention: 1 at the positions (the inputs of a prefix language
-            model, Raffel et al. 2020) that also see the later ones among them.
-        decoder_segment_ids: the example to which a position of a packed row belongs.
+        dtype: dtype of the mask.
+        decoder_causal_attention: 1 at positions that also see later positions with a 1
+            (the inputs of a prefix language model, Raffel et al. 2020).
+        decoder_segment_ids: example of each position in a packed row.
     """
     visible = make_causal_mask(decoder_target_tokens, dtype=dtype)
     if decoder_causal_attention is not None:

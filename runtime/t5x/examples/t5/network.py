@@ -17,11 +17,11 @@ from t5x.examples.t5.remat import rematerialised
 
 @flax.struct.dataclass
 class T5Config(LayerConfig):
-    """The options of `LayerConfig` and:
+    """Options of T5, in addition to `LayerConfig`.
 
     Attributes:
-        num_encoder_layers: layers of the encoder.
-        num_decoder_layers: layers of the decoder.
+        num_encoder_layers: number of encoder layers.
+        num_decoder_layers: number of decoder layers.
     """
 
     num_encoder_layers: int = 6
@@ -29,7 +29,7 @@ class T5Config(LayerConfig):
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention and MLP, each with a norm before and a residual around it."""
+    """Self-attention and MLP, each with a preceding norm and a residual connection."""
 
     config: T5Config
     deterministic: bool
@@ -48,7 +48,7 @@ class EncoderBlock(nn.Module):
 
 
 class EncoderLayer(EncoderBlock):
-    """The block with a bias that all layers share."""
+    """Encoder block with a bias that all layers share."""
 
     @nn.compact
     def __call__(self, x, mask, bias):
@@ -56,7 +56,7 @@ class EncoderLayer(EncoderBlock):
 
 
 class DecoderBlock(nn.Module):
-    """Causal self-attention, cross-attention and MLP."""
+    """Causal self-attention, cross-attention, and MLP."""
 
     config: T5Config
     deterministic: bool
@@ -95,7 +95,7 @@ class DecoderBlock(nn.Module):
 
 
 class DecoderLayer(DecoderBlock):
-    """The block with a bias that all layers share."""
+    """Decoder block with a bias that all layers share."""
 
     @nn.compact
     def __call__(self, x, encoded, mask, cross_mask, bias, prefill_lengths=None):
@@ -103,7 +103,7 @@ class DecoderLayer(DecoderBlock):
 
 
 class Encoder(nn.Module):
-    """Embedding, layers with a common position bias, final norm."""
+    """Embedding, layers with a common position bias, and final norm."""
 
     config: T5Config
     shared_embedding: nn.Module
@@ -127,12 +127,12 @@ class Encoder(nn.Module):
         x = parts.dropout(config, deterministic)(x)
         x = self.run_layers(x, mask, deterministic)
         x = parts.layer_norm(config, "encoder_norm")(x)
-        # The one dropout of T5 that differs between positions.
+        # This is the only dropout of T5 that differs between positions.
         return nn.Dropout(config.dropout_rate)(x, deterministic=deterministic)
 
 
 class Decoder(nn.Module):
-    """Embedding, layers with a common position bias, final norm, logits."""
+    """Embedding, layers with a common position bias, final norm, and logits."""
 
     config: T5Config
     shared_embedding: nn.Module
@@ -225,27 +225,27 @@ class Transformer(nn.Module):
         prefill: bool = False,
         prefill_lengths: Int[Array, " batch"] | None = None,
     ) -> Logits:
-        """Logits of the target tokens given the encoded inputs.
+        """Returns the logits of the target tokens given the encoded inputs.
 
         Args:
             encoded: output of `encode`.
-            encoder_input_tokens: show which positions of `encoded` are padding.
-            decoder_input_tokens: the targets shifted right; one column in a decoding step.
-            decoder_target_tokens: show which positions are padding, unless `decode`.
-            encoder_segment_ids: for packed inputs.
-            decoder_segment_ids: for packed targets.
-            decoder_positions: not needed by relative positions; part of the interface.
-            enable_dropout: needs the random stream "dropout".
-            decode: whether to create the collection `cache` or, if it is given, to take
-                one step (see `layers.MultiHeadDotProductAttention`).
-            max_decode_length: not needed, since the cache knows its length; part of the
+            encoder_input_tokens: mark padding positions of `encoded`.
+            decoder_input_tokens: targets shifted right; one column in a decoding step.
+            decoder_target_tokens: mark padding positions, unless `decode`.
+            encoder_segment_ids: segment ids of packed inputs.
+            decoder_segment_ids: segment ids of packed targets.
+            decoder_positions: unused with relative positions; part of the interface.
+            enable_dropout: whether to use dropout; needs the random stream "dropout".
+            decode: whether to take one step with the collection `cache`, or to create
+                it if it is missing (see `layers.MultiHeadDotProductAttention`).
+            max_decode_length: unused, since the cache knows its length; part of the
                 interface.
             prefill: whether to put the first positions into an existing cache at once.
-            prefill_lengths: how many, for each row; needed if `prefill`.
+            prefill_lengths: number of positions per row; needed for `prefill`.
 
         Raises:
-            ValueError: segment ids come together with `decode`, or of the inputs alone;
-                `prefill` together with `decode` or without `prefill_lengths`.
+            ValueError: segment ids are combined with `decode` or given for inputs only;
+                or `prefill` is combined with `decode` or lacks `prefill_lengths`.
         """
         del decoder_positions, max_decode_length
         if prefill and (decode or prefill_lengths is None):
@@ -303,7 +303,7 @@ class Transformer(nn.Module):
         enable_dropout: bool = True,
         decode: bool = False,
     ) -> Logits:
-        """`decode` of `encode`; the arguments are explained there."""
+        """Encodes the inputs and decodes the targets; see `decode` for arguments."""
         del encoder_positions
         encoded = self.encode(encoder_input_tokens, encoder_segment_ids, enable_dropout)
         return self.decode(

@@ -1,4 +1,4 @@
-"""What networks of T5's layers share: `LayerConfig` and the modules that it describes."""
+"""Parts of networks with T5 layers: `LayerConfig` and the modules it describes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -24,25 +24,27 @@ _SIZES = ("vocab_size", "emb_dim", "num_heads", "head_dim", "mlp_dim")
 
 @flax.struct.dataclass
 class LayerConfig:
-    """Sizes and options that every network of these layers has.
+    """Sizes and options shared by all networks of these layers.
 
     Attributes:
         vocab_size: rows of the embedding; often larger than the vocabulary.
-        dtype: of activations; parameters and logits are float32.
+        dtype: dtype of activations; parameters and logits are float32.
         emb_dim: width of the model.
-        num_heads: attention heads.
+        num_heads: number of attention heads.
         head_dim: size of a head.
         mlp_dim: width of the hidden layer of an MLP block.
-        mlp_activations: see `layers.MlpBlock`; T5 has ("relu",), T5.1.1 ("gelu", "linear").
-        dropout_rate: of every dropout in the network.
-        logits_via_embedding: whether the embedding serves as output matrix too.
+        mlp_activations: see `layers.MlpBlock`; T5 has ("relu",), T5.1.1 ("gelu",
+            "linear").
+        dropout_rate: rate of every dropout in the network.
+        logits_via_embedding: whether the embedding also serves as the output matrix.
         float32_attention_logits: whether attention logits are float32 in every dtype.
-        fused_attention: whether attention stores no weights where that can be: in kernels
-            on a GPU (with a dtype of 16 bits), and in blocks on a CPU.
-        remat_policy: what a layer's backward pass computes again, see `remat`.
+        fused_attention: whether attention avoids storing weights if possible: with
+            kernels on a GPU (16-bit dtypes), and in blocks on a CPU.
+        remat_policy: which values the backward pass of a layer recomputes, see `remat`.
 
     Raises:
-        UserError: a size below 1, a negative number of layers, or an unknown dtype.
+        UserError: a size is below 1, a number of layers is negative, or the dtype is
+            unknown.
     """
 
     vocab_size: int
@@ -64,7 +66,7 @@ class LayerConfig:
             checks.dtype(f"{owner}.dtype", self.dtype)
         for field in dataclasses.fields(self):
             value, name = getattr(self, field.name), f"{owner}.{field.name}"
-            # JAX makes pytrees of this class with placeholders for numbers.
+            # JAX creates pytrees of this class with placeholders instead of numbers.
             if not isinstance(value, (int, float, str)):
                 continue
             if field.name.startswith("num_") and field.name.endswith("_layers"):
@@ -76,14 +78,14 @@ class LayerConfig:
 
 
 def layer_norm(config: LayerConfig, name: str) -> nn.Module:
-    """T5's norm: by the root mean square, with a scale and no bias."""
+    """Returns T5's norm: by the root mean square, with a scale and without a bias."""
     return layers.LayerNorm(dtype=config.dtype, name=name)
 
 
 def dropout(
     config: LayerConfig, deterministic: bool, name: str | None = None
 ) -> nn.Module:
-    """Dropout that treats all positions of a sequence alike."""
+    """Returns dropout that drops the same features at all positions of a sequence."""
     return nn.Dropout(
         config.dropout_rate,
         broadcast_dims=(-2,),
@@ -93,7 +95,7 @@ def dropout(
 
 
 def attention(config: LayerConfig, name: str, joined: bool = True) -> nn.Module:
-    """Attention of any kind; `joined` keeps heads and head_dim of a kernel in one axis."""
+    """Returns attention; `joined` stores heads and head_dim of a kernel in one axis."""
     return layers.MultiHeadDotProductAttention(
         num_heads=config.num_heads,
         head_dim=config.head_dim,
@@ -107,7 +109,7 @@ def attention(config: LayerConfig, name: str, joined: bool = True) -> nn.Module:
 
 
 def mlp(config: LayerConfig) -> nn.Module:
-    """The feed-forward block of a layer."""
+    """Returns the feed-forward block of a layer."""
     return layers.MlpBlock(
         intermediate_dim=config.mlp_dim,
         activations=config.mlp_activations,
@@ -118,7 +120,7 @@ def mlp(config: LayerConfig) -> nn.Module:
 
 
 def position_biases(config: LayerConfig) -> layers.RelativePositionBiases:
-    """Relative position biases as every T5 has them: 32 buckets for distances up to 128."""
+    """Returns T5's relative position biases: 32 buckets for distances up to 128."""
     return layers.RelativePositionBiases(
         num_buckets=32,
         max_distance=128,
@@ -130,7 +132,7 @@ def position_biases(config: LayerConfig) -> layers.RelativePositionBiases:
 
 
 def token_embedder(config: LayerConfig) -> layers.Embed:
-    """The embedding of tokens, which may serve as output matrix, in float32, too."""
+    """Returns the token embedding, which may also serve as a float32 output matrix."""
     return layers.Embed(
         num_embeddings=config.vocab_size,
         features=config.emb_dim,
@@ -142,13 +144,13 @@ def token_embedder(config: LayerConfig) -> layers.Embed:
 
 
 def embed(embedder: nn.Module, tokens: Tokens, config: LayerConfig) -> Activations:
-    """Tokens as activations of the dtype of the network."""
-    # Initialisation feeds float ones where no type is given.
+    """Embeds tokens as activations in the dtype of the network."""
+    # Initialization passes float ones if no type is given.
     return embedder(tokens.astype(jnp.int32)).astype(config.dtype)
 
 
 def self_biases(config: LayerConfig, length: int, bidirectional: bool) -> Bias:
-    """Biases of self-attention: of all pairs, or by distance where kernels take them."""
+    """Returns biases of self-attention: for all pairs, or by distance for kernels."""
     biases = position_biases(config)
     if config.fused_attention and fused_attention.by_distance(
         length, config.head_dim, config.dtype
@@ -158,7 +160,7 @@ def self_biases(config: LayerConfig, length: int, bidirectional: bool) -> Bias:
 
 
 def decoder_biases(config: LayerConfig, length: int, decode: bool) -> Bias | BiasAt:
-    """Biases of a causal stack: for all positions, or by position while decoding."""
+    """Returns causal biases: for all positions, or by position in decoding."""
     if not decode:
         return self_biases(config, length, bidirectional=False)
     biases = position_biases(config)
@@ -168,9 +170,9 @@ def decoder_biases(config: LayerConfig, length: int, decode: bool) -> Bias | Bia
 def output_logits(
     module: nn.Module, config: LayerConfig, embedder: nn.Module, y: Activations
 ) -> Logits:
-    """Float32 logits. Tied ones are divided by sqrt(emb_dim), since the embedding is not.
+    """Returns float32 logits; tied logits are divided by sqrt(emb_dim).
 
-    Their factors are told as those of `module` (see `t5x.output_product`).
+    Their factors are reported as those of `module` (see `t5x.output_product`).
     """
     y = y.astype(jnp.float32)
     if config.logits_via_embedding:
@@ -194,5 +196,5 @@ def output_logits(
 
 
 def constrain(x: Activations) -> Activations:
-    """Names the axes of activations, by which a partitioner divides them."""
+    """Names the axes of activations, by which a partitioner shards them."""
     return with_sharding_constraint(x, ("batch", "length", "embed"))

@@ -17,13 +17,13 @@ from t5x.on_cpu import features as cpu
 
 @struct.dataclass
 class ByDistance:
-    """Biases that depend on the distance of two positions, for a kernel that knows that.
+    """Biases that depend on the distance of two positions, for kernels that support it.
 
     Attributes:
-        vector: of the distances -radius ... radius from a query to a key; further pairs
-            have that of the nearest distance.
+        vector: one value per distance -radius ... radius from a query to a key; larger
+            distances use the nearest value.
         qlen: number of queries.
-        klen: number of keys, the first of which is at the place of the first query.
+        klen: number of keys; the first key and the first query have the same position.
     """
 
     vector: Float[Array, "heads distances"]
@@ -31,20 +31,20 @@ class ByDistance:
     klen: int = struct.field(pytree_node=False)
 
     def of_pairs(self) -> Float[Array, "1 heads {self.qlen} {self.klen}"]:
-        """The biases of all pairs of positions."""
+        """Returns the biases of all pairs of positions."""
         radius = self.vector.shape[1] // 2
         shift = _shifts(self.qlen, self.klen).clip(-radius, radius) + radius
         return _of_pairs(self.vector[:, shift], self.qlen, self.klen)[None]
 
 
-# Of all pairs, or by distance.
+# Biases of all pairs, or by distance.
 Bias = Float[Array, "1 heads length length"] | ByDistance
 
 bias_init = nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
 
 
 def _bucket_of_distance(num_buckets: int, max_distance: int) -> np.ndarray:
-    """Buckets of the distances 0 ... max_distance: exact ones first, then logarithmic."""
+    """Returns the buckets of distances 0 ... max_distance: exact, then logarithmic."""
     exact = num_buckets // 2
     distance = np.arange(max_distance + 1)
     ratio = distance.astype(np.float32) / exact + np.finfo(np.float32).eps
@@ -59,10 +59,10 @@ def relative_position_bucket(
     num_buckets: int = 32,
     max_distance: int = 128,
 ) -> Int[Array, "..."] | Int[np.ndarray, "..."]:
-    """Bucket in [0, num_buckets) of a relative position, key position minus query position.
+    """Returns the bucket in [0, num_buckets) of (key position - query position).
 
-    Half of the buckets are for keys after the query if `bidirectional`; otherwise such
-    keys share bucket 0. Distances from `max_distance` on share the last bucket.
+    If `bidirectional`, half of the buckets are for keys after the query; otherwise such
+    keys share bucket 0. Distances of at least `max_distance` share the last bucket.
     """
     distance: Any = -relative_position
     offset: Any = 0
@@ -79,11 +79,11 @@ def relative_position_bucket(
 def _shifted(
     vector: Float[Array, "heads period"], qlen: int, klen: int
 ) -> Float[Array, "heads {qlen} {klen}"]:
-    """Biases of all pairs from those of the distances 0 ... klen - 1, -qlen ... -1.
+    """Returns biases of all pairs from those of distances 0 ... klen - 1, -qlen ... -1.
 
-    Rows of the result are shifted copies of the vector. Repeating it and cutting it one
-    short shifts each row by one, so that neither this nor its gradient handles
-    qlen * klen indices.
+    Rows of the result are shifted copies of the vector. Repeating the vector and
+    cutting one element shifts each row by one. Neither this nor its gradient then
+    handles qlen * klen indices.
     """
     heads, period = vector.shape
     rows = jnp.broadcast_to(vector[:, None], (heads, qlen, period))
@@ -95,7 +95,7 @@ def _shifted(
 def _looked_up(
     vector: Float[Array, "heads period"], qlen: int, klen: int
 ) -> Float[Array, "heads {qlen} {klen}"]:
-    """The same, computed once on a CPU, which shifts again in every layer."""
+    """Computes `_shifted` by lookup: once on a CPU, which would shift per layer."""
     distance = jnp.arange(klen) - jnp.arange(qlen)[:, None]
     return vector[:, distance % (qlen + klen)]
 
@@ -112,7 +112,7 @@ _looked_up.defvjp(_looked_up_forward, _looked_up_backward)
 
 
 def _shifts(qlen: int, klen: int) -> np.ndarray:
-    """The distances 0 ... klen - 1, -qlen ... -1."""
+    """Returns the distances 0 ... klen - 1, -qlen ... -1."""
     shift = np.arange(qlen + klen)
     return np.where(shift < klen, shift, shift - qlen - klen)
 
@@ -120,19 +120,19 @@ def _shifts(qlen: int, klen: int) -> np.ndarray:
 def _of_pairs(
     vector: Float[Array, "heads period"], qlen: int, klen: int
 ) -> Float[Array, "heads {qlen} {klen}"]:
-    """Biases of all pairs from those of `_shifts`."""
+    """Returns the biases of all pairs from those of `_shifts`."""
     return (_looked_up if cpu.is_used() else _shifted)(vector, qlen, klen)
 
 
 class RelativePositionBiases(nn.Module):
-    """Learnt attention bias for each head and bucket of relative positions.
+    """Learned attention bias for each head and bucket of relative positions.
 
     Attributes:
-        num_buckets: entries of the table for a head.
-        max_distance: distance from which on positions share a bucket.
+        num_buckets: table entries per head.
+        max_distance: distance from which positions share a bucket.
         num_heads: heads of the attention.
-        dtype: of the biases.
-        embedding_init: initialiser of the table; T5 has `bias_init`.
+        dtype: dtype of the biases.
+        embedding_init: initializer of the table; T5 uses `bias_init`.
     """
 
     num_buckets: int
@@ -161,14 +161,14 @@ class RelativePositionBiases(nn.Module):
     def __call__(
         self, qlen: int, klen: int, bidirectional: bool = True, decode: bool = False
     ) -> Float[Array, "1 heads {qlen} {klen}"]:
-        """Biases of all positions of two sequences that start at the same place.
+        """Returns biases for all positions of two sequences with the same start.
 
-        With `decode` they are kept as `cached_bias` in the collection `cache`, and taken
-        from there in later calls.
+        With `decode` they are stored as `cached_bias` in the collection `cache`, and
+        read from there in later calls.
 
         Raises:
-            ValueError: `decode` while the parameters are initialised, for biases in both
-                directions, or with a cache of other lengths.
+            ValueError: `decode` is used during initialization, for bidirectional
+                biases, or with a cache of other lengths.
         """
         if not decode:
             return self._all_pairs(qlen, klen, bidirectional)
@@ -191,7 +191,8 @@ class RelativePositionBiases(nn.Module):
         expected = (1, self.num_heads, qlen, klen)
         if cached.shape != expected:
             raise ValueError(
-                f"The cached relative position attention bias was expected to have shape "
+                f"The cached relative position attention bias was expected to have "
+                f"shape "
                 f"{expected} but instead has the shape {cached.shape}."
             )
         return cached
@@ -200,19 +201,19 @@ class RelativePositionBiases(nn.Module):
         self, qlen: int, klen: int, bidirectional: bool
     ) -> Float[Array, "1 heads {qlen} {klen}"]:
         vector = self._biases(_shifts(qlen, klen), bidirectional)
-        # Cast here and not before: the gradient adds thousands of pairs to one entry,
-        # which a GPU would do in bfloat16, slowly and with rounded sums.
+        # The cast comes last: the gradient adds thousands of pairs to one entry, which
+        # in bfloat16 on a GPU would be slow and imprecise.
         return _of_pairs(vector, qlen, klen)[None].astype(self.dtype)
 
     def by_distance(self, qlen: int, klen: int, bidirectional: bool) -> ByDistance:
-        """Biases of all positions of two sequences that start at the same place."""
+        """Returns biases by distance for two sequences with the same start."""
         distances = np.arange(-self.max_distance, self.max_distance + 1)
         return ByDistance(self._biases(distances, bidirectional), qlen, klen)
 
     def at(
         self, positions: Int[Array, "rows queries"], klen: int, bidirectional: bool
     ) -> Float[Array, "rows heads queries {klen}"]:
-        """Biases of queries at given positions to the keys 0 ... klen - 1."""
+        """Returns biases of queries at given positions to the keys 0 ... klen - 1."""
         relative = jnp.arange(klen) - positions[..., None]
         biases = jnp.moveaxis(self._biases(relative, bidirectional), 0, 1)
         return biases.astype(self.dtype)

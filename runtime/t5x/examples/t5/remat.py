@@ -1,4 +1,4 @@
-"""Rematerialisation: what the backward pass computes again instead of keeping it."""
+"""Rematerialization: values that the backward pass recomputes instead of storing."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from flax.linen.partitioning import remat
 
 from t5x.errors import UserError
 
-# Those of jax.checkpoint_policies that need no argument.
+# Policies of jax.checkpoint_policies that need no argument.
 _NAMES = (
     "checkpoint_dots",
     "checkpoint_dots_with_no_batch_dims",
@@ -23,14 +23,14 @@ _OURS = {"minimal": "checkpoint_dots_with_no_batch_dims", "full": "nothing_savea
 def rematerialised(
     layer_cls: type[nn.Module], config: Any, prevent_cse: bool = True
 ) -> type[nn.Module]:
-    """The layer under the policy `config.remat_policy`.
+    """Returns the layer class under the policy `config.remat_policy`.
 
     Args:
         layer_cls: layer whose arguments are arrays.
-        config: its policy is None or "none" to keep all, "minimal" to keep the results
-            of matrix products with parameters, "full" to keep the layer's arguments
-            only, or one of `jax.checkpoint_policies`.
-        prevent_cse: False in a scan, which keeps the two computations apart by itself.
+        config: has the policy. None or "none" stores everything, "minimal" stores the
+            results of matrix products with parameters, and "full" stores only the
+            layer's arguments. Names of `jax.checkpoint_policies` are valid too.
+        prevent_cse: False in a scan, which separates the two computations itself.
 
     Raises:
         UserError: there is no such policy.
@@ -41,7 +41,8 @@ def rematerialised(
     policy = _OURS.get(name, name)
     if policy not in _NAMES:
         raise UserError(
-            f"{type(config).__name__}.remat_policy = {name!r}: use 'none', 'minimal' or "
+            f"{type(config).__name__}.remat_policy = {name!r}: use 'none', 'minimal' "
+            f"or "
             f"'full', or of jax.checkpoint_policies {', '.join(_NAMES)}"
         )
     kept = getattr(jax.checkpoint_policies, policy)
