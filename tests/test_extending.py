@@ -42,8 +42,8 @@ TABLES = {
 # Of this repository, where they are installed.
 PAPERS = {
     "samplers": ["prior"],
-    "verbs": ["classify", "fewshot"],
-    "datasets": ["fewshot", "snips"],
+    "verbs": ["classify", "fewshot", "invent"],
+    "datasets": ["fewshot", "multiwoz22", "snips"],
 }
 
 

@@ -1,5 +1,11 @@
-"""The exception for mistakes of users; the T5X programs and jaxaug share it."""
+"""The exception for mistakes of users that the T5X programs find themselves."""
 
-from jaxaug_base.errors import UserError
+import jaxaug_base.errors
 
-__all__ = ["UserError"]
+
+class UserError(jaxaug_base.errors.UserError):
+    """Bad input: the message names the value, the rule that it breaks, and the fix.
+
+    A dry run fails at these. Other errors of the base class come from data and models,
+    which may be on another machine, so a dry run only names them.
+    """

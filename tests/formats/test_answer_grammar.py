@@ -7,7 +7,7 @@ import pytest
 
 from jaxaug.core.byte_machine import DEAD
 from jaxaug.core.errors import UserError
-from jaxaug.data import minisgd, sgd
+from jaxaug.data import sgd
 from jaxaug.data.schema import Intent, Schema, Service, Slot
 from jaxaug.formats import answer_grammar
 from jaxaug.formats.d3st import D3STOptions
@@ -15,6 +15,7 @@ from jaxaug.formats.json_tools import JSONOptions
 from jaxaug.formats.sdt import SDTOptions
 from jaxaug.formats.t5dst import T5DSTOptions
 from jaxaug.track import turns
+from jaxaug_papers import minisgd
 
 SERVICE = Service(
     "Events_1",

@@ -54,4 +54,4 @@ def test_the_layer_of_the_libraries_installs_all_packages(tmp_path):
                 r"^MAPPING.* = (.*)$", files.read(finder).decode(), re.MULTILINE
             )
             found |= {*re.findall(r"'(\w+)': ", mapped)}
-    assert found == {"jaxaug", "tasks", "t5x"}
+    assert found == {"jaxaug", "jaxaug_base", "tasks", "t5x"}

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jaxaug_base.errors
 from etils import epath
 
 from t5x.checkpoint.folders import all_steps
@@ -70,7 +71,7 @@ def clear_save_errors(
         with contextlib.suppress(OSError):
             clean_up()
         reason = file_system_reason(e)
-        if reason is None or isinstance(e, UserError):
+        if reason is None or isinstance(e, jaxaug_base.errors.UserError):
             raise
         raise UserError(
             f"Cannot save a checkpoint in {folder}: {reason}. {_intact(folder)} Free "

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import gin
 import jax
+import jaxaug_base.errors
 from absl import app, logging
 from etils import epath
 
@@ -82,7 +83,7 @@ def parse_gin_flags(
                 finalize_config=finalize_config,
             )
     except Exception as error:
-        if isinstance(error, UserError):
+        if isinstance(error, jaxaug_base.errors.UserError):
             message: str | None = str(error)
         else:
             message = gin_hints.explain(error, texts)
@@ -180,7 +181,7 @@ def run(main: Callable[[Sequence[str]], Any]) -> None:
     def parse(args: list[str]) -> Sequence[str]:
         try:
             return app.parse_flags_with_usage(rewrite_gin_args(args))
-        except UserError as error:
+        except jaxaug_base.errors.UserError as error:
             _fail(error)
 
     def guarded(argv: Sequence[str]) -> Any:
@@ -218,7 +219,7 @@ def user_message(error: BaseException) -> str | None:
             f"{error.filename}: {error.strerror}. Free some space, then run the same "
             "command again."
         )
-    if isinstance(error, (UserError, OSError)):
+    if isinstance(error, (jaxaug_base.errors.UserError, OSError)):
         return gin_hints.message_of(error)
     # TensorFlow is not imported here; its error for a missing file has this name.
     if type(error).__name__ == "NotFoundError" and hasattr(error, "error_code"):

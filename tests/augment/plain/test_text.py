@@ -356,8 +356,8 @@ def test_wrong_files(name, content, column, message):
 
 
 def test_the_page_shows_what_its_commands_write():
-    page = (ROOT / "docs/augment.md").read_text(encoding="utf-8")
-    part = page[page.index("## Any text") : page.index("## Users who")]
+    page = (ROOT / "docs/any_text.md").read_text(encoding="utf-8")
+    part = page[page.index("## Lines and tables") : page.index("## Users who")]
     blocks = [
         textwrap.dedent(found)
         for found in re.findall(r"(?<=\n\n)((?:    .*\n)+)", part)
