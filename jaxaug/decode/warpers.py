@@ -207,7 +207,7 @@ def bottom_k(
 
     Raises:
         UserError: `k` or `n_steps` is below 1, or the vocabulary has no more than `k`
-            tokens (where `k` is traced, no more than the next power of two, or 16).
+            tokens. Where `k` is traced, such a vocabulary stays as it is.
     """
     return Partial(_removing(_room(k)), k=k, n_steps=n_steps, then=tuple(then))
 
@@ -218,10 +218,9 @@ def _removing(most: int) -> Callable[..., Logits]:
         logits: Logits, state: WarpState, k: Any, n_steps: Any, then: Sequence[Warper]
     ) -> Logits:
         vocab = logits.shape[-1]
-        known = most if isinstance(k, jax.Array) else k
-        if known >= vocab:
+        if not isinstance(k, jax.Array) and k >= vocab:
             raise UserError(
-                f"bottom_k(k={known}) removes every token of a vocabulary of {vocab}: "
+                f"bottom_k(k={k}) removes every token of a vocabulary of {vocab}: "
                 "choose a smaller k"
             )
         early = _remove(logits, _among_top(logits, k, most))
