@@ -32,6 +32,7 @@ DISTRIBUTIONS = {
     "gin": "gin-config",
     "google": "protobuf",
     "orbax": "orbax-checkpoint",
+    "yaml": "pyyaml",
 }
 # These come with another: jaxlib with jax.
 BROUGHT = {"jaxlib"}
