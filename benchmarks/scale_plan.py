@@ -2,7 +2,7 @@
 
     python benchmarks/scale_plan.py [--write]
 
-prints all tables, or writes those of the page into it, between its markers. Every figure
+prints all tables, or writes the page's tables between its markers. Every figure
 follows from `INPUTS` and from `scale_xl.jsonl`, which `scale.py` has printed line by line.
 Change an input to plan for another machine.
 """

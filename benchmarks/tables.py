@@ -70,7 +70,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--add", nargs="+", type=Path, metavar="RUN")
-    parser.add_argument("--commit", help="of the runs (default: that of the checkout)")
+    parser.add_argument("--commit", help="commit of the runs (default: the checkout's)")
     arguments = parser.parse_args()
     try:
         for run in arguments.add or ():

@@ -1,4 +1,4 @@
-"""What further wordings, constrained answers and checks of values give, and what they cost.
+"""Measures gain and cost of further wordings, constrained answers, and value checks.
 
     python benchmarks/wordings.py RUN [RUN ...] [--data_dir DIR] [--dialogues N] [--json FILE]
 

@@ -166,8 +166,7 @@ class CachedTask(seqio.Task):
             looked = ", ".join(seqio.get_global_cache_dirs()) or "none is named"
             raise UserError(
                 f"use_cached = True: task {self.name!r} is in no cache folder "
-                f"({looked}). "
-                f"Make it with {make} and name the folder with "
+                f"({looked}). Make it with {make} and name the folder with "
                 "--seqio_additional_cache_dirs=DIR, or set USE_CACHED_TASKS = False."
             )
         folder = epath.Path(self.cache_dir)

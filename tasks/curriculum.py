@@ -35,9 +35,8 @@ def run_steps() -> int:
     if not steps:
         raise UserError(
             "curriculum: the gin configuration does not say how many steps the run "
-            "has. "
-            "Set train.total_steps or train.relative_steps, or the number of steps in "
-            "tasks.curriculum.of_run.steps."
+            "has. Set train.total_steps or train.relative_steps, or the number of "
+            "steps in tasks.curriculum.of_run.steps."
         )
     return steps
 
@@ -69,10 +68,9 @@ def of_run(
     if length > whole:
         raise UserError(
             f"curriculum: the schedule has {length:,} steps, but the run only "
-            f"{whole:,}. "
-            f"Its last stages would be missing. Train for at least {length:,} steps; "
-            f"or, "
-            "in a new MODEL_DIR, stretch the schedule to the run with "
+            f"{whole:,}. Its last stages would be missing. Train for at least "
+            f"{length:,} steps; "
+            f"or, in a new MODEL_DIR, stretch the schedule to the run with "
             "--gin.CURRICULUM_STEPS=None."
         )
     return schedules.stretched(schedule, length)
@@ -161,10 +159,9 @@ def _check_beginning(model_dir: str, step: int, schedule: Schedule) -> None:
     if not (epath.Path(model_dir) / _PLOT).exists() and schedule.steps > total - step:
         raise UserError(
             f"curriculum: the run begins at step {step:,}, that of its initial "
-            f"checkpoint, "
-            f"and ends at {total:,}, but the schedule has {schedule.steps:,} steps. "
-            f"Give "
-            f"train.relative_steps = {total - step} instead of train.total_steps."
+            "checkpoint, and ends at "
+            f"{total:,}, but the schedule has {schedule.steps:,} steps. "
+            f"Give train.relative_steps = {total - step} instead of train.total_steps."
         )
 
 
@@ -183,8 +180,7 @@ def _check_reader() -> None:
     ):
         raise UserError(
             "curriculum: rows are packed (DatasetConfig.pack = True), and nothing "
-            "says how "
-            "many examples a row holds. Set train.get_dataset_fn = "
+            "says how many examples a row holds. Set train.get_dataset_fn = "
             "@token_feed.get_dataset, which needs no such number; or "
             "@tasks.curriculum.get_dataset, which counts them; or "
             "level_mixture.examples_per_row; or pack = False."

@@ -66,8 +66,7 @@ def _import(modules: Sequence[str]) -> None:
                 raise  # The missing module is an import of the named module.
             raise UserError(
                 f"--module {module}: there is no module {error.name!r}. Name one of "
-                f"the "
-                "current folder or of an installed package, as in an import line."
+                f"the current folder or of an installed package, as in an import line."
             ) from error
 
 
@@ -118,9 +117,8 @@ def cache_task(task: seqio.Task, out: PathLike) -> tuple[epath.Path, dict[str, i
         if {name: found.get(name) for name in content} != content:
             raise UserError(
                 f"{folder}: holds something else than this cache: one of other data, "
-                f"of "
-                "another vocabulary or of another program. Remove it, or name another "
-                "folder (--out)."
+                "of another vocabulary or of another program. Remove it, or name "
+                "another folder (--out)."
             )
     if manifest.opened(folder) is None:
         write = functools.partial(_write, task, content)

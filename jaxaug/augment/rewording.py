@@ -32,6 +32,11 @@ from jaxaug.data.schema import Schema, Service, read_schema, service_object
 
 CONFIG = "configs/augment/grammar.py"
 _SPLIT = "schema"  # in the ids of descriptions
+_POOL = 8  # Few wordings are the first ones of many.
+_MOST = 1024  # services that are remembered
+_CANDIDATES = 300  # rewordings of a description
+_FREQUENT = 2  # times that a familiar word occurs
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
 def of_schema(schema: Schema, num: int, keep: bool = True) -> list[Schema]:
@@ -108,11 +113,6 @@ def _words(text: str) -> list[str]:
     return [vocabulary.singular(word) for word in _WORD.findall(text.lower())]
 
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_FREQUENT = 2
-_CANDIDATES = 300
-_POOL = 8  # Few wordings are the first ones of many.
-_MOST = 1024
 _remembered: dict[tuple[Service, int], tuple[Service, ...]] = {}
 
 

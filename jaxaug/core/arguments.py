@@ -14,8 +14,7 @@ MANY = 1_000_000
 
 CONFIG = (
     "a file of configs/{}. It is a Python program and is executed, so use only files "
-    "you "
-    "trust; FILE.py:TEXT passes TEXT to its get_config"
+    "you trust; FILE.py:TEXT passes TEXT to its get_config"
 )
 """Help text of `--config`, with a placeholder for the folder name."""
 

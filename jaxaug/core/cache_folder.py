@@ -15,8 +15,7 @@ _INPUTS = ("minisgd-", f"vocabularies{os.sep}")
 
 _MADE_AGAIN = (
     "It was in the cache folder when the program started, and was removed or changed "
-    "since "
-    "then. Run the same command again: caches are made again."
+    "since then. Run the same command again: caches are made again."
 )
 CACHE_DIR_VARIABLE = "JAXAUG_CACHE_DIR"
 # The cache folder of all programs (XDG Base Directory Specification).

@@ -1,4 +1,4 @@
-"""The exception for mistakes of users; the T5X programs and jaxaug share it."""
+"""The exception for mistakes of users; the error of the T5X programs is a subclass."""
 
 from jaxaug_base.errors import UserError
 

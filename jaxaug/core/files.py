@@ -158,8 +158,7 @@ def check_ordinary(path: PathLike, fix: str, limit: int | None = None) -> None:
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
         raise UserError(
             f"{path}: is {kind}, expected an ordinary file. Write what it gives to a "
-            f"file "
-            f"and name that. {fix}"
+            f"file and name that. {fix}"
         )
     if limit is not None and stat.S_ISREG(found.st_mode) and found.st_size > limit:
         raise UserError(

@@ -47,8 +47,7 @@ def parse(text: str) -> Part:
     if not match or not 1 <= int(match[1]) <= int(match[2]) <= _MOST:
         raise UserError(
             f"--shard {text}: give K/N with K from 1 to N, such as 3/16 on the third "
-            f"of "
-            "16 machines."
+            f"of 16 machines."
         )
     return Part(int(match[1]), int(match[2]))
 
@@ -148,7 +147,6 @@ def _results(path: epath.Path, part: Part, work: Any) -> list[str]:
         ]
         raise UserError(
             f"{path}: is a part of other work ({', '.join(names)} differ). All parts "
-            f"and "
-            f"--merge take the same options, input and program. {fix}"
+            f"and --merge take the same options, input and program. {fix}"
         )
     return [str(name) for name in note["results"]]

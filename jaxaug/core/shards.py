@@ -184,8 +184,7 @@ def keep(path: epath.Path, results: list[Json]) -> None:
             f"{path}: cannot be written ({os.strerror(error.errno or 0)}). What was "
             "finished is kept. Free space, or set "
             f"${cache_folder.CACHE_DIR_VARIABLE} to a folder with some, and run the "
-            f"same "
-            "command again."
+            f"same command again."
         ) from error
 
 

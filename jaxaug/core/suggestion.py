@@ -52,8 +52,7 @@ def check_keys(value: Mapping[str, Any], keys: Iterable[str], where: str) -> Non
         if key not in keys:
             raise UserError(
                 f"{where}: unknown key {shown(key)}; {suggestion(key, keys)} Correct "
-                f"or "
-                "remove it."
+                f"or remove it."
             )
 
 

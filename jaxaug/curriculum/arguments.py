@@ -13,8 +13,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "levels",
         "jaxaug.curriculum.generate:run",
         "paraphrase the texts of a file and sort the outputs into levels of "
-        "difficulty; "
-        "the same command resumes after a stop",
+        "difficulty; the same command resumes after a stop",
     )
     arguments.texts(parser)
     parser.add_argument(
@@ -39,8 +38,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         help="paraphrases per text to keep from each sampler (bottom_k, "
         "top_k_top_p, sampling); default, as in the paper: bottom_k=4 top_k_top_p=16; "
         "for its COVID-Q: bottom_k=2 top_k_top_p=18; pure sampling in place of "
-        "bottom-k: "
-        "sampling=4 top_k_top_p=16",
+        "bottom-k: sampling=4 top_k_top_p=16",
     )
     for name, default, text in (
         (
@@ -74,8 +72,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--similarity",
         default="auto",
         help="sentence encoder, or BLEURT (default: the first that is on this machine "
-        "of "
-        "bleurt-base-128, on whose scale the paper's scores are, bleurt-20, and "
+        "of bleurt-base-128, on whose scale the paper's scores are, bleurt-20, and "
         "minilm)",
     )
     parser.add_argument(

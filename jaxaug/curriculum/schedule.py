@@ -3,8 +3,7 @@
 Level 0 is the original data; levels 1..C are paraphrases of increasing difficulty (Lu
 and Lam 2023, Algorithm 1). A stage lasts `steps_per_level` steps and shows one level,
 of which a share of `original_fraction` is replaced by originals. If stages differ in
-length, `steps_per_level` has a number for each of the levels 0..C, as in the
-experiments of Wei et al. (2021).
+length, `steps_per_level` has a number for each level, as in Wei et al. (2021).
 """
 
 import dataclasses
@@ -140,8 +139,7 @@ def inverse_cyclic(
     original_fraction: float = ORIGINAL_FRACTION,
     cycles: int = CYCLES,
 ) -> Schedule:
-    """Returns `gradual` and `inverse` in turn, starting with `gradual`: up, down, up,
-    ...
+    """Returns `gradual` and `inverse` in turn: up, down, up, ...
 
     This is the inverse cyclic curriculum of Lu and Lam (2023), who train "the second
     cycle in an inversed order of decreasing difficulties". It ends on the originals,
@@ -297,9 +295,8 @@ def stretched(schedule: Schedule, steps: int) -> Schedule:
     if min(np.diff([0, *ends])) < 1:
         raise UserError(
             f"curriculum: {len(ends)} stages do not fit into the {steps:,} steps of "
-            f"the "
-            "run. Every stage needs at least one step. Train for more steps, or use a "
-            "schedule with fewer stages."
+            "the run. Every stage needs at least one step. Train for more steps, or "
+            "use a schedule with fewer stages."
         )
     return dataclasses.replace(schedule, ends=tuple(ends))
 

@@ -4,8 +4,9 @@ A warper maps logits [rows, vocab] and the state of the rows to logits, with the
 value of their type for what it removes: no temperature makes a kept token as improbable.
 What is removed stays so. Factories return warpers; a chain is a sequence of them, applied
 in order. The numbers of a warper are leaves of a pytree: a program that takes a chain as
-its argument serves all temperatures, all p, and k up to the next power of two. Ties go to the lowest token id, so that `top_k(1)` is greedy decoding. No
-warper empties a row: where nothing would be left, the row stays as it was.
+its argument serves all temperatures, all p, and k up to the next power of two. Ties go to
+the lowest token id, so that `top_k(1)` is greedy decoding. No warper empties a row: where
+nothing would be left, the row stays as it was.
 """
 
 import functools

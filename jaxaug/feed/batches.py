@@ -88,15 +88,14 @@ class TokenBatches:
         if batch_size % shard[1]:
             raise UserError(
                 f"DatasetConfig.batch_size = {batch_size} does not divide by "
-                f"{shard[1]} "
-                "hosts. Choose a multiple."
+                f"{shard[1]} hosts. Choose a multiple."
             )
         for task in tasks:
             if not len(task):
                 raise UserError(
                     f"task {task.name!r} has no example to train on. Look at the data "
-                    f"with "
-                    "`jaxaug data check` and `jaxaug tasks`: are there dialogues, and "
+                    "with `jaxaug data check` and `jaxaug tasks`: are there "
+                    "dialogues, and "
                     "frames of users?"
                 )
         self._tasks, self._lengths = list(tasks), dict(lengths)
@@ -210,8 +209,7 @@ class TokenBatches:
                     f"{source}: was saved with {shown(name)} "
                     f"{shown(stream.get(name))}, "
                     f"this run has {shown(self._stream.get(name))}. Use the same "
-                    f"settings, "
-                    "or do not restore the dataset."
+                    f"settings, or do not restore the dataset."
                 )
         position = self._checked(state.get("position"))
         used = state.get("used")

@@ -106,8 +106,7 @@ def build(
     if cache is None:
         raise UserError(
             f"cache {folder} is not what was just written there. Check the disk, or "
-            f"name "
-            f"another cache folder with ${cache_folder.CACHE_DIR_VARIABLE}."
+            f"name another cache folder with ${cache_folder.CACHE_DIR_VARIABLE}."
         )
     return cache
 

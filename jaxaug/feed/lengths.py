@@ -195,8 +195,7 @@ def _check_unknown(counts: TokenCounts, accept: bool) -> None:
         return
     raise UserError(
         f"{found}.\nNo model with the vocabulary {counts.vocabulary} can write them; "
-        f"at "
-        "most 1% are allowed. Use a vocabulary with these characters "
+        f"at most 1% are allowed. Use a vocabulary with these characters "
         "(vocabulary.default_vocabulary.path or $JAXAUG_VOCABULARY), such as that of a "
         "model with byte fallback, or another text format."
     )

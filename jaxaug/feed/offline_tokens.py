@@ -92,8 +92,7 @@ def _check_vocabulary(folder: epath.Path, model: PathLike | None, fix: str) -> N
     if used is not None and used != file_digest(model):
         raise UserError(
             f"{folder}: this cache has ids of another vocabulary than {model}. Name "
-            f"the "
-            f"one that it was made with, or make another. {fix}"
+            f"the one that it was made with, or make another. {fix}"
         )
 
 

@@ -50,8 +50,7 @@ def path_of(task: str, size: int = 30_000, root: PathLike | None = None) -> str:
     if size < 8:
         raise UserError(
             f"pair_words.path_of: size is {size}, expected 8 or more: three pieces "
-            f"are no "
-            "words."
+            f"are no words."
         )
     texts = [text for pair in sources[name].of_split("train") for text in pair]
     digest = hashlib.blake2b(f"{_VERSION} {size}\n".encode(), digest_size=12)

@@ -58,8 +58,7 @@ def _registered(name: str, found: object) -> Options:
     if not name.isalnum():
         raise TypeError(
             f"is called {name!r}: names of formats have letters and digits only, as "
-            f"the "
-            "names of sets begin with them"
+            f"the names of sets begin with them"
         )
     return cast(Options, found)
 
@@ -212,14 +211,12 @@ def _evaluation(
     names = ", ".join(f"{name}_eval" for name in formats)
     fix = (
         "`jaxaug data fetch sgd` gets SGD with those of SGD-X, `jaxaug augment "
-        "--splits "
-        "train,test` makes some for any data"
+        "--splits train,test` makes some for any data"
     )
     if not scored:
         return (
             f"{names}: the original schemas only, as {folder} has no variants of dev "
-            f"or "
-            f"test: there will be no schema sensitivity. {fix}."
+            f"or test: there will be no schema sensitivity. {fix}."
         )
     found = f"{names}: the original schemas and {word} {', '.join(scored)}"
     missing = [variant for variant in VARIANTS if variant not in scored]
@@ -292,8 +289,7 @@ def _domains(folder: epath.Path, splits: Iterable[str]) -> list[str]:
         if not re.fullmatch(r"\w+", domain, re.ASCII):
             raise UserError(
                 f"${LEAVE_OUT_VARIABLE}: {domain!r} becomes part of names of tasks, "
-                f"which "
-                "have letters, digits and underscores only. Rename the service."
+                f"which have letters, digits and underscores only. Rename the service."
             )
     return domains
 

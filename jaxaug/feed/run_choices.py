@@ -63,8 +63,8 @@ def keep(folder: PathLike, begins: bool = False) -> None:
         )
         raise UserError(
             f"{path.parent} was begun with other data: {shown}. Set what it was, "
-            f"train in "
-            f"another MODEL_DIR, or, where the same data have moved, correct {path}."
+            "train in another MODEL_DIR, or, where the same data have moved, correct "
+            f"{path}."
         )
 
 

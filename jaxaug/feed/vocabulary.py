@@ -1,12 +1,10 @@
 """SentencePiece vocabularies: a named one, or one of the data's own words.
 
 A small tracker that is trained from scratch learns far faster with whole words than
-with word pieces. The default is therefore a SentencePiece model of the words in the
-training dialogues, the schemas, and the variants of the training schema. It never sees
-a test dialogue. A missing word is spelled with the longest known word that it starts
-with, and bytes. All text is lower-cased, as by default in the formats.
-
-A run owns its vocabulary; see `jaxaug.feed.run_vocabulary`.
+with pieces. The default is therefore a SentencePiece model of the words in the training
+dialogues, the schemas, and the variants of the training schema. A missing word is
+spelled with the longest known word that it starts with, and bytes. All text is
+lower-cased. A run owns its vocabulary; see `jaxaug.feed.run_vocabulary`.
 
 Rules inside the model separate some characters, so that `0=date 1a) may 3` reads `0=
 date 1a ) may 3`. The `1a` of the prompt is then the token of the answer `1=1a`, and a
@@ -112,8 +110,7 @@ def _named_by_variable() -> str:
     names = ", ".join(sorted(path.parent.name for path in _MODELS.glob(f"*/{_FILE}")))
     fix = (
         f"Name a SentencePiece model, or a model of this package ({names}), or unset "
-        f"the "
-        "variable to use the words of the data folder."
+        f"the variable to use the words of the data folder."
     )
     path = reach(shipped(named), f"This is ${VOCABULARY_VARIABLE}. {fix}")
     if not path.is_file():

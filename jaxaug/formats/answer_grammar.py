@@ -65,8 +65,7 @@ def signature(options: FormatOptions, service: Service, key: str) -> Hashable:
     if options.order != "schema":
         raise UserError(
             f"constrained answers: order={options.order!r}: they follow the order of "
-            f"the "
-            "schema. Use order='schema'."
+            f"the schema. Use order='schema'."
         )
     if isinstance(options, JSONOptions):
         return key

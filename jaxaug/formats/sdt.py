@@ -152,8 +152,7 @@ class _Prompt:
         if len({*texts}) < len(texts):
             raise UserError(
                 f"service {service.name!r}: two slots are called alike once letter "
-                f"case, "
-                "spaces and = are set aside. Rename one of them, or use D3ST."
+                f"case, spaces and = are set aside. Rename one of them, or use D3ST."
             )
         self._known, self._asked = known, frozenset(names)
         self.intents = tuple(intent.name for intent in service.intents)
@@ -169,10 +168,9 @@ class _Prompt:
             name = next(n for n in state.slot_values if n not in self._asked)
             raise UserError(
                 f"dialogue {dialogue_id!r}, turn {turn}: slot {name!r} is filled, but "
-                f"no "
-                f"intent of service {service!r} takes it, so SDT does not ask for it. "
-                f"Put "
-                "it into optional_slots of an intent in the schema."
+                "no intent of service "
+                f"{service!r} takes it, so SDT does not ask for it. "
+                f"Put it into optional_slots of an intent in the schema."
             )
 
     def render(self, rng: FrameRandom) -> _Rendering:

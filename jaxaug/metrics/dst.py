@@ -43,8 +43,7 @@ DEFINITIONS = {
     "value with any annotated one; filled on one side only: 0; on neither: 1",
     "match": "round(rapidfuzz.fuzz.token_sort_ratio) / 100 after removing U+0080 to "
     "U+00FF, putting blanks for what is no letter, digit or underscore, and "
-    "lower-casing; "
-    "with --exact: 1 if equal, else 0",
+    "lower-casing; with --exact: 1 if equal, else 0",
     "average_goal_accuracy": "mean slot score over the annotated slots of a frame; "
     "frames without any are left out",
     "requested_slots_f1": "multiset F1 per frame; empty against empty is 1",

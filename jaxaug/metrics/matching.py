@@ -198,8 +198,7 @@ class DialogueReader:
                     where,
                     "slots",
                     f"0 <= start < exclusive_end <= {len(utterance)}, the length of "
-                    f"the "
-                    "utterance",
+                    f"the utterance",
                     tag,
                 )
         return [

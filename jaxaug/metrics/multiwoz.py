@@ -28,8 +28,7 @@ DEFINITIONS = {
     "the annotated ones, letter case and runs of spaces aside",
     "slot_accuracy": "share of right slots among all slots of all frames",
     "joint_goal_accuracy of a service": "the same of its frames alone, in dialogues "
-    "that "
-    "fill a slot of it in some turn",
+    "that fill a slot of it in some turn",
 }
 
 

@@ -136,16 +136,14 @@ def read_predictions(folder: PathLike, benchmark: Benchmark) -> Predictions:
             if dialogue_id not in benchmark.dialogues:
                 raise UserError(
                     f"{path}: prediction for unknown dialogue {shown(dialogue_id)}: "
-                    f"the "
-                    f"split has no such dialogue; "
+                    f"the split has no such dialogue; "
                     f"{suggestion(dialogue_id, benchmark.dialogues)} "
                     "Check --split and --data_dir."
                 )
             if dialogue_id in found:
                 raise UserError(
                     f"{path}: dialogue {shown(dialogue_id)} is predicted twice, first "
-                    f"in "
-                    f"{found[dialogue_id][1]}. Keep one of the two."
+                    f"in {found[dialogue_id][1]}. Keep one of the two."
                 )
             found[dialogue_id] = item, path
     if not found:
@@ -236,8 +234,7 @@ def warn(predictions: Predictions, unknown_slots: int, where: str) -> dict[str, 
         print(
             f"jaxaug: warning: {where}: {len(missing)} of {total} dialogues have no "
             f"prediction (first: {missing[0]!r}) and are not scored, as in the "
-            f"official "
-            "program",
+            f"official program",
             file=sys.stderr,
         )
     return counts

@@ -128,8 +128,7 @@ def _figure(value: Any, column: str, name: str) -> float:
         raise _wrong(
             name,
             f"{column} is {shown(value)}, expected a fraction from 0 to {limit:.4g} "
-            f"(per cent "
-            "are divided by 100)",
+            f"(per cent are divided by 100)",
         )
     return float(value)
 
@@ -221,9 +220,8 @@ def notes_on_wordings(runs: Sequence[Run]) -> list[str]:
         if not found:
             lines.append(
                 f"{', '.join(group)}: evaluated on the original schemas only: JGA, "
-                f"and no "
-                "schema sensitivity. `jaxaug augment --splits train,test` makes "
-                "variants"
+                "and no schema sensitivity. `jaxaug augment --splits train,test` "
+                "makes variants"
             )
         elif missing:
             lines.append(

@@ -36,8 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.resamples < 100:
         raise UserError(
             f"--resamples {arguments.resamples}: intervals need at least 100. The "
-            f"default "
-            "is 10000."
+            f"default is 10000."
         )
     if arguments.png:
         check_picture(arguments.png)
@@ -94,8 +93,7 @@ def read_all(names: Sequence[str]) -> list[Run]:
         if count > 1:
             raise UserError(
                 f"{place} is given {count} times. Give each run once: its seeds would "
-                f"be "
-                "counted twice."
+                f"be counted twice."
             )
     counts = Counter(row.name for _, row in found)
     shared = {split_seed(name)[0] for name, count in counts.items() if count > 1}

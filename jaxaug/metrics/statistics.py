@@ -122,9 +122,8 @@ def _lacking(members: Mapping[str, Sequence[Run]]) -> list[str]:
     return [
         (
             f"no intervals for {', '.join(names)}: {first.place or first.name} has no "
-            f"scores "
-            "of frames beside it. Evaluate the run again, or score its predictions "
-            "with "
+            "scores of frames beside it. Evaluate the run again, or score its "
+            "predictions with "
             "`jaxaug evaluate sgdx` and report the JSON that this writes"
         )
     ]
@@ -182,8 +181,8 @@ def _bootstrap(runs: Sequence[Run], resamples: int, seed: int) -> Bootstrap:
             ):
                 raise UserError(
                     f"{run.place}: {figure} is {told}, but the scores of frames "
-                    f"beside it "
-                    f"give {value}. The two are of different evaluations; evaluate the "
+                    "beside it give "
+                    f"{value}. The two are of different evaluations; evaluate the "
                     "run again."
                 )
     return boot
@@ -260,8 +259,8 @@ def method(statistics: Statistics) -> list[str]:
         corrected = f", corrected for {pairs} pairs (Holm)" if pairs > 1 else ""
         lines.append(
             f"differences in points; p is of {heading}{corrected}, and a difference "
-            f"holds "
-            f"where p is below {ALPHA}; *: the interval, taken by itself, excludes 0"
+            "holds where p is below "
+            f"{ALPHA}; *: the interval, taken by itself, excludes 0"
         )
     return lines
 

@@ -35,8 +35,7 @@ DEFINITIONS: Mapping[str, str] = {
     "distinct_N": "different over all n-grams of all responses together; words as "
     "ParlAI normalises them",
     "perplexity": "exp of the mean negative log likelihood of a token of the "
-    "references, "
-    "their end included; depends on the vocabulary of the model",
+    "references, their end included; depends on the vocabulary of the model",
     "word_perplexity": "the same likelihood, divided by the words of the references "
     "(separated by white space) and one end each; compares vocabularies",
 }

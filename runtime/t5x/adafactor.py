@@ -1,9 +1,9 @@
 """Adafactor (Shazeer and Stern, 2018) with factoring by axis roles.
 
 The paper factors the second moment of a matrix into row and column means. A parameter
-of higher rank may represent a matrix whose rows or columns span several axes (attention
-kernels [embed, heads, head_dim]), or a stack of matrices (scanned layers). Each axis
-therefore has a role: ROW, COLUMN, BATCH (a stack: statistics stay separate), or NONE.
+of higher rank may be a matrix whose rows or columns span several axes (attention
+kernels [embed, heads, head_dim]), or a stack of matrices (scanned layers). So each axis
+has a role: ROW, COLUMN, BATCH (a stack: statistics stay separate), or NONE.
 """
 
 import math

@@ -103,8 +103,7 @@ def no_pattern(name: str, folder: str) -> None:
     if found := sorted(set(folder) & set("*?[]")):
         raise UserError(
             f"{name} = {folder!r}: checkpoints in a folder with {found[0]!r} in its "
-            f"path "
-            "cannot be found. Give it another name."
+            f"path cannot be found. Give it another name."
         )
 
 

@@ -143,9 +143,8 @@ def read(root: epath.PathLike) -> Digests | None:
     if algorithm != _ALGORITHM:
         raise UserError(
             f"{path} uses {algorithm!r:.80}, this program knows {_ALGORITHM!r}: "
-            f"restore "
-            "with the version that wrote the checkpoint, or delete the file to restore "
-            "without a check."
+            "restore with the version that wrote the checkpoint, or delete the file "
+            "to restore without a check."
         )
     return files
 
@@ -155,8 +154,7 @@ def _damaged(root: epath.PathLike, reasons: list[str]) -> UserError:
     more = f"; and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
     return UserError(
         f"Checkpoint {os.fspath(root)} is damaged: {shown}{more}. Restore another "
-        f"step, "
-        "or move this folder away so that the run continues from an earlier one."
+        f"step, or move this folder away so that the run continues from an earlier one."
     )
 
 

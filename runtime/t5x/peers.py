@@ -180,8 +180,7 @@ class Watch:
             if mine in lost:
                 what = (
                     f"The others gave up {mine}, this one, which showed no sign of "
-                    f"life "
-                    f"for {PATIENCE:.0f} s."
+                    f"life for {PATIENCE:.0f} s."
                 )
             else:
                 what = (

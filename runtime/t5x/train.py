@@ -220,8 +220,7 @@ def train(
         if is_finished and not run_eval_before_training:
             announce(
                 f"step {step:,}  this run is finished; nothing is left to do. Give "
-                f"more "
-                f"steps to train further. Results are in {model_dir}"
+                f"more steps to train further. Results are in {model_dir}"
             )
             return step, train_state
         record.reopen()

@@ -153,8 +153,7 @@ class DatasetCheckpoint:
             raise UserError(
                 f"{root} holds the position in some of the {shards} shards of the "
                 f"training data, but not {missing}: copy the checkpoint whole, or "
-                f"begin "
-                "the data anew with SaveCheckpointConfig.save_dataset = False."
+                f"begin the data anew with SaveCheckpointConfig.save_dataset = False."
             )
         logging.warning(
             "No data iterator state %s in %s (%s): the training data starts from its "

@@ -63,8 +63,7 @@ class CheckpointTranslator:
         if unmatched:
             raise UserError(
                 f"Variables that are not of a T5 model: {sorted(unmatched)[:10]}. "
-                f"Give a "
-                "translator with rules for them, or use a T5 checkpoint."
+                f"Give a translator with rules for them, or use a T5 checkpoint."
             )
         return translated
 

@@ -66,8 +66,7 @@ class SaveCheckpointConfig:
         if steps is not None and not isinstance(steps, Sequence):
             raise UserError(
                 f"SaveCheckpointConfig.checkpoint_steps = {steps!r}: give a list of "
-                f"steps, "
-                "or None."
+                f"steps, or None."
             )
 
 

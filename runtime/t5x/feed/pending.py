@@ -102,7 +102,6 @@ def _bad(path: epath.Path, what: str, noted: Any) -> UserError:
     batches = "the batches" if count is None else f"{count} batches"
     return UserError(
         f"{path} {what}. It held {batches} that were read ahead but not trained on "
-        f"yet: "
-        "without them training would leave them out. Restore another step, or move "
-        "this checkpoint away so that the run continues from an earlier one."
+        "yet: without them training would leave them out. Restore another step, or "
+        "move this checkpoint away so that the run continues from an earlier one."
     )

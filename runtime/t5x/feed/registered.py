@@ -25,8 +25,7 @@ def import_module(module: str) -> None:
             raise
         raise UserError(
             f"DatasetConfig.module = {module!r}: no module named {error.name!r}; "
-            f"correct "
-            "the name or put its folder on PYTHONPATH."
+            f"correct the name or put its folder on PYTHONPATH."
         ) from error
     except RuntimeError as error:
         if "config was locked" not in str(error):

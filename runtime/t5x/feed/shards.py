@@ -224,8 +224,7 @@ def number_of_shards(
         if batch_size % saved:
             raise UserError(
                 f"Batch size ({batch_size}) must be divisible by {saved}, the number "
-                f"of "
-                "shards of the data that this run goes on with: choose "
+                f"of shards of the data that this run goes on with: choose "
                 f"{_choices(batch_size, saved)}, or {anew}."
             )
         return saved

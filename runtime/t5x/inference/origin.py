@@ -67,8 +67,8 @@ class Origin:
             raise UserError(
                 f"{self.tmp_dir}: its chunks have {rows} examples, those of this job "
                 f"{self.rows} (checkpoint_period * batch size), and the position in "
-                f"the "
-                "data was not saved. Go on with the old values, or remove the folder."
+                "the data was not saved. Go on with the old values, or remove the "
+                "folder."
             )
 
     def _compare(self, known: Mapping[str, Any], place: str) -> None:

@@ -90,8 +90,8 @@ class Wandb:
         except wandb.errors.Error as error:
             raise UserError(
                 f"Weights & Biases: {error} Run `wandb login`, or send nothing for "
-                f"now: "
-                "--gin.sinks.Wandb.mode=\"'offline'\" keeps it in the run's folder."
+                "now: --gin.sinks.Wandb.mode=\"'offline'\" keeps it in the run's "
+                "folder."
             ) from error
         # Evaluations may report earlier steps, and wandb's own step counter only rises.
         self._run.define_metric("*", step_metric="step")

@@ -170,8 +170,7 @@ class BaseTransformerModel(BaseModel):
         if self._decode_fn is None:
             raise UserError(
                 f"{type(self).__name__}.decode_fn is None: prediction needs one, such "
-                f"as "
-                "decoding.beam_search"
+                f"as decoding.beam_search"
             )
         return self._decode_fn
 

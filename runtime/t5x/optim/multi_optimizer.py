@@ -33,9 +33,8 @@ def _per_parameter(param_states: Any, paths: Sequence[str]) -> dict[str, Any]:
     if set(flat) != set(paths):
         raise ValueError(
             "MultiOptimizer takes optimizers with one state for each parameter, such "
-            "as "
-            "Adafactor. To give wrapped optax optimizers parts of the parameters, wrap "
-            "`optax.multi_transform` or `optax.masked`."
+            "as Adafactor. To give wrapped optax optimizers parts of the parameters, "
+            "wrap `optax.multi_transform` or `optax.masked`."
         )
     return flat
 

@@ -88,8 +88,7 @@ class OptaxStatePartitionRules:
             if type(x) not in cls._RULES:
                 raise ValueError(
                     f"Encountered unregistered optax state type {type(x).__name__}: "
-                    f"add "
-                    "a rule for it to OptaxStatePartitionRules._RULES."
+                    f"add a rule for it to OptaxStatePartitionRules._RULES."
                 )
             return cls._RULES[type(x)](x, params_axes)
 

@@ -28,8 +28,7 @@ def _refuse_partitions(parts: int, devices: int, what: str) -> NoReturn:
     divisors = [d for d in range(1, devices + 1) if devices % d == 0]
     raise UserError(
         f"{what} asks for {parts} model partitions, which does not divide the "
-        f"{devices} "
-        f"devices: use one of {divisors}."
+        f"{devices} devices: use one of {divisors}."
     )
 
 

@@ -381,6 +381,6 @@ def _check_alpha(alpha: float, length: int) -> None:
     if abs(alpha) > most:
         raise UserError(
             f"beam_search.alpha = {alpha!r}: the length penalty of {length} tokens "
-            f"leaves "
-            f"float32. Give a number from {-most:.1f} to {most:.1f}; 0 is no penalty."
+            "leaves float32. Give a number from "
+            f"{-most:.1f} to {most:.1f}; 0 is no penalty."
         )

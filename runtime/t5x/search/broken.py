@@ -86,8 +86,7 @@ def check_decodes(
         row, *_, step = min(places.tolist(), key=lambda place: place[-1])
         raise UserError(
             f"decoding step {step} (counted from 0) of row {row}: the logits of the "
-            f"model "
-            "are NaN or infinite, no token can be chosen. Its weights are damaged or "
-            "its "
+            "model are NaN or infinite, no token can be chosen. Its weights are "
+            "damaged or its "
             "activations overflow: check the weights, or use float32."
         )

@@ -148,16 +148,14 @@ def report(model_dir: str, step: int) -> None:
     if digest.exists() and _is_changed(path, digest):
         announce(
             f"warning: {path} was changed after training wrote it. The run goes on "
-            f"with the "
-            "settings of this command, not with those of the file."
+            f"with the settings of this command, not with those of the file."
         )
     serious = [change for change in found if not change.harmless]
     if serious:
         _announce(
             f"warning: up to step {step:,} this run had other settings (in {path}). "
             "It goes on with these, old -> new; if that is not wanted, stop it and "
-            "give "
-            "the old ones:",
+            "give the old ones:",
             serious,
         )
     if len(found) > len(serious):

@@ -137,8 +137,7 @@ def _replace_auto(cfgs: Sequence[DatasetConfig]) -> None:
         if not tasks:
             raise UserError(
                 f"{_PARAMETER} = {AUTO!r} for {cfg.name!r} ({cfg.split}): no task of "
-                f"it "
-                "knows its token counts. Give lengths, such as "
+                f"it knows its token counts. Give lengths, such as "
                 "{'inputs': 512, 'targets': 64}."
             )
         counts += [task.token_counts(cfg.split, cfg.use_cached) for task in tasks]

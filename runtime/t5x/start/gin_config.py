@@ -42,8 +42,7 @@ def get_gin_config_str(show_provenance: bool = False) -> str:
     except TypeError:
         raise UserError(
             "get_gin_config_str.show_provenance = True: the installed gin-config "
-            "keeps no "
-            "provenance. Set it to False, or install a version that does."
+            "keeps no provenance. Set it to False, or install a version that does."
         ) from None
 
 
@@ -226,14 +225,12 @@ def user_message(error: BaseException) -> str | None:
         what = gin_hints.message_of(error).splitlines()[0]
         return (
             f"a file that was read is gone: {what} If it is in a cache folder, run "
-            f"the same "
-            "command again: caches are made again. Restore other data first."
+            f"the same command again: caches are made again. Restore other data first."
         )
     if isinstance(error, MemoryError):
         return (
             f"the memory is full ({str(error) or type(error).__name__}). Use shorter "
-            f"lengths "
-            "or a smaller batch, or a machine with more memory."
+            f"lengths or a smaller batch, or a machine with more memory."
         )
     return None
 

@@ -47,8 +47,7 @@ def _decoded(path: str, data: bytes) -> str:
     if "\0" in text:
         raise UserError(
             f"{path} is not text (it holds a NUL byte): give a gin file, in the "
-            f"encoding "
-            "UTF-8."
+            f"encoding UTF-8."
         )
     return text
 
@@ -102,8 +101,7 @@ def _why_no_binding(name: str, equals: str, value: str) -> str:
     if not equals or not re.fullmatch(r"[\w./]+", name):
         return (
             f"{name!r} is no name of a setting. Write --gin.NAME=VALUE, where NAME is "
-            f"a "
-            "macro or FUNCTION.PARAMETER."
+            f"a macro or FUNCTION.PARAMETER."
         )
     if not value:
         return f"the value is missing. Write --gin.{name}=VALUE."
@@ -131,8 +129,7 @@ def check_numbers(where: str, text: str) -> None:
             if token.type == tokenize.NUMBER and _is_infinite(token.string):
                 raise UserError(
                     f"{where}, line {token.start[0]}: {token.string:.80} is not "
-                    f"finite: "
-                    "give a number below 1.8e308."
+                    f"finite: give a number below 1.8e308."
                 )
 
 

@@ -43,8 +43,7 @@ def define_flags() -> None:
         "gin_search_paths",
         ["."],
         "Folders in which gin files and includes are found, before those that "
-        "installed "
-        "packages offer.",
+        "installed packages offer.",
     )
     flags.DEFINE_string(
         "tfds_data_dir", None, "TFDS folder that replaces the one of every task."
@@ -62,8 +61,7 @@ def define_flags() -> None:
         "accept_truncation",
         False,
         "Start although the feature lengths cut more than 1% of the inputs of a task, "
-        "or "
-        "targets.",
+        "or targets.",
     )
     flags.DEFINE_bool(
         "multiprocess_gpu", False, "Join a run of several processes (GPU or CPU)."

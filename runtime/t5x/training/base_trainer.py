@@ -288,8 +288,7 @@ class BaseTrainer(abc.ABC):
             if metrics is None:
                 raise UserError(
                     f"The evaluation data {name!r} has no batch: the split is empty, "
-                    f"or "
-                    "has fewer examples than the batch size."
+                    f"or has fewer examples than the batch size."
                 )
             summaries[name] = manager.write_metrics_summary(
                 metrics, train_state.step, num_steps
@@ -342,6 +341,5 @@ def _next_batch(batch_iter: Iterator[Batch], step: int) -> Batch:
     except StopIteration:
         raise UserError(
             f"The training data ended before step {step + 1}. Let it repeat "
-            f"(num_epochs "
-            "= None), or lower the number of training steps."
+            f"(num_epochs = None), or lower the number of training steps."
         ) from None

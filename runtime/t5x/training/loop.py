@@ -215,8 +215,7 @@ def how_to_go_on(model_dir: str) -> str:
         )
     return (
         f"The last checkpoint is {found}: run the same command again on all processes "
-        f"to "
-        "go on from it."
+        f"to go on from it."
     )
 
 
@@ -318,8 +317,7 @@ class TrainLoop:
         if self.saved_step is None:
             advice = (
                 "Give another checkpoint to RestoreCheckpointConfig.path, or, where "
-                "the "
-                "run starts from scratch, mend the model's initialisers."
+                "the run starts from scratch, mend the model's initialisers."
             )
         else:
             folder = checkpoints.get_checkpoint_dir(self.model_dir, self.saved_step)
@@ -341,9 +339,8 @@ class TrainLoop:
         return (
             f"{found}. Training stops, and this state is not saved. {good} The batches "
             f"hold {self.trainer.watch.batch}. Usual causes: a learning rate that is "
-            f"too "
-            "high, bfloat16 activations, or targets without any token. Change that, or "
-            "let up to N such steps in a row be skipped with "
+            "too high, bfloat16 activations, or targets without any token. Change "
+            "that, or let up to N such steps in a row be skipped with "
             "trainer.Trainer.max_skipped_steps = N, and run the command again."
         )
 
@@ -377,7 +374,6 @@ class TrainLoop:
         else:
             advice = (
                 "No checkpoint was asked for (CheckpointConfig.save = None), so "
-                "nothing "
-                "is saved."
+                "nothing is saved."
             )
         raise PreemptionError(f"Stopped at step {step:,}. {advice}") from error

@@ -188,8 +188,7 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
         elif restore_cfg.path:
             raise UserError(
                 "Restore checkpoint config may only have a single path in training, "
-                "got "
-                f"{list(restore_cfg.path)}."
+                f"got {list(restore_cfg.path)}."
             )
     valid_cfg, paths = state_init.get_first_valid_restore_config_and_paths(candidates)
     if len(paths) > 1:
@@ -198,8 +197,7 @@ def find_checkpoint(checkpoint_cfg: CheckpointConfig, model_dir: str) -> Found:
         announce(
             f"warning: {candidates[1].path} holds no checkpoint to begin with "
             "(RestoreCheckpointConfig.path is the folder of a run, in mode 'specific' "
-            "that "
-            "of one checkpoint)"
+            "that of one checkpoint)"
         )
     return Found(valid_cfg, os.fspath(paths[0]) if paths else None)
 

@@ -124,9 +124,8 @@ class _Lock:
     def _refusal(self, holder: dict[str, Any]) -> UserError:
         return UserError(
             f"MODEL_DIR {self._path.parent} is in use: {_name(holder)} trains in it. "
-            f"Two "
-            "runs in one folder would overwrite each other's checkpoints. Wait until "
-            "that process has ended, or stop it, or give another MODEL_DIR."
+            "Two runs in one folder would overwrite each other's checkpoints. Wait "
+            "until that process has ended, or stop it, or give another MODEL_DIR."
         )
 
     def _touch(self) -> None:

@@ -192,8 +192,7 @@ class RelativePositionBiases(nn.Module):
         if cached.shape != expected:
             raise ValueError(
                 f"The cached relative position attention bias was expected to have "
-                f"shape "
-                f"{expected} but instead has the shape {cached.shape}."
+                f"shape {expected} but instead has the shape {cached.shape}."
             )
         return cached
 

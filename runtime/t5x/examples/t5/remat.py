@@ -42,8 +42,7 @@ def rematerialised(
     if policy not in _NAMES:
         raise UserError(
             f"{type(config).__name__}.remat_policy = {name!r}: use 'none', 'minimal' "
-            f"or "
-            f"'full', or of jax.checkpoint_policies {', '.join(_NAMES)}"
+            f"or 'full', or of jax.checkpoint_policies {', '.join(_NAMES)}"
         )
     kept = getattr(jax.checkpoint_policies, policy)
     return remat(layer_cls, prevent_cse=prevent_cse, policy=kept)
