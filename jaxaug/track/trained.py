@@ -53,10 +53,10 @@ def frequent_words(run: str, data_dir: str | None) -> frozenset[str]:
     folder = absolute(run)
     root = folder if (folder / _CONFIG).exists() else folder.parent
     table = recipes.table(data_dir)
-    name = _of_config(root, _TRAINED)
     schemas = {
         recipe.corpus
-        for task in table.tasks_of(str(name))
+        for name in _trained_sets(root)
+        for task in table.tasks_of(name)
         for split, recipe in table.recipes[task].items()
         if split == "train"
     }
@@ -66,6 +66,18 @@ def frequent_words(run: str, data_dir: str | None) -> frozenset[str]:
         for one in descriptions.descriptions(_schema(corpus), corpus.split)
     ]
     return rewording.frequent_words(texts)
+
+
+def _trained_sets(root: epath.Path) -> list[str]:
+    """Returns the tasks or mixtures of a run; a curriculum names them by level."""
+    levels = run_config.bound(root / _CONFIG, "level_mixture", "levels")
+    if levels is None:
+        return [str(_of_config(root, _TRAINED))]
+    return [
+        name
+        for level in levels
+        for name in ([level] if isinstance(level, str) else level)
+    ]
 
 
 def _schema(corpus: parallel.Corpus) -> Schema:

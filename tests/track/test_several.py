@@ -286,3 +286,19 @@ def test_a_schema_in_words_of_the_training_schemas(tracker, monkeypatch):
     frames, calls = predicted(tracker, Robust(familiar=str(data)), answers)
     assert shown == [words] and calls == [2]
     assert [f["state"]["slot_values"] for f in frames] == [{"city": ["oslo"]}] * 2
+
+
+def test_the_levels_of_a_curriculum_are_its_training_schemas(trained):
+    folder, _ = trained
+    words = trained_run.frequent_words(str(folder), None)
+    config = folder / "config.gin"
+    levels = "from jaxaug.curriculum import mixture as curriculum\n" + (
+        "curriculum.level_mixture.levels = ['d3st_sgd', ['d3st_sgd']]\n"
+        "MIXTURE_OR_TASK_NAME = @curriculum.level_mixture()\n"
+    )
+    config.write_text(
+        config.read_text().replace("MIXTURE_OR_TASK_NAME = 'd3st_sgd'\n", levels)
+    )
+    assert "level_mixture" in config.read_text()
+    trained_run.frequent_words.cache_clear()
+    assert trained_run.frequent_words(str(folder), None) == words
