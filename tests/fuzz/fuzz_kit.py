@@ -23,7 +23,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+# The child is started as a script, and readers' tests import `tests.support`.
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
 from jaxaug_base.errors import UserError
 from mutators import Mutator, damage
