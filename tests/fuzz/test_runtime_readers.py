@@ -147,7 +147,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_damaged_files(fuzzer, tmp_path, name):
-    report = fuzzer.run(name, tmp_path)
+def test_damaged_files(fuzzer, tmp_path, name, files):
+    report = fuzzer.run(name, tmp_path, files)
     assert not report.defects, report.text()
     assert report.counts["refused"] + report.counts["same"] > 0

@@ -123,8 +123,9 @@ class Server:
         if pid:
             for stream in streams:
                 os.close(stream)
-            line.sendall(pid.to_bytes(8, "big"))
             self._running[pid] = line
+            with contextlib.suppress(OSError):  # The caller was killed.
+                line.sendall(pid.to_bytes(8, "big"))
             return None
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
