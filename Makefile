@@ -80,8 +80,12 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 unit:
 	$(PYTEST)
 
+# Networks and decoders once more, compiled at XLA's normal level and with all checks of Flax.
+PLAINLY := tests/runtime/network tests/runtime/search tests/decode tests/models/layers
+
 test-long: $(VENV)/dev.stamp
 	$(PYTEST) -m long
+	JAXAUG_TEST_PLAINLY=1 $(PYTEST) $(PLAINLY)
 
 clean:
 	rm -rf $(VENV) runs site .mypy_cache .pytest_cache .ruff_cache

@@ -7,12 +7,11 @@ above it. `docs/architecture.md` shows them.
 import ast
 import functools
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.support.gin_files import gin_files
+from tests.support.programs import python_says
 
 ROOT = Path(__file__).resolve().parent.parent
 SEQIO_ADAPTERS = {"jaxaug/feed/source.py", "jaxaug/curriculum/mixture.py"}
@@ -204,14 +203,6 @@ def top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def run_python(script: str) -> str:
-    """What a script prints in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
-
-
 def test_rooms_import_the_floors_below():
     back = []
     for package, floors in FLOORS.items():
@@ -277,7 +268,7 @@ def test_jaxaug_does_without_optional_names():
         f"for name in {[module_name(ROOT / path) for path in OPTIONAL_NAMES]}:\n"
         "    print(importlib.import_module(name).is_there())\n"
     )
-    assert run_python(script).split() == ["False"] * len(gone)
+    assert python_says(script).split() == ["False"] * len(gone)
 
 
 def test_runtime_stands_alone():
@@ -314,9 +305,4 @@ def test_light_modules_load_no_data_library():
         f"for module in {modules!r}: importlib.import_module(module)\n"
         f"print(sorted({DATA_LIBRARIES | {'torch'}!r} & set(sys.modules)))\n"
     )
-    assert run_python(script) == "[]"
-
-
-def test_importing_the_library_registers_nothing_heavy():
-    script = "import jaxaug, sys; print('jax' in sys.modules)"
-    assert run_python(script) == "False"
+    assert python_says(script) == "[]"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.gin_files import gin_files
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = {n: path.read_text(encoding="utf-8") for n, path in gin_files().items()}
@@ -219,11 +220,11 @@ def test_the_loop_over_seeds_has_the_prompts_of_figure_2a(tmp_path):
         (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
         (tmp_path / name).chmod(0o755)
     script = ROOT / "papers/jaxaug_papers/tree/paper.sh"
-    found = subprocess.run(
+    found = ran(
         ["bash", script, "d3st2a", "sgd pegasus_6x", "7"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        check=True,
+    )
     plain, _, train, evaluate, report = found.stdout.splitlines()
     assert "--gin_file=configs/d3st.gin " in plain
     assert "--gin_file=configs/d3st_aug.gin " in train

@@ -9,7 +9,6 @@ import itertools
 import os
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from jaxaug.cli import VERBS, build_parser
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parent.parent
 _CODE = re.compile(r"^```.*?^```$|^    .*$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -253,13 +253,10 @@ def test_the_site_builds_without_a_warning(pages, tmp_path):
     """As `make docs` does; a name that mkdocstrings cannot find is a warning."""
     pytest.importorskip("mkdocs")
     command = ["-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
-    done = subprocess.run(
+    done = ran(
         [sys.executable, *command, str(tmp_path / "site")],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     built = {p.relative_to(tmp_path / "site") for p in tmp_path.rglob("*.html")}

@@ -7,7 +7,6 @@ import contextlib
 import io
 import re
 import shlex
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +18,7 @@ from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2Jo
 
 from jaxaug import cli
 from jaxaug.launch import arguments
+from tests.support.programs import ran
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
@@ -87,9 +87,7 @@ def dry_run(arguments):
 
 
 def check(command, text):
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=False
-    )
+    done = ran(command, input=text)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
