@@ -8,8 +8,7 @@ from jaxaug.core import arguments
 def add_errors(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `errors`."""
     text = "where a run fails: which slots, under which wording of the schema, with examples"
-    parser = verbs.add_parser("errors", help=text, description=text)
-    parser.set_defaults(target="jaxaug.look.errors:run")
+    parser = arguments.verb(verbs, "errors", "jaxaug.look.errors:run", text)
     parser.add_argument(
         "run", metavar="RUN", help="folder of a run that has been evaluated"
     )
@@ -46,8 +45,7 @@ def add_errors(verbs: argparse._SubParsersAction) -> None:
 def add_tasks(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `tasks`."""
     text = "list tasks and mixtures of the data folder with splits, sizes and parts"
-    parser = verbs.add_parser("tasks", help=text, description=text)
-    parser.set_defaults(target="jaxaug.look.tasks:run")
+    parser = arguments.verb(verbs, "tasks", "jaxaug.look.tasks:run", text)
     parser.add_argument(
         "name",
         metavar="NAME-GLOB",

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jaxaug.core import columns
 from jaxaug.core.text import printable
@@ -87,10 +87,17 @@ def text(evaluation: Evaluation, failures: Failures, limit: int) -> str:
         parts.append([f"slots by cost{_of(worst, limit)}, over all wordings"])
         rows = [slot_row(failures, slot) for slot in worst[:limit]]
         parts[-1].append(aligned([["", *SLOT_COLUMNS], *rows]))
-    parts += _owners(failures, limit)
+    names, what = (
+        ["the value of", "was given to"],
+        "values of another slot of the frame",
+    )
+    parts += _counted(what, names, failures.owners, failures, limit)
     parts += _sensitivity(failures, limit)
     if failures.has_intents:
-        parts += _intents(failures, limit)
+        names = ["active intent", "expected", "predicted"]
+        parts += _counted("active intents", names, failures.intents, failures, limit)
+        names = ["requested slot", "how"]
+        parts += _counted("requested slots", names, failures.requested, failures, limit)
     else:
         parts.append([f"{evaluation.family} answers no intents and no requested slots"])
     shown = list(_examples(failures, worst[:limit]))
@@ -103,16 +110,23 @@ def _of(rows: Sequence[object], limit: int) -> str:
     return f" ({limit} of {len(rows)})" if len(rows) > limit else ""
 
 
-def _owners(failures: Failures, limit: int) -> list[list[str]]:
-    rows = by_count(failures.owners)
+def _counted(
+    title: str,
+    names: Sequence[str],
+    table: Mapping[tuple, Counter[str]],
+    failures: Failures,
+    limit: int,
+) -> list[list[str]]:
+    """Returns a table of counters with its title, or nothing if it is empty."""
+    rows = by_count(table)
     if not rows:
         return []
-    table = [["the value of", "was given to", "times", "under"]]
-    table += [
-        [str(owner), str(taker), str(counts.total()), split_counts(counts, failures)]
-        for (owner, taker), counts in rows[:limit]
+    cells = [[*names, "times", "under"]]
+    cells += [
+        [*map(str, key), str(counts.total()), split_counts(counts, failures)]
+        for key, counts in rows[:limit]
     ]
-    return [[f"values of another slot of the frame{_of(rows, limit)}", _left(table)]]
+    return [[f"{title}{_of(rows, limit)}", _left(cells)]]
 
 
 def _sensitivity(failures: Failures, limit: int) -> list[list[str]]:
@@ -135,27 +149,6 @@ def _sensitivity(failures: Failures, limit: int) -> list[list[str]]:
         ]
         found.append(_left(table))
     return [found]
-
-
-def _intents(failures: Failures, limit: int) -> list[list[str]]:
-    found = []
-    rows = by_count(failures.intents)
-    if rows:
-        table = [["active intent", "expected", "predicted", "times", "under"]]
-        table += [
-            [*names, str(counts.total()), split_counts(counts, failures)]
-            for names, counts in rows[:limit]
-        ]
-        found.append([f"active intents{_of(rows, limit)}", _left(table)])
-    rows = by_count(failures.requested)
-    if rows:
-        table = [["requested slot", "how", "times", "under"]]
-        table += [
-            [str(slot), kind, str(counts.total()), split_counts(counts, failures)]
-            for (slot, kind), counts in rows[:limit]
-        ]
-        found.append([f"requested slots{_of(rows, limit)}", _left(table)])
-    return found
 
 
 def _examples(failures: Failures, slots: Sequence[SlotId]) -> Iterator[str]:

@@ -95,7 +95,9 @@ def find(
     found = _of_family(places.get(family), family, split, table)
     found |= _of_tasks(places, family, split, table, only)
     if only:
-        label = table.wordings(family, split).get(only) or _ending(only, family)
+        label = table.wordings(family, split).get(only) or only.removeprefix(
+            f"{family}_"
+        )
         found = {name: wording for name, wording in found.items() if name == label}
     if not found:
         raise UserError(
@@ -251,14 +253,10 @@ def _of_tasks(
         splits = table.recipes.get(name, {})
         if any(recipe.corpus.split == split for recipe in splits.values()):
             corpus = _corpus(table, name, split)
-            found[_ending(name, family)] = Wording(path, corpus)
+            found[name.removeprefix(f"{family}_")] = Wording(path, corpus)
         elif name == only:
             raise UserError(f"task {name} has no split {split!r}. Check --split.")
     return found
-
-
-def _ending(task: str, family: str) -> str:
-    return task.removeprefix(f"{family}_")
 
 
 def _corpus(table: recipes.Table, task: str, split: str) -> Corpus:

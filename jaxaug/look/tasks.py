@@ -152,17 +152,16 @@ class _Sizes:
 
     def _count(self, corpus: Corpus) -> dict[str, Counter[str]] | None:
         """Dialogue -> service -> frames to track; None where they were not read."""
-        original = replace(corpus, variant=None, variants_dir=None)
-        key = original
+        key = replace(corpus, variant=None, variants_dir=None)
         if key in self._unread:
             return None
         if key not in self._frames:
-            files = original.files()
+            files = key.files()
             size = sum(epath.Path(file).stat().length for file in files)
             if size > _CHEAP and not self._read_all:
                 self._unread[key] = size
                 return None
-            read = parallel.reader(original)
+            read = parallel.reader(key)
             self._frames[key] = {
                 dialogue.dialogue_id: Counter(
                     frame.service for *_, frame in user_frames(dialogue, False)

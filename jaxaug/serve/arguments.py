@@ -3,7 +3,7 @@
 import argparse
 
 from jaxaug.core import arguments
-from jaxaug.track.arguments import add_robust
+from jaxaug.track.arguments import add_robust, add_run, add_schema
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
@@ -11,16 +11,9 @@ def add(verbs: argparse._SubParsersAction) -> None:
     text = (
         "local web page and JSON API: compare states under two wordings of the schema"
     )
-    parser = verbs.add_parser("serve", help=text, description=text)
-    parser.set_defaults(target="jaxaug.serve.run:run")
-    parser.add_argument(
-        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
-    )
-    arguments.trained_run(parser)
-    parser.add_argument(
-        "--schema",
-        help="schema.json with the services (default: those of the data folder)",
-    )
+    parser = arguments.verb(verbs, "serve", "jaxaug.serve.run:run", text)
+    add_run(parser)
+    add_schema(parser)
     parser.add_argument(
         "--data_dir",
         help="folder whose variants of the schema can be chosen (default, without "

@@ -90,6 +90,22 @@ def robust(parsed: argparse.Namespace) -> Any:
     return found
 
 
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Adds the run of a tracker, as the first argument."""
+    parser.add_argument(
+        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
+    )
+    arguments.trained_run(parser)
+
+
+def add_schema(parser: argparse.ArgumentParser) -> None:
+    """Adds `--schema`."""
+    parser.add_argument(
+        "--schema",
+        help="schema.json with the services (default: those of the data folder)",
+    )
+
+
 def add_robustness(verbs: argparse._SubParsersAction) -> None:
     """Adds the verb `robustness`."""
     parser = arguments.verb(
@@ -99,10 +115,7 @@ def add_robustness(verbs: argparse._SubParsersAction) -> None:
         "score a trained tracker under the original wording and the variants of SGD-X, "
         "with further wordings and checks",
     )
-    parser.add_argument(
-        "run", metavar="RUN", help="folder of a training run, or a checkpoint in it"
-    )
-    arguments.trained_run(parser)
+    add_run(parser)
     arguments.data_dir(parser)
     parser.add_argument(
         "--split",
@@ -129,10 +142,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--run", required=True, help="folder of a training run, or a checkpoint in it"
     )
     arguments.trained_run(parser)
-    parser.add_argument(
-        "--schema",
-        help="schema.json with the services (default: those of the data folder)",
-    )
+    add_schema(parser)
     parser.add_argument(
         "--services",
         nargs="+",

@@ -15,7 +15,7 @@ from jaxtyping import Array, Int
 
 from jaxaug.core.digests import code_digest, digest_of
 from jaxaug.core.errors import UserError
-from jaxaug.data.dialogue import Dialogue, Frame, Turn
+from jaxaug.data.dialogue import Frame
 from jaxaug.data.schema import Schema
 from jaxaug.decode import automaton, constrained
 from jaxaug.formats import answer_grammar
@@ -77,8 +77,7 @@ def of_schema(
         known |= base.languages
     numbers: dict[tuple[str, str], int] = {}
     for service in schema.services:
-        frames = (Frame(service.name, turns.UNKNOWN),)
-        empty = Dialogue("", (service.name,), (Turn("USER", "", frames),))
+        empty = turns.alone(Frame(service.name, turns.UNKNOWN))
         for example in formatter.dialogue(empty):
             found = answer_grammar.signature(options, service, example.key)
             number = known.setdefault(found, len(known))

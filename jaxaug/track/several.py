@@ -7,10 +7,10 @@ Everything that predicts (`jaxaug predict`, `serve`, `evaluate run`, `Tracker`) 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jaxaug.data.dialogue import Dialogue, Frame, State, Turn
+from jaxaug.data.dialogue import Dialogue, Frame, State
 from jaxaug.data.schema import Schema
 from jaxaug.formats.records import Example, FormatOptions, Formatter, Parsed, merged
-from jaxaug.track import combine
+from jaxaug.track import combine, turns
 from jaxaug.track.answers import FrameState, Prediction, frame_state
 from jaxaug.track.options import DROP, EARLY, KEEP, LIKELIHOOD, Robust
 
@@ -147,9 +147,7 @@ def _target(formatter: Formatter, example: Example, state: Parsed) -> str:
     """The text that says a state under one wording."""
     values = {slot: tuple(found) for slot, found in state.slot_values.items()}
     told = State(state.active_intent, tuple(state.requested_slots), values)
-    frame = Frame(example.service, told)
-    alone = Dialogue("", (example.service,), (Turn("USER", "", (frame,)),))
-    written = formatter.dialogue(alone)
+    written = formatter.dialogue(turns.alone(Frame(example.service, told)))
     return next(one.targets for one in written if one.key == example.key)
 
 

@@ -18,7 +18,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.data import folders
 from jaxaug.data.schema import Schema, Service, read_schema
-from jaxaug.data.sgd import Dialogue, Frame, Turn
+from jaxaug.data.sgd import Dialogue, Frame
 from jaxaug.feed import recipes
 from jaxaug.formats.records import Parsed
 from jaxaug.models.text import continuing, likelihood, registry
@@ -178,9 +178,8 @@ class Tracker:
         """Of the batches that dialogues about these services can need."""
         shortest = longest = self._lengths["inputs"]
         for schema in schemas:
-            names = [service.name for service in schema.services]
-            frames = tuple(Frame(n, turns.UNKNOWN) for n in names)
-            empty = Dialogue("", tuple(names), (Turn("USER", "", frames),))
+            frames = (Frame(one.name, turns.UNKNOWN) for one in schema.services)
+            empty = turns.alone(*frames)
             for example in self._options.formatter(schema).dialogue(empty):
                 shortest = min(shortest, len(self._encode(example.inputs)))
         width, found = power_of_two(shortest, SHORTEST), []

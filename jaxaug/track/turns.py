@@ -92,6 +92,12 @@ def of_object(item: Any, where: str, schema: Schema, name: str) -> Dialogue:
     )
 
 
+def alone(*frames: Frame) -> Dialogue:
+    """Returns a dialogue with one turn of the user, who says nothing, with these frames."""
+    services = tuple(frame.service for frame in frames)
+    return Dialogue("", services, (Turn("USER", "", frames),))
+
+
 def of_text(text: str, where: str) -> Iterator[tuple[dict[str, Any], str]]:
     """The objects of dialogues in plain text, and where each begins."""
     turns: list[dict[str, Any]] = []
