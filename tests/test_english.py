@@ -22,6 +22,9 @@ FINISHED = (
     "jaxaug/feed",
     "jaxaug/formats",
     "jaxaug/core",
+    "jaxaug/launch",
+    "jaxaug/look",
+    "jaxaug/serve",
     "tasks",
 )
 # Folders of gin files, whose comments are checked for phrases only.

@@ -46,7 +46,7 @@ class _Parser(arguments.Parser):
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb to those of the command line."""
+    """Adds the verb `launch`."""
     parser = verbs.add_parser(
         "launch", help="run a T5X program on TPU pods, GPU clusters or this machine"
     )
@@ -96,8 +96,8 @@ def _name(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="environment variable for the program, such as JAXAUG_DATA_DIR=gs://B/sgd; may be "
-        "repeated",
+        help="environment variable for the program, such as "
+        "JAXAUG_DATA_DIR=gs://B/sgd; may be repeated",
     )
 
 

@@ -63,9 +63,9 @@ def write(path: PathLike, evaluation: Evaluation, failures: Failures) -> None:
     """Writes the page.
 
     Args:
-      path: the HTML file.
-      evaluation: that was counted.
-      failures: of `failures.count`; all examples that it has are shown.
+        path: the HTML file.
+        evaluation: that was counted.
+        failures: of `failures.count`; all examples that it has are shown.
     """
     name = f"Errors of {printable(evaluation.run.name)}"
     heading, rows = errors_text.wording_rows(failures)
@@ -122,7 +122,7 @@ def _slots(failures: Failures) -> Iterator[str]:
 
 
 def _sensitivity(failures: Failures) -> Iterator[str]:
-    """All slots that somebody fills: the accuracy above the description of a wording."""
+    """Yields the accuracy of each filled slot, above the description of a wording."""
     names = list(failures.wordings)
     first = failures.most_sensitive()
     rest = sorted(failures.slots.keys() - {*first})

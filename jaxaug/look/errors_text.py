@@ -1,4 +1,4 @@
-"""What `jaxaug errors` prints: the worst of each table."""
+"""The text of `jaxaug errors`: the worst rows of each table."""
 
 import math
 from collections import Counter
@@ -14,17 +14,18 @@ SLOT_COLUMNS = ("in train", "filled", *KINDS, "accuracy")
 
 
 def percent(value: float) -> str:
-    """A fraction per cent; "NA" where it is not defined."""
+    """Returns a fraction in percent, or "NA" if it is not defined."""
     return "NA" if math.isnan(value) else f"{100 * value:.1f}"
 
 
 def title(evaluation: Evaluation, failures: Failures) -> str:
-    """What is looked at, in a line."""
+    """Returns a line on run, task, step, split, and wordings."""
     sizes = sorted({(w.frames, w.dialogues) for w in failures.wordings.values()})
     shown = " or ".join(f"{f} frames of {d} dialogues" for f, d in sizes)
     return (
-        f"{printable(evaluation.run.name)}: {evaluation.family}, step {evaluation.step}, split "
-        f"{evaluation.split}: {shown} under {', '.join(failures.wordings)}"
+        f"{printable(evaluation.run.name)}: {evaluation.family}, step "
+        f"{evaluation.step}, split {evaluation.split}: {shown} under "
+        f"{', '.join(failures.wordings)}"
     )
 
 
@@ -53,12 +54,12 @@ def slot_row(failures: Failures, slot: SlotId) -> list[str]:
 
 
 def split_counts(counts: Counter[str], failures: Failures) -> str:
-    """Where a count comes from: "v1 3, v4 1"."""
+    """Returns a count by wording, such as "v1 3, v4 1"."""
     return ", ".join(f"{n} {counts[n]}" for n in failures.wordings if counts[n])
 
 
 def predicted(example: Example) -> str:
-    """What was predicted, and whose value that is."""
+    """Returns the predicted value, and the slot that it belongs to."""
     if example.predicted is None:
         return "nothing"
     owner = f" (the value of {example.owner})" if example.owner else ""
@@ -66,7 +67,7 @@ def predicted(example: Example) -> str:
 
 
 def expected(example: Example) -> str:
-    """The annotated values, alternatives of each other."""
+    """Returns the annotated values, which are alternatives."""
     return " or ".join(map(repr, example.expected)) or "nothing"
 
 
@@ -74,9 +75,9 @@ def text(evaluation: Evaluation, failures: Failures, limit: int) -> str:
     """All tables, `limit` rows each.
 
     Args:
-      evaluation: that was counted.
-      failures: of `failures.count`.
-      limit: rows of each table.
+        evaluation: that was counted.
+        failures: of `failures.count`.
+        limit: rows of each table.
     """
     heading, rows = wording_rows(failures)
     parts = [[title(evaluation, failures)], [aligned([heading, *rows])]]

@@ -7,7 +7,7 @@ from jaxaug.track.arguments import add_robust, add_run, add_schema
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
-    """Adds the verb to those of the command line."""
+    """Adds the verb `serve`."""
     text = (
         "local web page and JSON API: compare states under two wordings of the schema"
     )

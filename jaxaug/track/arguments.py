@@ -76,7 +76,7 @@ def robust(parsed: argparse.Namespace) -> Any:
     """The `Robust` of parsed arguments; says which data folder `--familiar` takes.
 
     Raises:
-      UserError: see `Robust`; or there is no such data folder.
+        UserError: see `Robust`; or there is no such data folder.
     """
     from jaxaug.data import folders
     from jaxaug.track.options import AUTO, Robust

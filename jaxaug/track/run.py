@@ -58,12 +58,12 @@ def predict(tracker: Tracker, text: str, where: str) -> list[Prediction]:
     """The states of the dialogues in a text; what was computed before is read again.
 
     Args:
-      tracker: with the schema of the dialogues.
-      text: see `turns.read_dialogues`.
-      where: what the text is, for messages.
+        tracker: with the schema of the dialogues.
+        text: see `turns.read_dialogues`.
+        where: what the text is, for messages.
 
     Raises:
-      UserError: see `turns.read_dialogues`.
+        UserError: see `turns.read_dialogues`.
     """
     dialogues = turns.read_dialogues(text, where, tracker.schema)
     return tracker.predict_all(dialogues, resumed(tracker))
@@ -104,8 +104,8 @@ def write(predictions: Sequence[Prediction], out: PathLike) -> epath.Path:
     """Writes JSON lines, or a folder that `jaxaug evaluate sgd --predictions` reads.
 
     Args:
-      predictions: in the order of the file.
-      out: a file that ends in .jsonl or .json, else the folder.
+        predictions: in the order of the file.
+        out: a file that ends in .jsonl or .json, else the folder.
     """
     path = _target(out)
     if epath.Path(out).suffix in _LINES:

@@ -22,9 +22,9 @@ class Question(NamedTuple):
     """An input under one wording.
 
     Attributes:
-      place: of its frame.
-      example: without its text.
-      item: tokens, as the tracker takes them.
+        place: of its frame.
+        example: without its text.
+        item: tokens, as the tracker takes them.
     """
 
     place: Place
@@ -36,13 +36,13 @@ class Asking(NamedTuple):
     """What a tracker gives to `answered`.
 
     Attributes:
-      options: of the combination.
-      format: writes and reads texts.
-      schemas: the given one, then its wordings.
-      questions: of a schema, in an order that is the same for all wordings.
-      write: items -> outputs.
-      read: output of a question -> its answer.
-      score: (item, text of an output) -> log-likelihoods.
+        options: of the combination.
+        format: writes and reads texts.
+        schemas: the given one, then its wordings.
+        questions: of a schema, in an order that is the same for all wordings.
+        write: items -> outputs.
+        read: output of a question -> its answer.
+        score: (item, text of an output) -> log-likelihoods.
     """
 
     options: Robust
@@ -58,8 +58,8 @@ def answered(dialogues: Sequence[Dialogue], asking: Asking) -> list[Prediction]:
     """The states of dialogues, combined over all wordings.
 
     Args:
-      dialogues: with a frame wherever a state is to be predicted.
-      asking: the tracker's side.
+        dialogues: with a frame wherever a state is to be predicted.
+        asking: the tracker's side.
     """
     asked = [asking.questions(schema) for schema in asking.schemas]
     answers = _answers(asked, asking)

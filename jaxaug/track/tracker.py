@@ -43,10 +43,10 @@ class Tracker:
     The answers are those of the greedy evaluation of the run: same format, same lengths.
 
     Attributes:
-      schema: the services that it knows; may be replaced at any time.
-      identity: stands for weights, vocabulary and format; names no path.
-      per_slot: whether each slot of a service is an input, not each service.
-      robust: further wordings and checks of the answers; may be replaced at any time.
+        schema: the services that it knows; may be replaced at any time.
+        identity: stands for weights, vocabulary and format; names no path.
+        per_slot: whether each slot of a service is an input, not each service.
+        robust: further wordings and checks of the answers; may be replaced at any time.
     """
 
     per_slot: bool = False
@@ -63,12 +63,12 @@ class Tracker:
     ):
         """
         Args:
-          model: was trained as a tracker.
-          family: key of `recipes.FORMATS`.
-          lengths: tokens of `inputs` and `targets`, EOS included.
-          schema: of the services.
-          batch_size: rows that are decoded together; None is `rows_of_device`.
-          robust: None is `Robust()`.
+            model: was trained as a tracker.
+            family: key of `recipes.FORMATS`.
+            lengths: tokens of `inputs` and `targets`, EOS included.
+            schema: of the services.
+            batch_size: rows that are decoded together; None is `rows_of_device`.
+            robust: None is `Robust()`.
         """
         self.schema = schema
         self.robust = robust or Robust()
@@ -102,15 +102,15 @@ class Tracker:
         """The tracker of a training run, with its newest checkpoint.
 
         Args:
-          run: folder of the run, wherever it lies now, or one of its checkpoints.
-          schema: a file in the layout of `schema.json`, or what it holds; None is all
-            services of the data folder (see `folders.resolve_data_dir`).
-          batch_size: rows that are decoded together; None is `rows_of_device`.
-          robust: further wordings and checks of the answers; None is `Robust()`.
+            run: folder of the run, wherever it lies now, or one of its checkpoints.
+            schema: a file in the layout of `schema.json`, or what it holds; None is all
+              services of the data folder (see `folders.resolve_data_dir`).
+            batch_size: rows that are decoded together; None is `rows_of_device`.
+            robust: further wordings and checks of the answers; None is `Robust()`.
 
         Raises:
-          UserError: there is no such run, it trained no tracker, or the schema is
-            missing or wrong.
+            UserError: there is no such run, it trained no tracker, or the schema is
+              missing or wrong.
         """
         if batch_size is not None and batch_size < 1:
             raise UserError(f"batch_size is {batch_size}: give at least 1.")
@@ -128,9 +128,9 @@ class Tracker:
         """This tracker with other services or other wordings; it itself stays as it is.
 
         Args:
-          schema: of the services.
-          between: called before each input is written and each batch is decoded; raises
-            an error to stop.
+            schema: of the services.
+            between: called before each input is written and each batch is decoded; raises
+              an error to stop.
         """
         other = copy.copy(self)
         other.schema = schema
@@ -141,7 +141,7 @@ class Tracker:
         """Returns this tracker with other weights; the two share compiled programs.
 
         Args:
-          params: of the same network.
+            params: of the same network.
         """
         other = copy.copy(self)
         other._params = jax.device_put(params)
@@ -157,7 +157,7 @@ class Tracker:
         memory alone from here on: a server writes no files.
 
         Args:
-          schemas: of the services; each wording has prompts of its own lengths.
+            schemas: of the services; each wording has prompts of its own lengths.
         """
         other = copy.copy(self)
         other._sizes = [self._rows]
@@ -196,11 +196,11 @@ class Tracker:
         """One dialogue, to be handed to `predict_all`.
 
         Args:
-          dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of SGD,
-            or its turns.
+            dialogue: lines `USER: ...` and `SYSTEM: ...`, an object in the layout of SGD,
+              or its turns.
 
         Raises:
-          UserError: it is none of these, or names a service that the schema lacks.
+            UserError: it is none of these, or names a service that the schema lacks.
         """
         if isinstance(dialogue, str):
             found = turns.read_dialogues(dialogue, "dialogue", self.schema)
@@ -218,8 +218,8 @@ class Tracker:
         """The states of many dialogues, in their order.
 
         Args:
-          dialogues: see `turns.read_dialogues`.
-          write: what makes output tokens of input tokens; None is `write_tokens`.
+            dialogues: see `turns.read_dialogues`.
+            write: what makes output tokens of input tokens; None is `write_tokens`.
         """
         asking = Asking(
             self.robust,
@@ -284,8 +284,8 @@ class Tracker:
         """Output tokens of each input; one program is compiled for each width.
 
         Args:
-          inputs: tokens, EOS included; of a constrained tracker behind the number of
-            their language.
+            inputs: tokens, EOS included; of a constrained tracker behind the number of
+              their language.
         """
         outputs: list[list[int]] = [[] for _ in inputs]
         allowed, first = self._allowed(self.schema), int(self.robust.constrained)
@@ -379,7 +379,7 @@ def schema_of_data(data_dir: PathLike | None = None) -> Schema:
     """All services of a data folder, each as in the first split that has it.
 
     Raises:
-      UserError: see `folders.resolve_data_dir` and `read_schema`.
+        UserError: see `folders.resolve_data_dir` and `read_schema`.
     """
     folder = folders.resolve_data_dir(data_dir)
     services: dict[str, Service] = {}

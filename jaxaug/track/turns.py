@@ -43,14 +43,14 @@ def read_dialogues(text: str, where: str, schema: Schema) -> list[Dialogue]:
     none, the services of the dialogue; where that names none, all of the schema.
 
     Args:
-      text: JSON, JSON lines or plain text.
-      where: what the text is, for messages.
-      schema: has the services; a service of it that is called like one of the dialogue
-        with the digit of a variant behind takes its place.
+        text: JSON, JSON lines or plain text.
+        where: what the text is, for messages.
+        schema: has the services; a service of it that is called like one of the dialogue
+          with the digit of a variant behind takes its place.
 
     Raises:
-      UserError: it is none of the three, a field is missing, unknown, or of another
-        type, an id or a name in an object occurs twice, or a service is not in the schema.
+        UserError: it is none of the three, a field is missing, unknown, or of another
+          type, an id or a name in an object occurs twice, or a service is not in the schema.
     """
     known: dict[str, Dialogue] = {}
     for number, (item, place) in enumerate(_objects(text, where)):
