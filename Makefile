@@ -80,8 +80,8 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 unit:
 	$(PYTEST)
 
-# Networks and decoders once more, compiled at XLA's normal level and with all checks of Flax.
-PLAINLY := tests/runtime/network tests/runtime/search tests/decode tests/models/layers
+# Networks once more, compiled at the normal level of XLA and with all checks of Flax.
+PLAINLY := tests/runtime/network tests/models/layers
 
 test-long: $(VENV)/dev.stamp
 	$(PYTEST) -m long
