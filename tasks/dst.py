@@ -1,15 +1,17 @@
 """Registration of the dialogue state tracking tasks and mixtures."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import seqio
 import tensorflow as tf
 from absl import logging
 
+from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.feed import recipes, tokens
 from jaxaug.feed.arrays import TokenCache
+from jaxaug.feed.cache import Recipe
 from jaxaug.feed.examples import Ends, Ids, Lengths, keep_last_turns
 from jaxaug.feed.lengths import LEFT
 from jaxaug.feed.source import RecordSource
@@ -63,24 +65,52 @@ def register(data_dir: PathLike | None = None) -> None:
     level = logging.INFO if table.is_sgdx else logging.WARNING
     logging.log(level, "%s", table.evaluation)
     words = vocabulary.default_vocabulary()
-    features = {
-        "inputs": seqio.Feature(words, add_eos=True),
-        "targets": seqio.Feature(words, add_eos=True),
-    }
     for name, splits in table.recipes.items():
-        options = next(iter(splits.values())).options
-        task = DialogueTask(
-            name,
-            source=RecordSource(splits),
-            output_features=features,
-            preprocessors=[
-                seqio.preprocessors.tokenize,
-                seqio.CacheDatasetPlaceholder(),
-                *DialogueTask.behind,
-            ],
-            postprocess_fn=metrics.postprocessor(options.parse),
-            metric_fns=[metrics.goal_metrics(splits)],
-        )
-        seqio.TaskRegistry.add_provider(name, task)
+        seqio.TaskRegistry.add_provider(name, _task(name, splits, words))
     for name, tasks in table.mixtures.items():
         seqio.MixtureRegistry.add(name, list(tasks), default_rate=1.0)
+
+
+def aligned(tasks: Sequence[seqio.Task], split: str) -> list[DialogueTask]:
+    """Returns unregistered tasks over one split whose examples correspond.
+
+    See `jaxaug.feed.recipes.aligned`.
+
+    Raises:
+        UserError: a task has no record cache.
+    """
+    found = []
+    for task in tasks:
+        if not isinstance(task.source, RecordSource):
+            raise UserError(
+                f"task {task.name!r} has no wordings: training on several wordings is "
+                "for dialogue state tracking on schemas (`jaxaug tasks`)."
+            )
+        found.append(task.source.recipes[split])
+    return [
+        _task(f"{task.name}_aligned", {split: recipe}, _words(task))
+        for task, recipe in zip(tasks, recipes.aligned(found), strict=True)
+    ]
+
+
+def _words(task: seqio.Task) -> seqio.Vocabulary:
+    return task.output_features["inputs"].vocabulary
+
+
+def _task(
+    name: str, splits: Mapping[str, Recipe], words: seqio.Vocabulary
+) -> DialogueTask:
+    options = next(iter(splits.values())).options
+    feature = seqio.Feature(words, add_eos=True)
+    return DialogueTask(
+        name,
+        source=RecordSource(splits),
+        output_features={"inputs": feature, "targets": feature},
+        preprocessors=[
+            seqio.preprocessors.tokenize,
+            seqio.CacheDatasetPlaceholder(),
+            *DialogueTask.behind,
+        ],
+        postprocess_fn=metrics.postprocessor(options.parse),
+        metric_fns=[metrics.goal_metrics(splits)],
+    )

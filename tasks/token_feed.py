@@ -9,16 +9,18 @@ Tasks of other packages, which have no token caches, come from SeqIO's pipeline.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import seqio
 from absl import logging
 
+from jaxaug.core.errors import UserError
+from jaxaug.core.typed import Range, bounded
 from jaxaug.curriculum.mixture import ScheduledMixture
 from jaxaug.feed import lengths
 from jaxaug.feed.batches import TokenBatches, known_to_clu
 from jaxaug.feed.order import Stage
-from tasks import curriculum
+from tasks import curriculum, dst
 from tasks.cached_task import CachedTask
 
 _LAYOUTS = {
@@ -28,6 +30,7 @@ _LAYOUTS = {
 }
 
 
+@bounded
 def get_dataset(
     cfg: Any,
     shard_id: int,
@@ -37,6 +40,7 @@ def get_dataset(
     continue_from_last_checkpoint: bool = False,
     *,
     otherwise: Callable[..., Any],
+    wordings: Annotated[int, Range(1)] = 1,
 ) -> Any:
     """Returns the batches of one host.
 
@@ -48,15 +52,23 @@ def get_dataset(
         num_epochs, continue_from_last_checkpoint: as in T5X.
         otherwise: called with the preceding arguments if the data has no token caches;
             a log line gives the reason.
+        wordings: number of consecutive rows that hold the same examples under different
+            schemas of a mixture (`configs/runs/consistency.gin`).
 
     Returns:
         `TokenBatches`, or the result of `otherwise`.
 
     Raises:
-        UserError: the batch size is not divisible by the number of hosts, or a task has
-            no example.
+        UserError: the batch size is not divisible by the number of hosts, a task has no
+            example, or several wordings are asked of data without them.
     """
     reason = why_not(cfg, feature_converter_cls)
+    if wordings > 1 and (cfg.use_cached or reason):
+        raise UserError(
+            f"token_feed.get_dataset.wordings = {wordings} needs the token feed: "
+            f"{reason or 'offline caches have one order of slots for each schema'}. "
+            "Set USE_CACHED_TASKS = False, or leave out configs/runs/consistency.gin."
+        )
     if reason is not None:
         logging.warning("Training data come from SeqIO's pipeline: %s.", reason)
         return curriculum.get_dataset(
@@ -68,7 +80,9 @@ def get_dataset(
             continue_from_last_checkpoint,
             otherwise=otherwise,
         )
-    tasks = _tasks(cfg)
+    tasks = names = _tasks(cfg)
+    if wordings > 1:
+        tasks = dst.aligned(tasks, cfg.split)
     for task in tasks:
         counts = task.token_counts(cfg.split, cfg.use_cached)
         lengths.report(counts, cfg.task_feature_lengths)
@@ -76,13 +90,14 @@ def get_dataset(
         [task.examples(cfg.split, cfg.use_cached) for task in tasks],
         cfg.task_feature_lengths,
         cfg.batch_size,
-        stages=_stages(cfg, tasks),
+        stages=_stages(cfg, names),
         seed=int(cfg.seed),
         shuffle=cfg.shuffle,
         pack=cfg.pack,
         layout=_LAYOUTS[type(feature_converter_cls(pack=cfg.pack))],
         shard=(shard_id, num_shards),
         num_epochs=num_epochs,
+        wordings=wordings,
     )
     return known_to_clu(made)
 

@@ -294,6 +294,19 @@ def _domains(folder: epath.Path, splits: Iterable[str]) -> list[str]:
     return domains
 
 
+def aligned(found: Sequence[Recipe]) -> list[Recipe]:
+    """Returns recipes whose examples correspond: same frame, same order of slots.
+
+    All have the seed and the number of renderings that the others have, so example i of
+    each differs in the wording of the schema only.
+    """
+    most = max(recipe.renderings for recipe in found)
+    return [
+        replace(recipe, options=replace(recipe.options, seed=0), renderings=most)
+        for recipe in found
+    ]
+
+
 def _recipes(
     task: str, splits: Mapping[str, Corpus], options: Options, renderings: int
 ) -> dict[str, Recipe]:
