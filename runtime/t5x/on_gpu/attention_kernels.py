@@ -357,9 +357,7 @@ def of_near_logits(
     keys = pl.program_id(0) + pl.program_id(1) + first_offset
 
     def ahead(row):
-        """Loads data early that Triton would load late, because no product depends on
-        it.
-        """
+        """Loads early: Triton would load late, because no product depends on it."""
         hidden = None
         if refs.hidden is not None:
             hidden = refs.hidden[row if refs.hidden.shape[0] > 1 else jnp.int32(0)]

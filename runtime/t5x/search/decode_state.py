@@ -222,9 +222,7 @@ def unflatten_beam_dim(
 
 
 def flat_batch_beam_expand(x: Array, beam_size: int, offset: int = 0) -> Array:
-    """Repeats rows: [*lead, batch, ...] -> [*lead, batch * beams, ...], copies
-    adjacent.
-    """
+    """Repeats rows to [*lead, batch * beams, ...]; copies are adjacent."""
     return jnp.repeat(x, beam_size, axis=offset)
 
 
