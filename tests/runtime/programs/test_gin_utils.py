@@ -68,10 +68,7 @@ def test_search_paths_are_tried_in_order(tmp_path):
             "utils.DatasetConfg.split = 'x'",
             "Unknown name 'DatasetConfg'; did you mean 'DatasetConfig'",
         ),
-        (
-            "util.DatasetConfig.split = 'x'",
-            "Unknown name 'util'; did you mean 'utils'",
-        ),
+        ("util.DatasetConfig.split = 'x'", "Unknown name 'util'; did you mean 'utils'"),
         (
             "utils.DatasetConfig.splt = 'x'",
             "Unknown parameter 'splt'; did you mean 'split'",
@@ -81,15 +78,7 @@ def test_search_paths_are_tried_in_order(tmp_path):
             "from t5x import util",
             "There is no module 't5x.util'; did you mean 'utils'",
         ),
-        ("X = (1", "a bracket or string is not closed"),
         ("X = abc", "Strings need quotes of their own"),
-        (
-            "utils.DatasetConfig.split = %SPLT\nSPLIT = 'train'",
-            (
-                "run.gin, line 3, but not set; did you mean 'SPLIT'? Set it in a gin "
-                "file or with --gin.SPLT=VALUE."
-            ),
-        ),
         ("STEPS = %gin.REQUIRED", "Give --gin.STEPS=VALUE or set STEPS in a gin file"),
         (
             "STEPS = %gin.REQUIRED\nSTEP = 3",
@@ -232,29 +221,23 @@ def test_the_nearest_file_is_named(tmp_path):
 
 def test_unknown_mixtures_are_named_with_the_nearest(tmp_path):
     text = HEAD + (
+        "from t5x import gin_utils\n"
         "NAME = 'd3st_evl'\n"
         "a/utils.DatasetConfig.mixture_or_task_name = %NAME\n"
         "b/utils.DatasetConfig.mixture_or_task_name = 'd3st_sgd'\n"
-        "c/utils.DatasetConfig.mixture_or_task_name = @sum_fn()\n"
-        "sum_fn.var1 = 'd3st_'\n"
-        "sum_fn.var2 = 'sg'\n"
+        "c/utils.DatasetConfig.mixture_or_task_name = @gin_utils.sum_fn()\n"
+        "gin_utils.sum_fn.var1 = 'd3st_'\n"
+        "gin_utils.sum_fn.var2 = 'sg'\n"
     )
-    parse(
-        tmp_path,
-        text.replace("sum_fn", "gin_utils.sum_fn").replace(
-            "from t5x import utils", "from t5x import utils\nfrom t5x import gin_utils"
-        ),
-    )
+    parse(tmp_path, text)
     found = gin_hints.unknown_mixtures(lambda: ["d3st_eval", "d3st_sgd"])
     assert found == [
-        (
-            "a/DatasetConfig.mixture_or_task_name is 'd3st_evl': no task or mixture is "
-            "registered under that name; did you mean 'd3st_eval'?"
-        ),
-        (
-            "c/DatasetConfig.mixture_or_task_name is 'd3st_sg': no task or mixture is "
-            "registered under that name; did you mean 'd3st_sgd'?"
-        ),
+        f"{place}/DatasetConfig.mixture_or_task_name is '{wrong}': no task or mixture is "
+        f"registered under that name; did you mean '{near}'?"
+        for place, wrong, near in (
+            ("a", "d3st_evl", "d3st_eval"),
+            ("c", "d3st_sg", "d3st_sgd"),
+        )
     ]
 
 
@@ -517,10 +500,7 @@ def test_help_lists_the_flags(run_program, tmp_path):
 
 def test_a_dry_run_refuses_a_macro_that_nothing_uses(run_program, tmp_path):
     (tmp_path / "run.gin").write_text(
-        "from __gin__ import dynamic_registration\n"
-        "from t5x import utils\n"
-        "TRAIN_STEPS = 3\n"
-        "utils.DatasetConfig.batch_size = %TRAIN_STEPS\n"
+        f"{HEAD}TRAIN_STEPS = 3\nutils.DatasetConfig.batch_size = %TRAIN_STEPS\n"
     )
     flags = ("--gin_file=run.gin", "--gin.TRAIN_STEP=4", "--dry_run")
     status, out, err = run_program("train", *flags, cwd=tmp_path)
