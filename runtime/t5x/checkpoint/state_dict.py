@@ -19,8 +19,8 @@ from t5x.partition.base_partitioner import BasePartitioner
 PyTree = Any
 # fn(state_dict, parameter_infos) -> (state_dict, parameter_infos)
 SaveStateTransformationFn = Callable[[PyTree, PyTree], tuple[PyTree, PyTree]]
-# fn(checkpoint_state_dict, target_state_dict) -> state dict in the target's names. If an
-# interrupted run continues, the keyword `is_resuming` is True.
+# fn(checkpoint_state_dict, target_state_dict) -> state dict in the target's names. The
+# keyword `is_resuming` is True if an interrupted run continues.
 RestoreStateTransformationFn = Callable[..., PyTree]
 
 
