@@ -22,10 +22,7 @@ def flatten_state_dict(
 ) -> dict[str, Any]:
     """Returns the leaves (arrays and TensorStore specs) by '/'-joined name."""
     return traverse_util.flatten_dict(
-        state_dict,
-        is_leaf=tensorstore_leaf,
-        keep_empty_nodes=keep_empty_nodes,
-        sep="/",
+        state_dict, is_leaf=tensorstore_leaf, keep_empty_nodes=keep_empty_nodes, sep="/"
     )
 
 

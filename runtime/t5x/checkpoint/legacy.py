@@ -165,10 +165,7 @@ class Checkpointer(Restorer):
         epath.Path(folder).mkdir(parents=True, exist_ok=True)
 
     def _write_state(
-        self,
-        folder: str,
-        train_state: Any,
-        fns: Sequence[SaveStateTransformationFn],
+        self, folder: str, train_state: Any, fns: Sequence[SaveStateTransformationFn]
     ) -> dict[str, Any]:
         infos = parameter_infos(self._train_state, self._partitioner)
         flat, flat_infos = state_for_save(train_state, infos, fns)

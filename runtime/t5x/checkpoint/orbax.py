@@ -28,11 +28,7 @@ from t5x.checkpoint.state_dict import (
     to_dtype,
     unflatten,
 )
-from t5x.distributed import (
-    broadcast_one_to_all,
-    get_local_data,
-    sync_global_devices,
-)
+from t5x.distributed import broadcast_one_to_all, get_local_data, sync_global_devices
 from t5x.partition.base_partitioner import BasePartitioner
 from t5x.paths import absolute
 

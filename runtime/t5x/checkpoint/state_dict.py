@@ -64,9 +64,7 @@ def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def state_for_save(
-    train_state: Any,
-    infos: PyTree,
-    fns: Sequence[SaveStateTransformationFn],
+    train_state: Any, infos: PyTree, fns: Sequence[SaveStateTransformationFn]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the flat state dict and infos after the save transformations.
 

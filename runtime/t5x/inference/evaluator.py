@@ -21,11 +21,7 @@ from t5x.logs.tensorboard_writer import TensorBoardWriter
 from t5x.paths import replacing
 
 # Kinds of task metrics; each kind needs one pass over the examples.
-_METRIC_FNS = (
-    "predict_metric_fns",
-    "predict_with_aux_metric_fns",
-    "score_metric_fns",
-)
+_METRIC_FNS = ("predict_metric_fns", "predict_with_aux_metric_fns", "score_metric_fns")
 
 
 EvaluatorConstructor = Callable[..., Any]

@@ -14,10 +14,7 @@ from jaxtyping import Array, Float, Int
 from t5x import checks, chunked_loss, losses, output_product
 from t5x.errors import UserError
 from t5x.metrics import MetricsMap
-from t5x.model.interfaces import (
-    DecodeFnCallable,
-    ModelType,
-)
+from t5x.model.interfaces import DecodeFnCallable, ModelType
 from t5x.model.model_metrics import compute_base_metrics
 from t5x.output_product import OutputProduct
 

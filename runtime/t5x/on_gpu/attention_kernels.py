@@ -255,12 +255,7 @@ def forward(refs: Refs, out_ref: Any, lse_ref: Any, *, setting: Setting) -> None
 
 
 def of_queries(
-    refs: Refs,
-    known: OfQueries,
-    out_ref: Any,
-    far_ref: Any = None,
-    *,
-    setting: Setting,
+    refs: Refs, known: OfQueries, out_ref: Any, far_ref: Any = None, *, setting: Setting
 ) -> None:
     """Writes the gradient of a block of queries.
 

@@ -93,10 +93,7 @@ def _multi_slice_mesh(
         grid = mesh_utils.create_device_mesh(ici, devices)
     else:
         grid = mesh_utils.create_hybrid_device_mesh(
-            ici,
-            dcn,
-            devices,
-            process_is_granule=not hasattr(devices[0], "slice_index"),
+            ici, dcn, devices, process_is_granule=not hasattr(devices[0], "slice_index")
         )
     return Mesh(grid, _MULTI_SLICE_AXES)
 

@@ -20,15 +20,8 @@ from t5x.partition.base_partitioner import (
     PyTree,
     with_containers_of,
 )
-from t5x.partition.mesh import (
-    HardwareMesh,
-    LocalChunker,
-    default_mesh,
-)
-from t5x.partition.partitioned_fn import (
-    PjittedFnWithContext,
-    to_shardings,
-)
+from t5x.partition.mesh import HardwareMesh, LocalChunker, default_mesh
+from t5x.partition.partitioned_fn import PjittedFnWithContext, to_shardings
 
 
 class BasePjitPartitioner(BasePartitioner):

@@ -133,10 +133,7 @@ class BaseTrainer(abc.ABC):
             self._train_state = train_state
 
     def train(
-        self,
-        batch_iter: Iterator[Batch],
-        num_steps: int,
-        start_step: int | None = None,
+        self, batch_iter: Iterator[Batch], num_steps: int, start_step: int | None = None
     ) -> futures.Future:
         """Runs `num_steps` steps and keeps the next step queued on the devices.
 

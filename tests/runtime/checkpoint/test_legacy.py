@@ -176,10 +176,7 @@ def test_version_2_bfloat16_stored_as_uint16(tmp_path):
         checkpoints.load_t5x_checkpoint(str(tmp_path / "new"))
 
 
-@given(
-    st.lists(st.integers(1, 60), min_size=1, max_size=4),
-    st.integers(1, 5000),
-)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=4), st.integers(1, 5000))
 def test_chunks_divide_the_shape_and_are_small_enough(shape, limit):
     chunk = legacy_writer.choose_chunk_shape(shape, limit)
     assert all(n % c == 0 for n, c in zip(shape, chunk, strict=True))

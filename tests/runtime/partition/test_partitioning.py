@@ -43,12 +43,7 @@ def test_standard_rules_map_the_axes_of_t5():
 
 @pytest.mark.parametrize(
     ("activation", "parameter", "expected"),
-    [
-        (2, 1, P("model")),
-        (1, 2, P("data")),
-        (2, 2, P("model")),
-        (1, 1, P(None)),
-    ],
+    [(2, 1, P("model")), (1, 2, P("data")), (2, 2, P("model")), (1, 1, P(None))],
 )
 def test_embed_axis_by_partitioning_dims(activation, parameter, expected):
     rules = axis_rules.standard_logical_axis_rules(activation, parameter)

@@ -162,8 +162,7 @@ def test_other_processes_go_on_at_the_same_place(folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "shards"),
-    [("two", [{0, 1}, {2, 3}]), ("four", [{0}, {1}, {2}, {3}])],
+    ("name", "shards"), [("two", [{0, 1}, {2, 3}]), ("four", [{0}, {1}, {2}, {3}])]
 )
 def test_a_process_reads_its_shards_and_evaluates_its_share(folder, name, shards):
     every = notes(folder, name)

@@ -17,9 +17,7 @@ def layouts(parts):
     """What each of several processes takes, two of which feed the last rows."""
     for part in [*range(parts), parts - 1]:
         yield types.SimpleNamespace(
-            shard_id=part,
-            num_shards=parts,
-            is_first_host_in_replica_set=True,
+            shard_id=part, num_shards=parts, is_first_host_in_replica_set=True
         )
 
 

@@ -98,10 +98,7 @@ def test_max_decode_steps_counts_from_the_end_of_the_prompt():
         {"max_decode_steps": 6, "max_decode_steps_hard_limit": 2, "num_decodes": 3},
     ):
         decodes, _ = sample(inputs, {}, chain_model(CHAIN), EOS, **options)
-        assert decodes[:, 0].tolist() == [
-            [5, 6, 7, 8, 0, 0, 0],
-            [2, 3, 0, 0, 0, 0, 0],
-        ]
+        assert decodes[:, 0].tolist() == [[5, 6, 7, 8, 0, 0, 0], [2, 3, 0, 0, 0, 0, 0]]
 
 
 def test_initial_index_continues_behind_uneven_prompts():
@@ -220,9 +217,7 @@ def test_tokens_come_from_the_first_half_of_each_split_key():
     expected = np.stack(expected, axis=1)
     np.testing.assert_array_equal(decodes[:, 0], expected)
     np.testing.assert_allclose(
-        log_prob[:, 0],
-        np.log(softmax(logits / 0.7))[expected].sum(axis=1),
-        rtol=1e-4,
+        log_prob[:, 0], np.log(softmax(logits / 0.7))[expected].sum(axis=1), rtol=1e-4
     )
     options["rescale_log_probs"] = False
     _, log_prob = draw(3, 5, logits, **options)
