@@ -16,6 +16,27 @@ from t5x.trainer import PreemptionError
 from toy_run import Numbers, TinyModel, same_params
 
 
+def terminate_at(batch):
+    """Sends SIGTERM when a batch is read."""
+
+    def stop(number):
+        if number == batch:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return stop
+
+
+def saving(restore=None, **settings):
+    """The settings of a run that saves so."""
+    return utils.CheckpointConfig(
+        save=utils.SaveCheckpointConfig(**settings), restore=restore
+    )
+
+
+def specific(path):
+    return utils.RestoreCheckpointConfig(path=str(path), mode="specific")
+
+
 @pytest.mark.parametrize("use_orbax", [True, False])
 def test_four_and_four_steps_equal_eight(tmp_path, run_train, use_orbax):
     step, straight = run_train(tmp_path / "straight", use_orbax=use_orbax)
@@ -63,12 +84,8 @@ def test_batches_after_a_restart_are_the_next_ones(tmp_path, run_train):
 def test_sigterm_saves_and_the_same_call_continues(tmp_path, run_train, stop_at, capfd):
     _, straight = run_train(tmp_path / "straight")
 
-    def stop(number):
-        if number == stop_at:
-            os.kill(os.getpid(), signal.SIGTERM)
-
     with pytest.raises(PreemptionError, match="run the same command to continue"):
-        run_train(tmp_path / "stopped", on_batch=stop)
+        run_train(tmp_path / "stopped", on_batch=terminate_at(stop_at))
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     saved = checkpoints.all_steps(tmp_path / "stopped")
     step, resumed = run_train(tmp_path / "stopped")
@@ -81,9 +98,7 @@ def test_sigterm_saves_and_the_same_call_continues(tmp_path, run_train, stop_at,
 
 
 def test_without_data_positions_the_data_starts_again(tmp_path, run_train):
-    save = utils.CheckpointConfig(
-        save=utils.SaveCheckpointConfig(period=4, save_dataset=False)
-    )
+    save = saving(period=4, save_dataset=False)
     seen = []
     run_train(tmp_path, steps=4, checkpoint_cfg=save)
     run_train(tmp_path, steps=8, checkpoint_cfg=save, on_batch=seen.append)
@@ -93,19 +108,11 @@ def test_without_data_positions_the_data_starts_again(tmp_path, run_train):
 def test_checkpoint_of_the_first_step_only_where_asked(tmp_path, run_train):
     run_train(tmp_path / "a", steps=2, period=2)
     assert checkpoints.all_steps(tmp_path / "a") == [2]
-    asked = utils.CheckpointConfig(
-        save=utils.SaveCheckpointConfig(period=4, checkpoint_steps=[0, 3])
-    )
+    asked = saving(period=4, checkpoint_steps=[0, 3])
     run_train(tmp_path / "b", checkpoint_cfg=asked)
     assert checkpoints.all_steps(tmp_path / "b") == [0, 3, 4, 8]
-
-
-def test_checkpoint_steps_without_a_period(tmp_path, run_train):
-    asked = utils.CheckpointConfig(
-        save=utils.SaveCheckpointConfig(checkpoint_steps=[3])
-    )
-    run_train(tmp_path, steps=5, checkpoint_cfg=asked)
-    assert checkpoints.all_steps(tmp_path) == [3, 5]
+    run_train(tmp_path / "c", steps=5, checkpoint_cfg=saving(checkpoint_steps=[3]))
+    assert checkpoints.all_steps(tmp_path / "c") == [3, 5]
 
 
 def test_no_checkpoints_at_all(tmp_path, run_train):
@@ -119,12 +126,7 @@ def test_no_checkpoints_at_all(tmp_path, run_train):
 def finetune(tmp_path, run_train):
     """Runs a fine-tuning from step 4 of another run."""
     run_train(tmp_path / "pretrained", steps=4)
-    config = utils.CheckpointConfig(
-        save=utils.SaveCheckpointConfig(period=4),
-        restore=utils.RestoreCheckpointConfig(
-            path=str(tmp_path / "pretrained" / "checkpoint_4"), mode="specific"
-        ),
-    )
+    config = saving(specific(tmp_path / "pretrained" / "checkpoint_4"), period=4)
 
     def run(name, steps, **settings):
         return run_train(
@@ -132,16 +134,6 @@ def finetune(tmp_path, run_train):
         )
 
     return run
-
-
-def terminate_at(batch):
-    """Sends SIGTERM when a batch is read."""
-
-    def stop(number):
-        if number == batch:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    return stop
 
 
 def test_a_finished_run_that_is_repeated_does_nothing(tmp_path, finetune, capfd):
@@ -241,15 +233,8 @@ def test_a_model_that_lacks_parameters_of_the_run_is_refused(
     with pytest.raises(UserError, match=f"^{re.escape(expected)}$"):
         run_train(tmp_path, use_orbax=use_orbax)
     # As the beginning of another run it will do.
-    restore = utils.RestoreCheckpointConfig(
-        path=str(tmp_path / "checkpoint_4"), mode="specific"
-    )
-    save = utils.SaveCheckpointConfig(period=4)
-    step, _ = run_train(
-        tmp_path / "other",
-        use_orbax=use_orbax,
-        checkpoint_cfg=utils.CheckpointConfig(save=save, restore=restore),
-    )
+    config = saving(specific(tmp_path / "checkpoint_4"), period=4)
+    step, _ = run_train(tmp_path / "other", use_orbax=use_orbax, checkpoint_cfg=config)
     assert step == 8
 
 
