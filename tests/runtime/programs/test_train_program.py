@@ -288,7 +288,7 @@ def test_infer_goes_on_after_a_stop(
 
 
 @pytest.mark.parametrize("mode", ["train", "eval", "infer"])
-def test_dry_runs_check_the_configuration(folder, here, succeed, mode):
+def test_dry_runs_check_the_configuration(finetuned, folder, here, succeed, mode):
     command = {
         "train": train_flags(here, "x", steps=1, period=1),
         "eval": eval_flags(here, "x"),
