@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t5x import checks, distributed, peers
-from t5x.checkpoint import state_init
+from t5x.checkpoint import model_info, state_init
 from t5x.checkpoint.settings import CheckpointConfig
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import vocabularies
@@ -22,12 +22,9 @@ from t5x.logs.sinks import MetricSink
 from t5x.start import config_changes, program
 from t5x.training import loop, resume, run_lock, run_record, setup
 from t5x.training.actions import BaseAction
-from t5x.training.loop import TRAIN_METRIC_KEY, run_actions
 from t5x.training.preemption import PreemptionGuard
 from t5x.training.schedule import make_schedule
 from t5x.training.trainer import BaseTrainerConstructor
-
-__all__ = ["TRAIN_METRIC_KEY", "run_actions", "train"]
 
 
 def train(
@@ -205,7 +202,7 @@ def train(
         init_seconds = time.time() - tick
         what = f"restored {source}" if source else "initialised from scratch"
         announce(f"step {step:,}  {what} ({init_seconds:.1f}s)")
-        state_init.log_model_info(
+        model_info.log_model_info(
             os.path.join(model_dir, "model-info.txt"),
             initializer.global_train_state_shape,
             partitioner,

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 from etils import epath
@@ -21,31 +21,16 @@ from t5x.logs.tensorboard_writer import TensorBoardWriter
 from t5x.paths import replacing
 
 # Kinds of task metrics; each kind needs one pass over the examples.
-_METRIC_FNS = (
-    "predict_metric_fns",
-    "predict_with_aux_metric_fns",
-    "score_metric_fns",
-)
+_METRIC_FNS = ("predict_metric_fns", "predict_with_aux_metric_fns", "score_metric_fns")
 
 
-class EvaluatorConstructor(Protocol):
-    """Constructor of an evaluator, such as `seqio.Evaluator`, called by keyword.
+EvaluatorConstructor = Callable[..., Any]
+"""Constructor of an evaluator, such as `seqio.Evaluator`.
 
-    It is called with `log_dir` if results are written, and with `logger_cls=()`
-    otherwise.
-    """
-
-    def __call__(
-        self,
-        mixture_or_task_name: str,
-        feature_converter: Any,
-        eval_split: str,
-        use_cached: bool,
-        seed: int | None,
-        sequence_length: Mapping[str, int] | None,
-        log_dir: str | None,
-        use_memory_cache: bool,
-    ) -> Any: ...
+It is called by keyword with `mixture_or_task_name`, `feature_converter`, `eval_split`,
+`use_cached`, `seed`, `sequence_length`, and `use_memory_cache`; and with `log_dir` if
+results are written, or else with `logger_cls=()`.
+"""
 
 
 class InferenceEvaluator:
@@ -104,8 +89,7 @@ class InferenceEvaluator:
             use_memory_cache=cfg.use_memory_cache,
             **logs,
         )
-        _replace_tensorboard_loggers(self._evaluator)
-        _write_steps_once(self._evaluator)
+        _adapt_loggers(self._evaluator)
         if cfg.use_memory_cache:
             _hold_examples(self._evaluator)
         # Built at the first evaluation, because they need the axes of its train state.
@@ -174,38 +158,26 @@ class InferenceEvaluator:
         return metrics
 
 
-def _replace_tensorboard_loggers(evaluator: Any) -> None:
-    """Makes `seqio.TensorBoardLogger` work without TensorBoard installed.
+def _adapt_loggers(evaluator: Any) -> None:
+    """Makes two loggers of SeqIO work here.
 
-    TensorFlow writes summaries only with the help of the TensorBoard package.
+    `TensorBoardLogger` writes only with the help of the TensorBoard package, so it is
+    replaced where that is missing. `JSONLogger` appends, so a step that is trained or
+    evaluated again would have two lines.
     """
-    loggers = getattr(evaluator, "_loggers", None)
-    if not loggers or importlib.util.find_spec("tensorboard") is not None:
+    seqio, loggers = sys.modules.get("seqio"), getattr(evaluator, "_loggers", None)
+    if not loggers or seqio is None:
         return
-    import seqio
+    has_tensorboard = importlib.util.find_spec("tensorboard") is not None
 
-    evaluator._loggers = tuple(
-        TensorBoardLogger(logger.output_dir)
-        if type(logger) is seqio.TensorBoardLogger
-        else logger
-        for logger in loggers
-    )
+    def adapted(logger: Any) -> Any:
+        if type(logger) is seqio.TensorBoardLogger and not has_tensorboard:
+            return TensorBoardLogger(logger.output_dir)
+        if isinstance(logger, seqio.JSONLogger):
+            return functools.partial(_replace_step, logger)
+        return logger
 
-
-def _write_steps_once(evaluator: Any) -> None:
-    """Makes `seqio.JSONLogger` replace metrics that it wrote earlier for the same step.
-
-    The logger appends. Without the replacement, a step that is trained or evaluated
-    again would have two lines.
-    """
-    loggers = getattr(evaluator, "_loggers", None)
-    if loggers and (seqio := sys.modules.get("seqio")):
-        evaluator._loggers = tuple(
-            functools.partial(_replace_step, logger)
-            if isinstance(logger, seqio.JSONLogger)
-            else logger
-            for logger in loggers
-        )
+    evaluator._loggers = tuple(map(adapted, loggers))
 
 
 def _replace_step(

@@ -108,7 +108,9 @@ def _main(argv: Sequence[str], function_of: Callable[[], Callable[..., Any]]) ->
             "no --gin_file is given: name the gin file of an experiment, such as "
             "--gin_file=configs/d3st_aug.gin. --help lists all flags."
         )
-    settings = machine.from_flags()
+    settings = machine.set_up(
+        FLAGS.keep_memory, FLAGS.ynn_fusions, FLAGS.compilation_cache
+    )
     _join_processes()
     # Registered under __main__, so that short names (`train.model_dir`) work as well as
     # `import __main__ as train_script`.

@@ -57,7 +57,8 @@ def run(configured: Callable[..., Any], accept_truncation: bool) -> None:
         )
     for message in missing:
         announce(f"dry run: not all is checked: {message}")
-    _check_checkpoint(arguments, _default_initializer(configured))
+    parameters = inspect.signature(configured).parameters
+    _check_checkpoint(arguments, parameters["train_state_initializer_cls"].default)
 
 
 def _is_read(name: str) -> bool:
@@ -98,11 +99,6 @@ class _Printer(NullWriter):
         for name, text in texts.items():
             if name != "config":
                 print(text)
-
-
-def _default_initializer(configured: Callable[..., Any]) -> Any:
-    parameters = inspect.signature(configured).parameters
-    return parameters["train_state_initializer_cls"].default
 
 
 def _check_checkpoint(arguments: Mapping[str, Any], default_initializer: Any) -> None:

@@ -13,9 +13,7 @@ from absl import logging
 from etils import epath
 
 from t5x import variables
-from t5x.checkpoint.settings import (
-    SaveCheckpointConfig,
-)
+from t5x.checkpoint.settings import SaveCheckpointConfig
 from t5x.errors import UserError
 from t5x.feed import datasets as datasets_lib
 from t5x.feed import iterators, registered
