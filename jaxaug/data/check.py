@@ -18,7 +18,7 @@ UNKNOWN_SERVICE = "unknown service"
 
 _STRINGS = frozenset({str})
 _SPEAKERS = ("USER", "SYSTEM")
-# Action slots that SGD uses in addition to those of the service.
+# Action slots that SGD uses in addition to the slots of the service.
 _ACTION_SLOTS = frozenset({"", "intent", "count"})
 _NO_INTENT = "NONE"
 _IDLE = {"active_intent": _NO_INTENT, "requested_slots": [], "slot_values": {}}

@@ -41,7 +41,7 @@ _TOOL = '[\n {"name": "a",\n  "input_schema": {"type": "object",\n   "properties
         ),
         (
             '{"swagger": "2.0"}',
-            r"document is '2\.0', expected 3\. Convert it to OpenAPI 3",
+            r"document is '2\.0', expected 3\. Convert it to OpenAPI",
         ),
         (
             '{"a": 1}',
