@@ -183,18 +183,22 @@ def schema(
     """
     for index, service in enumerate(of.services):
         yield from _names_and_values(service, index, unreadable)
-        yield from _descriptions(service, (index, "slots"), service.slots, is_note)
-        yield from _descriptions(service, (index, "intents"), service.intents, is_note)
+        yield from _descriptions(service, index, "slots", service.slots, is_note)
+        yield from _descriptions(service, index, "intents", service.intents, is_note)
 
 
 def _descriptions(
-    service: Service, at: Keys, items: Sequence[Slot | Intent], is_note: bool
+    service: Service,
+    index: int,
+    field: str,
+    items: Sequence[Slot | Intent],
+    is_note: bool,
 ) -> Iterator[Problem]:
     first: dict[str, str] = {}
     for number, item in enumerate(items):
         described = clean(item.description, True).rstrip(" .")
-        keys = (*at, number, "description")
-        place = f"service {shown(service.name)}, {at[-1][:-1]} {shown(item.name)}"
+        keys = (index, field, number, "description")
+        place = f"service {shown(service.name)}, {field[:-1]} {shown(item.name)}"
         if not described:
             text = "the description is empty, and it is all that a tracker reads"
             fix = "Say in a few words what it means."
