@@ -1,4 +1,4 @@
-"""Members of a .tar.gz or .zip that may be hostile: sizes are checked, memory is bounded.
+"""Members of a .tar.gz or .zip that may be hostile: sizes are checked.
 
 Sizes in headers are compared with limits before a member is unpacked, contents are read
 in pieces, and whatever the libraries raise for damage becomes `BrokenError`.

@@ -1,6 +1,6 @@
-"""What readers take, and what a tracker still cannot learn from or be scored by.
+"""Problems that readers accept, but that spoil the training or scores of a tracker.
 
-SGD itself keeps every rule here that is not a note.
+SGD itself keeps every rule that is not a note.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -44,25 +44,15 @@ def dialogue(
         keys: Keys = (index, "turns", number)
         place = place_of(data, keys)
         if turn["speaker"] != speakers[number % 2]:
-            yield Problem(
-                "speaker order",
-                (*keys, "speaker"),
-                place,
-                f"expected {speakers[number % 2]}, got {turn['speaker']}: speakers take "
-                "turns, the user begins",
-                "Join the turns of one speaker, or add the missing one.",
-            )
+            got = f"expected {speakers[number % 2]}, got {turn['speaker']}"
+            text = f"{got}: speakers take turns, the user begins"
+            fix = "Join the turns of one speaker, or add the missing one."
+            yield Problem("speaker order", (*keys, "speaker"), place, text, fix)
             # Else one turn too many would make all turns after it wrong.
             speakers = speakers[::-1]
         if not turn["utterance"].strip():
-            yield Problem(
-                "no text",
-                (*keys, "utterance"),
-                place,
-                "the utterance is empty",
-                "Leave it so if nothing was said.",
-                is_note=True,
-            )
+            text, fix = "the utterance is empty", "Leave it so if nothing was said."
+            yield Problem("no text", (*keys, "utterance"), place, text, fix, True)
         for frame_number, frame in enumerate(turn["frames"]):
             here = (*keys, "frames", frame_number)
             place = place_of(data, here)
@@ -75,39 +65,28 @@ def _name(name: str, keys: Keys, place: str, what: str) -> Iterator[Problem]:
     if name.splitlines() != [name] or "\t" in name:
         problem = "holds a line break or a tab, which ends a line or field of tables"
     if problem:
-        yield Problem(
-            "name with a line break",
-            keys,
-            place,
-            f"the {what} {shown(name)} {problem}",
-            "Rename it, everywhere in the folder.",
-        )
+        text = f"the {what} {shown(name)} {problem}"
+        fix = "Rename it, everywhere in the folder."
+        yield Problem("name with a line break", keys, place, text, fix)
 
 
 def _blank(value: str, keys: Keys, place: str, slot: str) -> Iterator[Problem]:
     if not value.strip():
-        yield Problem(
-            "empty value",
-            keys,
-            place,
-            f"slot {shown(slot)} has the value {shown(value)}, which no format can write",
-            "Write the value, or leave it out.",
-        )
+        text = f"slot {shown(slot)} has the value {shown(value)}, which no format can write"
+        fix = "Write the value, or leave it out."
+        yield Problem("empty value", keys, place, text, fix)
 
 
 def _unread(
     names: Sequence[str], keys: Keys, place: str, slot: str, value: str
 ) -> Iterator[Problem]:
     if names:
-        yield Problem(
-            "value not read back",
-            keys,
-            place,
+        text = (
             f"slot {shown(slot)} has the value {shown(value)}, which cannot be read back "
-            f"from the text of {', '.join(names)}",
-            "Reword the value, or use another format.",
-            is_note=True,
+            f"from the text of {', '.join(names)}"
         )
+        fix = "Reword the value, or use another format."
+        yield Problem("value not read back", keys, place, text, fix, True)
 
 
 def _frame(
@@ -121,14 +100,10 @@ def _frame(
     service = schema.service(frame["service"])
     state = frame.get("state")
     if state is None and turn["speaker"] == "USER":
-        yield Problem(
-            "no state",
-            keys,
-            place,
-            f"the frame of {shown(service.name)} has no state: nothing is learned from it",
-            "Add the state, or leave it so on purpose.",
-            is_note=True,
-        )
+        name = shown(service.name)
+        text = f"the frame of {name} has no state: nothing is learned from it"
+        fix = "Add the state, or leave it so on purpose."
+        yield Problem("no state", keys, place, text, fix, True)
     values = state["slot_values"] if state else {}
     for name, found in values.items():
         slot = service.slot(name)
@@ -143,14 +118,12 @@ def _frame(
                 yield from _unread(lost, here, place, name, value)
             elif value not in possible and value != DONTCARE:
                 hint = suggestion(value, possible).rstrip(".")
-                yield Problem(
-                    "value not possible",
-                    here,
-                    place,
+                text = (
                     f"slot {shown(name)} has the value {shown(value)}, expected one of its "
-                    f"possible_values or {DONTCARE!r} ({hint})",
-                    "Correct the value, or add it to the schema.",
+                    f"possible_values or {DONTCARE!r} ({hint})"
                 )
+                fix = "Correct the value, or add it to the schema."
+                yield Problem("value not possible", here, place, text, fix)
     for number, action in enumerate(frame.get("actions", ())):
         for key in ("values", "canonical_values"):
             for place_in, value in enumerate(action.get(key, ())):
@@ -184,15 +157,15 @@ def _span(
             ((at, v) for at, v in zip(where, values, strict=True) if at >= 0), None
         )
         hint = f"{shown(best[1])} begins at {best[0]}. " if best else ""
-        yield Problem(
-            "span is not the value",
-            (*keys, "start"),
-            place,
+        found = (
             f"slot {shown(name)}: the text from {span['start']} to "
             f"{span['exclusive_end']} is {shown(text)}, expected one of its values: "
-            f"{shown(values)}",
-            f"{hint}Correct start and exclusive_end (characters, from 0), or the value.",
+            f"{shown(values)}"
         )
+        fix = (
+            f"{hint}Correct start and exclusive_end (characters, from 0), or the value."
+        )
+        yield Problem("span is not the value", (*keys, "start"), place, found, fix)
 
 
 def schema(
@@ -210,38 +183,34 @@ def schema(
     """
     for index, service in enumerate(of.services):
         yield from _names_and_values(service, index, unreadable)
-        kinds: dict[str, Sequence[Slot | Intent]] = {
-            "slots": service.slots,
-            "intents": service.intents,
-        }
-        for field, items in kinds.items():
-            first: dict[str, str] = {}
-            for number, item in enumerate(items):
-                text = clean(item.description, True).rstrip(" .")
-                keys = (index, field, number, "description")
-                place = (
-                    f"service {shown(service.name)}, {field[:-1]} {shown(item.name)}"
-                )
-                if not text:
-                    yield Problem(
-                        "no description",
-                        keys,
-                        place,
-                        "the description is empty, and it is all that a tracker reads",
-                        "Say in a few words what it means.",
-                        is_note,
-                    )
-                elif text in first:
-                    yield Problem(
-                        "repeated description",
-                        keys,
-                        place,
-                        f"has the description of {shown(first[text])}, "
-                        f"{shown(item.description)}: a tracker cannot tell them apart",
-                        "Say in what they differ.",
-                        is_note,
-                    )
-                first.setdefault(text, item.name)
+        yield from _descriptions(service, index, "slots", service.slots, is_note)
+        yield from _descriptions(service, index, "intents", service.intents, is_note)
+
+
+def _descriptions(
+    service: Service,
+    index: int,
+    field: str,
+    items: Sequence[Slot | Intent],
+    is_note: bool,
+) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for number, item in enumerate(items):
+        described = clean(item.description, True).rstrip(" .")
+        keys = (index, field, number, "description")
+        place = f"service {shown(service.name)}, {field[:-1]} {shown(item.name)}"
+        if not described:
+            text = "the description is empty, and it is all that a tracker reads"
+            fix = "Say in a few words what it means."
+            yield Problem("no description", keys, place, text, fix, is_note)
+        elif described in first:
+            text = (
+                f"has the description of {shown(first[described])}, "
+                f"{shown(item.description)}: a tracker cannot tell them apart"
+            )
+            fix = "Say in what they differ."
+            yield Problem("repeated description", keys, place, text, fix, is_note)
+        first.setdefault(described, item.name)
 
 
 def _names_and_values(
@@ -276,28 +245,25 @@ def variant(original: Schema, other: Schema) -> Iterator[Problem]:
         # SGD-X appends the number of the variant.
         meant = new.name if new.name in names else new.name[:-1]
         if meant in names and meant != old.name:
-            yield Problem(
-                MISMATCH,
-                (index, "service_name"),
-                f"service {shown(new.name)}",
-                f"stands where the original has {shown(old.name)}, and is called like "
-                f"{shown(meant)}",
-                "Variants are matched by position: restore the order of the services.",
-            )
+            at = f"stands where the original has {shown(old.name)}"
+            text, place = f"{at}, and is called like {shown(meant)}", shown(new.name)
+            fix = "Variants are matched by position: restore the order of the services."
+            keys: Keys = (index, "service_name")
+            yield Problem(MISMATCH, keys, f"service {place}", text, fix)
             continue
         here = f"service {shown(new.name)} (variant of {shown(old.name)})"
         for number, (a, b) in enumerate(zip(old.slots, new.slots, strict=True)):
             if not (a.is_categorical and a.possible_values):
                 continue
             if {*a.possible_values} != {*b.possible_values}:
-                yield Problem(
-                    MISMATCH,
-                    (index, "slots", number, "possible_values"),
-                    here,
-                    f"slot {shown(b.name)} has the values {shown(list(b.possible_values))}, "
-                    f"the original's {shown(a.name)} has {shown(list(a.possible_values))}",
-                    "Dialogues keep their values: restore those of the original.",
+                mine, theirs = list(b.possible_values), list(a.possible_values)
+                text = (
+                    f"slot {shown(b.name)} has the values {shown(mine)}, the original's "
+                    f"{shown(a.name)} has {shown(theirs)}"
                 )
+                fix = "Dialogues keep their values: restore those of the original."
+                keys = (index, "slots", number, "possible_values")
+                yield Problem(MISMATCH, keys, here, text, fix)
         yield from _moved("slot", old.slots, new.slots, (index, "slots"), here)
         yield from _moved("intent", old.intents, new.intents, (index, "intents"), here)
 
@@ -312,12 +278,10 @@ def _moved(
     names = [item.name for item in old]
     for number, item in enumerate(new):
         if item.name in names and item.name != names[number]:
-            yield Problem(
-                "name of another",
-                (*keys, number, "name"),
-                place,
+            text = (
                 f"{what} {shown(item.name)} stands where the original has "
-                f"{shown(names[number])}, and another {what} of the original has its name",
-                "Variants are matched by position: see whether the order was lost.",
-                is_note=True,
+                f"{shown(names[number])}, and another {what} of the original has its name"
             )
+            fix = "Variants are matched by position: see whether the order was lost."
+            at = (*keys, number, "name")
+            yield Problem("name of another", at, place, text, fix, True)

@@ -26,7 +26,7 @@ class DataSet:
       archive: name of the archive's file on this machine.
       keep: pattern of the members to unpack; its first group is where to.
       layout: what the folder holds afterwards, for those who fill it by hand.
-      note: what else the user should know.
+      note: further facts for the user.
       sha256: of the archive, or None if only `trees` are known.
       trees: folder in the archive -> its git tree id.
       top_folder: whether everything lies in one folder of the archive, which then is

@@ -1,6 +1,6 @@
 """Example dialogues, one a service, that show a tracker what the slots mean.
 
-"Show, Don't Tell" (Gupta et al., 2022) prompts with such a dialogue in place of
+"Show, Don't Tell" (Gupta et al., 2022) prompts with such a dialogue instead of
 descriptions. The authors wrote theirs by hand; here they come from a file that the
 user names, or are chosen from the data by a rule (`choose`).
 """
@@ -50,7 +50,7 @@ class Demonstration:
 
 
 def of_folder(data_dir: PathLike, split: str) -> tuple[Demonstration, ...]:
-    """Those of the services of a split: of `$JAXAUG_DEMONSTRATIONS`, else chosen.
+    """Returns one for each service of a split: of `$JAXAUG_DEMONSTRATIONS`, else chosen.
 
     Services that the file lacks get a chosen one; see `choose`.
 
@@ -63,7 +63,7 @@ def of_folder(data_dir: PathLike, split: str) -> tuple[Demonstration, ...]:
 
 
 def sources(data_dir: PathLike, split: str) -> list[epath.Path]:
-    """The files that decide what `of_folder` gives."""
+    """Returns the files that decide the result of `of_folder`."""
     files = []
     for name in _splits(data_dir, split):
         files += [folders.schema_path(data_dir, name)]
@@ -75,14 +75,13 @@ def sources(data_dir: PathLike, split: str) -> list[epath.Path]:
 def choose(data_dir: PathLike, split: str) -> dict[str, Demonstration]:
     """Service -> the demonstration that the rule gives, for the services of a split.
 
-    The rule: dialogues of train come first, then those of dev where the split is dev or
-    test, then those of test where it is test. Of these, dialogues about the service
-    alone come first, then those that fill most of its slots in one turn, then those
-    that get there in the fewest turns; the smallest id settles the rest. The
+    The rule prefers dialogues of train, then of dev (for dev and test), then of test (for
+    test). Among these it prefers dialogues about the service alone, then the most slots
+    filled in one turn, then the fewest turns until there, then the smallest id. The
     demonstration begins with the first turn about the service and ends with the turn
     that fills the last slot. A service that no user wants anything of is shown with a
     turn that leaves it alone. Of several spellings of a value it has the first that the
-    dialogue says. A service without a frame in these splits gets none.
+    dialogue says. A service without a frame in these splits has no demonstration.
     """
     files = (
         path for name in _splits(data_dir, split) for path in _files(data_dir, name)
@@ -126,7 +125,7 @@ def _choose(
 def _candidate(
     dialogue: sgd.Dialogue, service: str, number: int, split: str
 ) -> tuple[tuple, Demonstration] | None:
-    """What the rule orders by, smallest first, and what it may choose."""
+    """Returns the key by which the rule orders, and what it may choose."""
     states = [
         (index, frame.state)
         for index, turn in enumerate(dialogue.turns)

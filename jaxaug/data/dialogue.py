@@ -22,14 +22,14 @@ _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 
 
 class _Record(msgspec.Struct, frozen=True, gc=False):
-    """Records hold no circles: the garbage collector need not look at them.
+    """Records contain no cycles, so the garbage collector can skip them.
 
-    Tuples, as they are made and freed faster than lists.
+    They hold tuples, which are made and freed faster than lists.
     """
 
 
 class State(_Record, frozen=True):
-    """What the user wants of one service after a turn.
+    """The wishes of the user for one service after a turn.
 
     `active_intent` is an intent's name or "NONE"; `slot_values` maps a slot to its
     annotated values (at least one: different wordings of the same value).
@@ -96,7 +96,7 @@ _DIALOGUE = msgspec.json.Decoder(Dialogue)
 
 
 class Rejected(Exception):
-    """The checked reader is to look at the file."""
+    """A file must be read by the checked reader."""
 
 
 def read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
@@ -162,7 +162,7 @@ def _renamed_frame(frame: Frame, names: ServiceNames) -> Frame:
 
 def _renamed_action(action: Action, names: ServiceNames) -> Action:
     act, slot, values, canonical = msgspec.structs.astuple(action)
-    # A service may have a slot of its own called "intent"; only the act tells.
+    # A service may have a slot called "intent"; only the act tells.
     if slot == "intent" and act in INTENT_ACTS:
         values = tuple([names.intents.get(v, v) for v in values])
         canonical = tuple([names.intents.get(v, v) for v in canonical])
@@ -203,7 +203,7 @@ def _check(dialogue: Dialogue, rules: Mapping[str, ServiceRules]) -> int:
 
 
 def _is_idle(frame: Frame) -> bool:
-    """As `jaxaug.data.check.is_idle`."""
+    """Does the same as `jaxaug.data.check.is_idle`."""
     state = frame.state
     return (
         state is not None

@@ -1,6 +1,6 @@
 """`jaxaug data fetch`: downloads a data set, verifies it, unpacks it.
 
-Archives that a server packs on request (those of GitHub) have no lasting checksum,
+Archives that a server packs on request, such as GitHub's, have no lasting checksum,
 but their contents do: git's tree id, a SHA-1 over names and contents of a folder.
 Such archives are verified by the tree ids of a pinned commit, others by SHA-256.
 (pooch knows neither tree ids nor how to continue a download.)
@@ -81,10 +81,10 @@ def find(name: str) -> DataSet:
 def fetch(data_set: DataSet, out: Path) -> list[Path]:
     """Downloads, verifies and unpacks a data set into the folder `out`.
 
-    The archive lies beside `out` meanwhile. If it is there already (brought from
+    The archive lies next to `out` until it is unpacked. If it exists (brought from
     another machine), nothing is downloaded; a partial download is continued. The
-    contents are verified before the first file of `out` changes. A file that is
-    there with other contents is kept as `<name>.replaced`; further files stay.
+    contents are verified before the first file of `out` changes. An existing file with
+    other contents is kept as `<name>.replaced`; further files stay.
 
     Returns:
       The files of the data set in `out`.
@@ -240,13 +240,13 @@ def _unpack(data_set: DataSet, archive: Path, target: Path) -> list[str]:
 
 
 def git_id(kind: str, content: bytes) -> str:
-    """The id that git gives an object ("blob" or "tree"), as hexadecimal SHA-1."""
+    """Returns the id that git gives an object ("blob" or "tree"), as hexadecimal SHA-1."""
     header = f"{kind} {len(content)}\0".encode()
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def git_tree_id(blobs: Mapping[str, tuple[str, str]], folder: str) -> str:
-    """The id that git gives a folder.
+    """Returns the id that git gives a folder.
 
     Args:
       blobs: path -> (mode, blob id), of the files in the folder and its sub-folders.

@@ -1,4 +1,4 @@
-"""Where data lies: the data folder, its schema variants, the cache folder.
+"""Places of data: the data folder, its schema variants, the cache folder.
 
 A data folder has the layout of the SGD repository: `train`, `dev` and `test` with
 `schema.json` and `dialogues_*.json` each, the SGD-X variants in
@@ -31,9 +31,9 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
     MiniSGD is written into the cache folder at its first use.
 
     Raises:
-      UserError: the name is empty, the folder is missing or out of reach, or none of its splits has a
-        schema; the message names the folder, a missing file and the command that
-        fetches it.
+      UserError: the name is empty, the folder is missing or out of reach, or none of
+        its splits has a schema. The message names the folder, a missing file and the
+        command that fetches it.
     """
     if data_dir is not None and not os.fspath(data_dir):
         raise UserError(
@@ -72,7 +72,7 @@ def _no_data(problem: str, folder: PathLike) -> UserError:
 
 
 def fetch_fix(data_dir: PathLike) -> str:
-    """The sentence that tells how a missing part of a data folder is got."""
+    """Returns a sentence on how to obtain a missing part of a data folder."""
     # The download goes to a local folder.
     out = "data/sgd" if is_remote(data_dir) else os.fspath(data_dir)
     return fix_for(
@@ -113,7 +113,7 @@ def dialogue_paths(data_dir: PathLike, split: str) -> list[epath.Path]:
 
 
 def sgdx_folder(data_dir: PathLike) -> epath.Path:
-    """Where the SGD-X variants of a data folder lie."""
+    """Returns the folder of the SGD-X variants of a data folder."""
     return epath.Path(data_dir) / "sgd_x" / "data"
 
 

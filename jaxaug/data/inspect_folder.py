@@ -1,7 +1,7 @@
 """`jaxaug data check`: everything that is wrong in a data folder.
 
-Rules are those of the readers (`check`, `schema`, `rename`, `folders`), which stop at
-the first broken one, and those of `consistency`.
+It applies the rules of the readers (`check`, `schema`, `rename`, `folders`), which stop
+at the first broken rule, and the rules of `consistency`.
 """
 
 import re
@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """What a folder holds, and what is wrong in it.
+    """The content of a folder, and everything that is wrong in it.
 
     Attributes:
       findings: the first `LIMIT` of each rule, errors and notes apart.

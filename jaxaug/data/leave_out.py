@@ -1,7 +1,7 @@
 """Leave one domain out: the zero-shot protocol of MultiWOZ, for any data folder.
 
-Train on all domains but one, test on that one. The rules are those of Lin et al. (2021,
-T5DST and TransferQA), as their programs have them, which follow Wu et al. (2019):
+Train on all domains but one, test on that one. The rules are from the programs of Lin et
+al. (2021, T5DST and TransferQA), which follow Wu et al. (2019):
 
 - training and dev leave out the dialogues that are about the domain alone. Of the
   others they keep the whole text, but nothing is asked about the domain, nor about
@@ -28,7 +28,7 @@ KEPT = ("others", "strict", "alone")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which part of a split is kept.
+    """The part of a split that is kept.
 
     Attributes:
       domain: a service, or what stands before the underscore in names of services.
@@ -45,7 +45,7 @@ class Selection:
 
 
 def is_of(service: str, domain: str) -> bool:
-    """Whether a service is the domain, or belongs to it."""
+    """Returns whether a service is the domain, or belongs to it."""
     return domain in (service, service.partition("_")[0])
 
 

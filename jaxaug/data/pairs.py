@@ -1,4 +1,4 @@
-"""Pairs of texts that say the same, from files, and the splits that are made of them."""
+"""Pairs of texts with the same meaning, from files, and their splits."""
 
 import re
 import zlib
@@ -14,7 +14,7 @@ from jaxaug.data import folders
 PARAPHRASES_VARIABLE = "JAXAUG_PARAPHRASES"
 QUORA = "quora"
 SPLITS = ("train", "validation", "test")
-_VALIDATION_SHARE = 20  # one group of pairs in so many
+_VALIDATION_SHARE = 20  # One group of pairs in this number is for validation.
 
 Pairs = list[tuple[str, str]]
 
@@ -23,7 +23,7 @@ def of_two_files(folder: PathLike, split: str, fix: str) -> Pairs:
     """The lines of `<split>.source.txt` with those of `<split>.target.txt`.
 
     Args:
-      folder: such as that of Quora's duplicate questions.
+      folder: such as the folder of Quora's duplicate questions.
       split: train or test.
       fix: what to do if the files are missing.
 
@@ -68,7 +68,7 @@ def lowered(pairs: Iterable[tuple[str, str]]) -> Pairs:
 
 
 def unseen(pairs: Sequence[tuple[str, str]], train: Iterable[tuple[str, str]]) -> Pairs:
-    """The pairs of which no text is in `train`, on whichever side, exactly as written."""
+    """Returns the pairs without a text that is in `train`, on either side."""
     known = {text for pair in train for text in pair}
     return [pair for pair in pairs if not known.intersection(pair)]
 
@@ -132,7 +132,7 @@ class Source:
     ):
         """`read` gives the pairs of `train` or `test` as they are written.
 
-        `by_input` is that of `held_out`.
+        `by_input` is described in `held_out`.
         """
         self.name, self.has_test = name, has_test
         self._read, self._by_input = read, by_input
@@ -183,9 +183,9 @@ def quora() -> Source:
 
 
 def table(path: PathLike, by_input: bool = False) -> Source:
-    """Pairs of `NAME.tsv`; beside it `NAME.test.tsv` may have test pairs.
+    """Returns pairs of `NAME.tsv`; test pairs may be in `NAME.test.tsv`.
 
-    `by_input` is that of `held_out`.
+    `by_input` is described in `held_out`.
     """
     test = epath.Path(path).with_suffix(".test.tsv")
     files = {"train": path, "test": test}
@@ -204,7 +204,7 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
       taken: names that no file may have.
 
     Raises:
-      UserError: a file is missing, or its name cannot be that of a task.
+      UserError: a file is missing, or its name cannot name a task.
     """
     sources = {QUORA: quora()}
     taken = {*taken, QUORA}

@@ -18,7 +18,7 @@ SHARES: Mapping[str, int] = {"train": 8, "validation": 1, "test": 1}
 
 @dataclass(frozen=True, slots=True)
 class PersonaSplit:
-    """Which dialogues make up each split.
+    """The dialogues of each split.
 
     Attributes:
       seed: of the draw.

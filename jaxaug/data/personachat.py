@@ -1,6 +1,6 @@
 """Persona-Chat as prepared for ConvAI2: dialogues of two people with a persona each.
 
-The text format is that of ParlAI. A line is a number, a space and one of
+It is in ParlAI's text format. A line is a number, a space and one of
 
     your persona: i have two dogs.
     partner's persona: i like to remodel homes.
@@ -43,7 +43,7 @@ _SPLITS_OF_VALID = {"train": "01234567", "validation": "8", "test": "9"}
 OFFICIAL, OF_VALID, BY_PERSONA = "official", "valid", "personas"
 
 MARKERS = ("[persona]", "[partner_persona]", "[partner]", "[self]")
-"""What the text format of `jaxaug.formats.persona` writes; each is one piece."""
+"""Markers of the text format of `jaxaug.formats.persona`; each is one piece."""
 
 _LINE = re.compile(r"([0-9]{1,9}) (.*)", re.DOTALL)
 _PERSONAS = ("your persona: ", "partner's persona: ")
@@ -53,7 +53,7 @@ _VOCABULARY_VERSION = 1  # Part of the file name: raise it when the rules change
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What the partner says and what is answered."""
+    """An utterance of the partner, and the answer."""
 
     partner: str
     response: str
@@ -198,7 +198,7 @@ def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Pa
     """The file of a split (`train` or `valid`), without candidates if it is there.
 
     Raises:
-      UserError: an argument is none of the known words, or there is no such file.
+      UserError: an argument is unknown, or there is no such file.
     """
     known = {"split": ("train", "valid"), "side": SIDES, "wording": WORDINGS}
     for (name, words), value in zip(known.items(), (split, side, wording), strict=True):
@@ -274,7 +274,7 @@ def split_by_persona(
 
     Args:
       folder: None is `data_dir()`.
-      seed: None is that of `splits_of()`, 0 where it says none.
+      seed: None uses the seed in `splits_of()`, or 0.
 
     Raises:
       UserError: that file is missing, breaks the format or has too few personas.

@@ -23,7 +23,7 @@ INTENT_ACTS = frozenset({"INFORM_INTENT", "OFFER_INTENT"})
 
 @dataclass(frozen=True, slots=True)
 class ServiceNames:
-    """New names of one service: its own, and those of its slots and intents."""
+    """New names of one service and of its slots and intents."""
 
     service: str
     slots: Mapping[str, str]
@@ -58,9 +58,9 @@ def renaming(original: Schema, variant: Schema, where: str) -> Renaming:
 
 
 def mismatches(original: Schema, variant: Schema) -> list[Problem]:
-    """Everything that keeps a variant from being matched; see `renaming`.
+    """Returns everything that keeps a variant from being matched; see `renaming`.
 
-    Keys are those of the variant's file.
+    Keys are places in the variant's file.
     """
     found = _other_length("service", original.services, variant.services, "", ())
     # Numbers that differ say nothing about single pairs.
@@ -139,7 +139,7 @@ def _rename_action(action: dict[str, Any], names: ServiceNames) -> None:
     slot = action.get("slot")
     if slot is None:
         return
-    # A service may have a slot of its own called "intent"; only the act tells.
+    # A service may have a slot called "intent"; only the act tells.
     if slot == "intent" and action["act"] in INTENT_ACTS:
         for key in ("values", "canonical_values"):
             if key in action:

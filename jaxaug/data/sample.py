@@ -1,4 +1,4 @@
-"""`jaxaug data sample`: a smaller data folder, of whole dialogues, that can be made again."""
+"""`jaxaug data sample`: a smaller, reproducible data folder of whole dialogues."""
 
 import argparse
 import collections
@@ -61,7 +61,7 @@ def _wanted(words: Sequence[str]) -> dict[str, int]:
 
 
 def choose(source: PathLike, split: str, frames: int, seed: int) -> list[str]:
-    """Ids of dialogues with at least so many frames of user turns, sorted.
+    """Returns ids of dialogues with at least this number of frames of user turns, sorted.
 
     Dialogues are drawn at random. Those that bring a service which none before them has
     come first, so that every service of the split is there; the rest fill up.
@@ -151,7 +151,7 @@ def _schemas(source: epath.Path) -> Iterator[epath.Path]:
         if (path := source / split / "schema.json").exists():
             yield path
     for variants in folders.variant_folders(source).values():
-        # Those of $JAXAUG_VARIANTS_DIR are found without a copy.
+        # Folders of $JAXAUG_VARIANTS_DIR are found without a copy.
         if variants.is_relative_to(source) and variants.is_dir():
             yield from sorted(variants.glob("v*/*/schema.json"))
 

@@ -78,7 +78,7 @@ class Schema:
         return _find(self._services, name, "service of the schema")
 
     def __contains__(self, name: object) -> bool:
-        """Whether the schema has a service of that name."""
+        """Returns whether the schema has a service of that name."""
         return name in self._services
 
 
@@ -110,7 +110,7 @@ def read_schema(path: PathLike) -> Schema:
 
 
 class _EnoughProblemsError(Exception):
-    """As many problems are found as were asked for."""
+    """The requested number of problems is found."""
 
 
 class _Problems(list[Problem]):

@@ -1,7 +1,7 @@
-"""Which services a model was trained on the wordings of, so that none is judged on them.
+"""Services in whose wordings a model was trained, so that it is not judged on them.
 
-The file `seen_services.json` lies beside an adapter that was trained on SGD-X. It holds
-a digest of each service as each schema words it: not the wordings themselves.
+The file `seen_services.json` lies next to an adapter that was trained on SGD-X. It holds
+a digest of each service as each schema words it, not the wordings themselves.
 """
 
 import hashlib
@@ -30,9 +30,9 @@ def digest(service: Service) -> str:
 
 
 def write(data_dir: PathLike, adapter: PathLike) -> epath.Path:
-    """Notes beside an adapter that it has seen all wordings in a data folder.
+    """Notes next to an adapter that it has seen all wordings in a data folder.
 
-    Those of every split, and of every variant of SGD-X that is there.
+    They are the wordings of every split, and of every variant of SGD-X in the folder.
 
     Returns:
       The file.

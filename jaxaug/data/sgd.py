@@ -66,7 +66,7 @@ def renaming_of(
     variant: str | None,
     variants_dir: PathLike | None = None,
 ) -> Renaming | None:
-    """From the original names of a split to those of a variant; None for None.
+    """Returns the map from a split's original names to a variant's; None for None.
 
     Raises:
       UserError: a schema is missing or wrong, or the two do not match by position.
@@ -94,7 +94,7 @@ def read_dialogues(
 ) -> Iterator[Dialogue]:
     """Reads a split file by file, renamed to a variant if one is named.
 
-    The arguments are those of `read_schema_of`. Folders and schemas are checked at
+    See `read_schema_of` for the arguments. Folders and schemas are checked at
     once, each dialogue file when its turn comes.
 
     Raises:

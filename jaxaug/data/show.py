@@ -176,7 +176,7 @@ def _line(mark: str, slot: str, values: Sequence[str], note: str, paint: Paint) 
 
 
 def _call(frame: Frame) -> Iterator[str]:
-    """What the system asked of the service, and how many results it got."""
+    """Yields the call of a service, and the number of results."""
     call = frame.service_call
     if call is not None:
         given = ", ".join(f"{n}={v}" for n, v in call.parameters.items())

@@ -48,7 +48,7 @@ class Table:
       column: of the texts; empty for lines.
       header: names of the columns of CSV and TSV.
       delimiter: what divides these columns.
-      newline: that of the file.
+      newline: line end of the file.
       mark: what the file begins with: a BOM or nothing.
     """
 

@@ -21,7 +21,7 @@ def write_variant(
 ) -> list[epath.Path]:
     """Writes `out/<variant>/<split>/`: the variant's schema and renamed dialogues.
 
-    The dialogue files equal those of the generation script of SGD-X (same keys in
+    The dialogue files equal the output of the generation script of SGD-X (same keys in
     the same order, same indentation); the schema is copied. So `out/<variant>` is a
     data folder for any tool that reads SGD. The schema is written last: without it
     the folder is incomplete and no reader takes it. A file that is there already must

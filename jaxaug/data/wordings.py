@@ -11,7 +11,7 @@ from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
 from jaxaug.core.text import clean
 from jaxaug.data import folders
-from jaxaug.data.schema import Schema, Service, read_schema
+from jaxaug.data.schema import read_schema
 
 Pairs = list[tuple[str, str]]
 
@@ -47,42 +47,51 @@ def read(data_dir: PathLike, splits: Iterable[str]) -> list[Wordings]:
         )
     found: dict[str, list[Wordings]] = {}
     for split in splits:
-        original = read_schema(folders.schema_path(data_dir, split))
-        paths = [
-            folders.variant_schema_path(variants_dir, variant, split)
-            for variant in folders.variant_names(variants_dir)
-            if split in folders.variant_splits(variants_dir, variant)
-        ]
-        others = [_matched(original, read_schema(path), str(path)) for path in paths]
-        for number, service in enumerate(original.services):
-            rows = [_texts(service), *(_texts(other[number]) for other in others)]
-            found.setdefault(
-                service.name,
-                [
-                    Wordings(service.name, tuple(dict.fromkeys(texts)))
-                    for texts in zip(*rows, strict=True)
-                ],
-            )
+        names = read_schema(folders.schema_path(data_dir, split)).services
+        rows = descriptions(data_dir, variants_dir, split)
+        for service, *texts in zip(names, *rows, strict=True):
+            cleaned = [[clean(one, False) for one in of_schema] for of_schema in texts]
+            same = zip(*cleaned, strict=True)
+            worded = [Wordings(service.name, tuple(dict.fromkeys(one))) for one in same]
+            found.setdefault(service.name, worded)
     return [wordings for service in found.values() for wordings in service]
 
 
-def _texts(service: Service) -> list[str]:
-    texts = [slot.description for slot in service.slots]
-    texts += [intent.description for intent in service.intents]
-    return [clean(text, False) for text in (service.description, *texts)]
+def descriptions(
+    data_dir: PathLike, variants_dir: PathLike, split: str
+) -> list[list[list[str]]]:
+    """Returns the descriptions in the original schema of a split and in its variants.
 
+    Returns:
+      For each schema, the original first, and each service: the description of the
+      service, then those of slots and of intents.
 
-def _matched(original: Schema, variant: Schema, path: str) -> Sequence[Service]:
-    sizes = [
-        [(len(s.slots), len(s.intents)) for s in schema.services]
-        for schema in (original, variant)
+    Raises:
+      UserError: as `read`.
+    """
+    paths = [folders.schema_path(data_dir, split)]
+    for variant in folders.variant_names(variants_dir):
+        if split in folders.variant_splits(variants_dir, variant):
+            path = folders.variant_schema_path(variants_dir, variant, split)
+            paths.append(path)
+    schemas = [read_schema(path).services for path in paths]
+    sizes = [[(len(s.slots), len(s.intents)) for s in one] for one in schemas]
+    for path, size in zip(paths, sizes, strict=True):
+        if size != sizes[0]:
+            raise UserError(
+                f"{path}: services, slots or intents differ in number from those of the "
+                "original schema; variants are matched by position. Correct the variant."
+            )
+    return [
+        [
+            [
+                service.description,
+                *(x.description for x in service.slots + service.intents),
+            ]
+            for service in one
+        ]
+        for one in schemas
     ]
-    if sizes[0] != sizes[1]:
-        raise UserError(
-            f"{path}: services, slots or intents differ in number from those of the "
-            "original schema; variants are matched by position. Correct the variant."
-        )
-    return variant.services
 
 
 def pairs(found: Iterable[Wordings]) -> Pairs:

@@ -107,7 +107,7 @@ def _parsed(text: str, path: PathLike) -> Any:
 
 
 def _line(error: DocumentError, text: str) -> str:
-    """Where an error is: `:LINE` if the text is JSON or has the words of the error."""
+    """Returns the place of an error: `:LINE` if the text is JSON or has the words of the error."""
     if error.needle and (offset := text.find(error.needle)) >= 0:
         return f":{text.count(chr(10), 0, offset) + 1}"
     if error.keys and text.lstrip()[:1] in ("{", "["):
@@ -273,7 +273,7 @@ def _all_names(schema: Schema) -> list[str]:
 
 
 def _of_arguments(lost: Sequence[Loss], schema: Schema) -> list[Loss]:
-    """The losses that every format can take back: those of schemas of arguments."""
+    """Returns the losses in schemas of arguments, which every format can take back."""
     names: dict[str, str] = {}
     pair = [
         list(services.catalogue_of(schema, by)["tools"]) for by in ("openapi", "mcp")

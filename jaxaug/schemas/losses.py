@@ -1,7 +1,7 @@
-"""What a conversion does not keep, found by converting back and comparing.
+"""Losses of a conversion, found by converting back and comparing.
 
 A loss is a place with the value that was there, and the value that stands there after the
-round trip. `restored` puts the former back wherever the latter is unchanged, so texts that
+round trip. `restored` puts the former back if the latter is unchanged, so texts that
 were reworded in between stay reworded.
 """
 
@@ -118,7 +118,7 @@ def read(data: Any, path: str) -> list[Loss]:
 
 
 def _is_names(names: Any) -> bool:
-    """Whether a value is a list of services, each with three lists of names."""
+    """Returns whether a value is a list of services, each with three lists of names."""
     return isinstance(names, list) and all(
         isinstance(service, list)
         and len(service) == 3

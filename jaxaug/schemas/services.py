@@ -20,7 +20,7 @@ from jaxaug.schemas import slots
 from jaxaug.schemas.references import DocumentError, distinct
 
 MARK = "__"
-"""Between the names of a service and its intent in the name of a tool."""
+"""Separates the names of service and intent in the name of a tool."""
 # Names of tools that OpenAI and Anthropic permit.
 _LIMITED = ("openai", "anthropic")
 _FIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -66,7 +66,7 @@ def schema_of(catalogue: dict[str, Any]) -> Schema:
 
 
 def _short(name: str, service: str | None) -> str:
-    """The name of a tool without that of its service."""
+    """Returns the name of a tool without the name of its service."""
     if service is not None:
         return name.removeprefix(service + MARK) or name
     before, _, after = name.rpartition(MARK)
@@ -156,7 +156,7 @@ def names_of(schema: Schema) -> list[list[list[str]]]:
 def with_names(schema: Schema, names: Sequence[Sequence[Sequence[str]]]) -> Schema:
     """Returns a schema with other names, matched by position.
 
-    A variant of a schema has names of its own, as in SGD-X, and a tool must keep its name.
+    A variant of a schema has other names, as in SGD-X, and a tool must keep its name.
     The schema stays as it is if it has another number of services, intents, or slots.
     """
     here = names_of(schema)

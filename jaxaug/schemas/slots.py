@@ -43,7 +43,7 @@ def leaves(
 
 
 def is_object(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema is that of an object with properties of its own."""
+    """Returns whether a schema describes an object with properties."""
     inside = schema.get("properties")
     return isinstance(inside, dict) and bool(inside) and "$ref" not in schema
 

@@ -23,7 +23,7 @@ _PLACES: tuple[Keys, ...] = ((), ("tools",), ("result", "tools"))
 
 @dataclass(frozen=True, slots=True)
 class ToolList:
-    """How a kind of tool list is written.
+    """The form of a kind of tool list.
 
     Attributes:
       arguments: the field of the schema of the arguments.
@@ -53,7 +53,7 @@ def find_tools(document: Any) -> tuple[Keys, list[Any]] | None:
 
 
 def kind_of(document: Any) -> str | None:
-    """Returns which kind of tool list a document is; None if it is none."""
+    """Returns the kind of tool list of a document, or None."""
     for tool in (find_tools(document) or ((), []))[1]:
         if isinstance(tool, dict):
             for kind, how in LISTS.items():

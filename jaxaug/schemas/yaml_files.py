@@ -14,7 +14,7 @@ MAX_VALUES = 2_000_000
 
 
 def is_yaml(path: PathLike) -> bool:
-    """Whether a file has a name for YAML."""
+    """Returns whether a file has a name for YAML."""
     return PurePath(path).suffix.lower() in (".yaml", ".yml")
 
 

@@ -85,17 +85,14 @@ class UnimplementedError(Exception):
             ),
         ),
         (
-            ImportError("No module named 'fsspec'"),
-            (
-                "s3:// needs a package that is missing (ImportError: No module named "
-                "'fsspec'). Install it"
-            ),
+            ImportError("none"),
+            "s3:// needs a package that is missing (ImportError: none). Install it",
         ),
         (
-            RuntimeError("Could not resolve host\nmore"),
+            RuntimeError("No host\nmore"),
             (
-                "cannot be reached (RuntimeError: Could not resolve host). Check the "
-                "address, the network and the credentials for s3://"
+                "cannot be reached (RuntimeError: No host). Check the address, the network "
+                "and the credentials for s3://"
             ),
         ),
     ],

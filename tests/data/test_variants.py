@@ -1,4 +1,5 @@
 import json
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -7,49 +8,20 @@ from jaxaug.core.errors import UserError
 from jaxaug.data import sgd
 from jaxaug.data.variants import write_variant
 
-_GOLDEN_FRAME = """\
-          {
-            "actions": [
-              {
-                "act": "INFORM",
-                "canonical_values": [
-                  "Oslo"
-                ],
-                "slot": "city_v4",
-                "values": [
-                  "Oslo"
-                ]
-              },
-              {
-                "act": "INFORM_INTENT",
-                "canonical_values": [
-                  "FindTrain_v4"
-                ],
-                "slot": "intent",
-                "values": [
-                  "FindTrain_v4"
-                ]
-              }
-            ],
-            "service": "Trains_14",
-            "slots": [
-              {
-                "exclusive_end": 15,
-                "slot": "city_v4",
-                "start": 11
-              }
-            ],
-            "state": {
-              "active_intent": "FindTrain_v4",
-              "requested_slots": [],
-              "slot_values": {
-                "city_v4": [
-                  "Oslo"
-                ]
-              }
-            }
-          }
-"""
+_ACTIONS = [("INFORM", "city_v4", "Oslo"), ("INFORM_INTENT", "intent", "FindTrain_v4")]
+_FRAME = {
+    "actions": [
+        {"act": act, "canonical_values": [value], "slot": slot, "values": [value]}
+        for act, slot, value in _ACTIONS
+    ],
+    "service": "Trains_14",
+    "slots": [{"exclusive_end": 15, "slot": "city_v4", "start": 11}],
+    "state": {
+        "active_intent": "FindTrain_v4",
+        "requested_slots": [],
+        "slot_values": {"city_v4": ["Oslo"]},
+    },
+}
 
 
 def test_text_of_a_frame(sgd_tree, tmp_path):
@@ -62,7 +34,7 @@ def test_text_of_a_frame(sgd_tree, tmp_path):
     ]
     text = files[0].read_text()
     assert text.startswith('[\n  {\n    "dialogue_id": "1_00000",\n    "services": [\n')
-    assert _GOLDEN_FRAME in text
+    assert textwrap.indent(json.dumps(_FRAME, indent=2), " " * 10) in text
     assert text.endswith("\n  }\n]")
     source = sgd_tree / "sgd_x/data/v4/train/schema.json"
     assert files[-1].read_bytes() == source.read_bytes()
