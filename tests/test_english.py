@@ -22,6 +22,7 @@ FINISHED = (
     "jaxaug/feed",
     "jaxaug/formats",
     "jaxaug/core",
+    "jaxaug/decode",
     "tasks",
 )
 # Folders of gin files, whose comments are checked for phrases only.

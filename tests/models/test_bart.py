@@ -60,10 +60,6 @@ STARTS = [
     ("PegasusForConditionalGeneration", PEGASUS | {"decoder_start_token_id": 3}),
 ]
 every_case = pytest.mark.parametrize("name, options", [*CASES, *STARTS])
-three_families = pytest.mark.parametrize(
-    "name, options", [CASES[0], CASES[3], CASES[5]]
-)
-
 # Rows of different lengths, in ids of the published vocabulary; -1 is padding.
 SOURCE_LENGTHS, TARGET_LENGTHS = np.array([7, 3, 5]), np.array([6, 6, 2])
 
@@ -150,9 +146,9 @@ def test_logits_are_those_of_torch(name, options, tmp_path):
     )
 
 
-@three_families
-def test_steps_with_the_cache_equal_the_full_forward(name, options, tmp_path):
-    module, params = loaded(torch_model(name, options), tmp_path)
+def test_steps_with_the_cache_equal_the_full_forward(tmp_path):
+    """Of the other families, greedy decoding is compared with that of torch."""
+    module, params = loaded(torch_model(*CASES[0]), tmp_path)
     sources, targets = ours(SOURCES, module.config), ours(TARGETS, module.config)
     inputs = shifted(targets)
     encoded = module.apply(
@@ -301,31 +297,6 @@ def test_sampling_does_not_count_forced_tokens(tmp_path):
     most_probable = second([best])
     others = second([warpers.bottom_k(1, 1, then=(best,)), best])
     assert all(a != b for a, b in zip(most_probable, others, strict=True))
-
-
-def test_beams_of_jaxaug_have_the_scores_of_the_full_forward(tmp_path):
-    """The caches follow their beams."""
-    (name, options), beams = CASES[0], 3
-    module, params = loaded(torch_model(name, options), tmp_path)
-    decodes, aux = model_of(module, options, beam.search).predict_batch_with_aux(
-        params,
-        batch_of(module),
-        decoder_params={"alpha": 0.0},
-        num_decodes=beams,
-        return_all_decodes=True,
-    )
-    sources, checked = ours(SOURCES, module.config), 0
-    apply = applied(module)
-    for number in range(beams):
-        targets = jnp.asarray(decodes)[:, number]
-        log_probs = np.asarray(jax.nn.log_softmax(apply(params, sources, targets)))
-        chosen = np.take_along_axis(log_probs, np.asarray(targets)[..., None], -1)
-        score = np.sum(np.where(targets > 0, chosen[..., 0], 0.0), axis=1)
-        returned = np.asarray(aux["scores"][:, number])
-        filled = returned > -1e6
-        np.testing.assert_allclose(returned[filled], score[filled], atol=1e-3)
-        checked += int(filled.sum())
-    assert checked >= 6
 
 
 def test_the_classifier_is_that_of_torch(tmp_path):

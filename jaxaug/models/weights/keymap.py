@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-import flax
 import numpy as np
 from flax import traverse_util
 
@@ -142,6 +141,41 @@ def layer_norm(path: str, name: str) -> dict[str, Weight]:
     }
 
 
+def attention(
+    path: str, parts: Mapping[str, str], out: str, heads: int, head_dim: int
+) -> dict[str, Weight]:
+    """The leaves of an attention whose linear layers have biases.
+
+    Args:
+      path: of the module.
+      parts: name of a projection such as "query" -> name of its layer in PyTorch.
+      out: name of the output layer in PyTorch.
+      heads: number of heads.
+      head_dim: size of a head.
+    """
+    weights: dict[str, Weight] = {}
+    for ours, theirs in parts.items():
+        weights[f"{path}/{ours}/kernel"] = heads_in(f"{theirs}.weight", heads, head_dim)
+        weights[f"{path}/{ours}/bias"] = bias_heads(f"{theirs}.bias", heads, head_dim)
+    weights[f"{path}/out/kernel"] = heads_out(f"{out}.weight", heads, head_dim)
+    return weights | {f"{path}/out/bias": identity(f"{out}.bias")}
+
+
+def bert_layer(
+    path: str, name: str, parts: Mapping[str, str], heads: int, head_dim: int
+) -> dict[str, Weight]:
+    """The leaves of a post-norm block under the names of BERT; see `attention`."""
+    out = f"{name}.attention.output"
+    parts = {k: f"{name}.attention.self.{theirs}" for k, theirs in parts.items()}
+    return {
+        **attention(f"{path}/attention", parts, f"{out}.dense", heads, head_dim),
+        **layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm"),
+        **dense(f"{path}/mlp/wi", f"{name}.intermediate.dense"),
+        **dense(f"{path}/mlp/wo", f"{name}.output.dense"),
+        **layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm"),
+    }
+
+
 def placed(weight: Weight, prefix: str, bare: bool) -> Weight:
     """A tensor of an encoder in a model that may have a head around the encoder.
 
@@ -189,18 +223,18 @@ def params_from(
       UserError: a key is missing or left over (all are listed), a shape does not fit,
         tied tensors differ, or numbers are NaN or infinite.
     """
-    expected = _flat(shapes)
+    expected = flat(shapes)
     _check_map(expected, key_map, source)
     _check_names(tensors, key_map, ignored, source)
-    stored, flat = "", {}
+    stored, found = "", {}
     tensor = np.empty(0)
     # Sorted by tensor, so that a fused one is read once.
     for path in sorted(key_map, key=lambda p: (key_map[p].name, p)):
         weight = key_map[path]
         if stored != weight.name:
             stored, tensor = weight.name, _read(tensors, weight, source)
-        flat[path] = _leaf(tensor, weight, expected[path].shape, path, source, dtype)
-    return traverse_util.unflatten_dict(flat, sep="/")
+        found[path] = _leaf(tensor, weight, expected[path].shape, path, source, dtype)
+    return traverse_util.unflatten_dict(found, sep="/")
 
 
 def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
@@ -213,11 +247,11 @@ def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
     Raises:
       UserError: the paths of `params` are not those of the map.
     """
-    flat = _flat(params)
-    _check_map(flat, key_map, "parameters")
+    leaves = flat(params)
+    _check_map(leaves, key_map, "parameters")
     parts: dict[str, list[tuple[int, np.ndarray]]] = {}
     for path, weight in key_map.items():
-        tensor = weight.to_hf(np.asarray(flat[path]))
+        tensor = weight.to_hf(np.asarray(leaves[path]))
         parts.setdefault(weight.name, []).append((weight.part, tensor))
     axes = {weight.name: weight.axis for weight in key_map.values()}
     return {
@@ -261,10 +295,6 @@ def check_finite(array: np.ndarray, name: str, source: str) -> None:
 
 def _index(piece: tuple[int, np.ndarray]) -> int:
     return piece[0]
-
-
-def _flat(tree: Any) -> dict[str, Any]:
-    return traverse_util.flatten_dict(_plain(tree), sep="/")
 
 
 def _plain(tree: Any) -> Any:
@@ -358,7 +388,7 @@ def _leaf(
 
 def flat(tree: Any) -> dict[str, Any]:
     """Nested parameters by path, such as `decoder/norm/scale`."""
-    return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
+    return traverse_util.flatten_dict(_plain(tree), sep="/")
 
 
 def shape_difference(

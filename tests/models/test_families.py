@@ -1,9 +1,12 @@
-"""Settings of a config.json that a family refuses, and how it says so."""
+"""All families: their interface, logical axes, and settings that they refuse."""
+
+import re
 
 import pytest
+from t5x import partitioning
 
 from jaxaug.core.errors import UserError
-from jaxaug.models.weights import families
+from jaxaug.models.weights import families, keymap
 
 _BERT = {
     "vocab_size": 31, "hidden_size": 12, "num_hidden_layers": 2,
@@ -19,14 +22,19 @@ BASES = {
     },
     "bert": {"model_type": "bert", "architectures": ["BertModel"], **_BERT},
     "deberta": {
-        "model_type": "deberta-v2", "architectures": ["DebertaV2Model"], **_BERT,
+        "model_type": "deberta-v2", **_BERT, "relative_attention": True,
+        "architectures": ["DebertaV2ForSequenceClassification"],
+        "pos_att_type": "p2c|c2p", "conv_kernel_size": 3, "embedding_size": 6,
     },
     "gpt2": {
         "model_type": "gpt2", "vocab_size": 29, "n_embd": 12, "n_layer": 1,
         "n_head": 2, "n_positions": 16,
     },
     "llama": {"model_type": "llama", **_BERT, "pretraining_tp": 1},
-    "gemma3": {"model_type": "gemma3_text", **_BERT, "num_hidden_layers": 30},
+    "gemma3": {
+        "model_type": "gemma3_text", **_BERT, "num_hidden_layers": 6,
+        "num_attention_heads": 4,
+    },
     "t5": {"model_type": "t5"},
 }  # fmt: skip
 LINEAR, SCALED = "rope_scaling", "rope_parameters"
@@ -94,7 +102,7 @@ TABLE = [
     ("llama", {"hidden_act": "mish"}, "activation 'mish' is not known"),
     ("gemma3", {"attn_logit_softcapping": 50.0}, "softcapping is 50.0, but only None"),
     ("gemma3", {"use_bidirectional_attention": True}, "nothing of use_bidirectional_"),
-    ("gemma3", {"layer_types": ["full_attention"]}, "for each of the 30 layers"),
+    ("gemma3", {"layer_types": ["full_attention"]}, "for each of the 6 layers"),
     ("gemma3", {"sliding_window": None}, "layers slide, but sliding_window is null"),
     ("t5", {"architectures": ["T5EncoderModel"]}, "architectures is .*T5EncoderModel"),
     ("t5", {"relative_attention_num_buckets": 16}, "num_buckets is 16; .* has 32"),
@@ -109,9 +117,39 @@ TABLE = [
 ]
 
 
+def family_of(base):
+    return families.FAMILIES["llama" if base == "gemma3" else base]
+
+
 @pytest.mark.parametrize(("base", "changes", "message"), TABLE)
 def test_refused(base, changes, message):
-    family = families.FAMILIES["llama" if base == "gemma3" else base]
+    family = family_of(base)
     family.config(BASES[base])
     with pytest.raises(UserError, match=message):
         family.config(BASES[base] | changes)
+
+
+def test_every_family_keeps_the_interface():
+    for family in families.FAMILIES.values():
+        code = family.code
+        assert callable(code.NETWORK) and callable(code.key_map)
+        assert callable(code.Config.from_hf) and callable(code.to_hf)
+        for pattern in code.IGNORED:
+            re.compile(pattern)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_every_parameter_has_logical_axes(base):
+    family = family_of(base)
+    variables = family.variables(family.build(family.config(BASES[base])))
+    axes, params = (keymap.flat(variables[name]) for name in ("params_axes", "params"))
+    assert {path.removesuffix("_axes") for path in axes} == set(params)
+    known = {name for name, _ in partitioning.standard_logical_axis_rules()}
+    for path, leaf in params.items():
+        names = axes[f"{path}_axes"].names
+        assert len(names) == leaf.ndim and set(names) <= known, path
+        if path.endswith("query/kernel"):
+            joined = ("embed", "joined_kv")
+            assert names == (joined if base == "t5" else ("embed", "heads", "kv"))
+        if path.endswith("distances/embedding"):
+            assert names == ("relpos_buckets", "embed")
