@@ -76,8 +76,7 @@ class Config(causal.Config):
             UserError: another architecture, missing sizes, or an option that is not
                 supported.
         """
-        hf_config.checked_type(config, ["gpt2"])
-        hf_config.require(config, "GPT2LMHeadModel")
+        hf_config.require(config, "gpt2", "GPT2LMHeadModel")
         hf_generation.refuse_forced(config, "GPT-2")
         hf_config.refuse(config, {"add_cross_attention": False})
         told = hf_table.read(_TABLE, config)

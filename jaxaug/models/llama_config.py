@@ -169,7 +169,7 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
             or a field whose meaning is not known here.
     """
     kind = KINDS[hf_config.checked_type(config, KINDS)]
-    hf_config.require(config, kind.architecture)
+    hf_config.require(config, config["model_type"], kind.architecture)
     hf_generation.refuse_forced(config, kind.name)
     hf_config.refuse(config, _FIXED)
     hf_config.refuse_unknown(config, {*_READ, *_FIXED, *kind.reads})

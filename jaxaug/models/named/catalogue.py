@@ -130,10 +130,15 @@ _APACHE, _CC_BY, _UNKNOWN = "Apache-2.0", "CC-BY-4.0", "not stated"
 
 
 def _hub(
-    name: str, family: str, source: str, task: str, licence: str = _APACHE, *prompt: str
+    name: str,
+    family: str,
+    source: str,
+    task: str,
+    licence: str = _APACHE,
+    prompt: str = "{text}",
 ) -> Named:
     """A model of the hub as its branch `main` was at the first download."""
-    return Named(name, family, source, "main", licence, task, *prompt)
+    return Named(name, family, source, "main", licence, task, prompt)
 
 
 def _marian(

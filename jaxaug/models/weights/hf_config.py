@@ -324,12 +324,18 @@ def checked_type(config: Mapping[str, Any], known: Iterable[str]) -> str:
     )
 
 
-def require(config: Mapping[str, Any], architecture: str) -> None:
-    """Checks that the `architectures` of a config.json, if any, name a certain one.
+def require(config: Mapping[str, Any], family: str, architecture: str) -> None:
+    """Checks that a config.json is one of `family` with the language-model head.
+
+    Args:
+        config: contents of the file.
+        family: required `model_type`.
+        architecture: name that `architectures` must contain, if it is there.
 
     Raises:
-        UserError: they do not.
+        UserError: another family or head.
     """
+    checked_type(config, [family])
     named = config.get("architectures") or [architecture]
     if architecture not in named:
         raise UserError(

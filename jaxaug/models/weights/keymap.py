@@ -98,31 +98,23 @@ def heads_out(name: str, heads: int, head_dim: int) -> Weight:
     )
 
 
+def _reshaped(name: str, ours: Shape, theirs: Shape) -> Weight:
+    return Weight(name, lambda w: w.reshape(ours), lambda w: w.reshape(theirs))
+
+
 def conv_heads_in(name: str, heads: int, head_dim: int) -> Weight:
     """[in, heads * head_dim] <-> [in, heads, head_dim], for Conv1D."""
-    return Weight(
-        name,
-        lambda w: w.reshape(-1, heads, head_dim),
-        lambda w: w.reshape(-1, heads * head_dim),
-    )
+    return _reshaped(name, (-1, heads, head_dim), (-1, heads * head_dim))
 
 
 def conv_heads_out(name: str, heads: int, head_dim: int) -> Weight:
     """[heads * head_dim, out] <-> [heads, head_dim, out], for Conv1D."""
-    return Weight(
-        name,
-        lambda w: w.reshape(heads, head_dim, -1),
-        lambda w: w.reshape(heads * head_dim, -1),
-    )
+    return _reshaped(name, (heads, head_dim, -1), (heads * head_dim, -1))
 
 
 def bias_heads(name: str, heads: int, head_dim: int) -> Weight:
     """[heads * head_dim] <-> [heads, head_dim]."""
-    return Weight(
-        name,
-        lambda b: b.reshape(heads, head_dim),
-        lambda b: b.reshape(heads * head_dim),
-    )
+    return _reshaped(name, (heads, head_dim), (heads * head_dim,))
 
 
 def dense(path: str, name: str) -> dict[str, Weight]:
@@ -254,14 +246,14 @@ def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
         tensor = weight.to_hf(np.asarray(leaves[path]))
         parts.setdefault(weight.name, []).append((weight.part, tensor))
     axes = {weight.name: weight.axis for weight in key_map.values()}
-    return {
-        name: np.ascontiguousarray(
-            pieces[0][1]
-            if len(pieces) == 1
-            else np.concatenate([p for _, p in sorted(pieces, key=_index)], axes[name])
+    found = {}
+    for name, pieces in sorted(parts.items()):
+        ordered = [p for _, p in sorted(pieces, key=lambda piece: piece[0])]
+        tensor = (
+            ordered[0] if len(ordered) == 1 else np.concatenate(ordered, axes[name])
         )
-        for name, pieces in sorted(parts.items())
-    }
+        found[name] = np.ascontiguousarray(tensor)
+    return found
 
 
 def listing(names: Iterable[str]) -> str:
@@ -291,10 +283,6 @@ def check_finite(array: np.ndarray, name: str, source: str) -> None:
             "infinite. Get the file again; if it stays so, take another checkpoint: "
             "the training diverged."
         )
-
-
-def _index(piece: tuple[int, np.ndarray]) -> int:
-    return piece[0]
 
 
 def _plain(tree: Any) -> Any:
