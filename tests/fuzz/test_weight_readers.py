@@ -7,6 +7,7 @@ import shutil
 import struct
 from pathlib import Path
 
+import gguf
 import jax
 import ml_dtypes
 import numpy as np
@@ -36,7 +37,6 @@ from jaxaug.models.tokenizers import hf
 from jaxaug.models.weights import gguf as gguf_file
 from jaxaug.models.weights import hf_folder, safetensors_io, torch_file
 from jaxaug_papers import minisgd
-from tests.models.weights import gguf_kit
 from tests.support.tiny_run import CONFIG
 
 TENSORS = {
@@ -116,10 +116,50 @@ def are_tensors_of_torch(found, expected, path):
             assert np.isin(values, np.arange(100, 212)).all(), "values of other memory"
 
 
+WIDTH, HEADS, KV_HEADS = 16, 4, 2
+TOKENS = ["<|begin|>", "<|end|>", *map(chr, range(33, 127)), "th"]
+
+
 def make_gguf(folder, material):
     """A Llama of one layer."""
     path = folder / "fuzzed.gguf"
-    gguf_kit.write(path, width=16, layers=1)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(1)
+    writer.add_context_length(64)
+    writer.add_embedding_length(WIDTH)
+    writer.add_feed_forward_length(24)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(KV_HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(WIDTH // HEADS)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("smollm")
+    writer.add_token_list(TOKENS)
+    writer.add_token_types([3, 3] + [1] * (len(TOKENS) - 2))
+    writer.add_token_merges(["t h"])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    rng = np.random.default_rng(0)
+    shapes = {
+        "token_embd": (len(TOKENS), WIDTH),
+        "output_norm": (WIDTH,),
+        "blk.0.attn_norm": (WIDTH,),
+        "blk.0.attn_q": (WIDTH, WIDTH),
+        "blk.0.attn_k": (WIDTH // HEADS * KV_HEADS, WIDTH),
+        "blk.0.attn_v": (WIDTH // HEADS * KV_HEADS, WIDTH),
+        "blk.0.attn_output": (WIDTH, WIDTH),
+        "blk.0.ffn_norm": (WIDTH,),
+        "blk.0.ffn_gate": (24, WIDTH),
+        "blk.0.ffn_up": (24, WIDTH),
+        "blk.0.ffn_down": (WIDTH, 24),
+    }
+    for name, shape in shapes.items():
+        values = rng.standard_normal(shape, np.float32)
+        writer.add_tensor(f"{name}.weight", values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
     return path
 
 
