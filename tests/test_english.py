@@ -25,6 +25,7 @@ FINISHED = (
     "jaxaug/launch",
     "jaxaug/look",
     "jaxaug/serve",
+    "jaxaug/decode",
     "tasks",
 )
 # Folders of gin files, whose comments are checked for phrases only.

@@ -6,14 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxaug.core.errors import UserError
 from jaxaug.models.weights import hf_config, hf_generation, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
-    bias_heads,
+    attention,
     dense,
-    heads_in,
-    heads_out,
     identity,
     layer_norm,
 )
@@ -147,8 +144,9 @@ class Config:
         Raises:
             UserError: another architecture, missing sizes or an unsupported option.
         """
-        family = config.get("model_type", "")
-        head = _head(config, family)
+        family = hf_config.checked_type(config, _FAMILIES)
+        known = _ARCHITECTURES[family]
+        head = hf_config.head(config, known, next(iter(known)))
         flags = _FAMILIES[family]
         hf_config.refuse(config, {old: flags[new] for old, new in _OLD_FLAGS.items()})
         hf_config.refuse(config, {"tie_word_embeddings": True})
@@ -170,16 +168,6 @@ class Config:
                 never_pad=[pad] in (config.get("bad_words_ids") or []),
                 **options,
             )
-
-
-def _head(config: Mapping[str, Any], family: str) -> str:
-    if family not in _FAMILIES:
-        raise UserError(
-            f"config.json: model_type is {config.get('model_type')!r}, but must be one "
-            f"of {', '.join(_FAMILIES)}. Take the family of the weights."
-        )
-    known = _ARCHITECTURES[family]
-    return hf_config.head(config, known, next(iter(known)))
 
 
 def to_hf(config: Config) -> dict[str, Any]:
@@ -266,16 +254,11 @@ def _block_map(
     dim = config.emb_dim // heads
     path, name = f"{side}/layers_{index}", f"{side}.layers.{index}"
     weights: dict[str, Weight] = {}
+    letters = {"query": "q", "key": "k", "value": "v"}
     for ours, theirs in attentions.items():
         at, tensor = f"{path}/{ours}", f"{name}.{theirs}"
-        for part, letter in (("query", "q"), ("key", "k"), ("value", "v")):
-            projection = f"{tensor}.{letter}_proj"
-            weights[f"{at}/{part}/kernel"] = heads_in(
-                f"{projection}.weight", heads, dim
-            )
-            weights[f"{at}/{part}/bias"] = bias_heads(f"{projection}.bias", heads, dim)
-        weights[f"{at}/out/kernel"] = heads_out(f"{tensor}.out_proj.weight", heads, dim)
-        weights[f"{at}/out/bias"] = identity(f"{tensor}.out_proj.bias")
+        parts = {part: f"{tensor}.{letter}_proj" for part, letter in letters.items()}
+        weights |= attention(at, parts, f"{tensor}.out_proj", heads, dim)
         weights |= layer_norm(f"{at}_norm", f"{tensor}_layer_norm")
     return weights | {
         **dense(f"{path}/mlp/wi", f"{name}.fc1"),

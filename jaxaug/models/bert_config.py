@@ -6,14 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from jaxaug.core.errors import UserError
 from jaxaug.models.weights import hf_config, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
-    bias_heads,
+    bert_layer,
     dense,
-    heads_in,
-    heads_out,
     identity,
     layer_norm,
     placed,
@@ -146,12 +143,7 @@ class Config:
         Raises:
             UserError: another architecture, missing sizes or an unsupported option.
         """
-        family = FAMILIES.get(config.get("model_type", ""))
-        if family is None:
-            raise UserError(
-                f"config.json: model_type is {config.get('model_type')!r}, but must be "
-                f"one of {', '.join(FAMILIES)}. Take the family of the weights."
-            )
+        family = FAMILIES[hf_config.checked_type(config, FAMILIES)]
         hf_config.refuse(
             config,
             {
@@ -245,24 +237,11 @@ def _embeddings_map() -> dict[str, Weight]:
 
 def _layers_map(config: Config) -> dict[str, Weight]:
     heads, dim = config.num_heads, config.emb_dim // config.num_heads
+    parts = {part: part for part in ("query", "key", "value")}
     weights: dict[str, Weight] = {}
-    for index in range(config.num_layers):
-        path, name = f"encoder/layers_{index}", f"encoder.layer.{index}"
-        for part in ("query", "key", "value"):
-            ours, theirs = f"{path}/attention/{part}", f"{name}.attention.self.{part}"
-            weights[f"{ours}/kernel"] = heads_in(f"{theirs}.weight", heads, dim)
-            weights[f"{ours}/bias"] = bias_heads(f"{theirs}.bias", heads, dim)
-        out = f"{name}.attention.output"
-        weights |= {
-            f"{path}/attention/out/kernel": heads_out(
-                f"{out}.dense.weight", heads, dim
-            ),
-            f"{path}/attention/out/bias": identity(f"{out}.dense.bias"),
-            **layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm"),
-            **dense(f"{path}/mlp/wi", f"{name}.intermediate.dense"),
-            **dense(f"{path}/mlp/wo", f"{name}.output.dense"),
-            **layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm"),
-        }
+    for i in range(config.num_layers):
+        path, name = f"encoder/layers_{i}", f"encoder.layer.{i}"
+        weights |= bert_layer(path, name, parts, heads, dim)
     return weights
 
 

@@ -34,6 +34,11 @@ from jaxaug.models.weights import export, families, hf_folder, keymap, t5x_layou
 
 FORMATS = ("hf", "t5x", "t5x_legacy", "peft")
 DTYPES = ("float32", "bfloat16", "float16")
+# Of the verb and of `convert`, under the same names.
+_OPTIONS = (
+    "like", "data", "licence", "seed", "merge_lora", "unmerge_lora", "dtype",
+    "scan_layers",
+)  # fmt: skip
 _STEP = re.compile(r"checkpoint_(\d+)")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FORMS = (
@@ -51,19 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
             raise UserError(
                 f"{arguments.metrics}: holds no JSON object from names to values."
             )
+    given = {name: getattr(arguments, name) for name in _OPTIONS}
     written = convert(
         arguments.source,
         arguments.destination,
         form=arguments.format,
-        like=arguments.like,
-        data=arguments.data,
-        licence=arguments.licence,
         metrics=metrics,
-        seed=arguments.seed,
-        merge_lora=arguments.merge_lora,
-        unmerge_lora=arguments.unmerge_lora,
-        dtype=arguments.dtype,
-        scan_layers=arguments.scan_layers,
+        **given,
     )
     print(f"wrote {written}")
     return 0

@@ -10,10 +10,8 @@ from jaxaug.core.errors import UserError
 from jaxaug.models.weights import hf_config, hf_table
 from jaxaug.models.weights.keymap import (
     Weight,
-    bias_heads,
+    bert_layer,
     dense,
-    heads_in,
-    heads_out,
     identity,
     layer_norm,
     placed,
@@ -34,6 +32,45 @@ IGNORED = (
     r"(.*\.)?encoder\.LayerNorm\.(weight|bias)",
     r"(cls|lm_predictions|mask_predictions)\..*",
 )
+
+
+def _terms(told: Any) -> tuple[str, ...]:
+    """Reads `pos_att_type`, a list or a text with bars."""
+    named = told or []
+    if isinstance(named, str):
+        named = [name.strip() for name in named.lower().split("|")]
+    for name in named:
+        if name not in _KINDS:
+            raise UserError(
+                f"config.json: pos_att_type names {name!r}, but only "
+                f"{' and '.join(_KINDS)} are supported. Take weights that were trained "
+                "with these."
+            )
+    return tuple(kind for kind in _KINDS if kind in named)
+
+
+def _norm_distances(told: str | None) -> bool:
+    """Reads `norm_rel_ebd`."""
+    kinds = {name.strip() for name in (told or "none").lower().split("|")} - {"none"}
+    if kinds - {"layer_norm"}:
+        raise UserError(
+            f"config.json: norm_rel_ebd is {told!r}, but only 'none' and 'layer_norm' "
+            "are supported. Take weights that were trained with these."
+        )
+    return bool(kinds)
+
+
+def _conv_width(told: int | None) -> int:
+    """Reads `conv_kernel_size`; an even one would shorten the sequence."""
+    width = max(told or 0, 0)
+    if width and width % 2 == 0:
+        raise UserError(
+            f"config.json: conv_kernel_size is {width}, but must be 0 or odd. Use the "
+            "config.json that was published with the weights."
+        )
+    return width
+
+
 _FIELD = hf_table.Field
 _TABLE = (
     _FIELD("vocab_size", "vocab_size"),
@@ -46,6 +83,13 @@ _TABLE = (
     _FIELD("position_biased_input", "learned_positions", True),
     _FIELD("relative_attention", "relative", False, bool),
     _FIELD("share_att_key", "shared_keys", False),
+    _FIELD("pos_att_type", "terms", None, _terms, list),
+    _FIELD("position_buckets", "buckets", -1, lambda n: max(n, 0), lambda n: n or -1),
+    _FIELD(
+        "norm_rel_ebd", "norm_distances", None, _norm_distances,
+        lambda on: "layer_norm" if on else "none",
+    ),
+    _FIELD("conv_kernel_size", "conv_width", None, _conv_width),
     _FIELD("conv_groups", "conv_groups", 1),
     _FIELD("conv_act", "conv_activation", "tanh"),
     _FIELD("pooler_hidden_act", "pooler_activation", "gelu"),
@@ -55,7 +99,7 @@ _TABLE = (
     _FIELD("layer_norm_eps", "norm_epsilon", 1e-7),
     _FIELD("hidden_dropout_prob", "dropout_rate", 0.1, float),
     _FIELD("attention_probs_dropout_prob", "attention_dropout_rate", 0.1, float),
-)
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,11 +185,7 @@ class Config:
         Raises:
             UserError: another architecture, missing sizes or an unsupported option.
         """
-        if config.get("model_type") != TYPE:
-            raise UserError(
-                f"config.json: model_type is {config.get('model_type')!r}, but must be "
-                f"{TYPE!r}. Take the family of the weights."
-            )
+        hf_config.checked_type(config, [TYPE])
         known = {_BARE: "none", CLASSIFIER: "classifier"}
         head = hf_config.head(config, known, _BARE)
         told = hf_table.read(_TABLE, config)
@@ -154,30 +194,26 @@ class Config:
         fixed = {"pooler_hidden_size": size, "attention_head_size": size // heads}
         hf_config.refuse(config, fixed)
         narrow = config.get("embedding_size") or size
-        buckets, furthest = _distances(config, told["num_positions"])
+        told["norm_distances"] &= told["relative"]
         head_dropout = config.get("cls_dropout")
         if head_dropout is None:
             head_dropout = told["dropout_rate"]
         return cls(
             **told,
             embedding_dim=None if narrow == size else narrow,
-            terms=_terms(config),
-            buckets=buckets,
-            max_distance=furthest,
-            norm_distances=_norm_distances(config) and told["relative"],
-            conv_width=_conv_width(config),
+            max_distance=_furthest(config, told),
             head=head,
             labels=hf_config.labels(config, 2) if head == "classifier" else (),
             head_dropout_rate=float(head_dropout),
         )
 
 
-def _distances(config: Mapping[str, Any], positions: int) -> tuple[int, int]:
-    """Buckets of distances, or 0, and the greatest distance."""
+def _furthest(config: Mapping[str, Any], told: Mapping[str, Any]) -> int:
+    """Returns the greatest distance; checks the number of buckets."""
     furthest = config.get("max_relative_positions", -1)
     if furthest < 1:
-        furthest = positions
-    buckets = max(config.get("position_buckets", -1), 0)
+        furthest = told["num_positions"]
+    buckets = told["buckets"]
     # Half of the buckets are one distance each, the others reach up to the greatest.
     if buckets and not 1 <= buckets // 2 < furthest - 1:
         raise UserError(
@@ -185,7 +221,7 @@ def _distances(config: Mapping[str, Any], positions: int) -> tuple[int, int]:
             f"than twice the greatest distance ({furthest}) minus 2, or -1 for none. Use "
             "the config.json that was published with the weights."
         )
-    return buckets, furthest
+    return furthest
 
 
 def _check_heads(size: int, heads: int) -> None:
@@ -197,42 +233,6 @@ def _check_heads(size: int, heads: int) -> None:
         )
 
 
-def _terms(config: Mapping[str, Any]) -> tuple[str, ...]:
-    named = config.get("pos_att_type") or []
-    if isinstance(named, str):
-        named = [name.strip() for name in named.lower().split("|")]
-    for name in named:
-        if name not in _KINDS:
-            raise UserError(
-                f"config.json: pos_att_type names {name!r}, but only "
-                f"{' and '.join(_KINDS)} are supported. Take weights that were trained "
-                "with these."
-            )
-    return tuple(kind for kind in _KINDS if kind in named)
-
-
-def _norm_distances(config: Mapping[str, Any]) -> bool:
-    named = config.get("norm_rel_ebd") or "none"
-    kinds = {name.strip() for name in named.lower().split("|")} - {"none"}
-    if kinds - {"layer_norm"}:
-        raise UserError(
-            f"config.json: norm_rel_ebd is {named!r}, but only 'none' and 'layer_norm' "
-            "are supported. Take weights that were trained with these."
-        )
-    return bool(kinds)
-
-
-def _conv_width(config: Mapping[str, Any]) -> int:
-    width = max(config.get("conv_kernel_size") or 0, 0)
-    # An even one would shorten the sequence.
-    if width and width % 2 == 0:
-        raise UserError(
-            f"config.json: conv_kernel_size is {width}, but must be 0 or odd. Use the "
-            "config.json that was published with the weights."
-        )
-    return width
-
-
 def to_hf(config: Config) -> dict[str, Any]:
     """The config.json of a model; inverts `Config.from_hf`."""
     result: dict[str, Any] = {
@@ -241,11 +241,7 @@ def to_hf(config: Config) -> dict[str, Any]:
         **hf_table.written(_TABLE, vars(config)),
         "pooler_hidden_size": config.emb_dim,
         "attention_head_size": config.head_dim,
-        "pos_att_type": list(config.terms),
-        "position_buckets": config.buckets or -1,
         "max_relative_positions": config.max_distance,
-        "norm_rel_ebd": "layer_norm" if config.norm_distances else "none",
-        "conv_kernel_size": config.conv_width,
         "cls_dropout": config.head_dropout_rate,
     }
     if config.embedding_dim is not None:
@@ -296,19 +292,4 @@ def _layer_map(config: Config, path: str, name: str) -> dict[str, Weight]:
         own = {"c2p": ("position_key", "pos_key_proj")}
         own["p2c"] = ("position_query", "pos_query_proj")
         parts |= dict(own[term] for term in config.terms)
-    weights: dict[str, Weight] = {}
-    for ours, theirs in parts.items():
-        tensor = f"{name}.attention.self.{theirs}"
-        weights |= {
-            f"{path}/attention/{ours}/kernel": heads_in(f"{tensor}.weight", heads, dim),
-            f"{path}/attention/{ours}/bias": bias_heads(f"{tensor}.bias", heads, dim),
-        }
-    out = f"{name}.attention.output"
-    weights |= {
-        f"{path}/attention/out/kernel": heads_out(f"{out}.dense.weight", heads, dim),
-        f"{path}/attention/out/bias": identity(f"{out}.dense.bias"),
-    }
-    weights |= layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm")
-    weights |= dense(f"{path}/mlp/wi", f"{name}.intermediate.dense")
-    weights |= dense(f"{path}/mlp/wo", f"{name}.output.dense")
-    return weights | layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm")
+    return bert_layer(path, name, parts, heads, dim)

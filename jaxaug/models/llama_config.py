@@ -168,12 +168,7 @@ def options(config: Mapping[str, Any]) -> dict[str, Any]:
         UserError: another architecture, missing sizes, an option that is not supported,
             or a field whose meaning is not known here.
     """
-    kind = KINDS.get(config.get("model_type", ""))
-    if kind is None:
-        raise UserError(
-            f"config.json: model_type is {shown(config.get('model_type'))}, but must be "
-            f"one of {', '.join(KINDS)}. Take the family that the weights belong to."
-        )
+    kind = KINDS[hf_config.checked_type(config, KINDS)]
     hf_config.require(config, config["model_type"], kind.architecture)
     hf_generation.refuse_forced(config, kind.name)
     hf_config.refuse(config, _FIXED)

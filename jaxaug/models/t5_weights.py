@@ -6,7 +6,7 @@ the key map. Its attention kernels join heads and head size, as T5 itself does.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import flax.struct
@@ -44,6 +44,27 @@ _ACTIVATIONS = {
     "gated-gelu": ("gelu", "linear"),
     "gated-silu": ("silu", "linear"),
 }
+
+
+def _activations(name: str) -> tuple[str, ...]:
+    if name not in _ACTIVATIONS:
+        raise UserError(
+            f"config.json: feed_forward_proj is {name!r}; known are "
+            f"{', '.join(_ACTIVATIONS)}. Take a model with one of them."
+        )
+    return _ACTIVATIONS[name]
+
+
+def _named(activations: Sequence[str]) -> str:
+    named = {value: key for key, value in _ACTIVATIONS.items()}
+    if tuple(activations) not in named:
+        raise UserError(
+            f"mlp_activations {tuple(activations)} has no name in config.json; known are "
+            f"{', '.join(map(str, named))}. Such a model stays a T5X checkpoint."
+        )
+    return named[tuple(activations)]
+
+
 _FIELD = hf_table.Field
 _TABLE = (
     _FIELD("vocab_size", "vocab_size", 32128),
@@ -54,6 +75,7 @@ _TABLE = (
     _FIELD("num_layers", "num_encoder_layers", 6),
     _FIELD("num_decoder_layers", "num_decoder_layers", None),
     _FIELD("dropout_rate", "dropout_rate", 0.1, float),
+    _FIELD("feed_forward_proj", "mlp_activations", "relu", _activations, _named),
 )
 
 
@@ -75,7 +97,6 @@ class Config(network.T5Config):
         )
         return cls(
             **told,
-            mlp_activations=_ACTIVATIONS[config.get("feed_forward_proj", "relu")],
             logits_via_embedding=_tied(config),
         )
 
@@ -116,28 +137,14 @@ def _check(config: Mapping[str, Any]) -> None:
                 "0 and starts with it. Take a model that was trained so."
             )
     hf_generation.refuse_forced(config, "T5")
-    name = config.get("feed_forward_proj", "relu")
-    if name not in _ACTIVATIONS:
-        raise UserError(
-            f"config.json: feed_forward_proj is {name!r}; known are "
-            f"{', '.join(_ACTIVATIONS)}. Take a model with one of them."
-        )
 
 
 def to_hf(config: network.T5Config) -> dict[str, Any]:
     """The config.json of a T5, for transformers 4 and 5."""
-    activations = tuple(config.mlp_activations)
-    named = {value: key for key, value in _ACTIVATIONS.items()}
-    if activations not in named:
-        raise UserError(
-            f"mlp_activations {activations} has no name in config.json; known are "
-            f"{', '.join(map(str, named))}. Such a model stays a T5X checkpoint."
-        )
     return {
         "architectures": ["T5ForConditionalGeneration"],
         "model_type": "t5",
         **hf_table.written(_TABLE, vars(config)),
-        "feed_forward_proj": named[activations],
         "tie_word_embeddings": config.logits_via_embedding,
         "scale_decoder_outputs": config.logits_via_embedding,
         "is_encoder_decoder": True,

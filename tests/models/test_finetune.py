@@ -46,11 +46,13 @@ class Words:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
     """Folder of a random Llama."""
-    folder = tmp_path_factory.mktemp("base")
-    torch.manual_seed(0)
-    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(
-        folder
-    )
+    return save(tmp_path_factory.mktemp("base"), seed=0)
+
+
+def save(folder, seed):
+    torch.manual_seed(seed)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
+    model.save_pretrained(folder)
     return folder
 
 
@@ -160,10 +162,7 @@ def test_another_base_is_refused(base, tmp_path):
     checkpoints.Checkpointer(
         states.global_train_state_shape, partitioner(), tmp_path
     ).save(state)
-    torch.manual_seed(1)
-    transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES)).save_pretrained(
-        copy
-    )
+    save(copy, seed=1)
     again = initializer(adapted(copy), optimizer=False)
     reader = checkpoints.Checkpointer(
         again.global_train_state_shape, partitioner(), tmp_path

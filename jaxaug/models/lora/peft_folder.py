@@ -17,11 +17,11 @@ from etils import epath
 from flax import traverse_util
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, shown, write_text
+from jaxaug.core.files import PathLike, shown, write_text
 from jaxaug.models.lora import layout as layouts
 from jaxaug.models.lora.layout import A, B, Layout
 from jaxaug.models.lora.settings import ALL_LINEAR, Settings
-from jaxaug.models.weights import keymap, safetensors_io
+from jaxaug.models.weights import hf_config, keymap, safetensors_io
 
 CONFIG, FILE = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."
@@ -81,9 +81,7 @@ def read_settings(folder: PathLike) -> Settings:
       UserError: no such file, or it is of another kind of adapter.
     """
     path = epath.Path(folder) / CONFIG
-    config = read_json(path, _FIX)
-    if not isinstance(config, dict):
-        raise UserError(f"{path}: holds no JSON object. {_FIX}")
+    config = hf_config.read_object(path, _FIX)
     if config.get("peft_type") != "LORA":
         raise UserError(
             f"{path}: peft_type is {shown(config.get('peft_type'))}, only 'LORA' is "

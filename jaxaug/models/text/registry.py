@@ -151,7 +151,7 @@ def _parts(name: str) -> tuple[str, str]:
     """Base and adapter of a name; the adapter is empty if there is none."""
     named = catalogue.CATALOGUE.get(name)
     if named and named.base:
-        return named.base, str(_on_disk(named).folder)
+        return named.base, str(named.checked_folder)
     if _PLUS in name and not absolute(name).exists():
         base, _, adapter = name.partition(_PLUS)
         return base, adapter
@@ -215,7 +215,7 @@ def published_identity(name: str) -> str:
         folder = catalogue.fetched(name)
     elif name in catalogue.CATALOGUE:
         named = catalogue.CATALOGUE[name]
-        folder, prompt = _on_disk(named).folder, named.input("")
+        folder, prompt = named.checked_folder, named.input("")
     elif not (
         (folder / hf_folder.CONFIG).exists() or language.is_language_model(folder)
     ):
@@ -283,7 +283,7 @@ def trained_on_minisgd() -> TextModel:
 
 
 def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
-    pins.verify(_on_disk(model).folder)
+    pins.verify(model.checked_folder)
     label = f"{model.name}@{model.commit}"
     if language.is_language_model(model.folder):
         return language.load(model.folder, label)
@@ -291,15 +291,6 @@ def _named(model: catalogue.Named) -> TextModel | language.LanguageModel:
     if not model.controls:
         return dataclasses.replace(loaded, prompt=model.input)
     return dataclasses.replace(loaded, first=_control_tokens(model))
-
-
-def _on_disk(model: catalogue.Named) -> catalogue.Named:
-    if not model.on_disk:
-        raise UserError(
-            f"model {model.name!r} is not on this machine. Get it with "
-            f"`jaxaug models fetch {model.name}`."
-        )
-    return model
 
 
 def _published(folder: epath.Path, label: str) -> TextModel:

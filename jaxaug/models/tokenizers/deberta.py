@@ -13,7 +13,8 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import normalizers, pre_tokenizers, processors
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import read_bytes, read_json
+from jaxaug.core.files import read_bytes
+from jaxaug.models.weights import hf_config
 
 FILE = "spm.model"
 _CONFIG = "tokenizer_config.json"
@@ -109,9 +110,7 @@ def _model(path: epath.Path) -> Any:
 
 
 def _options(path: epath.Path) -> dict[str, bool]:
-    config = read_json(path, _FIX) if path.exists() else {}
-    if not isinstance(config, dict):
-        raise UserError(f"{path}: holds no JSON object. {_FIX}")
+    config = hf_config.read_object(path, _FIX) if path.exists() else {}
     options = {}
     for name in ("do_lower_case", "split_by_punct"):
         options[name] = config.get(name, False)

@@ -20,13 +20,12 @@ from jaxaug.core.files import (
     MAX_BYTES,
     PathLike,
     check_ordinary,
-    read_json,
     read_text,
     shown,
 )
 from jaxaug.models.named import catalogue
 from jaxaug.models.tokenizers import deberta
-from jaxaug.models.weights import pins
+from jaxaug.models.weights import hf_config, pins
 
 FILE = "tokenizer.json"
 _CONFIG = "tokenizer_config.json"
@@ -194,12 +193,7 @@ def locate(source: PathLike) -> epath.Path:
     name = os.fspath(source)
     path = epath.Path(name).expanduser()
     if name in catalogue.CATALOGUE and not path.exists():
-        if not catalogue.CATALOGUE[name].on_disk:
-            raise UserError(
-                f"tokenizer {name!r}: that model is not on this machine. Get it with "
-                f"`jaxaug models fetch {name}`."
-            )
-        path = catalogue.CATALOGUE[name].folder
+        path = catalogue.CATALOGUE[name].checked_folder
         pins.verify(path, (FILE, _CONFIG, *_OTHER_FILES))
     if path.is_dir():
         if (path / FILE).exists():
@@ -265,7 +259,7 @@ def _of_json(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
             f"{path}: is no tokenizer.json ({error!s:.200}). {_FIX}"
         ) from None
     if (path.parent / _CONFIG).exists():
-        _apply(backend, _object(path.parent / _CONFIG))
+        _apply(backend, hf_config.read_object(path.parent / _CONFIG, _FIX))
     special: dict[str, int] = {}
     for name in (_CONFIG, "special_tokens_map.json"):
         if (path.parent / name).exists():
@@ -289,16 +283,9 @@ def _apply(backend: tokenizers.Tokenizer, config: dict[str, Any]) -> None:
             setattr(backend.normalizer, ours, config[theirs])
 
 
-def _object(path: epath.Path) -> dict[str, Any]:
-    config = read_json(path, _FIX)
-    if not isinstance(config, dict):
-        raise UserError(f"{path}: holds no JSON object. {_FIX}")
-    return config
-
-
 def _add_numbers(special: dict[str, int], path: epath.Path, size: int) -> None:
     """Adds the ids of roles that the files of the tokenizer do not name."""
-    config = _object(path)
+    config = hf_config.read_object(path, _FIX)
     for role in ("bos", "eos", "pad"):
         number = config.get(f"{role}_token_id")
         # Several ends are a list, the first of which is written; -1 is none.
@@ -315,7 +302,7 @@ def _add_numbers(special: dict[str, int], path: epath.Path, size: int) -> None:
 
 
 def _special(backend: tokenizers.Tokenizer, path: epath.Path) -> dict[str, int]:
-    config, special = _object(path), {}
+    config, special = hf_config.read_object(path, _FIX), {}
     for role in ("bos", "eos", "unk", "pad", "mask"):
         token = config.get(f"{role}_token")
         content = token.get("content") if isinstance(token, dict) else token

@@ -4,6 +4,7 @@ Other packages add families through the entry points `jaxaug.families`
 (docs/extending.md).
 """
 
+import contextlib
 import dataclasses
 import importlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,7 @@ from flax import linen as nn
 
 from jaxaug.core import extensions
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, shown
+from jaxaug.core.files import PathLike, shortened, shown
 from jaxaug.models.weights.keymap import KeyMap
 
 Kind = Literal["encoder_decoder", "decoder_only", "encoder"]
@@ -27,6 +28,26 @@ _MISMATCH = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 
 # Token arrays that a call needs: inputs; inputs and targets; those of both sides.
 _ARGUMENTS: Mapping[Kind, int] = {"encoder": 1, "decoder_only": 2, "encoder_decoder": 3}
+
+
+@contextlib.contextmanager
+def buildable(source: PathLike, fix: str) -> Iterator[None]:
+    """Turns errors of layers whose sizes do not fit together into a `UserError`.
+
+    Args:
+      source: the file that describes the network, for messages.
+      fix: ends messages.
+    """
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{source}: {error}") from error
+    except (*_MISMATCH, flax.errors.FlaxError) as error:
+        reason = shortened(str(error).partition("\n")[0])
+        raise UserError(
+            f"{source}: describes a network that cannot be built "
+            f"({type(error).__name__}: {reason}). {fix}"
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,18 +99,9 @@ class Family:
         Raises:
             UserError: there is no such network.
         """
-        try:
+        with buildable(source, "Use the file that was published with the weights."):
             module = self.build(config)
             return module, self.variables(module)["params"]
-        except UserError as error:
-            raise UserError(f"{source}: {error}") from error
-        except (*_MISMATCH, flax.errors.FlaxError) as error:
-            reason = str(error).partition("\n")[0]
-            raise UserError(
-                f"{source}: describes a network that cannot be built "
-                f"({type(error).__name__}: {reason}). Use the file that was published "
-                "with the weights."
-            ) from error
 
     def key_map(self, config: Any) -> KeyMap:
         """Flax path -> published tensor."""

@@ -5,7 +5,6 @@ Hugging Face models. Facts about the format are those of the GGUF specification 
 ggml repository. A file carries no config.json and no tokenizer.json: `Gguf` makes both.
 """
 
-import dataclasses
 import functools
 import json
 import os
@@ -77,12 +76,8 @@ _CONTROL_TOKEN, _USER_TOKEN = 3, 4
 _SPECIAL = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
 
 
-def load(path: PathLike, *, dtype: Any = None) -> Published:
+def load(path: PathLike) -> Published:
     """The model in a GGUF file, with float32 parameters.
-
-    Args:
-        path: of the file.
-        dtype: of activations; None is the family's default.
 
     Raises:
         UserError: the file is missing, damaged, of another architecture or quantised in
@@ -92,8 +87,6 @@ def load(path: PathLike, *, dtype: Any = None) -> Published:
     file = Gguf(path)
     family = families.of_config(file.hf_config, os.fspath(path))
     config = family.config(file.hf_config)
-    if dtype is not None:
-        config = dataclasses.replace(config, dtype=dtype)
     module, shapes = family.network_of(config, path)
     params = params_from(
         file.tensors,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import shown
+from jaxaug.core.files import PathLike, read_json, shown
 
 # Greater values are damage: to build the network would take all memory, or for ever.
 _LARGEST = 1 << 24
@@ -146,6 +146,18 @@ _RULES: tuple[tuple[Callable[[Any], bool], str, str], ...] = (
         "rope_parameters rope_scaling",
     ),
 )
+
+
+def read_object(path: PathLike, fix: str) -> dict[str, Any]:
+    """Returns the JSON object in a published file; `fix` ends error messages.
+
+    Raises:
+        UserError: the file is missing or damaged, or holds something else.
+    """
+    found = read_json(path, fix)
+    if not isinstance(found, dict):
+        raise UserError(f"{path}: holds no JSON object. {fix}")
+    return found
 
 
 def check_types(config: Mapping[str, Any]) -> None:
@@ -296,22 +308,34 @@ def refuse_unknown(config: Mapping[str, Any], known: Collection[str]) -> None:
         )
 
 
+def checked_type(config: Mapping[str, Any], known: Iterable[str]) -> str:
+    """Returns the `model_type` of a config.json.
+
+    Raises:
+        UserError: it is none of `known`.
+    """
+    found, known = config.get("model_type"), list(known)
+    if found in known:
+        return found
+    expected = f"one of {', '.join(known)}" if len(known) > 1 else repr(known[0])
+    raise UserError(
+        f"config.json: model_type is {shown(found)}, but must be {expected}. Take the "
+        "family of the weights."
+    )
+
+
 def require(config: Mapping[str, Any], family: str, architecture: str) -> None:
     """Checks that a config.json is one of `family` with the language-model head.
 
     Args:
         config: contents of the file.
-        family: what `model_type` must be.
-        architecture: what `architectures` must name, if it is there.
+        family: required `model_type`.
+        architecture: name that `architectures` must contain, if it is there.
 
     Raises:
         UserError: another family or head.
     """
-    if config.get("model_type") != family:
-        raise UserError(
-            f"config.json: model_type is {config.get('model_type')!r}, but must be "
-            f"{family!r}. Take the family that the weights belong to."
-        )
+    checked_type(config, [family])
     named = config.get("architectures") or [architecture]
     if architecture not in named:
         raise UserError(

@@ -10,7 +10,7 @@ from etils import epath
 from flax import linen as nn
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json
+from jaxaug.core.files import PathLike
 from jaxaug.models.weights import (
     families,
     hf_generation,
@@ -95,9 +95,7 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
       UserError: no such folder, no config.json in it, or it is refused.
     """
     path = epath.Path(folder).expanduser() / CONFIG
-    hf_config = read_json(path, FIX)
-    if not isinstance(hf_config, dict):
-        raise UserError(f"{path}: holds no JSON object. {FIX}")
+    hf_config = rules.read_object(path, FIX)
     family = families.of_config(hf_config, str(path))
     try:
         rules.check_types(hf_config)

@@ -12,7 +12,7 @@ from absl import logging
 from etils import epath
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike, read_json, shown
+from jaxaug.core.files import PathLike, shown
 from jaxaug.models.weights import hf_config
 
 FILE = "generation_config.json"
@@ -48,12 +48,7 @@ def read(folder: epath.Path, fix: str) -> dict[str, Any] | None:
         UserError: the file is damaged.
     """
     path = folder / FILE
-    if not path.exists():
-        return None
-    generation = read_json(path, fix)
-    if not isinstance(generation, dict):
-        raise UserError(f"{path}: holds no JSON object. {fix}")
-    return generation
+    return hf_config.read_object(path, fix) if path.exists() else None
 
 
 def added(

@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-import flax
 import numpy as np
 from flax import traverse_util
 
@@ -99,31 +98,23 @@ def heads_out(name: str, heads: int, head_dim: int) -> Weight:
     )
 
 
+def _reshaped(name: str, ours: Shape, theirs: Shape) -> Weight:
+    return Weight(name, lambda w: w.reshape(ours), lambda w: w.reshape(theirs))
+
+
 def conv_heads_in(name: str, heads: int, head_dim: int) -> Weight:
     """[in, heads * head_dim] <-> [in, heads, head_dim], for Conv1D."""
-    return Weight(
-        name,
-        lambda w: w.reshape(-1, heads, head_dim),
-        lambda w: w.reshape(-1, heads * head_dim),
-    )
+    return _reshaped(name, (-1, heads, head_dim), (-1, heads * head_dim))
 
 
 def conv_heads_out(name: str, heads: int, head_dim: int) -> Weight:
     """[heads * head_dim, out] <-> [heads, head_dim, out], for Conv1D."""
-    return Weight(
-        name,
-        lambda w: w.reshape(heads, head_dim, -1),
-        lambda w: w.reshape(heads * head_dim, -1),
-    )
+    return _reshaped(name, (heads, head_dim, -1), (heads * head_dim, -1))
 
 
 def bias_heads(name: str, heads: int, head_dim: int) -> Weight:
     """[heads * head_dim] <-> [heads, head_dim]."""
-    return Weight(
-        name,
-        lambda b: b.reshape(heads, head_dim),
-        lambda b: b.reshape(heads * head_dim),
-    )
+    return _reshaped(name, (heads, head_dim), (heads * head_dim,))
 
 
 def dense(path: str, name: str) -> dict[str, Weight]:
@@ -139,6 +130,41 @@ def layer_norm(path: str, name: str) -> dict[str, Weight]:
     return {
         f"{path}/scale": identity(f"{name}.weight", f"{name}.gamma"),
         f"{path}/bias": identity(f"{name}.bias", f"{name}.beta"),
+    }
+
+
+def attention(
+    path: str, parts: Mapping[str, str], out: str, heads: int, head_dim: int
+) -> dict[str, Weight]:
+    """The leaves of an attention whose linear layers have biases.
+
+    Args:
+      path: of the module.
+      parts: name of a projection such as "query" -> name of its layer in PyTorch.
+      out: name of the output layer in PyTorch.
+      heads: number of heads.
+      head_dim: size of a head.
+    """
+    weights: dict[str, Weight] = {}
+    for ours, theirs in parts.items():
+        weights[f"{path}/{ours}/kernel"] = heads_in(f"{theirs}.weight", heads, head_dim)
+        weights[f"{path}/{ours}/bias"] = bias_heads(f"{theirs}.bias", heads, head_dim)
+    weights[f"{path}/out/kernel"] = heads_out(f"{out}.weight", heads, head_dim)
+    return weights | {f"{path}/out/bias": identity(f"{out}.bias")}
+
+
+def bert_layer(
+    path: str, name: str, parts: Mapping[str, str], heads: int, head_dim: int
+) -> dict[str, Weight]:
+    """The leaves of a post-norm block under the names of BERT; see `attention`."""
+    out = f"{name}.attention.output"
+    parts = {k: f"{name}.attention.self.{theirs}" for k, theirs in parts.items()}
+    return {
+        **attention(f"{path}/attention", parts, f"{out}.dense", heads, head_dim),
+        **layer_norm(f"{path}/attention_norm", f"{out}.LayerNorm"),
+        **dense(f"{path}/mlp/wi", f"{name}.intermediate.dense"),
+        **dense(f"{path}/mlp/wo", f"{name}.output.dense"),
+        **layer_norm(f"{path}/mlp_norm", f"{name}.output.LayerNorm"),
     }
 
 
@@ -189,18 +215,18 @@ def params_from(
       UserError: a key is missing or left over (all are listed), a shape does not fit,
         tied tensors differ, or numbers are NaN or infinite.
     """
-    expected = _flat(shapes)
+    expected = flat(shapes)
     _check_map(expected, key_map, source)
     _check_names(tensors, key_map, ignored, source)
-    stored, flat = "", {}
+    stored, found = "", {}
     tensor = np.empty(0)
     # Sorted by tensor, so that a fused one is read once.
     for path in sorted(key_map, key=lambda p: (key_map[p].name, p)):
         weight = key_map[path]
         if stored != weight.name:
             stored, tensor = weight.name, _read(tensors, weight, source)
-        flat[path] = _leaf(tensor, weight, expected[path].shape, path, source, dtype)
-    return traverse_util.unflatten_dict(flat, sep="/")
+        found[path] = _leaf(tensor, weight, expected[path].shape, path, source, dtype)
+    return traverse_util.unflatten_dict(found, sep="/")
 
 
 def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
@@ -213,21 +239,21 @@ def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
     Raises:
       UserError: the paths of `params` are not those of the map.
     """
-    flat = _flat(params)
-    _check_map(flat, key_map, "parameters")
+    leaves = flat(params)
+    _check_map(leaves, key_map, "parameters")
     parts: dict[str, list[tuple[int, np.ndarray]]] = {}
     for path, weight in key_map.items():
-        tensor = weight.to_hf(np.asarray(flat[path]))
+        tensor = weight.to_hf(np.asarray(leaves[path]))
         parts.setdefault(weight.name, []).append((weight.part, tensor))
     axes = {weight.name: weight.axis for weight in key_map.values()}
-    return {
-        name: np.ascontiguousarray(
-            pieces[0][1]
-            if len(pieces) == 1
-            else np.concatenate([p for _, p in sorted(pieces, key=_index)], axes[name])
+    found = {}
+    for name, pieces in sorted(parts.items()):
+        ordered = [p for _, p in sorted(pieces, key=lambda piece: piece[0])]
+        tensor = (
+            ordered[0] if len(ordered) == 1 else np.concatenate(ordered, axes[name])
         )
-        for name, pieces in sorted(parts.items())
-    }
+        found[name] = np.ascontiguousarray(tensor)
+    return found
 
 
 def listing(names: Iterable[str]) -> str:
@@ -257,14 +283,6 @@ def check_finite(array: np.ndarray, name: str, source: str) -> None:
             "infinite. Get the file again; if it stays so, take another checkpoint: "
             "the training diverged."
         )
-
-
-def _index(piece: tuple[int, np.ndarray]) -> int:
-    return piece[0]
-
-
-def _flat(tree: Any) -> dict[str, Any]:
-    return traverse_util.flatten_dict(_plain(tree), sep="/")
 
 
 def _plain(tree: Any) -> Any:
@@ -358,7 +376,7 @@ def _leaf(
 
 def flat(tree: Any) -> dict[str, Any]:
     """Nested parameters by path, such as `decoder/norm/scale`."""
-    return traverse_util.flatten_dict(flax.core.unfreeze(tree), sep="/")
+    return traverse_util.flatten_dict(_plain(tree), sep="/")
 
 
 def shape_difference(

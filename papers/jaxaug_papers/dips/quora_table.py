@@ -138,12 +138,15 @@ class Outputs:
             eos_id=self.eos_id,
         )
         options = {k: v for k, v in options.items() if k not in NOT_OF_F}
-        given: dict[str, Any] = {}
+        kinds: dict[str, Any] = {
+            "dips": (dips.DiPSOptions, dips.choose),
+            "dpp": (dpp.DPPOptions, dpp.choose),
+            "ssr": (set_search.SetOptions, ssr.choose),
+        }
+        kind, choose = kinds[name]
+        given: dict[str, Any] = {"options": kind(**options)}
         if name == "dips":
-            given = {"options": dips.DiPSOptions(**options), "embeddings": self.table()}
-        if name == "dpp":
-            given = {"options": dpp.DPPOptions(**options)}
-        choose: Any = {"dips": dips.choose, "dpp": dpp.choose, "ssr": ssr.choose}[name]
+            given["embeddings"] = self.table()
         best = choose(shown, ground_set.from_ended(shown), jnp.max(lengths), **given)
         # In order of probability, the best last, as decode functions return them.
         best = jnp.sort(best, axis=1)[:, ::-1]

