@@ -59,7 +59,8 @@ class Writer:
         """At most `num` paraphrases of each text, without copies of it.
 
         Args:
-          items: texts, or (text, context); see `jaxaug.augment.context`.
+          items: texts, or (text, context); see `jaxaug.augment.context`. In a context,
+            `known` are paraphrases that are there already.
           done: is called after each text.
 
         Raises:
@@ -193,6 +194,7 @@ class Writer:
     ) -> Request:
         options = self.setting.options
         count = min(self.setting.num - len(known), options.per_request)
+        known = [*context.get("known", ()), *known]
         as_json, as_list = (
             templates.filled(self._template, text, count, context, known, form)
             for form in (True, False)
