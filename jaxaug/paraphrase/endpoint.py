@@ -39,6 +39,10 @@ class Writer:
 
     What a text gets depends on the text, its context, the setting, the seed and the
     replies of the server, not on other texts.
+
+    Attributes:
+      setting: what to ask for.
+      has_asked: whether it was called.
     """
 
     def __init__(self, setting: Setting, seed: int):
@@ -52,6 +56,7 @@ class Writer:
         self._folder = cache_folder.cache_dir() / "endpoint"
         self._lock = threading.Lock()
         self._written = self._empty = 0
+        self.has_asked = False
 
     def __call__(
         self, items: Sequence[Json], done: Callable[[], Any] = lambda: None
@@ -69,6 +74,7 @@ class Writer:
         """
         pairs = [_pair(item) for item in items]
         self._check(pairs)
+        self.has_asked = True
         asked = self._client()
         asked.stop.clear()
         found: dict[int, list[str]] = {}
