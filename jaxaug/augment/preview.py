@@ -229,8 +229,9 @@ def _selection(config: Config) -> str:
         f"{decision if isinstance(decision, str) else 'a function of'} {level}"
         for decision, level in zip(spec.decisions, spec.levels, strict=True)
     )
+    prefer = f", of nearly equal ones the greatest {spec.prefer}" if spec.prefer else ""
     apart = ", as different from each other as can be" * (spec.walk == SPREAD)
-    return f"a tree over {levels}{apart}; {_listed(spec.constraints)}"
+    return f"a tree over {levels}{apart}{prefer}; {_listed(spec.constraints)}"
 
 
 def _models(names: Iterable[str]) -> list[str]:
