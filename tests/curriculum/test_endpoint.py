@@ -11,7 +11,7 @@ from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.scorers import Scorers
 from jaxaug.models.endpoint import client
 from tests.support import chat_server
-from tests.support.chat_server import failed, good
+from tests.support.chat_server import failed, good, said, slow
 
 TEXTS = ["I like dogs", "My car is red", "I like dogs"]
 
@@ -88,14 +88,26 @@ def test_a_dry_run_asks_nothing(call, server):
     assert "expected: 4 requests" in text and "$" in text
 
 
-def test_a_failed_run_goes_on(call, server):
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (
+            failed(401, "who are you"),
+            "HTTP 401: who are you. It is not set; set the key",
+        ),
+        (failed(503, "busy"), "HTTP 503: busy (tried 1 time). Try again later"),
+        (slow(1.0), "no reply within 0.3 s (tried 1 time). Give a longer timeout"),
+        (lambda body: (200, {}, b'{"cho'), "the reply is no whole chat completion"),
+    ],
+    ids=["no key", "busy", "slow", "cut"],
+)
+def test_a_failed_run_goes_on(call, server, fault, message):
     server.script = [good]
-    server.answer = failed(401, "who are you")
-    status, text = call("--rounds=1", "--quota=sampling=2")
+    server.answer = fault
+    limits = ["--option", "retries=0", "timeout=0.3"]
+    status, text = call("--rounds=1", "--quota=sampling=2", *limits)
     assert status == 1 and not call.out.exists()
-    assert (
-        "HTTP 401: who are you. It is not set; set the key in $OPENAI_API_KEY." in text
-    )
+    assert message in text
     asked = len(server.bodies)
     server.answer = good
     status, text = call("--rounds=1", "--quota=sampling=2")
@@ -104,6 +116,13 @@ def test_a_failed_run_goes_on(call, server):
     assert json.loads(call.out.with_name("levels.jsonl.json").read_text())["quota"] == {
         "sampling": 2
     }
+
+
+def test_prose_is_no_paraphrase(call, server):
+    server.answer = said("Sure! Here you are.")
+    status, text = call(texts=[f"I like {pet}s" for pet in "abcdef"])
+    assert status == 1 and not call.out.exists()
+    assert "its replies hold no paraphrase that differs from the text" in text
 
 
 @pytest.mark.parametrize(
