@@ -34,7 +34,7 @@ def _derivations(result: Result) -> list[str]:
         if steps:
             lines.append(f"{text}: from {source!r}")
             lines += [f"  by {name}: {after}" for name, after in steps]
-        elif text in settings:
+        elif text in settings and text != source:
             lines.append(f"{text}: by {', '.join(settings[text])}")
     return lines
 

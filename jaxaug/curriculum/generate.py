@@ -49,9 +49,11 @@ A model behind an endpoint gets a text with a context if it has paraphrases alre
 _FOLDER = "levels"
 # Arguments for models of this machine -> what stands for "not given".
 _LOCAL = {
-    "bottom_k": 2, "bottom_steps": 1, "top_k": 120, "top_p": 0.95, "max_length": 48,
-    "precision": "float32",
-}  # fmt: skip
+    one.name: one.default
+    for one in dataclasses.fields(Options)
+    if one.name
+    in ("bottom_k", "bottom_steps", "top_k", "top_p", "max_length", "precision")
+}
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -137,6 +137,11 @@ def test_the_model_of_a_command_line_is_a_further_round(
     )
     assert "temperature=0.5 num=20" in text and "judge: rules and minilm" in text
     assert server.bodies == []
+    # What it uses is looked up among the models that have seen the data, too.
+    status, text = call("--model=smollm2", "--dry_run")
+    assert status == 0 and "25  smollm2 top_k_top_p k=40 p=0.9 temperature=0.7" in text
+    listed = text.partition("\nmodels:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed[:2]] == ["smollm2", "minilm"]
     for flags, message in (
         ([model[1]], "--endpoint: is for --model. Name a model, or leave it out."),
         ([model[0]], "--endpoint is missing"),
