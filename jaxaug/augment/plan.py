@@ -106,14 +106,15 @@ class Plan:
     @functools.cached_property
     def judging(self) -> dict[str, Judging]:
         """Label of a job -> the judge of its candidates, for the jobs that have one."""
-        found: dict[str, Judging] = {}
+        found: dict[str, Judging | None] = {}
         for draw, jobs in zip(self.config.draws, self.rounds, strict=True):
             is_grammar = draw.scheme == verdicts.GRAMMAR
             source = verdicts.GRAMMAR if is_grammar else verdicts.SAMPLES
-            for job in jobs if draw.judge else ():
-                judge = Judging(tuple(sorted(draw.judge.items())), source)
-                found.setdefault(job.label, judge)
-        return found
+            judge = Judging(tuple(sorted(draw.judge.items())), source)
+            for job in jobs:
+                # The first round that has a job decides.
+                found.setdefault(job.label, judge if draw.judge else None)
+        return {label: judge for label, judge in found.items() if judge}
 
     @functools.cached_property
     def judges(self) -> dict[Judging, str]:

@@ -256,7 +256,7 @@ def _kept(
     ]
     # Texts that services share are judged once.
     keys = [(kind, text, *texts) for kind, text, texts in items]
-    distinct = dict(zip(keys, items, strict=True))
+    distinct = {key: item for key, item in zip(keys, items, strict=True) if item[2]}
     compute = functools.partial(meaning, plan, judging)
     stage = Stage(MEANING, {"judge": plan.judges[judging]}, compute, "the judge")
     results = shards.run(stage, list(distinct.values()))
@@ -264,7 +264,7 @@ def _kept(
     lost = [
         {
             text: [f"{JUDGE}: {code}" for code in codes]
-            for text, codes in zip(key[2:], found[key], strict=True)
+            for text, codes in zip(key[2:], found.get(key, ()), strict=True)
         }
         for key in keys
     ]

@@ -113,6 +113,8 @@ def test_a_further_round_asks_another_model_about_what_lacks(
     rows = list(map(json.loads, (out / records.CANDIDATES).read_text().splitlines()))
     first = [row for row in rows if row["settings"] == ["few"]]
     assert first and not any(row["dropped"] for row in first)
+    reasons = [r for row in rows if row not in first for r in row["dropped"]]
+    assert reasons and all(reason.startswith("judge: ") for reason in reasons)
     asked_about = {row["source"] for row in rows if row["settings"] != ["few"]}
     assert asked_about == set(few)
     assert len({plans.resolve(one, sgd_tree, out).work for one in (config, down)}) == 2
