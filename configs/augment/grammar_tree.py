@@ -6,7 +6,8 @@
 At most 200 rewordings of each text; `grammar_tree.py:N` asks for N. The variants are those
 that differ most from the source and from each other in words and frames, as far as
 the meaning is similar. MiniLM similarity replaces the entailment of the paper. What is
-nearer to another slot or intent of its service is dropped.
+nearer to another slot or intent of its service is dropped. `--model openai:NAME --endpoint URL`, or
+`--model smollm2`, asks a language model about the texts that still lack variants.
 """
 
 import ml_collections

@@ -3,6 +3,7 @@
 import argparse
 
 from jaxaug.core import arguments
+from jaxaug.paraphrase import arguments as paraphrase
 
 SCHEMES = {
     "eda": "synonyms, insertions, swaps and deletions of words",
@@ -154,6 +155,15 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "(default: configs/augment/grammar_tree.py)",
     )
     parser.add_argument("--out", help="variants folder to write")
+    parser.add_argument(
+        "--model",
+        help="language model that is asked about the texts that still lack variants after "
+        "the rounds of the config, such as smollm2; openai:NAME for a model behind "
+        "--endpoint",
+    )
+    parser.add_argument("--prompt", help="of --model, as for `jaxaug paraphrase`")
+    paraphrase.endpoint(parser)
+    paraphrase.of_requests(parser)
     parser.add_argument(
         "--splits",
         metavar="NAMES",

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_collections
 
@@ -13,14 +13,29 @@ from jaxaug.augment.judge.filters import CHECKS, FILTERS
 from jaxaug.augment.tree import Spec
 from jaxaug.core import config_file, typed
 from jaxaug.core.errors import UserError
-from jaxaug.core.files import PathLike
+from jaxaug.core.files import PathLike, shown
 from jaxaug.core.suggestion import suggestion
 from jaxaug.data import folders
 
 SELECTIONS = ("tree", "order")
 GIVEN = "given"
 JUDGE_OPTIONS = ("similarity", "model")
+_OF_ROUND = ("scheme", "options", "judge")
 _TEXTS = ("splits", "filters", "slot_filters", "checks", "sensitive")
+
+
+class Round(NamedTuple):
+    """What a round draws from.
+
+    Attributes:
+      scheme: a name of `jaxaug.augment.schemes.registry.SCHEMES`.
+      options: of the scheme.
+      judge: of its candidates; see `Config`.
+    """
+
+    scheme: str
+    options: Mapping[str, Any]
+    judge: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,9 @@ class Config:
       seed: of everything that is random.
       rounds: how often candidates are drawn at most: after the first round only for
         texts with fewer candidates left than variants, each time with other seeds.
+      further: what draws after these rounds, for texts that still lack variants: fields
+        of `Round`, of which `scheme` is needed. Without a `judge` of its own a round
+        has that of the run.
       filters: codes of `jaxaug.augment.judge.filters.FILTERS`.
       slot_filters: further ones for slots alone: a service or an intent may well say
         that somebody does something.
@@ -73,6 +91,7 @@ class Config:
     names: bool = False
     seed: int = 0
     rounds: int = 1
+    further: tuple[Mapping[str, Any], ...] = ()
     filters: tuple[str, ...] = ()
     slot_filters: tuple[str, ...] = ()
     checks: tuple[str, ...] = CHECKS
@@ -122,13 +141,26 @@ class Config:
                 f"apart_by={self.apart_by!r}: "
                 f"{suggestion(self.apart_by, self.metrics)} Add it to metrics."
             )
-        for name in self.judge:
-            if name not in JUDGE_OPTIONS:
-                raise UserError(f"judge: {suggestion(name, JUDGE_OPTIONS)}")
-        if self.judge and self.is_given:
-            raise UserError(
-                "judge is set, and scheme='given' takes all variants: leave judge out."
-            )
+        for one in self.further:
+            for name in one:
+                if name not in _OF_ROUND:
+                    raise UserError(f"further: {suggestion(name, _OF_ROUND)}")
+            if one.get("scheme", GIVEN) == GIVEN:
+                raise UserError(
+                    f"further: {shown(dict(one))} draws nothing: name a scheme, such as "
+                    "'paraphrase'."
+                )
+            typed.check(one, Round, "further")
+        for judge in (self.judge, *(one.judge for one in self.draws)):
+            for name in judge:
+                if name not in JUDGE_OPTIONS:
+                    raise UserError(f"judge: {suggestion(name, JUDGE_OPTIONS)}")
+        for name in ("judge", "further"):
+            if getattr(self, name) and self.is_given:
+                raise UserError(
+                    f"{name} is set, and scheme='given' takes all variants: leave {name} "
+                    "out."
+                )
         if self.tree and self.select != "tree":
             raise UserError(
                 f"tree is set, and select={self.select!r}: set select='tree', or "
@@ -141,6 +173,16 @@ class Config:
                         f"the tree needs metric {metric!r}; "
                         f"{suggestion(metric, self.metrics)} Add it to metrics."
                     )
+
+    @property
+    def draws(self) -> list[Round]:
+        """All rounds, in their order."""
+        first = Round(self.scheme, self.options, self.judge)
+        further = [
+            Round(one["scheme"], one.get("options", {}), one.get("judge", self.judge))
+            for one in self.further
+        ]
+        return [first] * self.rounds + further
 
     @property
     def is_given(self) -> bool:
@@ -213,7 +255,7 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any], where: str) -> Con
         if isinstance(fields.get(name, ()), str):
             raise UserError(f"{where}: {name} is a text; write a tuple of texts.")
     typed.check(fields, Config, where)
-    for name in _TEXTS:
+    for name in (*_TEXTS, "further"):
         if name in fields:
             fields[name] = tuple(fields[name])
     try:

@@ -20,12 +20,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _derivations(result: Result) -> list[str]:
-    """How the grammar came to the selected texts, rule by rule."""
+    """Where the selected texts come from; those of the grammar rule by rule."""
     written = {
         one.candidate.text
         for one in result.judged
         if "grammar" in one.candidate.settings
     }
+    settings = {j.candidate.text: j.candidate.settings for j in result.judged}
     lines = []
     source, kind = result.description.text, result.description.kind
     for text in dict.fromkeys(result.selected):
@@ -33,6 +34,8 @@ def _derivations(result: Result) -> list[str]:
         if steps:
             lines.append(f"{text}: from {source!r}")
             lines += [f"  by {name}: {after}" for name, after in steps]
+        elif text in settings and text != source:
+            lines.append(f"{text}: by {', '.join(settings[text])}")
     return lines
 
 

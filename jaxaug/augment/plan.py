@@ -4,7 +4,7 @@ import functools
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from etils import epath
 
@@ -30,6 +30,18 @@ from jaxaug.data.schema import Schema, read_schema
 
 JUDGED, APART, MEANING = "judged", "apart", "meaning"
 """Stages that judge candidates; shards lie in folders of these names."""
+
+
+class Judging(NamedTuple):
+    """A judge of meaning; see `verdicts.judge`.
+
+    Attributes:
+      options: sorted names and values.
+      source: of the candidates.
+    """
+
+    options: tuple[tuple[str, str], ...]
+    source: str
 
 
 @dataclass(frozen=True)
@@ -92,15 +104,35 @@ class Plan:
         return measures.made(self.config.metrics)
 
     @functools.cached_property
-    def judge(self) -> verdicts.Judge:
-        """The judge of meaning; loads its models."""
-        return verdicts.judge(**self.config.judge, source=self._source)
+    def judging(self) -> dict[str, Judging]:
+        """Label of a job -> the judge of its candidates, for the jobs that have one."""
+        found: dict[str, Judging | None] = {}
+        for draw, jobs in zip(self.config.draws, self.rounds, strict=True):
+            is_grammar = draw.scheme == verdicts.GRAMMAR
+            source = verdicts.GRAMMAR if is_grammar else verdicts.SAMPLES
+            judge = Judging(tuple(sorted(draw.judge.items())), source)
+            for job in jobs:
+                # The first round that has a job decides.
+                found.setdefault(job.label, judge if draw.judge else None)
+        return {label: judge for label, judge in found.items() if judge}
 
-    @property
-    def _source(self) -> str:
-        """Where the candidates come from, as the judge calls it."""
-        is_grammar = self.config.scheme == verdicts.GRAMMAR
-        return verdicts.GRAMMAR if is_grammar else verdicts.SAMPLES
+    @functools.cached_property
+    def judges(self) -> dict[Judging, str]:
+        """Judge -> its identity, in the order of their rounds."""
+        return {
+            one: verdicts.identity(**dict(one.options), source=one.source)
+            for one in self.judging.values()
+        }
+
+    def judge(self, one: Judging) -> verdicts.Judge:
+        """A judge of meaning; loads its models at the first use."""
+        if one not in self._loaded:
+            self._loaded[one] = verdicts.judge(**dict(one.options), source=one.source)
+        return self._loaded[one]
+
+    @functools.cached_property
+    def _loaded(self) -> dict[Judging, verdicts.Judge]:
+        return {}
 
     @functools.cached_property
     def keys(self) -> dict[str, Json]:
@@ -125,9 +157,8 @@ class Plan:
         if config.apart_by:
             metric = {config.apart_by: config.metrics[config.apart_by]}
             found[APART] = {"metric": measures.key(metric), "code": code}
-        if config.judge:
-            judge = verdicts.identity(**config.judge, source=self._source)
-            found[MEANING] = {"judge": judge}
+        if self.judges:
+            found[MEANING] = list(self.judges.values())
         return found
 
     @functools.cached_property
@@ -145,10 +176,12 @@ class Plan:
             else [file_digest(path) for path in _schemas_in(other)]
             for name, other in self.beside.items()
         }
+        different = [self.rounds[0], *self.rounds[self.config.rounds :]]
         return digest_of(
             [
                 self.config.key(),
-                [job.key for job in self.rounds[0]],
+                # Repeated rounds differ in their seeds alone.
+                [job.key for jobs in different for job in jobs],
                 self.keys,
                 measures.key(self.config.report),
                 [file_digest(path) for path in sources],
@@ -214,8 +247,8 @@ def resolve(config: Config, data_dir: PathLike, out: PathLike) -> Plan:
             "choice to decide about. Edit the variants themselves, or remove the file."
         )
     rounds = [
-        registry.made(config.scheme, seed_of_round(config.seed, n), config.options)
-        for n in range(config.rounds)
+        registry.made(draw.scheme, seed_of_round(config.seed, number), draw.options)
+        for number, draw in enumerate(config.draws)
     ]
     given = {
         split: _given(config, data_dir, schema, split)

@@ -1,7 +1,7 @@
 """What a run would do, for `jaxaug augment --dry_run`; no model is read for it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jaxaug.augment import plan as plans
 from jaxaug.augment.config import Config
@@ -9,6 +9,7 @@ from jaxaug.augment.judge import measures
 from jaxaug.augment.language import nlp
 from jaxaug.augment.output import records
 from jaxaug.augment.plan import Plan
+from jaxaug.augment.schemes.registry import Job
 from jaxaug.augment.tree import SPREAD
 from jaxaug.core.errors import UserError
 from jaxaug.core.paths import absolute
@@ -54,12 +55,15 @@ def text(plan: Plan) -> str:
 
 
 def _endpoints(plan: Plan) -> Iterator[str]:
-    """Yields the requests that models behind endpoints would get in the first round."""
+    """Yields the requests that models behind endpoints would get, without repetitions."""
     texts = list(dict.fromkeys(one.text for one in plan.every))
     for other in (plan, *plan.beside.values()):
-        for job in other.rounds[0] if isinstance(other, Plan) else ():
-            if job.endpoint:
-                yield from job.endpoint.plan(other.items(job, texts))
+        for place, jobs in enumerate(_rounds(other) if isinstance(other, Plan) else ()):
+            for job in jobs:
+                if job.endpoint:
+                    yield from job.endpoint.plan(other.items(job, texts))
+                    if place:
+                        yield "  fewer, if not all texts lack variants in that round"
 
 
 def _reads(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -87,9 +91,16 @@ def models(plans: Iterable[Plan]) -> list[str]:
       UserError: no such metric, or its options are wrong.
     """
     runs = list(plans)
-    found = [name for plan in runs for job in plan.rounds[0] for name in job.models]
+    jobs = [job for plan in runs for jobs in _rounds(plan) for job in jobs]
+    found = [name for job in jobs for name in job.models]
     found += [name for plan in runs for name in _of_metrics(_checked(plan.config))]
-    return [*found, *(name for plan in runs for name in _of_judge(plan.config.judge))]
+    judges = [draw.judge for plan in runs for draw in plan.config.draws]
+    return [*found, *(name for judge in judges for name in _of_judge(judge))]
+
+
+def _rounds(plan: Plan) -> list[Sequence[Job]]:
+    """The jobs of the first round and of those that draw from something else."""
+    return [plan.rounds[0], *plan.rounds[plan.config.rounds :]]
 
 
 def _of_judge(options: Mapping[str, str]) -> list[str]:
@@ -134,8 +145,9 @@ def _generation(plan: Plan) -> list[str]:
     config = plan.config
     return [
         f"scheme {config.scheme}: {_outputs(plan)}",
-        *_rounds(config),
+        *_repeated(config),
         *(f"  {job.most:4}  {job.label}" for job in plan.rounds[0]),
+        *_further(plan),
         f"filters: {_listed(config.filters)}",
         f"filters of slots alone: {_listed(config.slot_filters)}",
         f"checks: {_listed(config.checks)}",
@@ -143,7 +155,19 @@ def _generation(plan: Plan) -> list[str]:
     ]
 
 
-def _rounds(config: Config) -> list[str]:
+def _further(plan: Plan) -> Iterator[str]:
+    """Yields what draws after the rounds of a run."""
+    config = plan.config
+    for number, draw in enumerate(config.draws[config.rounds :], config.rounds):
+        judge = f"; judge: {_judge(draw.judge)}" if draw.judge else ""
+        yield (
+            f"round {number + 1}, for texts with fewer than {config.variants} candidates "
+            f"left: scheme {draw.scheme}{judge}"
+        )
+        yield from (f"  {job.most:4}  {job.label}" for job in plan.rounds[number])
+
+
+def _repeated(config: Config) -> list[str]:
     if config.rounds == 1:
         return []
     few = f"fewer than {config.variants} candidates left"
@@ -205,8 +229,9 @@ def _selection(config: Config) -> str:
         f"{decision if isinstance(decision, str) else 'a function of'} {level}"
         for decision, level in zip(spec.decisions, spec.levels, strict=True)
     )
+    prefer = f", of nearly equal ones the greatest {spec.prefer}" if spec.prefer else ""
     apart = ", as different from each other as can be" * (spec.walk == SPREAD)
-    return f"a tree over {levels}{apart}; {_listed(spec.constraints)}"
+    return f"a tree over {levels}{apart}{prefer}; {_listed(spec.constraints)}"
 
 
 def _models(names: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from etils import epath
 
@@ -22,8 +23,19 @@ from jaxaug.core.files import PathLike, write_bytes
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Shards
 from jaxaug.data import folders
+from jaxaug.paraphrase import endpoint_run
 
 _DEFAULT = "configs/augment/grammar_tree.py"
+_JUDGE = {"similarity": "minilm"}
+"""Judges the outputs of `--model` where the config has no judge."""
+_OF_ENDPOINT = ("endpoint", "key_variable", "max_requests", "prices", "option")
+_ASKED = {"num": 20}
+_DRAWN = {
+    "num": 25,
+    "sampler": "top_k_top_p",
+    "max_length": 32,
+    "options": {"k": 40, "p": 0.9, "temperature": [0.7, 1.0]},
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     config = configs.load(arguments.config or _DEFAULT)
     if arguments.splits is not None:
         config = _with_splits(config, arguments.splits)
+    config = _with_model(config, arguments)
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     plan = plans.resolve(config, data_dir, arguments.out)
     if not arguments.allow_seen:
@@ -60,6 +73,38 @@ def _with_splits(config: Config, names: str) -> Config:
         return dataclasses.replace(config, splits=splits)
     except UserError as error:
         raise UserError(f"--splits {names}: {error}") from None
+
+
+def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
+    """The config with a last round by the model of a command line, if it names one.
+
+    Raises:
+      UserError: an argument that the model does not have, or the scheme is `given`.
+    """
+    if arguments.model is None:
+        for name in (*_OF_ENDPOINT, "prompt"):
+            if getattr(arguments, name):
+                raise UserError(
+                    f"--{name}: is for --model. Name a model, or leave it out."
+                )
+        return config
+    block: dict[str, Any] = {"model": arguments.model}
+    if arguments.prompt:
+        block["prompt"] = arguments.prompt
+    if endpoint_run.check(arguments, {}, _OF_ENDPOINT):
+        server = endpoint_run.server_of(arguments)
+        block |= _ASKED | {k: v for k, v in server.items() if v is not None}
+    else:
+        block |= _DRAWN
+    further = {
+        "scheme": "paraphrase",
+        "options": {"grid": (block,)},
+        "judge": config.judge or _JUDGE,
+    }
+    try:
+        return dataclasses.replace(config, further=(*config.further, further))
+    except UserError as error:
+        raise UserError(f"--model {arguments.model}: {error}") from None
 
 
 def augment(config: Config, data_dir: PathLike, out: PathLike) -> str:
@@ -169,15 +214,20 @@ def carry_out(plan: Plan, shards_folder: PathLike | None = None) -> str:
         f"wrote {folder}/v1..v{config.variants} in {seconds:.0f} s "
         f"({shards.computed} shards computed, {shards.read} read)"
     )
-    fix = (
-        f"Add some to the variants in {config.options['folder']}"
-        if config.is_given
-        else f"Type some on the page of `jaxaug augment review {folder}`"
-    )
-    jobs = plan.rounds[0]
-    lines += dict.fromkeys(job.endpoint.spent() for job in jobs if job.endpoint)
-    lines += records.without(results, f"{fix}, then repeat this command.")
+    asked = [job.endpoint for jobs in plan.rounds for job in jobs if job.endpoint]
+    lines += dict.fromkeys(writer.spent() for writer in asked if writer.has_asked)
+    lines += records.without(results, f"{_fix(plan)}, then repeat this command.")
     return "\n".join(lines)
+
+
+def _fix(plan: Plan) -> str:
+    """How texts without a rewording get some."""
+    config = plan.config
+    if config.is_given:
+        return f"Add some to the variants in {config.options['folder']}"
+    page = f"ype some on the page of `jaxaug augment review {plan.out}`"
+    has_model = any(j.models or j.endpoint for jobs in plan.rounds for j in jobs)
+    return f"T{page}" if has_model else f"Ask a language model (--model), or t{page}"
 
 
 def _check_extras(plan: Plan) -> None:

@@ -16,6 +16,8 @@ _WORD = re.compile(r"[^\W\d_]+")
 _FRAME = 0.25
 # Points of distance that a point of fidelity is worth.
 _FIDELITY = 0.6
+# Points below the best choice, down to which choices are nearly equal.
+_NEAR = 0.05
 _USER = frozenset(["user", "you", "your", "want", "wants", "people"])
 _CLOSED = (
     vocabulary.PREPOSITIONS
@@ -35,11 +37,13 @@ class Choice(NamedTuple):
       text: of the candidate.
       distance: from the source, 0 to 1.
       fidelity: greater is better, such as a similarity of meaning.
+      preference: greater is better; decides among choices that are nearly equal.
     """
 
     text: str
     distance: float
     fidelity: float
+    preference: float = 0.0
 
 
 def taken(choices: Sequence[Choice], k: int) -> list[int]:
@@ -52,7 +56,12 @@ def taken(choices: Sequence[Choice], k: int) -> list[int]:
     least = [choice.distance for choice in choices]
     left, order = list(range(len(choices))), list[int]()
     while left and len(order) < k:
-        best = max(left, key=lambda at: least[at] + _FIDELITY * choices[at].fidelity)
+        score = {at: least[at] + _FIDELITY * choices[at].fidelity for at in left}
+        near = max(score.values()) - _NEAR
+        best = max(
+            (at for at in left if score[at] >= near),
+            key=lambda at: (choices[at].preference, score[at]),
+        )
         left.remove(best)
         order.append(best)
         for at in left:

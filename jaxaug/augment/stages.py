@@ -13,7 +13,7 @@ from jaxaug.augment import selection
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.judge import filters, measures, siblings, small_models
 from jaxaug.augment.judge.features import SLOT, Pair
-from jaxaug.augment.plan import APART, JUDGED, MEANING, Plan
+from jaxaug.augment.plan import APART, JUDGED, MEANING, Judging, Plan
 from jaxaug.augment.result import Judged, Result
 from jaxaug.core.parts import Part
 from jaxaug.core.shards import Json, Shards, Stage
@@ -50,14 +50,16 @@ class Source(NamedTuple):
         return cls(one.text, one.protected, one.kind == "slot")
 
 
-def lengths(plan: Plan, items: Sequence[Description]) -> list[tuple[str, int]]:
+def lengths(
+    plan: Plan, items: Sequence[Description], number: int = 0
+) -> list[tuple[str, int]]:
     """(name, number of items) of the stages of one round."""
     sources = set(map(Source.of, items))
     texts = {source.text for source in sources}
-    found = [(CANDIDATES, len(texts))] * len(plan.rounds[0])
+    found = [(CANDIDATES, len(texts))] * len(plan.rounds[number])
     found.append((JUDGED, len(sources)))
     found += [(APART, len(items))] if APART in plan.keys else []
-    return found + ([(MEANING, len(sources))] if MEANING in plan.keys else [])
+    return found + [(MEANING, len(sources))] * len(plan.judges)
 
 
 def run(plan: Plan, split: str, shards: Shards) -> list[Result]:
@@ -81,7 +83,7 @@ def run(plan: Plan, split: str, shards: Shards) -> list[Result]:
     waiting = list(descriptions)
     for number in range(len(plan.rounds)):
         if number:  # The first round is planned for all splits together.
-            shards.plan(lengths(plan, waiting))
+            shards.plan(lengths(plan, waiting, number))
         # Texts that services share are paraphrased once.
         texts = list(dict.fromkeys(one.text for one in waiting))
         _draw(plan, texts, outputs, shards, number)
@@ -184,7 +186,9 @@ def _judged(
     if APART in plan.keys:
         others = siblings.beside(plan.texts[split])
         judged = _apart(plan, waiting, judged, others, shards)
-    return _kept(plan, waiting, judged, shards) if MEANING in plan.keys else judged
+    for judging in plan.judges:
+        judged = _kept(plan, waiting, judged, shards, judging)
+    return judged
 
 
 def _filtered(
@@ -236,23 +240,31 @@ def _kept(
     descriptions: Sequence[Description],
     judged: Sequence[tuple[Judged, ...]],
     shards: Shards,
+    judging: Judging,
 ) -> list[tuple[Judged, ...]]:
-    """Drops what the judge does not keep; what is dropped already is not judged."""
+    """Drops what a judge does not keep, of the candidates that it is for.
+
+    What is dropped already is not judged. A candidate of several rounds is judged as one
+    of the first of them.
+    """
+    own = {label for label, judge in plan.judging.items() if judge == judging}
     items: list[Json] = [
         # Names of slots are judged as slots.
         [SLOT if one.kind.startswith(SLOT) else one.kind, one.text]
-        + [[j.candidate.text for j in part]]
+        + [[j.candidate.text for j in part if j.candidate.settings[0] in own]]
         for one, part in zip(descriptions, _left(judged), strict=True)
     ]
     # Texts that services share are judged once.
     keys = [(kind, text, *texts) for kind, text, texts in items]
-    distinct = dict(zip(keys, items, strict=True))
-    results = shards.run(_stage(plan, MEANING, "the judge"), list(distinct.values()))
+    distinct = {key: item for key, item in zip(keys, items, strict=True) if item[2]}
+    compute = functools.partial(meaning, plan, judging)
+    stage = Stage(MEANING, {"judge": plan.judges[judging]}, compute, "the judge")
+    results = shards.run(stage, list(distinct.values()))
     found = dict(zip(distinct, results, strict=True))
     lost = [
         {
             text: [f"{JUDGE}: {code}" for code in codes]
-            for text, codes in zip(key[2:], found[key], strict=True)
+            for text, codes in zip(key[2:], found.get(key, ()), strict=True)
         }
         for key in keys
     ]
@@ -281,7 +293,7 @@ def _with_reasons(
 
 
 def _stage(plan: Plan, name: str, label: str) -> Stage:
-    compute = {JUDGED: judge, APART: nearness, MEANING: meaning}[name]
+    compute = {JUDGED: judge, APART: nearness}[name]
     return Stage(name, plan.keys[name], functools.partial(compute, plan), label)
 
 
@@ -316,10 +328,10 @@ def nearness(plan: Plan, shard: Sequence[Json]) -> list[Json]:
     return siblings.nearest(plan.metrics[plan.config.apart_by], shard)
 
 
-def meaning(plan: Plan, shard: Sequence[Json]) -> list[Json]:
-    """Returns for each (kind, text, candidates) why the judge drops each candidate."""
+def meaning(plan: Plan, judging: Judging, shard: Sequence[Json]) -> list[Json]:
+    """Returns for each (kind, text, candidates) why a judge drops each candidate."""
     pairs = [Pair(kind, text, other) for kind, text, texts in shard for other in texts]
-    found = iter(plan.judge.verdicts(pairs))
+    found = iter(plan.judge(judging).verdicts(pairs))
     return [[list(next(found).reasons) for _ in texts] for _, _, texts in shard]
 
 

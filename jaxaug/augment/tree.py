@@ -103,6 +103,8 @@ class Spec:
         everywhere: the greatest entailment, then the least similar string. The name of
         a metric takes the candidate of its least value whatever the decisions, which is
         how section 4.1 may be read too. None takes none.
+      prefer: the metric, such as "fluency", whose greatest value decides between
+        equally common candidates of a leaf, or nearly equal ones of `spread`.
       walk: "rounds" is the traversal of the paper. "spread" takes the candidates that
         differ most from the source and from each other (see `spread`); their
         fidelity is the level below the diversity level, or 0 without one.
@@ -115,6 +117,7 @@ class Spec:
     diversity: str = "jaccard"
     syntactic: str | None = BY_DECISIONS
     walk: str = ROUNDS
+    prefer: str | None = None
 
     def __post_init__(self) -> None:
         """Raises `UserError` where the fields do not fit together."""
@@ -154,6 +157,7 @@ class Spec:
         """All metrics that a ranking needs."""
         needed = [*self.levels, *(_parsed(c)[0] for c in self.constraints)]
         needed += [self.syntactic] if self.syntactic not in (None, BY_DECISIONS) else []
+        needed += [self.prefer] if self.prefer else []
         return tuple(dict.fromkeys(needed))
 
     def decimals_of(self, metric: str) -> int | None:
@@ -306,6 +310,7 @@ def _spread(tree: Node, spec: Spec, k: int) -> list[Item]:
             item.text,
             float(item.values[spec.diversity]),
             float(item.values[fidelity]) if fidelity else 0.0,
+            _preference(item, spec),
         )
         for item in items
     ]
@@ -337,7 +342,9 @@ def _node(
     seed: int,
 ) -> Node:
     if depth == len(spec.levels) or not items:
-        order = sorted(items, key=lambda item: (-item.count, _tie(item.text, seed)))
+        order = sorted(
+            items, key=lambda i: (-i.count, -_preference(i, spec), _tie(i.text, seed))
+        )
         return Node(metric, value, items=tuple(order))
     level = spec.levels[depth]
     groups: dict[float, list[Item]] = {}
@@ -382,6 +389,10 @@ def _syntactic(nodes: Sequence[Node], spec: Spec) -> tuple[int, Item] | None:
         return found[0]
     # Of equals the first: the preferred leaf, and its most common candidate.
     return min(found, key=lambda pair: spec.rounded(pair[1], metric))
+
+
+def _preference(item: Item, spec: Spec) -> float:
+    return float(item.values[spec.prefer]) if spec.prefer else 0.0
 
 
 def _tie(text: str, seed: int) -> bytes:

@@ -20,7 +20,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "from `jaxaug models list`, or the folder of "
         "a T5X run or a published model; openai:NAME for a model behind --endpoint",
     )
-    _endpoint(parser)
+    endpoint(parser)
+    dry_run(parser)
     arguments.trained_run(parser)
     parser.add_argument(
         "--adapter",
@@ -92,7 +93,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     arguments.shards(parser)
 
 
-def _endpoint(parser: argparse.ArgumentParser) -> None:
+def endpoint(parser: argparse.ArgumentParser) -> None:
+    """Adds the server of a model `openai:NAME`, and the limits of its use."""
     parser.add_argument(
         "--endpoint",
         metavar="URL",
@@ -114,6 +116,23 @@ def _endpoint(parser: argparse.ArgumentParser) -> None:
         metavar="IN,OUT",
         help="dollars per million tokens of input and of output, to report the cost",
     )
+
+
+def of_requests(parser: argparse.ArgumentParser) -> None:
+    """Adds `--option`, to a verb that has it for models behind an endpoint alone."""
+    parser.add_argument(
+        "--option",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="with --endpoint: temperature, top_p, max_tokens, per_request, json, "
+        "concurrent, retries, timeout",
+    )
+
+
+def dry_run(parser: argparse.ArgumentParser) -> None:
+    """Adds `--dry_run`."""
     parser.add_argument(
         "--dry_run",
         action="store_true",

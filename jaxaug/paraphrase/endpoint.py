@@ -39,6 +39,10 @@ class Writer:
 
     What a text gets depends on the text, its context, the setting, the seed and the
     replies of the server, not on other texts.
+
+    Attributes:
+      setting: what to ask for.
+      has_asked: whether it was called.
     """
 
     def __init__(self, setting: Setting, seed: int):
@@ -52,6 +56,7 @@ class Writer:
         self._folder = cache_folder.cache_dir() / "endpoint"
         self._lock = threading.Lock()
         self._written = self._empty = 0
+        self.has_asked = False
 
     def __call__(
         self, items: Sequence[Json], done: Callable[[], Any] = lambda: None
@@ -59,7 +64,8 @@ class Writer:
         """At most `num` paraphrases of each text, without copies of it.
 
         Args:
-          items: texts, or (text, context); see `jaxaug.augment.context`.
+          items: texts, or (text, context); see `jaxaug.augment.context`. In a context,
+            `known` are paraphrases that are there already.
           done: is called after each text.
 
         Raises:
@@ -68,6 +74,7 @@ class Writer:
         """
         pairs = [_pair(item) for item in items]
         self._check(pairs)
+        self.has_asked = True
         asked = self._client()
         asked.stop.clear()
         found: dict[int, list[str]] = {}
@@ -193,6 +200,7 @@ class Writer:
     ) -> Request:
         options = self.setting.options
         count = min(self.setting.num - len(known), options.per_request)
+        known = [*context.get("known", ()), *known]
         as_json, as_list = (
             templates.filled(self._template, text, count, context, known, form)
             for form in (True, False)

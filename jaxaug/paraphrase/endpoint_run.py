@@ -27,7 +27,8 @@ _LOCAL = {
     "adapter": None, "sampler": None, "batch_size": 32, "max_length": 64,
     "precision": "float32", "refill": "auto", "shard": None, "merge": None,
 }  # fmt: skip
-_OWN = ("endpoint", "key_variable", "max_requests", "prices", "dry_run")
+OWN = ("endpoint", "key_variable", "max_requests", "prices", "dry_run")
+"""Arguments for models behind an endpoint alone."""
 _SHOWN = 10  # Lines of a message.
 
 
@@ -45,19 +46,46 @@ def run(arguments: argparse.Namespace) -> int:
             "and --prompt out, or --filter."
         )
     arguments.num = 1 if arguments.num is None else arguments.num
-    if server.is_endpoint(arguments.model):
+    if check(arguments, _LOCAL):
         print(_asked(arguments))
         return 0
-    for name in _OWN:
-        if getattr(arguments, name):
-            raise UserError(
-                f"--{name}: model {arguments.model!r} runs on this machine and has "
-                f"none. Leave it out, or name a model {server.PREFIX}NAME."
-            )
     # Models bring JAX with them.
     from jaxaug.paraphrase import run as local
 
     return local.run(arguments)
+
+
+def check(
+    arguments: argparse.Namespace,
+    local: Mapping[str, Any],
+    own: Sequence[str] = OWN,
+) -> bool:
+    """Whether the model is behind an endpoint.
+
+    Args:
+      arguments: of a verb, with `model`.
+      local: arguments for models of this machine -> what stands for "not given".
+      own: arguments for models behind an endpoint.
+
+    Raises:
+      UserError: an argument is given that is for models of the other kind.
+    """
+    model = arguments.model
+    if server.is_endpoint(model):
+        for name, default in local.items():
+            if getattr(arguments, name) != default:
+                raise UserError(
+                    f"--{name}: is for models on this machine, not for {model}. Leave it "
+                    "out; --option sets the parameters of the requests."
+                )
+        return True
+    for name in own:
+        if getattr(arguments, name):
+            raise UserError(
+                f"--{name}: model {model!r} runs on this machine and has none. Leave it "
+                f"out, or name a model {server.PREFIX}NAME."
+            )
+    return False
 
 
 def check_plain(arguments: argparse.Namespace) -> None:
@@ -91,12 +119,6 @@ def server_of(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _asked(arguments: argparse.Namespace) -> str:
-    for name, default in _LOCAL.items():
-        if getattr(arguments, name) != default:
-            raise UserError(
-                f"--{name}: is for models on this machine, not for {arguments.model}. "
-                "Leave it out; --option sets the parameters of the requests."
-            )
     setting = Setting.of(
         {
             "model": arguments.model,
@@ -109,8 +131,7 @@ def _asked(arguments: argparse.Namespace) -> str:
     typed.check_seed(arguments.seed, "--seed")
     writer = Writer(setting, arguments.seed)
     if arguments.dry_run:
-        texts = tables.read_texts(arguments.input, arguments.column)
-        return "\n".join([counted(texts), *writer.plan(_distinct(texts))])
+        return planned(writer, tables.read_texts(arguments.input, arguments.column))
     return paraphrase(
         arguments.input, arguments.out, writer,
         column=arguments.column, seed=arguments.seed,
@@ -203,6 +224,11 @@ def _lines(
 
 def _distinct(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(text for text in texts if text.strip()))
+
+
+def planned(writer: Writer, texts: Sequence[str]) -> str:
+    """A dry run: what these texts will cost, as far as that is known."""
+    return "\n".join([counted(texts), *writer.plan(_distinct(texts))])
 
 
 def counted(texts: Sequence[str]) -> str:

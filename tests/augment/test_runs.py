@@ -230,7 +230,8 @@ def test_no_slot_is_missing(sgd_tree, fake, tmp_path):
     why = "1 candidates, 1 dropped by copy"
     assert f"train/0/slot/2 ('Cost of the ticket': {why}), " in last
     assert last.endswith(
-        f", ... Type some on the page of `jaxaug augment review {out}`, then repeat this "
+        f", ... Ask a language model (--model), or type some on the page of "
+        f"`jaxaug augment review {out}`, then repeat this "
         "command."
     )
     for split, variant in itertools.product(("train", "dev"), ("v1", "v2", "v3")):
@@ -478,6 +479,7 @@ def test_seldom_candidates(sgd_tree, fake, tmp_path, capsys):
     said = explaining.explain(out, "train/0/slot/2")
     assert said.count("dropped (seldom): Cost of the ticket or then x1") == 1
     assert "] Cost of the ticket now x2" in said
+    assert "\nCost of the ticket now: by fake" in said
 
 
 def test_names(sgd_tree, fake, tmp_path):

@@ -12,6 +12,7 @@ from jaxaug import cli
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
 from jaxaug.curriculum import difficulty, generate, levels
+from jaxaug.curriculum import options as of_levels
 from jaxaug.curriculum import scorers as measures
 from jaxaug.curriculum.scorers import Pairs, Scorers
 from jaxaug.paraphrase import generation, version
@@ -199,7 +200,7 @@ def test_the_learned_filters_are_the_default_where_they_are(
     def find(name):
         return type("Named", (), {"on_disk": name in (*here, "roberta-mi")})
 
-    monkeypatch.setattr(generate.catalogue, "find", find)
+    monkeypatch.setattr(of_levels.catalogue, "find", find)
     options = generate.resolved(generate.Options("smollm2"))
     assert (options.similarity, options.implication) == (similarity, "roberta-mi")
     assert options.beta == beta

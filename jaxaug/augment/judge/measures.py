@@ -28,6 +28,7 @@ from jaxaug.metrics import diversity
 from jaxaug.metrics import similarity as texts_similarity
 
 Metric = Callable[[Sequence[str], Sequence[str]], Float[np.ndarray, " n"]]
+_MARKS = (".", "?", "!")
 
 
 def lemmas(texts: Sequence[str]) -> list[frozenset[str]]:
@@ -116,6 +117,43 @@ def _pairs(name: str, model: str) -> Callable[..., Metric]:
     return make
 
 
+def _fluency(model: str = "smollm2") -> Metric:
+    """How likely a language model finds a candidate, compared with its source.
+
+    The log-likelihood per token of the candidate minus that of the source, both as
+    sentences with a capital and a final mark; 0 is as fluent as the source.
+    """
+    # Models bring JAX with them.
+    from jaxaug.models.named import identities
+    from jaxaug.models.scorers import encoder, perplexity, store
+    from jaxaug.models.text import language
+
+    folder = encoder.folder_of(model)
+    if not language.is_language_model(folder):
+        raise UserError(
+            f"metric 'fluency': {model} is no decoder-only language model. Name one, "
+            "such as smollm2."
+        )
+    measure = perplexity.CausalPerplexity(
+        language.load(folder, model), identities.of_folder(folder), store.Store()
+    )
+
+    def metric(
+        sources: Sequence[str], candidates: Sequence[str]
+    ) -> Float[np.ndarray, " n"]:
+        if not candidates:
+            return np.zeros(0)
+        texts = [_sentence(text) for text in (*sources, *candidates)]
+        of_sources, of_candidates = np.split(-np.log(measure(texts)), 2)
+        return of_candidates - of_sources
+
+    return metric
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text[-1:] in _MARKS else ".")
+
+
 _OWN: Mapping[str, Callable[..., Metric]] = {
     "jaccard": _plain(jaccard),
     "string_similarity": _plain(string_similarity),
@@ -125,6 +163,7 @@ _OWN: Mapping[str, Callable[..., Metric]] = {
     "entailment": _pairs("Entailment", "bart-large-mnli"),
     "mutual_implication": _pairs("MutualImplication", "roberta-mi"),
     "bleurt": _pairs("Bleurt", "bleurt-20"),
+    "fluency": _fluency,
 }
 
 METRICS: Mapping[str, Callable[..., Metric]] = extensions.Table(_OWN, "metrics")

@@ -3,6 +3,7 @@
 import argparse
 
 from jaxaug.core import arguments
+from jaxaug.paraphrase import arguments as paraphrase
 
 
 def add(verbs: argparse._SubParsersAction) -> None:
@@ -23,11 +24,15 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--out", help="folder to write (default: that of the config)")
     parser.add_argument(
+        "--model",
         "--paraphraser",
-        metavar="MODEL",
         help="a model of `jaxaug models list`, a run, or smollm2+ADAPTER (default: that "
-        "of the config)",
+        "of the config); openai:NAME for a model behind --endpoint, which has one row "
+        "instead of one for each decoder",
     )
+    paraphrase.endpoint(parser)
+    paraphrase.of_requests(parser)
+    paraphrase.dry_run(parser)
     parser.add_argument(
         "--wordnet_dir",
         metavar="DIR",

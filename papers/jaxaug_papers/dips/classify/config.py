@@ -35,7 +35,9 @@ class Config:
       num_sources: texts of each seed that are paraphrased, the first ones of the
         smallest share; None is all.
       paraphraser: model of the scheme paraphrase, such as `smollm2`, a run or
-        `smollm2+ADAPTER`.
+        `smollm2+ADAPTER`, or `openai:NAME` behind an endpoint.
+      requests: options of a paraphraser behind an endpoint, as `jaxaug augment text
+        --option` takes them, such as `endpoint=URL`.
       wordnet_dir: of methods that look synonyms up; empty is the built-in lexicon.
       lstm: fields of `networks.Settings`.
     """
@@ -53,6 +55,7 @@ class Config:
     num: int = 5
     num_sources: int | None = None
     paraphraser: str = "smollm2"
+    requests: tuple[str, ...] = ()
     wordnet_dir: str = ""
     lstm: Settings = field(default_factory=Settings)
 

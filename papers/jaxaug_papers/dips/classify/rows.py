@@ -11,12 +11,15 @@ from jaxaug.core import cache_folder
 from jaxaug.core.errors import UserError
 from jaxaug.core.shards import Shards
 from jaxaug.core.text import is_copy
+from jaxaug.models.endpoint.server import is_endpoint
+from jaxaug.paraphrase.endpoint import Writer
 from jaxaug_papers.dips.classify.examples import SAME, Example
 
 NOTHING, COPIES = "nothing", "copies"
 _WORDNET = "wordnet_dir"
 # Sources of a shard: what a paraphraser decodes together at five outputs each.
 _SHARD_SIZE = 12
+_SEED = 0
 
 Outputs = Mapping[str, Sequence[str]]
 """Text -> paraphrases of it."""
@@ -68,6 +71,31 @@ class Method:
             raise UserError(f"method {self.name!r}: {error}") from None
 
 
+def of_server(
+    methods: Sequence[Method], paraphraser: str, requests: Sequence[str]
+) -> tuple[Method, ...]:
+    """The rows of an experiment whose paraphraser is behind an endpoint.
+
+    A server decodes by itself: one row stands for those of all decoders.
+
+    Args:
+      methods: of the config.
+      paraphraser: `openai:NAME`.
+      requests: see `Config`.
+    """
+    own = Method(paraphraser, PARAPHRASE, tuple(requests))
+    found = [m if m.model or m.scheme != PARAPHRASE else own for m in methods]
+    return tuple(dict.fromkeys(found))
+
+
+def writer_of(method: Method, paraphraser: str, num: int) -> Writer | None:
+    """The writer of a row by a model behind an endpoint, else None."""
+    if method.scheme != PARAPHRASE or not is_endpoint(method.model or paraphraser):
+        return None
+    (step,) = method.steps(paraphraser, "")
+    return step.job(_SEED, num).endpoint
+
+
 def outputs_of(
     method: Method,
     texts: Sequence[str],
@@ -88,7 +116,7 @@ def outputs_of(
         return {text: (text,) * num for text in texts}
     steps = method.steps(paraphraser, wordnet_dir)
     shards = Shards(cache_folder.cache_dir() / "augment", _SHARD_SIZE)
-    found = chain.apply(steps, texts, num, 0, shards)
+    found = chain.apply(steps, texts, num, _SEED, shards)
     return dict(zip(texts, found, strict=True))
 
 

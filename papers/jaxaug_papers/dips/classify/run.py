@@ -13,6 +13,7 @@ from etils import epath
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike, write_text
 from jaxaug.core.suggestion import suggestion
+from jaxaug.paraphrase import endpoint_run
 from jaxaug_papers.dips.classify import config as configs
 from jaxaug_papers.dips.classify import examples, plot, rows, tables
 from jaxaug_papers.dips.classify.classifiers import CLASSIFIERS, Fold
@@ -21,7 +22,8 @@ from jaxaug_papers.dips.classify.examples import Data, Draw
 from jaxaug_papers.dips.classify.rows import Method, Outputs
 from jaxaug_papers.dips.classify.tables import Cell
 
-_CHANGED = ("paraphraser", "wordnet_dir", "num_sources")
+_CHANGED = ("wordnet_dir", "num_sources")
+_ASKED = (*endpoint_run.OWN, "option")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,15 +31,51 @@ def run(arguments: argparse.Namespace) -> int:
     config = configs.load(arguments.config)
     given = {name: getattr(arguments, name) for name in _CHANGED}
     given = {name: value for name, value in given.items() if value is not None}
-    if arguments.only:
-        given["methods"] = _chosen(config, arguments.only)
     for name in ("shares", "classifiers"):
         if getattr(arguments, name):
             given[name] = tuple(getattr(arguments, name))
-    config = dataclasses.replace(config, **given)
+    config = _with_model(dataclasses.replace(config, **given), arguments)
+    if arguments.only:
+        chosen = _chosen(config, arguments.only)
+        config = dataclasses.replace(config, methods=chosen)
     data_dir = epath.Path(arguments.data_dir or config.data_dir).expanduser()
+    if arguments.dry_run:
+        print("\n".join(_planned(config, data_dir)))
+        return 0
     experiment(config, data_dir, epath.Path(arguments.out or config.out))
     return 0
+
+
+def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
+    """The config with the paraphraser of a command line.
+
+    Raises:
+      UserError: an argument for a model behind an endpoint, and the model is none.
+    """
+    arguments.model = arguments.model or config.paraphraser
+    config = dataclasses.replace(config, paraphraser=arguments.model)
+    if not endpoint_run.check(arguments, {}, _ASKED):
+        return config
+    names = ("endpoint", "key_variable", "max_requests", "prices")
+    given = {name: getattr(arguments, name) for name in names}
+    requests = [f"{k}={v}" for k, v in given.items() if v is not None]
+    requests += arguments.option
+    new = {request.partition("=")[0] for request in requests}
+    kept = [one for one in config.requests if one.partition("=")[0] not in new]
+    requests = [*kept, *requests]
+    methods = rows.of_server(config.methods, config.paraphraser, requests)
+    return dataclasses.replace(config, requests=tuple(requests), methods=methods)
+
+
+def _planned(config: Config, data_dir: PathLike) -> list[str]:
+    """Lines of a dry run: what the rows of a server will cost, as far as is known."""
+    _, draws = _drawn(config, data_dir)
+    texts = examples.sources(draws, config.shares, config.num_sources)
+    lines = [endpoint_run.counted(texts)]
+    for method in config.methods:
+        writer = rows.writer_of(method, config.paraphraser, config.num)
+        lines += writer.plan(texts) if writer else []
+    return lines
 
 
 def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
@@ -73,16 +111,15 @@ def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
       UserError: data or config are wrong, or the first row cannot be made.
     """
     began = time.monotonic()
-    data = examples.read(config.reader, epath.Path(data_dir) / config.dataset)
-    _check(config, data)
-    draws = [
-        examples.draw(data.train, seed, config.train_size, config.validation_size)
-        for seed in config.seeds
-    ]
+    data, draws = _drawn(config, data_dir)
     notes = [_described(config, data, draws), *data.notes]
     print("\n".join(notes), flush=True)
     outputs, missing = _outputs(config, draws)
     notes += _on_outputs(outputs)
+    writers = [
+        rows.writer_of(m, config.paraphraser, config.num) for m in config.methods
+    ]
+    notes += [writer.spent() for writer in writers if writer]
     cells = []
     for share in config.shares:
         for name in outputs:
@@ -98,6 +135,16 @@ def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
     ]
     _write(epath.Path(out), config, cells, missing, "\n\n".join(blocks))
     return cells
+
+
+def _drawn(config: Config, data_dir: PathLike) -> tuple[Data, list[Draw]]:
+    """The data of an experiment, and what each seed draws from them."""
+    data = examples.read(config.reader, epath.Path(data_dir) / config.dataset)
+    _check(config, data)
+    return data, [
+        examples.draw(data.train, seed, config.train_size, config.validation_size)
+        for seed in config.seeds
+    ]
 
 
 def _check(config: Config, data: Data) -> None:
@@ -133,7 +180,8 @@ def _outputs(
                 method, texts, config.num, config.paraphraser, config.wordnet_dir
             )
         except UserError as error:
-            if place == 0:
+            # What a server has answered is kept; the same command goes on.
+            if place == 0 or method.name == config.paraphraser:
                 raise
             missing[method.name] = str(error)
             print(f"{method.name}: not run: {error}", flush=True)
