@@ -38,6 +38,7 @@ _BEHIND = frozenset(
     {"available", "nearest", "closest", "left", "free", "open", "closed"}
 )
 _JOINING = frozenset({"and", "or", ","})
+_ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
 
@@ -140,8 +141,13 @@ class _Reader:
             wanted = THIRD
         elif before in _BE and self._is_closed(self._next()):
             wanted = PARTICIPLE
-        elif before == "to" and self._next() in vocabulary.DETERMINERS:
+        elif (before == "to" and self._next() in vocabulary.DETERMINERS) or (
+            before in _MODALS and self._is_closed(self._next())
+        ):
             wanted = BASE
+        elif not self.found and self.is_verb_phrase and self._next() in _ARTICLES:
+            # "Assess the damage", "computes the fee".
+            wanted = THIRD if re.search(r"[^s]s$", word) else BASE
         for form in vocabulary.any_verb(word, wanted) if wanted else ():
             self.found.append(
                 Chunk(VERB, "OTHER", (self.words[self.place],), base=form, form=wanted)
@@ -210,12 +216,15 @@ class _Reader:
             return False
         if before.words[-1].lower() == "user":
             return self.waits or word == "want"
-        return self.waits and vocabulary.is_plural(before.words[-1]) and not is_noun
+        # "Do guests pay", "does the guest pay".
+        agrees = self.found[0].cls in ("does", "did")
+        agrees |= vocabulary.is_plural(before.words[-1])
+        return self.waits and agrees and not is_noun
 
     def _is_third(self, before: Chunk | None, word: str) -> bool:
         is_noun = vocabulary.singular(word) in vocabulary.nouns()
         if before is None:
-            return not is_noun
+            return not is_noun or self._next() in _ARTICLES
         if before.cls in _SUBJECTS:
             return True
         return before.kind == NOUN and (self.waits or not is_noun)
@@ -241,6 +250,8 @@ class _Reader:
             return True
         if before.kind != NOUN or before.words[-1].lower() in vocabulary.MODIFIERS:
             return False
+        if self.lower[self.place] in vocabulary.nouns() and not self.waits:
+            return False  # "Total cost".
         return self.waits or self._next() in vocabulary.PREPOSITIONS | {"", "the"}
 
     def _continues(self, form: str) -> bool:
