@@ -38,6 +38,7 @@ _BEHIND = frozenset(
     {"available", "nearest", "closest", "left", "free", "open", "closed"}
 )
 _JOINING = frozenset({"and", "or", ","})
+_ENDS = frozenset({"", "the", "each", "every"})
 _ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
@@ -231,6 +232,8 @@ class _Reader:
 
     def _is_gerund(self, before: Chunk | None, word: str) -> bool:
         after = self._next()
+        if after == "of" and before is not None and before.kind == NOUN:
+            return False  # "Current reading of the meter".
         if self._continues(GERUND) and not self._is_closed(after):
             return True
         modifies = after and after not in vocabulary.DETERMINERS
@@ -252,7 +255,7 @@ class _Reader:
             return False
         if self.lower[self.place] in vocabulary.nouns() and not self.waits:
             return False  # "Total cost".
-        return self.waits or self._next() in vocabulary.PREPOSITIONS | {"", "the"}
+        return self.waits or self._next() in vocabulary.PREPOSITIONS | _ENDS
 
     def _continues(self, form: str) -> bool:
         """Whether `and` and the like stand behind a verb in a form."""

@@ -18,6 +18,7 @@ is two words) and `?` behind optional ones, and of variables:
     {t:ITAIL}, {t:OTAIL}  nothing, or all that follows from `to` or `of` on; {t:LTAIL}  from in, at, on, for
     {t:NTAIL}        nothing, or all that follows from a preposition on, without a clause
     {w:WH}           a question word
+    {t:ANY}          nothing or anything
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb behind `and` or `or`
 
 A template repeats variables, perhaps changed: see `_NOUN` and `_VERB`.
@@ -200,6 +201,7 @@ def _class(name: str) -> str:
         "NPC": f"{noun}(?:[{_letters('and or')}]{noun})*",
         "QTAIL": _tail(_TAIL_STARTS.removeprefix("of ")),
         "CTAIL": _tail(_TAIL_STARTS + _CLAUSE_STARTS),
+        "ANY": ".*",
         "MODAL": f"[{_letters('must can may should will could')}]",
         "REST": ".+",
         "PLAIN": f"(?:(?![{_letters('and or')}]{verb}|{_codes[WORD, 'not']}).)+",

@@ -320,6 +320,8 @@ def _renamed(
         return
     if inside and sense.of_heads and not last.endswith("'s"):
         return
+    if start and new.endswith(f" {sense.old}"):
+        return  # "Delivery street address".
     # Nobody says "lodging room" or "hotels city".
     mass = _head(new) in vocabulary.UNCOUNTABLE and end - start == 1
     if inside and not last.endswith("'s") and (is_changed or mass):
