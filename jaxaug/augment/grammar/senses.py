@@ -322,6 +322,8 @@ def _renamed(
         return
     if start and new.endswith(f" {sense.old}"):
         return  # "Delivery street address".
+    if start and chunk.words[start - 1].lower() in vocabulary.PURPOSES:
+        return  # "Waiting list".
     # Nobody says "lodging room" or "hotels city".
     mass = _head(new) in vocabulary.UNCOUNTABLE and end - start == 1
     if inside and not last.endswith("'s") and (is_changed or mass):

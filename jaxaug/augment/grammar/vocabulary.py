@@ -40,6 +40,11 @@ MODIFIERS = _set(
     "planned expected particular drinking fishing sailing diving riding driving running "
     "washing sewing sleeping dining learning teaching selling buying remaining missing"
 )
+# A gerund that says what a thing is for makes one word with it: "waiting list".
+PURPOSES = _set(
+    "waiting parking living swimming boarding meeting seating cooking training shipping "
+    "mailing billing drinking driving riding washing dining sleeping closing opening"
+)
 ADJECTIVES = _set(
     "monthly weekly daily nightly yearly hourly total overall full average mean exact free "
     "short long brief maximum minimum highest lowest first last final main new next common "
