@@ -38,6 +38,7 @@ _BEHIND = frozenset(
     {"available", "nearest", "closest", "left", "free", "open", "closed"}
 )
 _JOINING = frozenset({"and", "or", ","})
+_ASKING = frozenset({"should", "can", "will", "may", "must"})
 _ENDS = frozenset({"", "the", "each", "every"})
 _ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
@@ -105,12 +106,16 @@ class _Reader:
             ):
                 return False
             # "Do students pay": the verb comes behind the group.
-            self.waits = word in ("do", "does", "did")
+            self.waits = word in ("do", "does", "did") or self._asks_modal(word)
         elif word not in vocabulary.PREPOSITIONS | vocabulary.OTHERS:
             return False
         self.found.append(Chunk(WORD, word, (self.words[self.place],)))
         self.place += 1
         return True
+
+    def _asks_modal(self, word: str) -> bool:
+        """Whether a text begins with a modal: "should guests pay"."""
+        return not self.found and word in _ASKING
 
     def _helps(self) -> bool:
         """Whether a form of have or do helps another verb."""
@@ -218,7 +223,7 @@ class _Reader:
         if before.words[-1].lower() == "user":
             return self.waits or word == "want"
         # "Do guests pay", "does the guest pay".
-        agrees = self.found[0].cls in ("does", "did")
+        agrees = self.found[0].cls in {"does", "did", *_ASKING}
         agrees |= vocabulary.is_plural(before.words[-1])
         return self.waits and agrees and not is_noun
 

@@ -44,26 +44,7 @@ _CLAUSES = "how what whether when where which who whom whose why that if"
 _CLAUSE_STARTS = " where when that which who whom to"
 _VARIABLE = re.compile(r"\{(\w+):([^}]+)\}")
 _WRITTEN = re.compile(r"\{(\w+)(?:\.([^}]+))?\}")
-_OWN = frozenset(
-    [
-        "my",
-        "your",
-        "his",
-        "her",
-        "its",
-        "our",
-        "their",
-        "this",
-        "that",
-        "each",
-        "every",
-        "any",
-        "all",
-        "some",
-        "no",
-        "both",
-    ]
-)
+_OWN = vocabulary.DETERMINERS - {"a", "an", "the", "these", "those", "another"}
 
 
 class _Codes(dict[tuple[str, ...], str]):

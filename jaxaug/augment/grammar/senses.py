@@ -322,8 +322,13 @@ def _renamed(
         return
     if start and new.endswith(f" {sense.old}"):
         return  # "Delivery street address".
-    if start and chunk.words[start - 1].lower() in vocabulary.PURPOSES:
-        return  # "Waiting list".
+    if start:
+        before = chunk.words[start - 1].lower()
+        plain = before in vocabulary.ADJECTIVES | vocabulary.MODIFIERS
+        if before in vocabulary.PURPOSES or (
+            sense.old in vocabulary.VAGUE and not plain
+        ):
+            return  # "Waiting list", "subject area".
     # Nobody says "lodging room" or "hotels city".
     mass = _head(new) in vocabulary.UNCOUNTABLE and end - start == 1
     if inside and not last.endswith("'s") and (is_changed or mass):

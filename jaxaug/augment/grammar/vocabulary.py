@@ -29,7 +29,7 @@ AUXILIARIES = _set(
     "did has have had"
 )
 OTHERS = _set(
-    "and or not it you they we i there optionally also only either , ; : / ( ) . ? ! & -"
+    "and or not it you they we i there optionally also only already currently either , ; : / ( ) . ? ! & -"
 )
 # Gerunds that modify the noun behind them: "starting city".
 MODIFIERS = _set(
@@ -44,6 +44,10 @@ MODIFIERS = _set(
 PURPOSES = _set(
     "waiting parking living swimming boarding meeting seating cooking training shipping "
     "mailing billing drinking driving riding washing dining sleeping closing opening"
+)
+# Nouns whose sense the noun before them decides: "subject area".
+VAGUE = _set(
+    "area point place position spot list form line field group class order part level"
 )
 ADJECTIVES = _set(
     "monthly weekly daily nightly yearly hourly total overall full average mean exact free "
@@ -127,6 +131,7 @@ def any_verb(word: str, form: str) -> list[str]:
     if form == inflection.THIRD and word.endswith("ss"):
         return []
     found = [one.base for one in inflection.readings(word) if one.form == form]
+    found = [base for base in found if not base.endswith("ie")] or found  # "Certified".
     # The bases of "raised" are "rais" and "raise".
     return sorted(
         found, key=lambda base: not base.endswith("e") and base + "e" in found
