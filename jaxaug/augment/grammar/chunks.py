@@ -38,6 +38,9 @@ _BEHIND = frozenset(
     {"available", "nearest", "closest", "left", "free", "open", "closed"}
 )
 _JOINING = frozenset({"and", "or", ","})
+_ASKING = frozenset({"should", "can", "will", "may", "must"})
+_ENDS = frozenset({"", "the", "each", "every"})
+_ARTICLES = frozenset({"a", "an", "the", "my", "your", "all"})
 _BE = frozenset(["is", "are", "was", "were", "be", "been", "being"])
 
 
@@ -103,12 +106,16 @@ class _Reader:
             ):
                 return False
             # "Do students pay": the verb comes behind the group.
-            self.waits = word in ("do", "does", "did")
+            self.waits = word in ("do", "does", "did") or self._asks_modal(word)
         elif word not in vocabulary.PREPOSITIONS | vocabulary.OTHERS:
             return False
         self.found.append(Chunk(WORD, word, (self.words[self.place],)))
         self.place += 1
         return True
+
+    def _asks_modal(self, word: str) -> bool:
+        """Whether a text begins with a modal: "should guests pay"."""
+        return not self.found and word in _ASKING
 
     def _helps(self) -> bool:
         """Whether a form of have or do helps another verb."""
@@ -140,8 +147,13 @@ class _Reader:
             wanted = THIRD
         elif before in _BE and self._is_closed(self._next()):
             wanted = PARTICIPLE
-        elif before == "to" and self._next() in vocabulary.DETERMINERS:
+        elif (before == "to" and self._next() in vocabulary.DETERMINERS) or (
+            before in _MODALS and self._is_closed(self._next())
+        ):
             wanted = BASE
+        elif not self.found and self.is_verb_phrase and self._next() in _ARTICLES:
+            # "Assess the damage", "computes the fee".
+            wanted = THIRD if re.search(r"[^s]s$", word) else BASE
         for form in vocabulary.any_verb(word, wanted) if wanted else ():
             self.found.append(
                 Chunk(VERB, "OTHER", (self.words[self.place],), base=form, form=wanted)
@@ -210,18 +222,23 @@ class _Reader:
             return False
         if before.words[-1].lower() == "user":
             return self.waits or word == "want"
-        return self.waits and vocabulary.is_plural(before.words[-1]) and not is_noun
+        # "Do guests pay", "does the guest pay".
+        agrees = self.found[0].cls in {"does", "did", *_ASKING}
+        agrees |= vocabulary.is_plural(before.words[-1])
+        return self.waits and agrees and not is_noun
 
     def _is_third(self, before: Chunk | None, word: str) -> bool:
         is_noun = vocabulary.singular(word) in vocabulary.nouns()
         if before is None:
-            return not is_noun
+            return not is_noun or self._next() in _ARTICLES
         if before.cls in _SUBJECTS:
             return True
         return before.kind == NOUN and (self.waits or not is_noun)
 
     def _is_gerund(self, before: Chunk | None, word: str) -> bool:
         after = self._next()
+        if after == "of" and before is not None and before.kind == NOUN:
+            return False  # "Current reading of the meter".
         if self._continues(GERUND) and not self._is_closed(after):
             return True
         modifies = after and after not in vocabulary.DETERMINERS
@@ -241,7 +258,9 @@ class _Reader:
             return True
         if before.kind != NOUN or before.words[-1].lower() in vocabulary.MODIFIERS:
             return False
-        return self.waits or self._next() in vocabulary.PREPOSITIONS | {"", "the"}
+        if self.lower[self.place] in vocabulary.nouns() and not self.waits:
+            return False  # "Total cost".
+        return self.waits or self._next() in vocabulary.PREPOSITIONS | _ENDS
 
     def _continues(self, form: str) -> bool:
         """Whether `and` and the like stand behind a verb in a form."""

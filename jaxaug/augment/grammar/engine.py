@@ -25,6 +25,7 @@ _CHOICES = 12
 # Results among which a derivation is looked for.
 _MANY = 1000
 _EACH_ONE, _A = re.compile(r"\b(?:each|every|per)\b"), re.compile(r"\ban?\b")
+_FADED = frozenset(["a", "an", "the", "that"])
 _UNITS = frozenset({"date", "day"}), frozenset({"time", "hour"})
 
 Steps = tuple[tuple[str, str], ...]
@@ -240,6 +241,6 @@ def _parsed(text: str, is_verb_phrase: bool) -> tuple[Chunk, ...]:
 
 
 def _folded(text: str) -> str:
-    """Returns the words without articles; texts that share them count as one."""
+    """Returns the words without articles and that; texts that share them are one."""
     words = re.findall(r"[^\W_]+", text.lower())
-    return " ".join(word for word in words if word not in ("a", "an", "the"))
+    return " ".join(word for word in words if word not in _FADED)

@@ -9,13 +9,16 @@ is two words) and `?` behind optional ones, and of variables:
     {x:NP=start date/starting date}     the group, without determiner, is one of these
     {x:NP<start/starting}   the words before its head are one of these; {x:NP<} has none
     {x:NP>fee/charge}       its head, in the singular, is one of these
-    {x:DATE+}, {x:DATE!}    it has words before its head, or none; {x:NP*}  it is a plural
+    {x:DATE+}, {x:DATE!}    it has words before its head, or none
+    {x:NP*}, {x:NP^}        it is a plural; it is a singular with a determiner
     {v:BUY.base}     a verb of a class of verbs.txt in a form; {v:V.base} of any class
     {x:NPO}          a noun group with what `of` adds to it
     {t:TAIL}         nothing, or all that follows from a preposition on; {t:QTAIL}  but not
                      from `of` on; {t:CTAIL}, {t:PTAIL}  the same, or from a clause on
     {t:ITAIL}, {t:OTAIL}  nothing, or all that follows from `to` or `of` on; {t:LTAIL}  from in, at, on, for
+    {t:NTAIL}        nothing, or all that follows from a preposition on, without a clause
     {w:WH}           a question word
+    {t:ANY}          nothing or anything
     {r:REST}         one chunk or more; {r:PLAIN}  without a second verb behind `and` or `or`
 
 A template repeats variables, perhaps changed: see `_NOUN` and `_VERB`.
@@ -34,30 +37,14 @@ Match = Mapping[str, Sequence[Chunk]]
 
 _FORMS = (BASE, THIRD, PARTICIPLE, GERUND)
 _NOUN_PREPOSITIONS = "of for in at on to from with per by about"
-_TAIL_STARTS = _NOUN_PREPOSITIONS + " between near as based"
+_TAIL_STARTS = (
+    _NOUN_PREPOSITIONS + " between near as based before after during within without"
+)
+_CLAUSES = "how what whether when where which who whom whose why that if"
 _CLAUSE_STARTS = " where when that which who whom to"
 _VARIABLE = re.compile(r"\{(\w+):([^}]+)\}")
 _WRITTEN = re.compile(r"\{(\w+)(?:\.([^}]+))?\}")
-_OWN = frozenset(
-    [
-        "my",
-        "your",
-        "his",
-        "her",
-        "its",
-        "our",
-        "their",
-        "this",
-        "that",
-        "each",
-        "every",
-        "any",
-        "all",
-        "some",
-        "no",
-        "both",
-    ]
-)
+_OWN = vocabulary.DETERMINERS - {"a", "an", "the", "these", "those", "another"}
 
 
 class _Codes(dict[tuple[str, ...], str]):
@@ -138,7 +125,7 @@ def compiled(pattern: str) -> Pattern:
 
 
 def _variable(kind: str) -> tuple[str, Callable[[Sequence[Chunk]], bool] | None]:
-    found = re.fullmatch(r"([^=<>+!*]+)(?:([=<>+!*])([^!]*)(!?))?", kind)
+    found = re.fullmatch(r"([^=<>+!*^]+)(?:([=<>+!*^])([^!]*)(!?))?", kind)
     if not found:
         raise ValueError(f"{kind!r} is no variable of a pattern")
     names, sign, values, alone = found.groups()
@@ -159,6 +146,8 @@ def _tested(signs: str, wanted: frozenset[str], chunks: Sequence[Chunk]) -> bool
         return " ".join(words) in wanted
     if sign == "*":
         return is_plural(chunks[:1]) or words[-1] == "people"
+    if sign == "^":
+        return bool(chunks[0].det) and not is_plural(chunks[:1])
     if sign in "+!":
         size = vocabulary.noun_size(chunks[0].words)
         return (len(words) > size) == (sign == "+")
@@ -184,6 +173,7 @@ def _class(name: str) -> str:
         "NP": noun,
         "NPX": f"{noun}(?:[{_letters(_NOUN_PREPOSITIONS + ' and or')}]{noun})*",
         "TAIL": _tail(_TAIL_STARTS),
+        "NTAIL": rf"(?:[{_letters(_TAIL_STARTS)}][^{_letters(_CLAUSES)}]+)?",
         "NPO": f"{noun}(?:{_codes[WORD, 'of']}{noun})*",
         "PTAIL": _tail(_TAIL_STARTS.removeprefix("of ") + _CLAUSE_STARTS),
         "OTAIL": _tail("of"),
@@ -192,6 +182,7 @@ def _class(name: str) -> str:
         "NPC": f"{noun}(?:[{_letters('and or')}]{noun})*",
         "QTAIL": _tail(_TAIL_STARTS.removeprefix("of ")),
         "CTAIL": _tail(_TAIL_STARTS + _CLAUSE_STARTS),
+        "ANY": ".*",
         "MODAL": f"[{_letters('must can may should will could')}]",
         "REST": ".+",
         "PLAIN": f"(?:(?![{_letters('and or')}]{verb}|{_codes[WORD, 'not']}).)+",

@@ -15,7 +15,7 @@ from jaxaug.core.errors import UserError
 
 _FILE = epath.Path(__file__).parent / "rules.txt"
 _FIELDS = ("match", "write", "good", "bad")
-KINDS = ("slot", "flag", "input", "intent", "service")
+KINDS = ("slot", "flag", "value", "input", "intent", "service")
 _FINAL = "final"
 _VOWEL_SOUND = re.compile(r"\b(a|an) (?=(\w))", re.IGNORECASE)
 _OTHERS = ("people", "somebody", "everyone", "user", "customer")
@@ -31,7 +31,8 @@ class Rule:
     Attributes:
         name: unique.
         kinds: descriptions to which it applies: "slot", "intent" or "service"; "flag" is
-            a slot that is true or false, "input" a slot whose value users give.
+            a slot that is true or false, "value" any other, "input" one whose value
+            users give.
         matches: patterns; see `patterns`.
         writes: templates.
         good: (source, result) that the rule gives.
@@ -51,7 +52,8 @@ class Rule:
         """Whether the rule applies to a description; see `engine.Context`."""
         names = {kind}
         if kind == "slot":
-            names |= {"flag"} if is_flag else {"input"} if is_input else set()
+            names |= {"flag"} if is_flag else {"value"}
+            names |= {"input"} if is_input and not is_flag else set()
         return not names.isdisjoint(self.kinds)
 
     @functools.cached_property

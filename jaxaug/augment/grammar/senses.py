@@ -1,4 +1,4 @@
-"""Replaces words and phrases by synonyms of `senses.txt`, by sense."""
+"""Replaces words and phrases by synonyms of `senses.txt` and `wordnet.txt`, by sense."""
 
 import dataclasses
 import functools
@@ -15,7 +15,10 @@ from jaxaug.augment.grammar.rules import tidy
 from jaxaug.augment.language.inflection import PARTICIPLE, THIRD
 from jaxaug.core.errors import UserError
 
-_FILE = epath.Path(__file__).parent / "senses.txt"
+_FOLDER = epath.Path(__file__).parent
+# The first pair of two words counts.
+_WORDNET = "wordnet.txt"
+_FILES = (_FOLDER / "senses.txt", _FOLDER / _WORDNET)
 _CONDITIONS = ("if", "txt", "not", "but", "obj")
 
 
@@ -27,6 +30,8 @@ class Sense:
         pos: "n", "v", "a" or "p", see the file.
         old: to be replaced, in its base form.
         new: the replacement, in its base form.
+        of_heads: whether a noun stays where it stands before another: the harbor of
+            "harbor master".
         needed: one of these stands in the text or describes the service, if any.
         text: one of these stands in the text, if any.
         refused: none of these stands or describes.
@@ -37,6 +42,7 @@ class Sense:
     pos: str
     old: str
     new: str
+    of_heads: bool
     needed: frozenset[str]
     text: frozenset[str]
     refused: frozenset[str]
@@ -51,37 +57,43 @@ class Sense:
 
 @functools.cache
 def table() -> dict[str, tuple[Sense, ...]]:
-    """Returns old word -> its senses in the order of the file.
+    """Returns old word -> its senses in the order of the files.
 
     Raises:
-        UserError: a line of the file is malformed.
+        UserError: a line of a file is malformed.
     """
     found: dict[str, list[Sense]] = {}
-    for number, line in enumerate(_FILE.read_text(encoding="utf-8").splitlines(), 1):
-        if not line or line.startswith("#"):
-            continue
-        pos, *rest = line.split()
-        conditions = dict(part.split("=", 1) for part in rest if "=" in part)
-        words = [part.replace("_", " ") for part in rest if "=" not in part]
-        unknown = set(conditions) - {*_CONDITIONS}
-        if pos not in ("n", "v", "a", "p") or unknown or len(set(words) - {"->"}) < 2:
-            raise UserError(
-                f"{_FILE}, line {number}: {line!r} is no sense. Write n, v, a or p, two "
-                "words or more, and conditions `if=`, `txt=`, `not=`, `but=`, `obj=`."
-            )
-        sets = [
-            frozenset(conditions[name].split("/"))
-            if name in conditions
-            else frozenset()
-            for name in _CONDITIONS
-        ]
-        both = "->" not in words
-        words = [word for word in words if word != "->"]
-        for old in words if both else words[:1]:
-            for new in words:
-                if new != old:
-                    found.setdefault(old, []).append(Sense(pos, old, new, *sets))
+    for path in _FILES:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for number, line in enumerate(lines, 1):
+            if line and not line.startswith("#"):
+                place = f"{path}, line {number}"
+                for sense in _senses(line, place, path.name == _WORDNET):
+                    found.setdefault(sense.old, []).append(sense)
     return {old: tuple(senses) for old, senses in found.items()}
+
+
+def _senses(line: str, place: str, of_heads: bool) -> Iterator[Sense]:
+    """Yields the pairs of a line."""
+    pos, *rest = line.split()
+    conditions = dict(part.split("=", 1) for part in rest if "=" in part)
+    words = [part.replace("_", " ") for part in rest if "=" not in part]
+    unknown = set(conditions) - {*_CONDITIONS}
+    if pos not in ("n", "v", "a", "p") or unknown or len(set(words) - {"->"}) < 2:
+        raise UserError(
+            f"{place}: {line!r} is no sense. Write n, v, a or p, two words or more, "
+            "and conditions `if=`, `txt=`, `not=`, `but=`, `obj=`."
+        )
+    sets = [
+        frozenset(conditions[name].split("/")) if name in conditions else frozenset()
+        for name in _CONDITIONS
+    ]
+    both = "->" not in words
+    words = [word for word in words if word != "->"]
+    for old in words if both else words[:1]:
+        yield from (
+            Sense(pos, old, new, of_heads, *sets) for new in words if new != old
+        )
 
 
 def bases(chunks: Sequence[Chunk]) -> frozenset[tuple[str, str]]:
@@ -306,6 +318,17 @@ def _renamed(
         return
     if inside and ({*new.split()} & vocabulary.PREPOSITIONS or new.count(" ") > 1):
         return
+    if inside and sense.of_heads and not last.endswith("'s"):
+        return
+    if start and new.endswith(f" {sense.old}"):
+        return  # "Delivery street address".
+    if start:
+        before = chunk.words[start - 1].lower()
+        plain = before in vocabulary.ADJECTIVES | vocabulary.MODIFIERS
+        if before in vocabulary.PURPOSES or (
+            sense.old in vocabulary.VAGUE and not plain
+        ):
+            return  # "Waiting list", "subject area".
     # Nobody says "lodging room" or "hotels city".
     mass = _head(new) in vocabulary.UNCOUNTABLE and end - start == 1
     if inside and not last.endswith("'s") and (is_changed or mass):

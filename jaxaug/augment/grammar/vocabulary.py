@@ -29,7 +29,7 @@ AUXILIARIES = _set(
     "did has have had"
 )
 OTHERS = _set(
-    "and or not it you they we i there optionally also only either , ; : / ( ) . ? ! & -"
+    "and or not it you they we i there optionally also only already currently either , ; : / ( ) . ? ! & -"
 )
 # Gerunds that modify the noun behind them: "starting city".
 MODIFIERS = _set(
@@ -37,12 +37,32 @@ MODIFIERS = _set(
     "leaving departing arriving boarding swimming cooking training waking wedding "
     "charging shipping mailing billing listening playing walking working viewing outgoing "
     "incoming requested selected given chosen desired preferred specified scheduled "
-    "planned expected particular"
+    "planned expected particular drinking fishing sailing diving riding driving running "
+    "washing sewing sleeping dining learning teaching selling buying remaining missing"
+)
+# A gerund that says what a thing is for makes one word with it: "waiting list".
+PURPOSES = _set(
+    "waiting parking living swimming boarding meeting seating cooking training shipping "
+    "mailing billing drinking driving riding washing dining sleeping closing opening"
+)
+# Nouns whose sense the noun before them decides: "subject area".
+VAGUE = _set(
+    "area point place position spot list form line field group class order part level"
 )
 ADJECTIVES = _set(
     "monthly weekly daily nightly yearly hourly total overall full average mean exact free "
     "short long brief maximum minimum highest lowest first last final main new next common "
-    "estimated approximate expected current available relative whole single"
+    "estimated approximate expected current available relative whole single initial annual "
+    "quarterly minimal maximal earliest latest previous following upcoming additional "
+    "preliminary complete original primary secondary official local national regional "
+    "international public private personal legal medical technical financial physical "
+    "digital electronic automatic manual regular special general basic advanced optional "
+    "required necessary mandatory valid invalid unique specific important urgent active "
+    "inactive recent old young large small big little high low long wide deep heavy light "
+    "fast slow early late good best better worst safe dangerous open closed full empty "
+    "correct wrong possible likely certain different same similar other second third "
+    "outstanding overdue refundable everyday brief greatest largest smallest biggest least "
+    "top principal chief present"
 )
 """Words before a noun that do not name a thing of their own."""
 # Nouns with neither an article `a` nor a plural.
@@ -111,6 +131,7 @@ def any_verb(word: str, form: str) -> list[str]:
     if form == inflection.THIRD and word.endswith("ss"):
         return []
     found = [one.base for one in inflection.readings(word) if one.form == form]
+    found = [base for base in found if not base.endswith("ie")] or found  # "Certified".
     # The bases of "raised" are "rais" and "raise".
     return sorted(
         found, key=lambda base: not base.endswith("e") and base + "e" in found

@@ -42,6 +42,11 @@ def written(text: str, is_verb_phrase: bool = False) -> str:
             "farm that grows the crops",
             "farm SITE | that | grows OTHER third | the crops THING",
         ),
+        ("total cost of the stay", "total cost MONEY | of | the stay EVENT"),
+        (
+            "languages the applicant should speak",
+            "languages LANGUAGE | the applicant PERSON | should | speak OTHER base",
+        ),
         (
             "number of copies available",
             "number COUNT | of | copies THING | available THING",
@@ -68,6 +73,15 @@ def test_slots(text: str, parts: str) -> None:
         (
             "manage accounts and transfer money",
             "manage OTHER base | accounts THING | and | transfer SEND base | money MASS",
+        ),
+        ("gild the frame", "gild OTHER base | the frame THING"),
+        (
+            "returns a list of orders",
+            "returns OTHER third | a list THING | of | orders EVENT",
+        ),
+        (
+            "does the company pay for it",
+            "does | the company SITE | pay for BUY base | it",
         ),
         (
             "search for flights by city and date",
