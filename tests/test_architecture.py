@@ -52,7 +52,7 @@ FLOORS = {
         "tokenizers initial",
         "text",
         "scorers convert",
-        "finetune",
+        "finetune consistency",
     ),
     "jaxaug.augment": (
         "descriptions arguments",

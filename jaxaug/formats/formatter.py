@@ -103,7 +103,7 @@ class SchemaFormatter(abc.ABC):
         """Returns the prompt of a service."""
 
     def dialogue(self, dialogue: Dialogue, epoch: int = 0) -> Iterator[Example]:
-        """Yields the examples of a dialogue: those of each user frame with a state.
+        """Yields the examples of each user frame that has a state.
 
         A dialogue that is shown as a demonstration gives no examples.
 
