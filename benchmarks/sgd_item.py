@@ -255,7 +255,7 @@ class Learner:
         """Compiles the training step of items of that many steps; returns seconds."""
         started = time.perf_counter()
         rows: list[Any] = [[]] * self.settings.rows
-        batch = layouts.find("prefix_lm").fill(rows, self._lengths, pack=True)
+        batch = layouts.find("prefix_lm").fill(rows, self._lengths, True)
         if steps not in self._compiled:
             self._trainer(steps).compile_train(
                 {name: jnp.array(value) for name, value in batch.items()}

@@ -37,7 +37,9 @@ def power(
         dialogues: dialogues that define the figure.
     """
     place = FIGURES.index(figure)
-    parts = [(float(part[place]) / seeds, seeds - 1) for part in variances.seeds]
+    parts: list[tuple[float, float]] = [
+        (float(part[place]) / seeds, seeds - 1) for part in variances.seeds
+    ]
     parts.append((float(variances.dialogues[place]) / dialogues, dialogues - 1))
     total = sum(part for part, _ in parts)
     if total == 0:
