@@ -9,7 +9,7 @@ labels are in `papers/jaxaug_papers/tree/readings`: `judge.tsv` (where both read
 and `candidates.tsv`. Writes `jaxaug/augment/judge/coefficients.json`, the same bytes from
 the same files and models.
 
-Prints a table for docs/augment.md. Each row judges one file by judges that were fitted,
+Prints a table for docs/judge.md. Each row judges one file by judges that were fitted,
 and had their strength and threshold chosen, without the domain of the pair. The last rows
 show the fitted judge on the `test` part of `candidates.tsv`, which nothing is fitted to.
 `--rules` fits nothing and prints how many pairs of each label each rule and feature hits.

@@ -345,7 +345,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "costing": costing,
     "breaking": breaking,
 }
-ON_PAGE = ("costing", "measured", "sharding", "breaking")
+ON_PAGE = ("costing", "measured", "sharding")
 
 
 def with_tables(text: str, tables: Mapping[str, str]) -> str:

@@ -233,7 +233,7 @@ def test_benchmarks_take_the_options_that_pages_give_them():
         known = {f"--{name}" for name in re.findall(r'"(?:--)?(\w[\w-]*)"', text)}
         assert given <= known, f"{page}: {line}: {given - known}"
         tried += 1
-    assert tried > 15
+    assert tried > 10
 
 
 def test_files_that_pages_name_are_there():

@@ -1,4 +1,4 @@
-"""docs/extending.md: the package on the page is built, installed and used."""
+"""examples/house, the package of docs/extending.md, is installed and used."""
 
 import dataclasses
 import functools
@@ -29,6 +29,7 @@ from jaxaug_papers import minisgd
 from tests.support import extension
 from tests.test_architecture import ROOT
 
+HOUSE = ROOT / "examples/house"
 TABLES = {
     "samplers": samplers.SAMPLERS,
     "schemes": sentences.METHODS,
@@ -66,12 +67,24 @@ def install(tmp_path, monkeypatch):
 
 @pytest.fixture
 def house(install):
-    page = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
-    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    files = re.findall(r"(?ms)^`(\w+)\.py`.*?^```python\n(.*?)^```", page)
+    toml = (HOUSE / "pyproject.toml").read_text(encoding="utf-8")
+    files = {path.stem: path.read_text(encoding="utf-8") for path in HOUSE.glob("*.py")}
     points = tomllib.loads(toml)["project"]["entry-points"]
-    (name, source), *others = files
-    install(name, points, source, **dict(others))
+    name = "jaxaug_house"
+    install(name, points, files.pop(name), **files)
+
+
+def test_the_page_quotes_the_package():
+    page = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```(?:toml|python)\n(.*?)```", page, re.DOTALL)
+    files = [path.read_text(encoding="utf-8") for path in HOUSE.glob("*.*")]
+    assert len(blocks) > 2 and all(any(b in f for f in files) for b in blocks)
+
+
+def test_a_wheel_of_the_package_has_its_modules():
+    toml = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
+    modules = toml["tool"]["setuptools"]["py-modules"]
+    assert sorted(modules) == sorted(path.stem for path in HOUSE.glob("*.py"))
 
 
 def test_there_is_a_group_for_each_table():
