@@ -171,6 +171,12 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "evaluated on variants of dev and test (default: as in the config, mostly train)",
     )
     parser.add_argument(
+        "--variants",
+        type=arguments.whole(arguments.MANY),
+        metavar="K",
+        help="number of variants of each text (default: as in the config, mostly 5)",
+    )
+    parser.add_argument(
         "--allow_seen",
         action="store_true",
         help="let a model write variants of services that it was trained on (schema-"

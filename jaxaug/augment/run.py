@@ -49,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError("--shard and --merge: first all shards, then --merge alone.")
     compiled.keep_programs()
     config = configs.load(arguments.config or _DEFAULT)
-    if arguments.splits is not None:
-        config = _with_splits(config, arguments.splits)
+    config = _with(config, "splits", arguments.splits)
+    config = _with(config, "variants", arguments.variants)
     config = _with_model(config, arguments)
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     plan = plans.resolve(config, data_dir, arguments.out)
@@ -66,13 +66,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_splits(config: Config, names: str) -> Config:
-    """The config for other splits, given as `train,test`."""
-    splits = tuple(name.strip() for name in names.split(","))
+def _with(config: Config, name: str, given: str | int | None) -> Config:
+    """Returns the config with the value of `--splits` or `--variants`, if given."""
+    if given is None:
+        return config
+    value: Any = given
+    if isinstance(given, str):
+        value = tuple(part.strip() for part in given.split(","))
     try:
-        return dataclasses.replace(config, splits=splits)
+        return dataclasses.replace(config, **{name: value})
     except UserError as error:
-        raise UserError(f"--splits {names}: {error}") from None
+        raise UserError(f"--{name} {given}: {error}") from None
 
 
 def _with_model(config: Config, arguments: argparse.Namespace) -> Config:

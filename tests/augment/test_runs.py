@@ -634,6 +634,12 @@ def test_the_verb(sgd_tree, fake, tmp_path, capsys):
         assert cli.main(["augment", *arguments, names]) == 1
         expected = f"jaxaug: error: --splits {names}: {problem}\n"
         assert capsys.readouterr().err == expected
+    arguments = [*arguments[:-2], str(tmp_path / "more"), "--variants"]
+    assert cli.main(["augment", *arguments, "7"]) == 0
+    assert folders.variant_names(tmp_path / "more")[-1] == "v7"
+    capsys.readouterr()
+    assert cli.main(["augment", *arguments, "0"]) == 1
+    assert "--variants 0: variants=0: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("own_folders", [False, True])
