@@ -20,6 +20,7 @@ from jaxaug.data.schema import Schema, read_schema
 from jaxaug.data.sgd import Dialogue, Frame, Turn
 from jaxaug.feed import recipes
 from jaxaug.formats.records import Parsed
+from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.models.text import continuing, likelihood, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, several, trained, turns
@@ -331,16 +332,22 @@ class Tracker:
                 found[index] = one
         return found
 
-    def log_likelihoods(self, dialogues: Sequence[Dialogue]) -> dict[Place, float]:
-        """Returns the log-likelihoods of the states of dialogues, by frame.
+    def log_likelihoods(
+        self, dialogues: Sequence[Dialogue], states: Mapping[Place, StateLike]
+    ) -> dict[Place, float]:
+        """Returns the log-likelihood of a state as the answer about each frame.
 
         Args:
-          dialogues: with a state in each frame, which is scored as the answer.
+          dialogues: with a frame wherever there is a state.
+          states: of each frame.
         """
         questions = self._questions(dialogues, self.schema)
-        pairs = [(one.item, one.example.targets) for one in questions]
+        write = self._options.formatter(self.schema)
+        texts = [several.target(write, q.example, states[q.place]) for q in questions]
+        items = [one.item for one in questions]
+        scores = self._log_likelihoods([*zip(items, texts, strict=True)])
         found: dict[Place, float] = {}
-        for one, score in zip(questions, self._log_likelihoods(pairs), strict=True):
+        for one, score in zip(questions, scores, strict=True):
             found[one.place] = found.get(one.place, 0.0) + score
         return found
 

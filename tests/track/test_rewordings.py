@@ -16,10 +16,10 @@ from jaxaug.data.dialogue import Dialogue, Frame, State, Turn
 from jaxaug.data.schema import Intent, Schema, Service, Slot, read_schema
 from jaxaug.formats.records import Parsed
 from jaxaug.metrics.benchmark import Benchmark
-from jaxaug.track import advice, rewordings, worst
-from jaxaug.track.advice import AdviseOptions, Option
+from jaxaug.track import advise, attack, rewordings
+from jaxaug.track.advise import AdviseOptions, Option
+from jaxaug.track.attack import ORIGINAL, RANDOM, SEARCHED, WORST, AttackOptions
 from jaxaug.track.rewordings import Choice
-from jaxaug.track.worst import ORIGINAL, RANDOM, SEARCHED, WORST, AttackOptions
 
 SERVICE = Service(
     "Trips_1",
@@ -59,16 +59,12 @@ class Scripted:
             for one in dialogues
         ]
 
-    def log_likelihoods(self, dialogues):
+    def log_likelihoods(self, dialogues, states):
         """-1 for each value of a state that is not said."""
         said = self._state().slot_values
         return {
-            (number, index, frame.service): -float(
-                sum(said.get(s) != v for s, v in frame.state.slot_values.items())
-            )
-            for number, one in enumerate(dialogues)
-            for index, turn in enumerate(one.turns)
-            for frame in turn.frames
+            place: -float(sum(said.get(s) != v for s, v in one.slot_values.items()))
+            for place, one in states.items()
         }
 
 
@@ -98,7 +94,7 @@ def test_advice_says_what_is_stable_confused_and_better():
         {"leave", "quit", "depart", "arrive", "find", "a", "trip", "trips"}
     )
     options = AdviseOptions(wordings=7, candidates=2)
-    found = advice.advise(Scripted(), dialogues(2), known, options)
+    found = advise.advise(Scripted(), dialogues(2), known, options)
     by_name = {one.item.name: one for one in found}
     assert [*by_name] == ["Trips_1", "start", "end", "Find"]
     # The given wording, then each text of `leave` twice and each of `arrive` three times.
@@ -117,8 +113,8 @@ def test_advice_says_what_is_stable_confused_and_better():
     assert by_name["Find"].agreement == 1.0
     # The service: whole answers, which equal the consensus only if both slots do.
     assert by_name["Trips_1"].agreement < 4 / 7
-    assert found == advice.advise(Scripted(), dialogues(2), known, options)
-    schema = advice.advised(Scripted.schema, found)
+    assert found == advise.advise(Scripted(), dialogues(2), known, options)
+    schema = advise.advised(Scripted.schema, found)
     assert [slot.name for slot in schema.services[0].slots] == ["start", "end"]
     assert schema.services[0].slots[1].description == "arrive"
 
@@ -126,11 +122,11 @@ def test_advice_says_what_is_stable_confused_and_better():
 @pytest.mark.usefixtures("scripted")
 def test_without_dialogues_familiar_words_decide():
     known = frozenset({"depart", "arrive"})
-    found = advice.advise(Scripted(), [], known, AdviseOptions())
+    found = advise.advise(Scripted(), [], known, AdviseOptions())
     start = next(one for one in found if one.item.name == "start")
     assert (start.frames, start.agreement, start.confused) == (0, None, {})
     assert start.options == (Option("depart", 0), Option("leave", 1), Option("quit", 1))
-    schema = advice.advised(Scripted.schema, found)
+    schema = advise.advised(Scripted.schema, found)
     assert [s.description for s in schema.services[0].slots] == ["depart", "arrive"]
 
 
@@ -142,17 +138,21 @@ def test_the_search_finds_the_worst_wording_and_measures_it_elsewhere():
         {"Trips_1": "Trips_1"},
         frozenset(),
     )
-    found = worst.attack(Scripted(), reference, dialogues(4), AttackOptions(random=6))
+    found = attack.attack(Scripted(), reference, dialogues(4), AttackOptions(random=6))
     one = found.services["Trips_1"]
-    assert one.searched == ({"schema/0/slot/0": "quit", "schema/0/slot/1": "reach"},)
-    assert one.likelihood == (0.0, -2.0, -2.0)
+    assert one.worst == ({"schema/0/slot/0": "quit", "schema/0/slot/1": "reach"},)
+    assert one.likelihood == {ORIGINAL: 0.0, WORST: -2.0, SEARCHED: -2.0}
     # Half of the random wordings have "quit", and all of them "reach".
-    assert {name: found.accuracy(name) for name in found.goals} == {
-        ORIGINAL: 1.0,
-        RANDOM: 0.0,
-        WORST: 0.0,
-        SEARCHED: 0.0,
-    }
+    assert (
+        found.accuracy()
+        == found.accuracy("Trips_1")
+        == {
+            ORIGINAL: 1.0,
+            RANDOM: 0.0,
+            WORST: 0.0,
+            SEARCHED: 0.0,
+        }
+    )
     assert [one.dialogue_id for one in found.examples] == ["d1", "d3"]
     example = found.examples[0]
     assert example.slot == "start" and example.descriptions == ("leave", "quit")
@@ -160,7 +160,7 @@ def test_the_search_finds_the_worst_wording_and_measures_it_elsewhere():
     # The given wording, two for `leave`, one for `arrive`, and two that are drawn.
     assert one.scored == 2 * 5
     with pytest.raises(UserError, match="Trips_1: has 1 of the dialogues"):
-        worst.attack(Scripted(), reference, dialogues(1), AttackOptions())
+        attack.attack(Scripted(), reference, dialogues(1), AttackOptions())
 
 
 def test_a_beam_finds_what_greedy_search_misses():
@@ -172,8 +172,8 @@ def test_a_beam_finds_what_greedy_search_misses():
     def score(texts):
         return scores.get(tuple(texts.values()), 0.0)
 
-    assert worst.search(found, score, 1)[0] == {items[0].id: "b", items[1].id: "e"}
-    kept = worst.search(found, score, 2)
+    assert attack.search(found, score, 1)[0] == {items[0].id: "b", items[1].id: "e"}
+    kept = attack.search(found, score, 2)
     assert kept[0] == {items[0].id: "c", items[1].id: "e"}
     assert [score(one) for one in kept] == [-9.0, -2.0]
 
@@ -229,7 +229,13 @@ def test_likelihoods_of_states_are_those_of_their_answers(trained):
     run, data = trained
     tracker = Tracker.load(run, sgd.read_schema_of(data, "test"))
     talks = list(sgd.read_dialogues(data, "test"))
-    found = tracker.log_likelihoods(talks)
+    states = {
+        (number, index, frame.service): frame.state
+        for number, talk in enumerate(talks)
+        for index, turn in enumerate(talk.turns)
+        for frame in turn.frames
+    }
+    found = tracker.log_likelihoods(talks, states)
     questions = tracker._questions(talks, tracker.schema)
     expected = tracker._log_likelihoods(
         [(q.item, q.example.targets) for q in questions]
@@ -265,7 +271,7 @@ def test_the_verbs(trained, tmp_path, capsys):
     assert "would replace --schema" in capsys.readouterr().err
 
     folder = tmp_path / "worst"
-    attack = [
+    command = [
         "attack",
         str(run),
         "--random",
@@ -275,7 +281,7 @@ def test_the_verbs(trained, tmp_path, capsys):
         "--split",
         "train",
     ]
-    assert cli.main([*attack, "--out", str(folder), "--json", str(told)]) == 0
+    assert cli.main([*command, "--out", str(folder), "--json", str(told)]) == 0
     assert "searched" in capsys.readouterr().out
     assert json.loads(told.read_text())["jga"].keys() == {
         ORIGINAL,
@@ -286,5 +292,5 @@ def test_the_verbs(trained, tmp_path, capsys):
     original = sgd.read_schema_of(data, "train")
     changed = sgd.read_schema_of(data, "train", "v1", folder)
     assert original.services[0].slots != changed.services[0].slots
-    assert cli.main([*attack, "--services", "No_1"]) == 1
+    assert cli.main([*command, "--services", "No_1"]) == 1
     assert "'No_1' is no service" in capsys.readouterr().err
