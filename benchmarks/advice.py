@@ -29,7 +29,7 @@ def _shared(option: Option) -> float:
 
 
 def _likely(option: Option) -> float:
-    return -(option.likelihood or 0.0)
+    return advise.rank(option)[1]
 
 
 RANKS = {

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import html
+import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -222,7 +223,7 @@ def _advice(
             if tells:
                 agreed[text].append(_part(item, answer) == _part(item, state))
             if item.kind == "slot":
-                confused.update(owners(item.name, answer, state))
+                confused.update(combine.owners(item.name, answer, state))
     every = [same for found in agreed.values() for same in found]
     options = [
         Option(text, unknown(text), _mean(agreed[text]), _mean(likely[text]))
@@ -246,31 +247,17 @@ def _part(item: Description, answer: Parsed) -> object:
     return answer.active_intent if item.kind == "intent" else combine.key(answer)
 
 
-def owners(slot: str, answer: Parsed, consensus: Parsed) -> list[str]:
-    """Returns the slots whose value an answer gives to another slot.
-
-    Args:
-      slot: that is looked at.
-      answer: may give it a wrong value.
-      consensus: tells the values of all slots.
-    """
-    given = combine.folded(answer.slot_values.get(slot, ()))
-    if not given or given == combine.folded(consensus.slot_values.get(slot, ())):
-        return []
-    return [
-        other
-        for other, values in consensus.slot_values.items()
-        if other != slot and combine.folded(values) == given
-    ]
-
-
 def _mean(values: Sequence[float]) -> float | None:
     return statistics.fmean(values) if values else None
 
 
-def rank(option: Option) -> tuple[float, ...]:
-    """Returns the sort key of an option: by expected accuracy, best first."""
-    return option.unknown, -(option.likelihood or 0.0)
+def rank(option: Option) -> tuple[float, float]:
+    """Returns the sort key of an option: by expected accuracy, best first.
+
+    Texts without a likelihood come last among equally familiar ones.
+    """
+    likelihood = option.likelihood
+    return option.unknown, math.inf if likelihood is None else -likelihood
 
 
 def advised(schema: Schema, advice: Sequence[Advice]) -> Schema:

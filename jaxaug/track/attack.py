@@ -20,7 +20,7 @@ from jaxaug.core import columns, compiled
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import check_writable
 from jaxaug.data import folders
-from jaxaug.data.dialogue import Dialogue, Turn
+from jaxaug.data.dialogue import Dialogue
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import Parsed
 from jaxaug.metrics import benchmark, dst
@@ -166,7 +166,9 @@ def _chosen(
     """The asked services; all that at least two dialogues have if none is asked for."""
     if names:
         return Schema(tuple(schema.service(name) for name in dict.fromkeys(names)))
-    lists = [_of_service(dialogues, service.name) for service in schema.services]
+    lists = [
+        rewordings.about_service(dialogues, service.name) for service in schema.services
+    ]
     found = [s for s, own in zip(schema.services, lists, strict=True) if len(own) > 1]
     if not found:
         raise UserError(
@@ -199,7 +201,7 @@ def attack(
     found: dict[str, Searched] = {}
     others: list[Dialogue] = []
     for service in tracker.schema.services:
-        own = _of_service(dialogues, service.name)
+        own = rewordings.about_service(dialogues, service.name)
         if len(own) < 2:
             raise UserError(
                 f"service {service.name}: has {len(own)} of the dialogues. The search and "
@@ -286,20 +288,6 @@ def search(
         ]
         kept = sorted([*kept, *grown], key=lambda pair: pair[0])[:beam]
     return tuple(texts for _, texts in kept)
-
-
-def _of_service(dialogues: Sequence[Dialogue], name: str) -> list[Dialogue]:
-    """The dialogues with user frames of a service, without all other frames."""
-    found = []
-    for one in dialogues:
-        turns = []
-        for turn in one.turns:
-            frames = [frame for frame, _ in benchmark.scored_frames(turn)]
-            own = tuple(frame for frame in frames if frame.service == name)
-            turns.append(Turn(turn.speaker, turn.utterance, own))
-        if any(turn.frames for turn in turns):
-            found.append(Dialogue(one.dialogue_id, (name,), tuple(turns)))
-    return found
 
 
 def _goals(

@@ -129,6 +129,24 @@ def agreement(
     return found
 
 
+def owners(slot: str, answer: Parsed, consensus: Parsed) -> list[str]:
+    """Returns the slots whose value an answer gives to another slot.
+
+    Args:
+      slot: that is looked at.
+      answer: may give it a wrong value.
+      consensus: tells the values of all slots.
+    """
+    given = folded(answer.slot_values.get(slot, ()))
+    if not given or given == folded(consensus.slot_values.get(slot, ())):
+        return []
+    return [
+        other
+        for other, values in consensus.slot_values.items()
+        if other != slot and folded(values) == given
+    ]
+
+
 def agree(answers: Sequence[Parsed]) -> bool:
     """Whether all answers are the same state."""
     return len({key(one) for one in answers}) == 1

@@ -16,9 +16,10 @@ from jaxaug.augment.grammar import context, engine
 from jaxaug.augment.judge import verdicts
 from jaxaug.augment.judge.features import Pair
 from jaxaug.core.errors import UserError
-from jaxaug.data.dialogue import Dialogue
+from jaxaug.data.dialogue import Dialogue, Turn
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import Parsed
+from jaxaug.metrics import benchmark
 from jaxaug.track.several import Place
 from jaxaug.track.tracker import Tracker, Writer
 
@@ -122,6 +123,20 @@ def states(
         for number, one in enumerate(about.predict_all(dialogues, writers(about)))
         for frame in one.frames
     }
+
+
+def about_service(dialogues: Sequence[Dialogue], name: str) -> list[Dialogue]:
+    """Returns the dialogues with user frames of a service, without all other frames."""
+    found = []
+    for one in dialogues:
+        turns = []
+        for turn in one.turns:
+            frames = [frame for frame, _ in benchmark.scored_frames(turn)]
+            own = tuple(frame for frame in frames if frame.service == name)
+            turns.append(Turn(turn.speaker, turn.utterance, own))
+        if any(turn.frames for turn in turns):
+            found.append(Dialogue(one.dialogue_id, (name,), tuple(turns)))
+    return found
 
 
 def check_least(options: object, **least: int) -> None:

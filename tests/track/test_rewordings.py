@@ -119,6 +119,13 @@ def test_advice_says_what_is_stable_confused_and_better():
     assert schema.services[0].slots[1].description == "arrive"
 
 
+def test_texts_that_were_not_tried_come_last():
+    """Among equally familiar ones, and the likelier of those that were tried first."""
+    tried = [Option("a", 0, 1.0, -3.0), Option("b", 0, 1.0, -2.0), Option("c", 0)]
+    found = sorted([*tried, Option("d", 1, 1.0, 0.0)], key=advise.rank)
+    assert [one.text for one in found] == ["b", "a", "c", "d"]
+
+
 @pytest.mark.usefixtures("scripted")
 def test_without_dialogues_familiar_words_decide():
     known = frozenset({"depart", "arrive"})
