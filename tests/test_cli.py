@@ -34,6 +34,8 @@ _VERBS = [
     ("evaluate", "multiwoz"),
     ("predict",),
     ("robustness",),
+    ("advise",),
+    ("attack",),
     ("serve",),
     ("paraphrase",),
     ("levels",),

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from etils import epath
 
 from jaxaug.augment.output import variants
 from jaxaug.core import columns, compiled
@@ -139,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         check_writable(arguments.json, "--json")
     if arguments.out:
-        folders.check_variants_name(epath.Path(arguments.out))
+        rewordings.check_new(arguments.out)
     compiled.keep_programs()
     data_dir, split = folders.resolve_data_dir(arguments.data_dir), arguments.split
     reference = benchmark.load(data_dir, split)

@@ -10,12 +10,16 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from etils import epath
+
 from jaxaug.augment import descriptions
 from jaxaug.augment.descriptions import Description
 from jaxaug.augment.grammar import context, engine
 from jaxaug.augment.judge import verdicts
 from jaxaug.augment.judge.features import Pair
 from jaxaug.core.errors import UserError
+from jaxaug.core.files import PathLike
+from jaxaug.data import folders
 from jaxaug.data.dialogue import Dialogue, Turn
 from jaxaug.data.schema import Schema, Service
 from jaxaug.formats.records import Parsed
@@ -137,6 +141,14 @@ def about_service(dialogues: Sequence[Dialogue], name: str) -> list[Dialogue]:
         if any(turn.frames for turn in turns):
             found.append(Dialogue(one.dialogue_id, (name,), tuple(turns)))
     return found
+
+
+def check_new(out: PathLike) -> None:
+    """Raises `UserError` if a variants folder is not new, or no task can have its name."""
+    folder = epath.Path(out)
+    folders.check_variants_name(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UserError(f"--out {folder}: exists already. Name a new folder.")
 
 
 def check_least(options: object, **least: int) -> None:

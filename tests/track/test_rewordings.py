@@ -299,5 +299,7 @@ def test_the_verbs(trained, tmp_path, capsys):
     original = sgd.read_schema_of(data, "train")
     changed = sgd.read_schema_of(data, "train", "v1", folder)
     assert original.services[0].slots != changed.services[0].slots
+    assert cli.main([*command, "--out", str(folder)]) == 1
+    assert "Name a new folder" in capsys.readouterr().err
     assert cli.main([*command, "--services", "No_1"]) == 1
     assert "'No_1' is no service" in capsys.readouterr().err
