@@ -67,6 +67,8 @@ VERBS = others.table(
         "evaluate": metrics.add_evaluate,
         "predict": track.add,
         "robustness": track.add_robustness,
+        "advise": track.add_advise,
+        "attack": track.add_attack,
         "serve": serve.add,
         "paraphrase": paraphrase.add,
         "levels": curriculum.add,

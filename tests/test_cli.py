@@ -35,6 +35,8 @@ _VERBS = [
     ("evaluate", "multiwoz"),
     ("predict",),
     ("robustness",),
+    ("advise",),
+    ("attack",),
     ("serve",),
     ("paraphrase",),
     ("levels",),

@@ -95,7 +95,7 @@ def _familiar(service: Service, known: frozenset[str]) -> Service:
     for item in items:
         words = engine.reword(item.text, contexts[item.text][0], _CANDIDATES)
         texts = [item.text, *(found.text for found in words)]
-        for text in sorted(texts, key=lambda text: _unknown(text, known)):
+        for text in sorted(texts, key=lambda text: unknown_words(text, known)):
             if text == item.text:
                 break  # Nothing else has fewer.
             if text.casefold() not in taken:
@@ -105,7 +105,13 @@ def _familiar(service: Service, known: frozenset[str]) -> Service:
     return descriptions.with_texts(one, _SPLIT, changed).services[0]
 
 
-def _unknown(text: str, known: frozenset[str]) -> int:
+def unknown_words(text: str, known: AbstractSet[str]) -> int:
+    """Returns the number of words of a text that are not known.
+
+    Args:
+      text: a description.
+      known: words in the singular; see `frequent_words`.
+    """
     return sum(word not in known for word in _words(text))
 
 

@@ -21,7 +21,7 @@ from jaxaug.data.check import check_dialogues, repeated_id
 from jaxaug.data.dialogue import Dialogue, Frame, State, Turn, renamed
 from jaxaug.data.problem import refuse
 from jaxaug.data.rename import Renaming, renaming
-from jaxaug.data.schema import Schema, read_schema
+from jaxaug.data.schema import Schema, Service, read_schema
 
 __all__ = [
     "Dialogue",
@@ -32,6 +32,7 @@ __all__ = [
     "read_dialogue_file",
     "read_dialogue_json",
     "read_dialogues",
+    "read_every_schema",
     "read_schema_of",
     "renaming_of",
 ]
@@ -58,6 +59,21 @@ def read_schema_of(
         return read_schema(folders.schema_path(data_dir, split))
     variants_dir = variants_dir or folders.sgdx_folder(data_dir)
     return read_schema(folders.variant_schema_path(variants_dir, variant, split))
+
+
+def read_every_schema(data_dir: PathLike) -> Schema:
+    """All services of a data folder, each as in the first split that has it.
+
+    Raises:
+      UserError: see `read_schema`.
+    """
+    services: dict[str, Service] = {}
+    for split in folders.SPLITS:
+        path = epath.Path(data_dir) / split / "schema.json"
+        if path.exists():
+            for service in read_schema(path).services:
+                services.setdefault(service.name, service)
+    return Schema(tuple(services.values()))
 
 
 def renaming_of(

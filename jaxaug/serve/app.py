@@ -26,7 +26,8 @@ from jaxaug.data.schema import Service
 from jaxaug.data.sgd import Dialogue
 from jaxaug.serve.limits import Limits
 from jaxaug.serve.wordings import Wordings, only
-from jaxaug.track.tracker import Tracker, as_json_line
+from jaxaug.track.answers import as_json_line
+from jaxaug.track.tracker import Tracker
 
 _PAGE = (
     ("/", "index.html", "text/html"),

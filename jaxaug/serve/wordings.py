@@ -19,7 +19,7 @@ from jaxaug.data.schema import (
     read_schema,
     service_object,
 )
-from jaxaug.track.tracker import schema_of_data
+from jaxaug.data.sgd import read_every_schema
 
 ORIGINAL = "original"
 _SGDX = "sgdx"
@@ -171,10 +171,10 @@ def read(
     Raises:
         UserError: a file is missing or wrong, or a variant does not match its original.
     """
-    original = read_schema(schema) if schema else schema_of_data(data_dir)
     if schema and not data_dir:
-        return Wordings(original, {}, description)
+        return Wordings(read_schema(schema), {}, description)
     folder = folders.resolve_data_dir(data_dir)
+    original = read_schema(schema) if schema else read_every_schema(folder)
     names = {service.name: _names(service) for service in original.services}
     others: dict[str, Found] = {}
     for family, variants in folders.variant_folders(folder).items():

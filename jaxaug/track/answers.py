@@ -1,5 +1,6 @@
 """What a tracker answers: states turn by turn, and where their values were said."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,6 +86,11 @@ class Prediction:
             "services": list(self.dialogue.services),
             "turns": turns,
         }
+
+
+def as_json_line(prediction: Prediction) -> str:
+    """One line of `jaxaug predict --out F.jsonl`."""
+    return json.dumps(prediction.as_json(), ensure_ascii=False)
 
 
 def frame_state(

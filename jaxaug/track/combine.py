@@ -93,11 +93,12 @@ def candidates(answers: Sequence[Parsed]) -> list[Parsed]:
     """
     found: dict[Any, Parsed] = {}
     for one in (vote(answers), *answers):
-        found.setdefault(_key(one), one)
+        found.setdefault(key(one), one)
     return list(found.values())
 
 
-def _key(state: Parsed) -> Any:
+def key(state: Parsed) -> Any:
+    """What two states have in common if they are the same answer."""
     filled = {(s, folded(v)) for s, v in state.slot_values.items() if v}
     return frozenset(filled), state.active_intent, frozenset(state.requested_slots)
 
@@ -128,9 +129,27 @@ def agreement(
     return found
 
 
+def owners(slot: str, answer: Parsed, consensus: Parsed) -> list[str]:
+    """Returns the slots whose value an answer gives to another slot.
+
+    Args:
+      slot: that is looked at.
+      answer: may give it a wrong value.
+      consensus: tells the values of all slots.
+    """
+    given = folded(answer.slot_values.get(slot, ()))
+    if not given or given == folded(consensus.slot_values.get(slot, ())):
+        return []
+    return [
+        other
+        for other, values in consensus.slot_values.items()
+        if other != slot and folded(values) == given
+    ]
+
+
 def agree(answers: Sequence[Parsed]) -> bool:
     """Whether all answers are the same state."""
-    return len({_key(one) for one in answers}) == 1
+    return len({key(one) for one in answers}) == 1
 
 
 def without(state: Parsed, slots: Sequence[str]) -> Parsed:

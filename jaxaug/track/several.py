@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jaxaug.data.dialogue import Dialogue, Frame, State
 from jaxaug.data.schema import Schema
 from jaxaug.formats.records import Example, FormatOptions, Formatter, Parsed, merged
+from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.track import combine, turns
 from jaxaug.track.answers import FrameState, Prediction, frame_state
 from jaxaug.track.options import DROP, EARLY, KEEP, LIKELIHOOD, Robust
@@ -129,7 +130,7 @@ def _chosen(
             for state in states:
                 for formatter, questions in zip(formatters, asked, strict=True):
                     question = questions[number]
-                    text = _target(formatter, question.example, state)
+                    text = target(formatter, question.example, state)
                     pairs.append((question.item, text))
     scores = iter(asking.score(pairs))
 
@@ -143,7 +144,7 @@ def _chosen(
     ]
 
 
-def _target(formatter: Formatter, example: Example, state: Parsed) -> str:
+def target(formatter: Formatter, example: Example, state: StateLike) -> str:
     """The text that says a state under one wording."""
     values = {slot: tuple(found) for slot, found in state.slot_values.items()}
     told = State(state.active_intent, tuple(state.requested_slots), values)

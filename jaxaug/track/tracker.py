@@ -3,7 +3,6 @@
 import copy
 import dataclasses
 import functools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,17 +15,18 @@ from jaxaug.augment import rewording
 from jaxaug.core.buckets import SHORTEST, pad, plan, power_of_two
 from jaxaug.core.errors import UserError
 from jaxaug.core.files import PathLike
-from jaxaug.data import folders
-from jaxaug.data.schema import Schema, Service, read_schema
+from jaxaug.data import folders, sgd
+from jaxaug.data.schema import Schema, read_schema
 from jaxaug.data.sgd import Dialogue, Frame
 from jaxaug.feed import recipes
 from jaxaug.formats.records import Parsed
+from jaxaug.metrics.slot_scores import StateLike
 from jaxaug.models.text import continuing, likelihood, registry
 from jaxaug.paraphrase import decoder, programs, samplers
 from jaxaug.track import constraints, several, trained, turns
 from jaxaug.track.answers import Prediction
 from jaxaug.track.options import AUTO, GRAMMAR, LIKELIHOOD, Robust
-from jaxaug.track.several import Asking, Question
+from jaxaug.track.several import Asking, Place, Question
 
 Input = str | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Writer = Callable[[Sequence[list[int]]], Sequence[list[int]]]
@@ -116,7 +116,11 @@ class Tracker:
             raise UserError(f"batch_size is {batch_size}: give at least 1.")
         folder, family, lengths = trained.of_run(run)
         if not isinstance(schema, Schema):
-            schema = read_schema(schema) if schema else schema_of_data()
+            schema = (
+                read_schema(schema)
+                if schema
+                else sgd.read_every_schema(folders.resolve_data_dir())
+            )
         model = continuing.load(folder)
         found = cls(model, family, lengths, schema, batch_size, robust)
         found._run = str(folder)
@@ -327,6 +331,25 @@ class Tracker:
                 found[index] = one
         return found
 
+    def log_likelihoods(
+        self, dialogues: Sequence[Dialogue], states: Mapping[Place, StateLike]
+    ) -> dict[Place, float]:
+        """Returns the log-likelihood of a state as the answer about each frame.
+
+        Args:
+          dialogues: with a frame wherever there is a state.
+          states: of each frame.
+        """
+        questions = self._questions(dialogues, self.schema)
+        write = self._options.formatter(self.schema)
+        texts = [several.target(write, q.example, states[q.place]) for q in questions]
+        items = [one.item for one in questions]
+        scores = self._log_likelihoods([*zip(items, texts, strict=True)])
+        found: dict[Place, float] = {}
+        for one, score in zip(questions, scores, strict=True):
+            found[one.place] = found.get(one.place, 0.0) + score
+        return found
+
     def _decode(self, tokens: np.ndarray) -> Any:
         ids, length = np.zeros(len(tokens), np.int32), self._lengths["targets"]
         if isinstance(self._model, continuing.PrefixModel):
@@ -373,24 +396,3 @@ def _continued(
 def rows_of_device() -> int:
     """Rows of a batch: on a CPU, more of them leave its caches and take longer."""
     return 8 if jax.default_backend() == "cpu" else 32
-
-
-def schema_of_data(data_dir: PathLike | None = None) -> Schema:
-    """All services of a data folder, each as in the first split that has it.
-
-    Raises:
-        UserError: see `folders.resolve_data_dir` and `read_schema`.
-    """
-    folder = folders.resolve_data_dir(data_dir)
-    services: dict[str, Service] = {}
-    for split in folders.SPLITS:
-        path = folder / split / "schema.json"
-        if path.exists():
-            for service in read_schema(path).services:
-                services.setdefault(service.name, service)
-    return Schema(tuple(services.values()))
-
-
-def as_json_line(prediction: Prediction) -> str:
-    """One line of `jaxaug predict --out F.jsonl`."""
-    return json.dumps(prediction.as_json(), ensure_ascii=False)

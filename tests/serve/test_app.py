@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from jaxaug import cli
 from jaxaug.serve import app, wordings
 from jaxaug.serve.limits import Limits
-from jaxaug.track.answers import Prediction
-from jaxaug.track.tracker import Tracker, as_json_line
+from jaxaug.track.answers import Prediction, as_json_line
+from jaxaug.track.tracker import Tracker
 
 ROOT = Path(__file__).resolve().parents[2]
 
