@@ -87,8 +87,8 @@ class Config:
         embedding_norm: whether the embedded tokens are normalised.
         scale_embedding: whether they are multiplied by sqrt(emb_dim).
         logits_bias: whether the logits have a bias.
-        decoder_vocab_size: rows of the decoder's own embedding; None if both sides share
-            one.
+        decoder_vocab_size: rows of the decoder's own embedding; None if both sides
+            share one.
         labels: names of the classifier's outputs, if there is one.
         activation: by its Hugging Face name (`layers.ACTIVATIONS`).
         dropout_rate: after the embedding and after each part of a block.

@@ -55,9 +55,9 @@ class Config:
         fused_attention: whether attention without dropout stores no weights where that
             can be: in a kernel of cuDNN (on a GPU, with a dtype of 16 bits), in blocks
             on a CPU.
-        remat_policy: which results of a block the backward pass computes again instead of
-            keeping them: "none", "minimal" (all but matrix products with parameters) or
-            "full" (all). The names are those of T5X's networks.
+        remat_policy: which results of a block the backward pass computes again instead
+            of keeping them: "none", "minimal" (all but matrix products with parameters)
+            or "full" (all). The names are those of T5X's networks.
         id_offset: 0 if token ids are those of the published vocabulary, 1 if they are
             larger by 1, which leaves 0 to T5X (see `layers.Embed`).
         bos_token_id: token of the published vocabulary that stands where T5X has id 0,
@@ -328,9 +328,10 @@ class CausalLM(nn.Module):
         """Float32 logits of the target tokens.
 
         Args:
-            decoder_input_tokens: the targets shifted right; one column in a decoding step,
-                or the next ones of rows that are all at the same.
-            decoder_target_tokens: show which positions are padding (0), unless `decode`.
+            decoder_input_tokens: the targets shifted right; one column in a decoding
+                step, or the next ones of rows that are all at the same.
+            decoder_target_tokens: show which positions are padding (0), unless
+                `decode`.
             decoder_segment_ids: for packed rows.
             decoder_positions: for packed rows.
             decoder_causal_attention: 1 at positions that see each other both ways.

@@ -46,8 +46,8 @@ def consistent(
         wordings: number of consecutive rows of a batch with the same examples.
         term: "symmetric" is the mean Kullback-Leibler divergence to the other wordings,
             as between two dropout masks in R-Drop (Liang et al., 2021, equation 2).
-            "mean" distills the mean distribution of all wordings into each of them;
-            no gradient flows through the mean.
+            "mean" distills the mean distribution of all wordings into each of them; no
+            gradient flows through the mean.
 
     Raises:
         UserError: an argument is out of range.

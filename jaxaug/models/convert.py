@@ -86,26 +86,27 @@ def convert(
     """Converts a model; returns the folder that was written.
 
     Args:
-      source: one of the forms that the top of this file lists.
-      target: folder to write, which must not exist. `checkpoint_N` is that step of a
-        T5X run folder; another name of a T5X target is a run folder, which may exist.
-      form: one of `FORMATS`; None is `t5x` for a target `checkpoint_N`, else `hf`.
-      like: published folder with configuration and tokenizer of a T5X source; without
-        it, the configuration comes from a `network.gin` beside the checkpoint, and a T5
-        finds both out by itself as far as it can.
-      data: for the model card: what the model was trained on.
-      licence: for the model card; that of a named model is known.
-      metrics: for the model card: name -> value.
-      seed: for the model card.
-      merge_lora: adapter to put into the weights, see `adapters.load`.
-      unmerge_lora: adapter to take out of them, up to rounding.
-      dtype: one of `DTYPES`, to which floating-point parameters are rounded; None keeps
-        theirs.
-      scan_layers: whether a T5 is written as stacks of scanned layers, for
-        `t5x.examples.scalable_t5`; such a source is always taken apart.
+        source: one of the forms that the top of this file lists.
+        target: folder to write, which must not exist. `checkpoint_N` is that step of a
+            T5X run folder; another name of a T5X target is a run folder, which may
+            exist.
+        form: one of `FORMATS`; None is `t5x` for a target `checkpoint_N`, else `hf`.
+        like: published folder with configuration and tokenizer of a T5X source; without
+            it, the configuration comes from a `network.gin` beside the checkpoint, and
+            a T5 finds both out by itself as far as it can.
+        data: for the model card: what the model was trained on.
+        licence: for the model card; that of a named model is known.
+        metrics: for the model card: name -> value.
+        seed: for the model card.
+        merge_lora: adapter to put into the weights, see `adapters.load`.
+        unmerge_lora: adapter to take out of them, up to rounding.
+        dtype: one of `DTYPES`, to which floating-point parameters are rounded; None
+            keeps theirs.
+        scan_layers: whether a T5 is written as stacks of scanned layers, for
+            `t5x.examples.scalable_t5`; such a source is always taken apart.
 
     Raises:
-      UserError: an argument or a file is wrong, or the target exists.
+        UserError: an argument or a file is wrong, or the target exists.
     """
     out = absolute(target)
     match = _STEP.fullmatch(out.name)
@@ -221,12 +222,12 @@ def load(
     """The model in any form, the files of its tokenizer by name, and its step.
 
     Args:
-      source: see `convert`.
-      like: see `convert`.
-      scratch: folder for a tokenizer that has to be made, that of a GGUF file.
+        source: see `convert`.
+        like: see `convert`.
+        scratch: folder for a tokenizer that has to be made, that of a GGUF file.
 
     Raises:
-      UserError: it is in none of the forms, or its files are wrong.
+        UserError: it is in none of the forms, or its files are wrong.
     """
     path = _local(source)
     if path.suffix == ".gguf":

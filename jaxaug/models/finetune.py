@@ -42,9 +42,9 @@ class Base:
     """The frozen parameters of a model, read from where they lie when they are needed.
 
     Attributes:
-      source: what `jaxaug convert --from` takes.
-      shapes: of the parameters.
-      axes: their logical axes.
+        source: what `jaxaug convert --from` takes.
+        shapes: of the parameters.
+        axes: their logical axes.
     """
 
     def __init__(self, source: PathLike, shapes: Any, axes: Any):
@@ -54,7 +54,7 @@ class Base:
         """The parameters as float32 NumPy arrays.
 
         Raises:
-          UserError: there is no such model, or it has other parameters.
+            UserError: there is no such model, or it has other parameters.
         """
         with tempfile.TemporaryDirectory() as scratch:
             model, _, _ = convert.load(self.source, None, scratch)
@@ -136,14 +136,14 @@ def lora(model: Any, base: PathLike, adapter: Settings) -> Any:
     """A model that trains an adapter; needs `AdapterStateInitializer`.
 
     Args:
-      model: of `t5x.models` or derived from it, with a network of a family that
-        generates.
-      base: where its weights lie: what `jaxaug convert --from` takes.
-      adapter: its settings.
+        model: of `t5x.models` or derived from it, with a network of a family that
+            generates.
+        base: where its weights lie: what `jaxaug convert --from` takes.
+        adapter: its settings.
 
     Raises:
-      UserError: a setting without sense, unknown targets, or a network that has no
-        published names.
+        UserError: a setting without sense, unknown targets, or a network that has no
+            published names.
     """
     module = model.module
     family = family_of(module)
@@ -182,7 +182,7 @@ class _WithBase:
         """The state of a checkpoint, with the base from its own place.
 
         Raises:
-          UserError: the checkpoint was trained on another base.
+            UserError: the checkpoint was trained on another base.
         """
         found = state_dict["flax_mutables"][DIGEST]
         mutables = self.flax_mutables  # type: ignore[attr-defined]
@@ -259,10 +259,10 @@ class AdapterStateInitializer(utils.TrainStateInitializer):
         """The base on the devices, and its digest.
 
         Args:
-          digest: of the base that a checkpoint was trained on, as bytes.
+            digest: of the base that a checkpoint was trained on, as bytes.
 
         Raises:
-          UserError: the base cannot be read, or is another one.
+            UserError: the base cannot be read, or is another one.
         """
         params = self._base.read()
         found = lora_base.digest(params)

@@ -30,15 +30,15 @@ def checkpoint(name: str) -> str:
     It is written by this process alone, so that all hosts may ask at once.
 
     Args:
-      name: of `jaxaug models list`, of which a folder in the form of `transformers` is
-        published.
+        name: of `jaxaug models list`, of which a folder in the form of `transformers`
+            is published.
 
     Returns:
-      Path of a `checkpoint_0` in the cache folder; its name holds the digest of weights
-      and configuration.
+        Path of a `checkpoint_0` in the cache folder; its name holds the digest of
+            weights and configuration.
 
     Raises:
-      UserError: no such model, or it cannot be fetched.
+        UserError: no such model, or it cannot be fetched.
     """
     folder = catalogue.fetch(name)
     digest = identities.of_folder(folder)
@@ -66,10 +66,10 @@ def vocabulary(name: str) -> str:
     """The SentencePiece model of a named model.
 
     Args:
-      name: of `jaxaug models list`.
+        name: of `jaxaug models list`.
 
     Raises:
-      UserError: no such model, it cannot be fetched, or it has none.
+        UserError: no such model, it cannot be fetched, or it has none.
     """
     path = catalogue.fetch(name) / VOCABULARY
     if not path.exists():

@@ -33,10 +33,10 @@ def start(params: Mapping[str, Any]) -> dict[str, Any]:
     token itself out. Biases are shared by all layers, as always in T5.
 
     Args:
-      params: of `t5x.examples.t5.network.Transformer`, layers not scanned.
+        params: of `t5x.examples.t5.network.Transformer`, layers not scanned.
 
     Raises:
-      UserError: the encoder has fewer than three heads, or scanned layers.
+        UserError: the encoder has fewer than three heads, or scanned layers.
     """
     flat = flax.traverse_util.flatten_dict(dict(params))
     tables = [p for p in flat if p[0] == "encoder" and p[-1] == "rel_embedding"]

@@ -73,7 +73,7 @@ def unstacked(params: Mapping[str, Any], source: str) -> dict[str, Any]:
     """Inverse of `stacked`; `source` names the checkpoint in messages.
 
     Raises:
-      UserError: layers of a stack differ in their position biases.
+        UserError: layers of a stack differ in their position biases.
     """
     width = params["token_embedder"]["embedding"].shape[1]
     result = {}

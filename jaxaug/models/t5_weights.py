@@ -88,7 +88,7 @@ class Config(network.T5Config):
         """The configuration of a published T5, mT5 or Flan-T5.
 
         Raises:
-          UserError: another architecture, or an option that the network lacks.
+            UserError: another architecture, or an option that the network lacks.
         """
         _check(config)
         told = hf_table.read(_TABLE, config)
@@ -162,7 +162,7 @@ def config_of(params: Mapping[str, Any], source: str) -> Config:
     (GELU) and another for T5 v1.0 (ReLU).
 
     Raises:
-      UserError: the parameters are not those of `network.Transformer`.
+        UserError: the parameters are not those of `network.Transformer`.
     """
     try:
         vocab_size, emb_dim = params["token_embedder"]["embedding"].shape

@@ -43,12 +43,12 @@ class Request:
     """A request for paraphrases, in both forms of the reply.
 
     Attributes:
-      as_json: prompt that asks for a JSON object.
-      as_list: prompt that asks for a numbered list.
-      count: paraphrases to ask for.
-      seed: of the server's sampling.
-      parameters: further fields of the request, such as `temperature`.
-      json: whether to ask for JSON at all.
+        as_json: prompt that asks for a JSON object.
+        as_list: prompt that asks for a numbered list.
+        count: paraphrases to ask for.
+        seed: of the server's sampling.
+        parameters: further fields of the request, such as `temperature`.
+        json: whether to ask for JSON at all.
     """
 
     as_json: str
@@ -75,18 +75,18 @@ class Client:
     """Sends requests to a server; may be used by several threads.
 
     Attributes:
-      usage: of this process.
-      answered: whether any request has succeeded.
-      stop: set to give up all requests that wait.
+        usage: of this process.
+        answered: whether any request has succeeded.
+        stop: set to give up all requests that wait.
     """
 
     def __init__(self, server: Server):
         """
         Args:
-          server: to send requests to.
+            server: to send requests to.
 
         Raises:
-          UserError: httpx2 is not installed, or the key is missing or wrong.
+            UserError: httpx2 is not installed, or the key is missing or wrong.
         """
         self._library = _library()
         self.server = server
@@ -107,9 +107,9 @@ class Client:
         """The text of the reply to a request.
 
         Raises:
-          UserError: the server cannot be reached, refuses the request, fails more often
-            than `retries` allows, or the limit of requests is reached.
-          Stopped: `stop` was set.
+            UserError: the server cannot be reached, refuses the request, fails more
+                often than `retries` allows, or the limit of requests is reached.
+            Stopped: `stop` was set.
         """
         retries = self.server.retries
         for attempt in range(retries + 1):

@@ -25,15 +25,15 @@ class Server:
     """One model of a server.
 
     Attributes:
-      model: its name on the server.
-      url: base address; see `address`.
-      key_variable: environment variable that holds the key.
-      max_requests: HTTP requests of this process, repeated ones included; None is no
-        limit.
-      prices: dollars per million tokens of input and of output; None if unknown.
-      concurrent: requests in flight at once.
-      retries: repetitions of a request that failed for a passing reason.
-      timeout: seconds to wait for a connection, and for each part of a reply.
+        model: its name on the server.
+        url: base address; see `address`.
+        key_variable: environment variable that holds the key.
+        max_requests: HTTP requests of this process, repeated ones included; None is no
+            limit.
+        prices: dollars per million tokens of input and of output; None if unknown.
+        concurrent: requests in flight at once.
+        retries: repetitions of a request that failed for a passing reason.
+        timeout: seconds to wait for a connection, and for each part of a reply.
     """
 
     model: str
@@ -72,8 +72,8 @@ class Server:
         """Returns the key, or an empty text if its variable is not set.
 
         Raises:
-          UserError: a variable other than the default one is not set, or the value
-            cannot be a key.
+            UserError: a variable other than the default one is not set, or the value
+                cannot be a key.
         """
         key = os.environ.get(self.key_variable, "").strip()
         if not key and self.key_variable != KEY_VARIABLE:
@@ -98,8 +98,8 @@ def address(url: str | None) -> str:
     """The base address of an endpoint: without a path it ends with /v1.
 
     Raises:
-      UserError: there is none, it is not http:// or https://, or it has parts that may
-        hold a secret.
+        UserError: there is none, it is not http:// or https://, or it has parts that
+            may hold a secret.
     """
     if not url:
         raise UserError(

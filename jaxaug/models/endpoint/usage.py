@@ -16,12 +16,12 @@ class Usage:
     """What was or would be asked of a server.
 
     Attributes:
-      requests: HTTP requests, repeated ones included.
-      kept: replies that were read from the cache instead.
-      read: tokens of prompts.
-      written: tokens of replies.
-      is_estimate: whether a number of tokens is an estimate.
-      served: names of the model in the replies.
+        requests: HTTP requests, repeated ones included.
+        kept: replies that were read from the cache instead.
+        read: tokens of prompts.
+        written: tokens of replies.
+        is_estimate: whether a number of tokens is an estimate.
+        served: names of the model in the replies.
     """
 
     requests: int = 0
@@ -58,8 +58,8 @@ def estimate(prompts: Iterable[tuple[str, int, str]], kept: int) -> Usage:
     """The usage of requests that were not sent.
 
     Args:
-      prompts: (prompt, number of paraphrases, text to paraphrase) of each request.
-      kept: replies that are in the cache.
+        prompts: (prompt, number of paraphrases, text to paraphrase) of each request.
+        kept: replies that are in the cache.
     """
     found = Usage(kept=kept, is_estimate=True)
     for prompt, count, text in prompts:

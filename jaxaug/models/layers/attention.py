@@ -102,8 +102,8 @@ class Attention(nn.Module):
         rope_scaling: of the rotary positions; None for none.
         qk_norm: makes a norm of that name for the heads of queries and keys, which is
             applied before positions; None for none.
-        window: keys that a query sees, itself and those before it; None for all. Where a
-            mask shows it later ones (prefixes), it sees as far that way.
+        window: keys that a query sees, itself and those before it; None for all. Where
+            a mask shows it later ones (prefixes), it sees as far that way.
         scale: of the logits; None means 1 / sqrt(head_dim).
         cap: of the logits, see `dot_product_attention`.
         dropout_rate: of the attention weights.
@@ -143,7 +143,8 @@ class Attention(nn.Module):
         """Attends from `inputs_q` to `inputs_kv`.
 
         Args:
-            inputs_q: one position a row in a decoding step, or the next ones of all rows.
+            inputs_q: one position a row in a decoding step, or the next ones of all
+                rows.
             inputs_kv: the same as `inputs_q` in self-attention.
             mask: 0 hides a key; not needed in a step of self-attention.
             positions: of the queries; needed for rotary positions.
@@ -266,8 +267,8 @@ class Attention(nn.Module):
         """Creates the cache, or stores the next positions in it.
 
         Returns:
-            Keys and values to attend to and which of them are there: None when the cache
-            was created, otherwise the layout is that of the cache.
+            Keys and values to attend to and which of them are there: None when the
+                cache was created, otherwise the layout is that of the cache.
         """
         exists = self.has_variable("cache", "cached_key")
         shape = (key.shape[0], *key.shape[2:], key.shape[1])

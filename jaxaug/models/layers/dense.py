@@ -56,7 +56,8 @@ class Linear(nn.Module):
     """Linear map over one or several axes, with or without bias.
 
     Attributes:
-        features: sizes of the output axes, which replace the contracted ones at the end.
+        features: sizes of the output axes, which replace the contracted ones at the
+            end.
         kernel_axes: logical names of the kernel's axes, contracted ones first.
         axis: axes of the input to contract.
         use_bias: whether to add a bias of shape `features`.

@@ -102,7 +102,8 @@ class RotaryScaling(NamedTuple):
     """How rotary positions are stretched to longer texts.
 
     Attributes:
-        kind: "linear" slows all rates down (Chen et al. 2023), "llama3" slow ones alone.
+        kind: "linear" slows all rates down (Chen et al. 2023), "llama3" slow ones
+            alone.
         factor: by which.
         low_frequency: llama3: turns within `original_positions` below which a rate is
             slowed down in full.

@@ -30,13 +30,13 @@ def check(wanted: str, found: str, adapter: str, base: str) -> None:
     """Checks that an adapter was trained on a base.
 
     Args:
-      wanted: digest of the base that it was trained on.
-      found: digest of the base at hand.
-      adapter: what is loaded, for the message.
-      base: likewise.
+        wanted: digest of the base that it was trained on.
+        found: digest of the base at hand.
+        adapter: what is loaded, for the message.
+        base: likewise.
 
     Raises:
-      UserError: they differ.
+        UserError: they differ.
     """
     if wanted != found:
         raise UserError(

@@ -36,10 +36,10 @@ class Place:
     """One pair of matrices.
 
     Attributes:
-      name: of the linear map in the published model, without ".weight".
-      inputs: rows of A.
-      outputs: columns of B.
-      modules: paths of our linear maps, in the order in which they share B equally.
+        name: of the linear map in the published model, without ".weight".
+        inputs: rows of A.
+        outputs: columns of B.
+        modules: paths of our linear maps, in the order in which they share B equally.
     """
 
     name: str
@@ -105,7 +105,7 @@ def family_of(module: Any) -> families.Family:
     """The family of a network.
 
     Raises:
-      UserError: it is of none, or its layers are scanned.
+        UserError: it is of none, or its layers are scanned.
     """
     config = getattr(module, "config", None)
     if not getattr(module, "scan_layers", False):
@@ -127,13 +127,13 @@ def layout(
     """The pairs of an adapter with these settings.
 
     Args:
-      family: of the network.
-      config: of the network.
-      params: of the network, or their shapes.
-      settings: of the adapter; targets None become those of the family.
+        family: of the network.
+        config: of the network.
+        params: of the network, or their shapes.
+        settings: of the adapter; targets None become those of the family.
 
     Raises:
-      UserError: the family is not adapted, or the network has no such targets.
+        UserError: the family is not adapted, or the network has no such targets.
     """
     if not family.adapted:
         known = ", ".join(one.name for one in families.every() if one.adapted)
@@ -201,13 +201,13 @@ def check(layout: Layout, adapter: Any, source: str) -> None:
     """Checks that matrices are those of a layout.
 
     Args:
-      layout: what is wanted.
-      adapter: nested matrices.
-      source: where they are from, for messages.
+        layout: what is wanted.
+        adapter: nested matrices.
+        source: where they are from, for messages.
 
     Raises:
-      UserError: one is missing or left over, has another shape, or numbers that are not
-        finite.
+        UserError: one is missing or left over, has another shape, or numbers that are
+            not finite.
     """
     found = traverse_util.flatten_dict(flax.core.unfreeze(adapter))
     wanted = layout.shapes()

@@ -17,14 +17,14 @@ def merge(
     """Parameters of the plain network that computes what the adapted one does.
 
     Args:
-      params: of the base; NumPy arrays, which stay as they are.
-      adapter: nested matrices of the layout.
-      layout: of the adapter.
-      sign: -1 takes an adapter out again.
+        params: of the base; NumPy arrays, which stay as they are.
+        adapter: nested matrices of the layout.
+        layout: of the adapter.
+        sign: -1 takes an adapter out again.
 
     Returns:
-      Nested parameters in the dtypes of the base; those that the adapter leaves alone
-      are the same arrays.
+        Nested parameters in the dtypes of the base; those that the adapter leaves alone
+            are the same arrays.
     """
     flat = dict(keymap.flat(params))
     pairs = traverse_util.flatten_dict(flax.core.unfreeze(adapter))

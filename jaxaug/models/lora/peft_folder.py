@@ -59,9 +59,9 @@ class Notes:
     """What belongs to an adapter besides its matrices; empty where it is not known.
 
     Attributes:
-      base_digest: see `jaxaug.models.lora.base.digest`.
-      base: name of the base.
-      prompt: text with `{text}` in it with which a language model was trained.
+        base_digest: see `jaxaug.models.lora.base.digest`.
+        base: name of the base.
+        prompt: text with `{text}` in it with which a language model was trained.
     """
 
     base_digest: str = ""
@@ -78,7 +78,7 @@ def read_settings(folder: PathLike) -> Settings:
     """The settings of an adapter.
 
     Raises:
-      UserError: no such file, or it is of another kind of adapter.
+        UserError: no such file, or it is of another kind of adapter.
     """
     path = epath.Path(folder) / CONFIG
     config = hf_config.read_object(path, _FIX)
@@ -107,7 +107,7 @@ def _check_fields(config: Mapping[str, Any], path: epath.Path) -> None:
     """Checks that a file describes plain LoRA, by the fields that are known here.
 
     Raises:
-      UserError: a field is set whose meaning is not known or not supported.
+        UserError: a field is set whose meaning is not known or not supported.
     """
     start = config.get("init_lora_weights", True)
     if not (start is None or isinstance(start, bool) or start in _INITIALIZATIONS):
@@ -149,12 +149,12 @@ def read(folder: PathLike, layout: Layout) -> tuple[dict[str, Any], Notes]:
     """The matrices of an adapter, float32, and its notes.
 
     Args:
-      folder: of the adapter.
-      layout: its settings on the base.
+        folder: of the adapter.
+        layout: its settings on the base.
 
     Raises:
-      UserError: the file is missing or damaged, or its matrices are not those of the
-        layout.
+        UserError: the file is missing or damaged, or its matrices are not those of the
+            layout.
     """
     path = epath.Path(folder) / FILE
     if not path.exists() and (path.parent / _TORCH_FILE).exists():
@@ -197,14 +197,14 @@ def write(
     """Writes an adapter; returns the folder.
 
     Args:
-      folder: made if need be.
-      adapter: nested matrices of the layout.
-      layout: of the adapter.
-      notes: what else to keep.
-      dtype: of the matrices in the file: float32 or bfloat16.
+        folder: made if need be.
+        adapter: nested matrices of the layout.
+        layout: of the adapter.
+        notes: what else to keep.
+        dtype: of the matrices in the file: float32 or bfloat16.
 
     Raises:
-      UserError: the matrices are not those of the layout.
+        UserError: the matrices are not those of the layout.
     """
     root = epath.Path(folder)
     layouts.check(layout, adapter, str(folder))

@@ -18,18 +18,18 @@ class Settings:
     """Settings of an adapter, with the meaning that `peft` gives them.
 
     Attributes:
-      rank: columns of A and rows of B.
-      alpha: the product of A and B counts `alpha / rank` times.
-      targets: names of linear maps as the published model has them: the last parts of
-        their names ("q_proj"), one regular expression for whole names, or "all-linear",
-        which is all of them but the output layer. None takes those that `peft` takes
-        for the family.
-      dropout: share of the inputs of A that training leaves out.
-      rank_stabilized: whether the product counts `alpha / sqrt(rank)` times instead
-        (Kalajdzievski, 2023).
+        rank: columns of A and rows of B.
+        alpha: the product of A and B counts `alpha / rank` times.
+        targets: names of linear maps as the published model has them: the last parts of
+            their names ("q_proj"), one regular expression for whole names, or
+            "all-linear", which is all of them but the output layer. None takes those
+            that `peft` takes for the family.
+        dropout: share of the inputs of A that training leaves out.
+        rank_stabilized: whether the product counts `alpha / sqrt(rank)` times instead
+            (Kalajdzievski, 2023).
 
     Raises:
-      UserError: a value has no sense.
+        UserError: a value has no sense.
     """
 
     rank: int = 8

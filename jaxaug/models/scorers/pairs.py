@@ -40,13 +40,14 @@ class Similarity:
     ):
         """
         Args:
-          encoder: of sentences.
-          store: of embeddings computed before.
-          pooling: "mean" or "cls"; None is what `1_Pooling/config.json` of the model
-            says, else "mean".
+            encoder: of sentences.
+            store: of embeddings computed before.
+            pooling: "mean" or "cls"; None is what `1_Pooling/config.json` of the model
+                says, else "mean".
 
         Raises:
-          UserError: another pooling, or a part or change of texts that is not supported.
+            UserError: another pooling, or a part or change of texts that is not
+                supported.
         """
         self._encoder, self._store = encoder, store
         _check_sentences(encoder)
@@ -111,14 +112,14 @@ class Entailment:
     ):
         """
         Args:
-          encoder: with a classifier, one label of which is entailment.
-          store: of probabilities computed before.
-          templates: texts with `{}` in them.
-          neutral: whether labels beside entailment and contradiction count.
+            encoder: with a classifier, one label of which is entailment.
+            store: of probabilities computed before.
+            templates: texts with `{}` in them.
+            neutral: whether labels beside entailment and contradiction count.
 
         Raises:
-          UserError: no label is entailment, or none contradiction where `neutral` is
-            false, or a template lacks its `{}`.
+            UserError: no label is entailment, or none contradiction where `neutral` is
+                false, or a template lacks its `{}`.
         """
         self._encoder, self._store = encoder, store
         self._templates = tuple(templates)
@@ -195,7 +196,7 @@ class Bleurt:
         """Takes an encoder with a classifier of one output.
 
         Raises:
-          UserError: it has another number of outputs.
+            UserError: it has another number of outputs.
         """
         self._encoder, self._store = encoder, store
         labels = getattr(encoder.config, "labels", ())

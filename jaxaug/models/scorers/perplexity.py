@@ -32,10 +32,10 @@ class CausalPerplexity:
     ):
         """
         Args:
-          model: its prompt is not used.
-          identity: of the model, as of `jaxaug.models.named.identities.of_folder`.
-          store: of perplexities computed before.
-          batch_size: texts that are computed together at most.
+            model: its prompt is not used.
+            identity: of the model, as of `jaxaug.models.named.identities.of_folder`.
+            store: of perplexities computed before.
+            batch_size: texts that are computed together at most.
         """
         self._model, self._store, self._batch_size = model, store, batch_size
         bos = model.module.config.bos_token_id  # type: ignore[attr-defined]
@@ -45,7 +45,7 @@ class CausalPerplexity:
         """Perplexity of each text.
 
         Raises:
-          UserError: a text has no tokens.
+            UserError: a text has no tokens.
         """
         items = [(text,) for text in texts]
         return remembered(self._store, self._identity, items, self._compute)[:, 0]

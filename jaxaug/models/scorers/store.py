@@ -40,10 +40,10 @@ class Store:
     def __init__(self, path: PathLike | None = None):
         """
         Args:
-          path: local file, made at the first use; None is one in the cache folder.
+            path: local file, made at the first use; None is one in the cache folder.
 
         Raises:
-          UserError: the path is not local.
+            UserError: the path is not local.
         """
         self.path = os.fspath(path or cache_folder.cache_dir() / _FILE)
         if "://" in self.path:
@@ -158,11 +158,11 @@ def remembered(
     """What `compute` gives for the items, which is called only for new ones.
 
     Args:
-      store: None computes everything.
-      identity: of the scorer: says everything that its results depend on but the code
-        of models and scorers, which is added here.
-      items: may repeat; each is computed once.
-      compute: one row for each item.
+        store: None computes everything.
+        identity: of the scorer: says everything that its results depend on but the code
+            of models and scorers, which is added here.
+        items: may repeat; each is computed once.
+        compute: one row for each item.
     """
     # What other code computed is not the same score.
     whose = f"{code_digest(*identities.network_code())} {identity}"

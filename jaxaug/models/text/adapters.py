@@ -28,10 +28,10 @@ class Adapter(NamedTuple):
     """An adapter of a network at hand.
 
     Attributes:
-      layout: settings and places.
-      matrices: nested as the layout says, float32.
-      notes: digest of the base, its name, the prompt.
-      label: name, and the step of a run.
+        layout: settings and places.
+        matrices: nested as the layout says, float32.
+        notes: digest of the base, its name, the prompt.
+        label: name, and the step of a run.
     """
 
     layout: Layout
@@ -50,15 +50,15 @@ def load(
     """An adapter for a base that is loaded.
 
     Args:
-      source: folder in the format of `peft`, folder of a run of `configs/runs/lora.gin`,
-        or one of its checkpoints.
-      module: the network of the base.
-      params: of the base.
-      base_name: for messages.
-      compare: whether `params` have to be those that the adapter was trained on.
+        source: folder in the format of `peft`, folder of a run of
+            `configs/runs/lora.gin`, or one of its checkpoints.
+        module: the network of the base.
+        params: of the base.
+        base_name: for messages.
+        compare: whether `params` have to be those that the adapter was trained on.
 
     Raises:
-      UserError: there is no adapter, it is damaged, or it belongs to another base.
+        UserError: there is no adapter, it is damaged, or it belongs to another base.
     """
     folder = absolute(source)
     family = family_of(module)

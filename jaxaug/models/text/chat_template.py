@@ -34,9 +34,9 @@ class Template:
     """The chat template of a model.
 
     Attributes:
-      source: of the template, for messages.
-      text: of the Jinja program.
-      tokens: name -> special token, such as `bos_token`.
+        source: of the template, for messages.
+        text: of the Jinja program.
+        tokens: name -> special token, such as `bos_token`.
     """
 
     source: str
@@ -50,7 +50,7 @@ class Template:
         (`enable_thinking=False`).
 
         Raises:
-          UserError: jinja2 is not installed, or the template is wrong.
+            UserError: jinja2 is not installed, or the template is wrong.
         """
         jinja2 = _library()
         try:
@@ -76,7 +76,7 @@ class Template:
         """The prompt as the message of a user, in the template.
 
         Raises:
-          UserError: see `render`; or the template does not show the message once.
+            UserError: see `render`; or the template does not show the message once.
         """
         text = self.render(f"{prompt.before}{prompt.space}{_MARK}{prompt.behind}")
         if text.count(_MARK) != 1:
@@ -96,7 +96,7 @@ def load(folder: epath.Path) -> Template:
     it has several, that called "default"), else that of a GGUF file.
 
     Raises:
-      UserError: the model has none, or a file is damaged.
+        UserError: the model has none, or a file is damaged.
     """
     config: dict[str, Any] = {}
     for name in (_MAP, _CONFIG):

@@ -33,14 +33,15 @@ def load(folder: epath.PathLike) -> Run:
     """The model of a run, with the parameters of its best checkpoint, or the newest.
 
     Args:
-      folder: model folder of `t5x.train`, which holds `config.gin` and checkpoints, or
-        one `checkpoint_N` in it. Of the folder, the best one is taken by the metric of
-        its `SaveBestCheckpointer`; the newest if it has none, or none was evaluated.
+        folder: model folder of `t5x.train`, which holds `config.gin` and checkpoints,
+            or one `checkpoint_N` in it. Of the folder, the best one is taken by the
+            metric of its `SaveBestCheckpointer`; the newest if it has none, or none was
+            evaluated.
 
     Raises:
-      UserError: there is no configuration, it does not resolve or holds neither an
-        encoder-decoder nor a decoder-only model, there is no whole checkpoint, it is of
-        another model or has numbers that are not finite.
+        UserError: there is no configuration, it does not resolve or holds neither an
+            encoder-decoder nor a decoder-only model, there is no whole checkpoint, it
+            is of another model or has numbers that are not finite.
     """
     root, step = _root_and_step(absolute(folder))
     model = _model(root / _CONFIG)
@@ -66,7 +67,7 @@ def is_decoder_only(folder: epath.PathLike) -> bool:
     """Whether the model of a run is decoder-only; no checkpoint is read.
 
     Raises:
-      UserError: see `load`.
+        UserError: see `load`.
     """
     return isinstance(_model(config_of(folder)), models.DecoderOnlyModel)
 
@@ -75,7 +76,7 @@ def config_of(folder: epath.PathLike) -> epath.Path:
     """The configuration of a run, or of the run of a checkpoint.
 
     Raises:
-      UserError: there is none.
+        UserError: there is none.
     """
     path = absolute(folder)
     root = path.parent if _CHECKPOINT.fullmatch(path.name) else path
@@ -88,7 +89,7 @@ def chosen(folder: epath.PathLike) -> epath.Path:
     """The checkpoint that `load` takes: the named one, else the best, else the newest.
 
     Raises:
-      UserError: there is no configuration or no whole checkpoint.
+        UserError: there is no configuration or no whole checkpoint.
     """
     root, step = _root_and_step(absolute(folder))
     return epath.Path(checkpoints.get_checkpoint_dir(root, step))

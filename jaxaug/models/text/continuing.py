@@ -25,11 +25,11 @@ class PrefixModel:
     Equal to itself alone, so that it can be a static argument of compiled programs.
 
     Attributes:
-      label: name and version.
-      module: see `jaxaug.models.causal.CausalLM`.
-      params: of the module.
-      input_vocabulary: with `encode`, `decode`, `eos_id`; that of outputs, too.
-      bidirectional: whether the tokens of an input see each other both ways.
+        label: name and version.
+        module: see `jaxaug.models.causal.CausalLM`.
+        params: of the module.
+        input_vocabulary: with `encode`, `decode`, `eos_id`; that of outputs, too.
+        bidirectional: whether the tokens of an input see each other both ways.
     """
 
     label: str
@@ -64,11 +64,11 @@ class PrefixModel:
         """The best output of each input, as T5X has it in an evaluation.
 
         Args:
-          params: of the module.
-          inputs: tokens, EOS included.
-          input_ids: of each input, for decode functions that draw.
-          decode_fn: meets the T5X contract.
-          max_length: tokens of an output.
+            params: of the module.
+            inputs: tokens, EOS included.
+            input_ids: of each input, for decode functions that draw.
+            decode_fn: meets the T5X contract.
+            max_length: tokens of an output.
         """
         lengths = jnp.sum(inputs != 0, axis=1, keepdims=True)
         tokens = jnp.pad(inputs, ((0, 0), (1, max_length)))
@@ -92,7 +92,7 @@ def load(folder: PathLike) -> registry.TextModel | PrefixModel:
     """The model of a training run, or of one that trained an adapter.
 
     Raises:
-      UserError: see `registry.load` and `checkpoint.load`.
+        UserError: see `registry.load` and `checkpoint.load`.
     """
     if adapters.is_run(folder) or not checkpoint.is_decoder_only(folder):
         found = registry.load(str(folder))

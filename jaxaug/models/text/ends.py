@@ -26,15 +26,15 @@ def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ..
     config.json if there is no such file or it names none. -1 stands for none.
 
     Args:
-      folder: of the model.
-      vocab_size: number of published ids.
-      id_offset: what our ids exceed the published ones by.
+        folder: of the model.
+        vocab_size: number of published ids.
+        id_offset: what our ids exceed the published ones by.
 
     Returns:
-      Our ids, in the order of the file.
+        Our ids, in the order of the file.
 
     Raises:
-      UserError: a value is no id of the model.
+        UserError: a value is no id of the model.
     """
     for path in (folder / hf_generation.FILE, folder / hf_folder.CONFIG):
         config = read_json(path, hf_folder.FIX) if path.exists() else {}
@@ -58,9 +58,9 @@ def together(
     """Logits with all that ends an output as one token.
 
     Args:
-      logits: of the next token.
-      ends: ids that end an output; EOS does in any case.
-      eos_id: takes the probability of them all; the others become impossible.
+        logits: of the next token.
+        ends: ids that end an output; EOS does in any case.
+        eos_id: takes the probability of them all; the others become impossible.
     """
     every = {*map(int, ends), eos_id}
     if len(every) == 1:

@@ -37,18 +37,18 @@ def decoder(
     """A decode function of T5X that writes valid calls of the services of a split.
 
     Args:
-      tokenizer: as TOKENIZER in the gin files of models, whose ids are shifted by 1, or
-        a SentencePiece model; None is the vocabulary of the data.
-      data_dir: as for `folders.resolve_data_dir`.
-      split: whose services may be called.
-      variants: of SGD-X, whose services may be called besides.
-      level: of `JSONOptions`, as in the prompts.
-      lowercase: of `JSONOptions`, as in the prompts.
-      decode_fn: does the search.
-      options: for `decode_fn`.
+        tokenizer: as TOKENIZER in the gin files of models, whose ids are shifted by 1,
+            or a SentencePiece model; None is the vocabulary of the data.
+        data_dir: as for `folders.resolve_data_dir`.
+        split: whose services may be called.
+        variants: of SGD-X, whose services may be called besides.
+        level: of `JSONOptions`, as in the prompts.
+        lowercase: of `JSONOptions`, as in the prompts.
+        decode_fn: does the search.
+        options: for `decode_fn`.
 
     Raises:
-      UserError: data or vocabulary are missing, or do not fit.
+        UserError: data or vocabulary are missing, or do not fit.
     """
     folder = folders.resolve_data_dir(data_dir)
     schemas = [
@@ -88,14 +88,14 @@ def compiled(
     """The automaton of all services, and the heads of their prompts.
 
     Args:
-      schemas: of the services; one that stands in several is taken once.
-      options: of the prompts.
-      spelled: bytes of the tokens.
-      encode: ids of a text.
-      eos_id: ends an output.
+        schemas: of the services; one that stands in several is taken once.
+        options: of the prompts.
+        spelled: bytes of the tokens.
+        encode: ids of a text.
+        eos_id: ends an output.
 
     Raises:
-      UserError: two services have prompts that begin alike.
+        UserError: two services have prompts that begin alike.
     """
     prompts: dict[str, str] = {}
     for schema in schemas:

@@ -40,17 +40,17 @@ class LanguageModel:
     Equal to itself alone, so that it can be a static argument of compiled programs.
 
     Attributes:
-      label: name and version, for the records of a run.
-      module: see `jaxaug.models.causal.CausalLM`; its config has `id_offset` 1.
-      params: of the module.
-      vocabulary: with `id_offset` 1.
-      prompt: around each input.
-      is_chat: whether the prompt is a chat, with special tokens written in its text.
-      folder: of the published model, with its chat template.
-      listed: ids that the model's files name as ends; see `ends.listed`.
-      published: see `jaxaug.models.text.registry.published_identity`.
-      trained_prompt: whether the model was trained with that prompt, so that it is
-        what it reads unless another is asked for.
+        label: name and version, for the records of a run.
+        module: see `jaxaug.models.causal.CausalLM`; its config has `id_offset` 1.
+        params: of the module.
+        vocabulary: with `id_offset` 1.
+        prompt: around each input.
+        is_chat: whether the prompt is a chat, with special tokens written in its text.
+        folder: of the published model, with its chat template.
+        listed: ids that the model's files name as ends; see `ends.listed`.
+        published: see `jaxaug.models.text.registry.published_identity`.
+        trained_prompt: whether the model was trained with that prompt, so that it is
+            what it reads unless another is asked for.
     """
 
     label: str
@@ -99,7 +99,7 @@ class LanguageModel:
         """The same model with another prompt, which goes into its chat template or not.
 
         Raises:
-          UserError: the model has no chat template, or a wrong one.
+            UserError: the model has no chat template, or a wrong one.
         """
         if not isinstance(prompt, prompts.Chat):
             return dataclasses.replace(self, prompt=prompt, is_chat=False)
@@ -268,7 +268,7 @@ def load(folder: epath.Path, label: str, prompt: str = "schema") -> LanguageMode
     """A published decoder-only model, from its folder or the GGUF file in there.
 
     Raises:
-      UserError: files are missing or wrong, or the tokenizer names no EOS.
+        UserError: files are missing or wrong, or the tokenizer names no EOS.
     """
     if (folder / hf_folder.CONFIG).exists():
         published = hf_folder.load(folder)

@@ -19,10 +19,10 @@ def score(
     """Log-likelihood of each output, the sum over its tokens, EOS included.
 
     Args:
-      model: of a training run.
-      params: of the model.
-      inputs: tokens, EOS included, 0 behind them.
-      outputs: likewise.
+        model: of a training run.
+        params: of the model.
+        inputs: tokens, EOS included, 0 behind them.
+        outputs: likewise.
     """
     if isinstance(model, continuing.PrefixModel):
         return _continued(model, params, inputs, outputs)

@@ -28,7 +28,7 @@ def parameters(folder: epath.PathLike) -> dict[str, Any]:
     The state of the optimizer is not read.
 
     Raises:
-      UserError: a file of the checkpoint is missing or damaged.
+        UserError: a file of the checkpoint is missing or damaged.
     """
     path = epath.Path(folder) / _STATE
     try:

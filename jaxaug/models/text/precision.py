@@ -27,7 +27,7 @@ def with_precision(model: Model, precision: str) -> Model:
     weights are turned into floats for each product; see `jaxaug.models.layers.int8`.
 
     Raises:
-      UserError: another precision, or a network that cannot have it.
+        UserError: another precision, or a network that cannot have it.
     """
     if precision not in PRECISIONS:
         raise UserError(

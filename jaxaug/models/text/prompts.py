@@ -45,9 +45,9 @@ class Prompt(NamedTuple):
     """A prompt around an input.
 
     Attributes:
-      before: ends without white space.
-      space: what stands between `before` and the input.
-      behind: follows the input; ends without white space.
+        before: ends without white space.
+        space: what stands between `before` and the input.
+        behind: follows the input; ends without white space.
     """
 
     before: str
@@ -83,7 +83,7 @@ def find(name: PathLike) -> Prompt | Chat:
     """The prompt of that name, or in that file; with `chat:` before it, for a chat.
 
     Raises:
-      UserError: neither a name nor a file, or the file does not hold `{text}` once.
+        UserError: neither a name nor a file, or the file does not hold `{text}` once.
     """
     if str(name).startswith(CHAT):
         return Chat(_found(str(name).removeprefix(CHAT)))
@@ -103,7 +103,7 @@ def parse(text: str, source: str) -> Prompt:
     """The parts of a prompt.
 
     Raises:
-      UserError: it does not hold `{text}` once.
+        UserError: it does not hold `{text}` once.
     """
     if text.count(PLACE) != 1:
         raise UserError(

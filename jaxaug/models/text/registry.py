@@ -50,16 +50,16 @@ class TextModel:
     Equal to itself alone, so that it can be a static argument of compiled programs.
 
     Attributes:
-      label: name and version, for the records of a run, such as `minisgd@500`.
-      module: has `encode` and `decode`, as `t5x.examples.t5.network.Transformer`.
-      params: of the module.
-      input_vocabulary: with `encode`, `eos_id`; a SeqIO vocabulary or alike.
-      output_vocabulary: with `decode`, `eos_id`.
-      lowercase: whether the vocabulary knows lower case only.
-      prompt: what the model reads for a text.
-      first: tokens before every input: a start token, control fields.
-      ends: ids that end an output as EOS does; see `ends.listed`.
-      published: see `published_identity`; empty for a model of ours or a T5X run.
+        label: name and version, for the records of a run, such as `minisgd@500`.
+        module: has `encode` and `decode`, as `t5x.examples.t5.network.Transformer`.
+        params: of the module.
+        input_vocabulary: with `encode`, `eos_id`; a SeqIO vocabulary or alike.
+        output_vocabulary: with `decode`, `eos_id`.
+        lowercase: whether the vocabulary knows lower case only.
+        prompt: what the model reads for a text.
+        first: tokens before every input: a start token, control fields.
+        ends: ids that end an output as EOS does; see `ends.listed`.
+        published: see `published_identity`; empty for a model of ours or a T5X run.
     """
 
     label: str
@@ -126,15 +126,16 @@ def load(name: str) -> TextModel | language.LanguageModel:
     """The model of that name in the registry or the catalogue, or of that folder.
 
     Args:
-      name: a key of `MODELS` or of the catalogue, else the folder of a T5X run, or of
-        one of its checkpoints, whose `config.gin` defines `MODEL`, else the folder of
-        a published encoder-decoder or decoder-only model. `NAME+FOLDER` is a model
-        with the adapter in a folder (see `adapters.load`); a named adapter, and a run
-        that trained one, stand for their base with it.
+        name: a key of `MODELS` or of the catalogue, else the folder of a T5X run, or of
+            one of its checkpoints, whose `config.gin` defines `MODEL`, else the folder
+            of a published encoder-decoder or decoder-only model. `NAME+FOLDER` is a
+            model with the adapter in a folder (see `adapters.load`); a named adapter,
+            and a run that trained one, stand for their base with it.
 
     Raises:
-      UserError: neither a name nor a folder, or the folder holds no usable model, or
-        the named model is not on this machine; the message has the command to get it.
+        UserError: neither a name nor a folder, or the folder holds no usable model, or
+            the named model is not on this machine; the message has the command to get
+            it.
     """
     base, adapter = _parts(name)
     model = _adapted(load(base), adapter, base) if adapter else _loaded(name)
@@ -180,7 +181,7 @@ def seen_services(name: str) -> frozenset[str]:
     """What is noted beside the adapter of a model, if it has one: see `data.seen`.
 
     Raises:
-      UserError: see `load`; the note is damaged.
+        UserError: see `load`; the note is damaged.
     """
     adapter = _parts(name)[1]
     return seen.read(absolute(adapter)) if adapter else frozenset()
@@ -193,14 +194,14 @@ def published_identity(name: str) -> str:
     named model: copies of a folder have the same, whatever they are called.
 
     Args:
-      name: see `load`.
+        name: see `load`.
 
     Returns:
-      Nothing for a model of ours or a T5X run, of which it stands for the parameters,
-      the network and the vocabularies.
+        Nothing for a model of ours or a T5X run, of which it stands for the parameters,
+            the network and the vocabularies.
 
     Raises:
-      UserError: see `load`.
+        UserError: see `load`.
     """
     base, adapter = _parts(name)
     if adapter:
@@ -322,7 +323,7 @@ def _control_tokens(model: catalogue.Named) -> tuple[int, ...]:
     """Ids of the control fields before the text, which are special tokens.
 
     Raises:
-      UserError: they are no special tokens of the fetched tokenizer.
+        UserError: they are no special tokens of the fetched tokenizer.
     """
     fields = model.input("")
     # Not the tokenizer of texts, which reads no special tokens.

@@ -90,16 +90,16 @@ def build(
     """What a name of a configuration stands for, as gin would build it.
 
     Args:
-      path: the configuration; it may include files of its own folder.
-      name: such as MODEL.
-      without: arguments of what the name refers to that are left at their defaults.
-      arguments: more of them, with values in place of those of the file.
-      replaced: functions to call in place of those of `KNOWN`, by module and name.
+        path: the configuration; it may include files of its own folder.
+        name: such as MODEL.
+        without: arguments of what the name refers to that are left at their defaults.
+        arguments: more of them, with values in place of those of the file.
+        replaced: functions to call in place of those of `KNOWN`, by module and name.
 
     Raises:
-      UserError: the file is missing or no gin file, or was changed after training wrote
-        it; it lacks the name; or what the name needs is not known here or cannot be
-        built.
+        UserError: the file is missing or no gin file, or was changed after training
+            wrote it; it lacks the name; or what the name needs is not known here or
+            cannot be built.
     """
     reader = _read(path)
     if name not in reader.macros:
@@ -113,15 +113,15 @@ def bound(path: PathLike, function: str, name: str) -> Any:
     """What a configuration binds to an argument of a class or function.
 
     Args:
-      path: the configuration.
-      function: its name without the module.
-      name: of the argument.
+        path: the configuration.
+        function: its name without the module.
+        name: of the argument.
 
     Returns:
-      The value with macros and references in place; None if there is no such line.
+        The value with macros and references in place; None if there is no such line.
 
     Raises:
-      UserError: see `build`.
+        UserError: see `build`.
     """
     reader = _read(path)
     for (scope, target), arguments in reader._bindings.items():

@@ -33,7 +33,8 @@ def read(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
     `split_by_punct` are taken from tokenizer_config.json.
 
     Raises:
-      UserError: the file is no unigram model of SentencePiece, or lacks a special token.
+        UserError: the file is no unigram model of SentencePiece, or lacks a special
+            token.
     """
     model = _model(path)
     pieces = [(piece.piece, piece.score) for piece in model.pieces]

@@ -60,10 +60,10 @@ class Tokenizer:
     """A tokenizer with the attributes that T5X models ask of a vocabulary.
 
     Attributes:
-      path: what it was read from.
-      backend: of the library `tokenizers`.
-      special: published id by role: "bos", "eos", "unk", "pad", "mask", where known.
-      id_offset: what our ids exceed the published ones by, 0 or 1.
+        path: what it was read from.
+        backend: of the library `tokenizers`.
+        special: published id by role: "bos", "eos", "unk", "pad", "mask", where known.
+        id_offset: what our ids exceed the published ones by, 0 or 1.
     """
 
     path: str
@@ -132,8 +132,8 @@ class Tokenizer:
         The longer text of a pair loses tokens at its end until both fit.
 
         Args:
-          texts: texts, or (first, second).
-          max_length: tokens at most, special ones included.
+            texts: texts, or (first, second).
+            max_length: tokens at most, special ones included.
         """
         # Only with a limit, so that other threads' calls of the backend are not cut.
         cut = _limited(self, max_length)
@@ -174,11 +174,11 @@ def load(source: PathLike, id_offset: int = 0) -> Tokenizer:
     """The tokenizer of a published model; read once a process.
 
     Args:
-      source: tokenizer.json, a folder, a GGUF file, or a name of the catalogue.
-      id_offset: 1 for models of T5X.
+        source: tokenizer.json, a folder, a GGUF file, or a name of the catalogue.
+        id_offset: 1 for models of T5X.
 
     Raises:
-      UserError: there is no tokenizer, or it cannot be read.
+        UserError: there is no tokenizer, or it cannot be read.
     """
     path = locate(source)
     return _load(os.fspath(path), id_offset)
@@ -188,7 +188,7 @@ def locate(source: PathLike) -> epath.Path:
     """The file that `load` reads, or one beside others that it reads.
 
     Raises:
-      UserError: there is none.
+        UserError: there is none.
     """
     name = os.fspath(source)
     path = epath.Path(name).expanduser()

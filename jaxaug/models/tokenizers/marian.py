@@ -28,9 +28,9 @@ class Side:
     """The inputs or the targets of a model.
 
     Attributes:
-      processor: cuts text into pieces.
-      ids: published id of each piece.
-      id_offset: what our ids exceed the published ones by, 0 or 1.
+        processor: cuts text into pieces.
+        ids: published id of each piece.
+        id_offset: what our ids exceed the published ones by, 0 or 1.
     """
 
     processor: sentencepiece.SentencePieceProcessor
@@ -83,7 +83,7 @@ def load(folder: PathLike, id_offset: int) -> tuple[Side, Side]:
     """The inputs' and the targets' side of the tokenizer in a published folder.
 
     Raises:
-      UserError: a file is missing or damaged, or the table lacks a special token.
+        UserError: a file is missing or damaged, or the table lacks a special token.
     """
     root = epath.Path(folder)
     table = _table(root / _TABLE)

@@ -21,7 +21,7 @@ def of_vocabulary(words: Any) -> list[bytes | None]:
     """Bytes by id of a published tokenizer or of a SentencePiece vocabulary.
 
     Raises:
-      UserError: see `of_tokenizer`.
+        UserError: see `of_tokenizer`.
     """
     if isinstance(words, Tokenizer):
         return of_tokenizer(words)
@@ -33,8 +33,8 @@ def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:
     """Bytes by id; None for special tokens and for ids below the offset.
 
     Raises:
-      UserError: a kind of tokenizer whose tokens do not stand for bytes, such as one
-        that drops letter case or puts spaces between its words.
+        UserError: a kind of tokenizer whose tokens do not stand for bytes, such as one
+            that drops letter case or puts spaces between its words.
     """
     backend = tokenizer.backend
     spelled = _byte_level() if '"ByteLevel"' in _decoder(backend) else None

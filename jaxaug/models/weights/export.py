@@ -37,12 +37,12 @@ class Card:
     """What a model card states; None where nobody said it.
 
     Attributes:
-      name: title.
-      source: what the weights were converted from.
-      data: what the model was trained on.
-      licence: identifier of SPDX, such as Apache-2.0.
-      metrics: name -> value.
-      seed: of the training.
+        name: title.
+        source: what the weights were converted from.
+        data: what the model was trained on.
+        licence: identifier of SPDX, such as Apache-2.0.
+        metrics: name -> value.
+        seed: of the training.
     """
 
     name: str
@@ -86,15 +86,15 @@ def write(
     """Writes the folder: `model.safetensors`, `config.json`, tokenizer, `README.md`.
 
     Args:
-      folder: must not exist.
-      params: of the network; tensors keep their dtypes, bit by bit.
-      key_map: of the family.
-      hf_config: contents of config.json; `dtype` is set to that of the tensors.
-      card: for README.md.
-      tokenizer: name in the folder -> file to copy, see `tokenizer_of`.
+        folder: must not exist.
+        params: of the network; tensors keep their dtypes, bit by bit.
+        key_map: of the family.
+        hf_config: contents of config.json; `dtype` is set to that of the tensors.
+        card: for README.md.
+        tokenizer: name in the folder -> file to copy, see `tokenizer_of`.
 
     Raises:
-      UserError: the folder exists, or the parameters are not those of the key map.
+        UserError: the folder exists, or the parameters are not those of the key map.
     """
     tensors = tensors_from(params, key_map)
     dtypes = sorted({str(tensor.dtype) for tensor in tensors.values()})

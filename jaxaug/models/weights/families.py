@@ -35,8 +35,8 @@ def buildable(source: PathLike, fix: str) -> Iterator[None]:
     """Turns errors of layers whose sizes do not fit together into a `UserError`.
 
     Args:
-      source: the file that describes the network, for messages.
-      fix: ends messages.
+        source: the file that describes the network, for messages.
+        fix: ends messages.
     """
     try:
         yield
@@ -58,14 +58,14 @@ class Family:
     and `to_hf(config)`.
 
     Attributes:
-      name: for tables and messages.
-      file: the module of Python.
-      kind: which interface of T5X its network has.
-      types: values of `model_type` in config.json.
-      adapted: endings of the tensors that an adapter changes by default; a family
-        without them takes no adapter.
-      transposed: whether the published linear maps are [in, out], as Conv1D has them.
-      bars_padding: whether decoding can bar the padding.
+        name: for tables and messages.
+        file: the module of Python.
+        kind: which interface of T5X its network has.
+        types: values of `model_type` in config.json.
+        adapted: endings of the tensors that an adapter changes by default; a family
+            without them takes no adapter.
+        transposed: whether the published linear maps are [in, out], as Conv1D has them.
+        bars_padding: whether decoding can bar the padding.
     """
 
     name: str
@@ -156,7 +156,7 @@ def of_config(hf_config: Mapping[str, Any], source: str) -> Family:
     """The family of a config.json.
 
     Raises:
-      UserError: no family reads that `model_type`.
+        UserError: no family reads that `model_type`.
     """
     kind = hf_config.get("model_type")
     for family in every():

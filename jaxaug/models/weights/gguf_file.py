@@ -35,9 +35,9 @@ class Tensor(NamedTuple):
     """A tensor as it is stored.
 
     Attributes:
-      name: in the file.
-      tensor_type: `gguf.GGMLQuantizationType`.
-      data: numbers of that type, or bytes in rows where it is quantised.
+        name: in the file.
+        tensor_type: `gguf.GGMLQuantizationType`.
+        data: numbers of that type, or bytes in rows where it is quantised.
     """
 
     name: str
@@ -56,8 +56,8 @@ def read(path: PathLike) -> Parts:
     """The parts of a file; tensors stay on disk until they are used.
 
     Raises:
-      OSError: no such file.
-      ValueError: it is cut off, damaged or no GGUF file.
+        OSError: no such file.
+        ValueError: it is cut off, damaged or no GGUF file.
     """
     check_ordinary(path, "Get the model again.")
     cursor = _Cursor(np.memmap(path, mode="r").view(np.ndarray))

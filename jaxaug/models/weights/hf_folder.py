@@ -34,12 +34,12 @@ class Published:
     """A model as it was published.
 
     Attributes:
-      family: its code.
-      config: of the network.
-      module: the network.
-      params: of the network, NumPy arrays.
-      hf_config: the contents of config.json.
-      folder: where it lies, with the files of its tokenizer.
+        family: its code.
+        config: of the network.
+        module: the network.
+        params: of the network, NumPy arrays.
+        hf_config: the contents of config.json.
+        folder: where it lies, with the files of its tokenizer.
     """
 
     family: families.Family
@@ -59,14 +59,14 @@ def load(
     """The model in a folder.
 
     Args:
-      folder: holds `config.json` and `model.safetensors`, its index with shards, or
-        `pytorch_model.bin` likewise. Safetensors go first.
-      dtype: of activations; None is the family's default.
-      param_dtype: of the parameters; None keeps that of the file.
+        folder: holds `config.json` and `model.safetensors`, its index with shards, or
+            `pytorch_model.bin` likewise. Safetensors go first.
+        dtype: of activations; None is the family's default.
+        param_dtype: of the parameters; None keeps that of the file.
 
     Raises:
-      UserError: a file is missing or damaged, the architecture is unknown, or the
-        weights are not those of the configuration; all keys are listed.
+        UserError: a file is missing or damaged, the architecture is unknown, or the
+            weights are not those of the configuration; all keys are listed.
     """
     root = epath.Path(folder).expanduser()
     family, hf_config, config = read_config(root)
@@ -92,7 +92,7 @@ def read_config(folder: PathLike) -> tuple[families.Family, dict[str, Any], Any]
     """Family, config.json and configuration of a folder.
 
     Raises:
-      UserError: no such folder, no config.json in it, or it is refused.
+        UserError: no such folder, no config.json in it, or it is refused.
     """
     path = epath.Path(folder).expanduser() / CONFIG
     hf_config = rules.read_object(path, FIX)
@@ -121,7 +121,7 @@ def open_weights(
     """The file (or index) of the weights of a folder, and its tensors.
 
     Raises:
-      UserError: there is none, or it is damaged.
+        UserError: there is none, or it is damaged.
     """
     readers: Mapping[str, Callable[[epath.Path], Tensors]] = {
         safetensors_io.FILE: safetensors_io.Tensors,

@@ -35,17 +35,17 @@ class Weight(NamedTuple):
     """The Hugging Face side of one flax leaf.
 
     Attributes:
-      name: of the tensor.
-      to_flax: the tensor, or this leaf's part of it, in the layout of the flax leaf.
-      to_hf: the inverse.
-      part: which of the `parts` equal parts of the tensor the leaf is.
-      parts: of the tensor along `axis`; their leaves share the name.
-      axis: of the tensor, along which it is cut.
-      aliases: other names under which the same tensor may be stored (tied weights); the
-        first that is there serves where `name` is missing, all that are there must
-        hold the same values.
-      otherwise: name of another tensor that serves where none of these is there, with
-        no promise that it is the same where both are.
+        name: of the tensor.
+        to_flax: the tensor, or this leaf's part of it, in the layout of the flax leaf.
+        to_hf: the inverse.
+        part: which of the `parts` equal parts of the tensor the leaf is.
+        parts: of the tensor along `axis`; their leaves share the name.
+        axis: of the tensor, along which it is cut.
+        aliases: other names under which the same tensor may be stored (tied weights);
+            the first that is there serves where `name` is missing, all that are there
+            must hold the same values.
+        otherwise: name of another tensor that serves where none of these is there, with
+            no promise that it is the same where both are.
     """
 
     name: str
@@ -139,11 +139,11 @@ def attention(
     """The leaves of an attention whose linear layers have biases.
 
     Args:
-      path: of the module.
-      parts: name of a projection such as "query" -> name of its layer in PyTorch.
-      out: name of the output layer in PyTorch.
-      heads: number of heads.
-      head_dim: size of a head.
+        path: of the module.
+        parts: name of a projection such as "query" -> name of its layer in PyTorch.
+        out: name of the output layer in PyTorch.
+        heads: number of heads.
+        head_dim: size of a head.
     """
     weights: dict[str, Weight] = {}
     for ours, theirs in parts.items():
@@ -172,9 +172,9 @@ def placed(weight: Weight, prefix: str, bare: bool) -> Weight:
     """A tensor of an encoder in a model that may have a head around the encoder.
 
     Args:
-      weight: named as in the encoder alone.
-      prefix: of its name in a model with a head.
-      bare: whether there is no head; then names with and without prefix are read.
+        weight: named as in the encoder alone.
+        prefix: of its name in a model with a head.
+        bare: whether there is no head; then names with and without prefix are read.
     """
     names = (weight.name, *weight.aliases)
     prefixed = tuple(prefix + name for name in names)
@@ -203,17 +203,17 @@ def params_from(
     """The parameters of a module from the tensors of a published model.
 
     Args:
-      tensors: by name; a mapping that reads on access keeps memory low.
-      key_map: of the family.
-      ignored: regular expressions of names (matched whole) that carry no parameter.
-      shapes: tree of anything with `shape`, as `jax.eval_shape` of `init` gives it
-        (the collection `params`, without its name).
-      source: file or folder, for messages.
-      dtype: of the parameters; None keeps that of the tensors.
+        tensors: by name; a mapping that reads on access keeps memory low.
+        key_map: of the family.
+        ignored: regular expressions of names (matched whole) that carry no parameter.
+        shapes: tree of anything with `shape`, as `jax.eval_shape` of `init` gives it
+            (the collection `params`, without its name).
+        source: file or folder, for messages.
+        dtype: of the parameters; None keeps that of the tensors.
 
     Raises:
-      UserError: a key is missing or left over (all are listed), a shape does not fit,
-        tied tensors differ, or numbers are NaN or infinite.
+        UserError: a key is missing or left over (all are listed), a shape does not fit,
+            tied tensors differ, or numbers are NaN or infinite.
     """
     expected = flat(shapes)
     _check_map(expected, key_map, source)
@@ -233,11 +233,11 @@ def tensors_from(params: Any, key_map: KeyMap) -> dict[str, np.ndarray]:
     """The tensors of a published model from the parameters of a module; the inverse.
 
     Args:
-      params: nested dict of arrays.
-      key_map: of the family.
+        params: nested dict of arrays.
+        key_map: of the family.
 
     Raises:
-      UserError: the paths of `params` are not those of the map.
+        UserError: the paths of `params` are not those of the map.
     """
     leaves = flat(params)
     _check_map(leaves, key_map, "parameters")
@@ -267,12 +267,12 @@ def check_finite(array: np.ndarray, name: str, source: str) -> None:
     """Checks that an array of a model has numbers only.
 
     Args:
-      array: of any type.
-      name: of the array, for messages.
-      source: file or folder that it is from, for messages.
+        array: of any type.
+        name: of the array, for messages.
+        source: file or folder that it is from, for messages.
 
     Raises:
-      UserError: some are NaN or infinite.
+        UserError: some are NaN or infinite.
     """
     # Integers, and types that are nothing but names of bytes, have neither.
     if array.dtype.kind not in "fV":

@@ -47,7 +47,7 @@ def noted(folder: epath.Path) -> dict[str, Any]:
     """The note of a folder.
 
     Raises:
-      UserError: there is none, or it is none.
+        UserError: there is none, or it is none.
     """
     path = folder / NOTE
     fix = f"Move {folder} elsewhere and fetch the model again."
@@ -62,12 +62,12 @@ def verify(folder: epath.Path, names: Collection[str] | None = None) -> None:
     """Checks that the files of a fetched model are those that were fetched.
 
     Args:
-      folder: of the model; one without a note, or with a note of before digests were
-        kept, is taken as it is.
-      names: paths in the folder that matter; None is all.
+        folder: of the model; one without a note, or with a note of before digests were
+            kept, is taken as it is.
+        names: paths in the folder that matter; None is all.
 
     Raises:
-      UserError: a file is missing or another one.
+        UserError: a file is missing or another one.
     """
     if not (folder / NOTE).exists():
         return
@@ -106,7 +106,7 @@ def check_locked(
     """Checks what was downloaded against the lock file.
 
     Raises:
-      UserError: a file is another one than at the first download, or missing.
+        UserError: a file is another one than at the first download, or missing.
     """
     for name, expected in entry["sha256"].items():
         if found.get(name, "missing") != expected:

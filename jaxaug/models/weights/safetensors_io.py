@@ -30,8 +30,8 @@ class Tensors(TensorFiles):
         """Opens a file, or the files of a mapping from tensor to file.
 
         Raises:
-          UserError: a file is missing, cut off or no safetensors file, or lacks a
-            tensor that it should hold.
+            UserError: a file is missing, cut off or no safetensors file, or lacks a
+                tensor that it should hold.
         """
         self._files: dict[str, Any] = {}
         self._places: dict[str, str]
@@ -86,10 +86,10 @@ def open_index(path: PathLike) -> Tensors:
     """The tensors of a sharded model.
 
     Args:
-      path: `model.safetensors.index.json`, beside its shards.
+        path: `model.safetensors.index.json`, beside its shards.
 
     Raises:
-      UserError: no index, or a shard is missing, damaged or not as the index says.
+        UserError: no index, or a shard is missing, damaged or not as the index says.
     """
     folder = epath.Path(path).parent
     return Tensors({name: folder / file for name, file in shards_of(path, FIX).items()})
@@ -99,11 +99,11 @@ def shards_of(path: PathLike, fix: str) -> dict[str, str]:
     """The table of an index, which lies beside its shards: tensor -> name of a file.
 
     Args:
-      path: the index of a sharded model, of safetensors or of PyTorch files.
-      fix: ends every error message.
+        path: the index of a sharded model, of safetensors or of PyTorch files.
+        fix: ends every error message.
 
     Raises:
-      UserError: no index, or it names anything but files beside it.
+        UserError: no index, or it names anything but files beside it.
     """
     index = read_json(path, fix)
     shards = index.get("weight_map") if isinstance(index, dict) else None
@@ -127,7 +127,7 @@ def write(
     """Writes one file, readable by PyTorch's loaders too; `notes` go into its header.
 
     Raises:
-      OSError: the file cannot be written, as on a full disk.
+        OSError: the file cannot be written, as on a full disk.
     """
     metadata = {"format": "pt", **(notes or {})}
     try:

@@ -41,11 +41,11 @@ def read(path: PathLike, step: int | None = None) -> Stored:
     """The parameters of a checkpoint of either layout.
 
     Args:
-      path: model folder, `checkpoint_N` folder or msgpack file.
-      step: to take from a model folder; the newest by default.
+        path: model folder, `checkpoint_N` folder or msgpack file.
+        step: to take from a model folder; the newest by default.
 
     Raises:
-      UserError: no complete checkpoint there, damage, or numbers that are not finite.
+        UserError: no complete checkpoint there, damage, or numbers that are not finite.
     """
     state = checkpoints.load_t5x_checkpoint(absolute(path), step)
     target = state.get("target")
@@ -69,15 +69,15 @@ def write(
     """Writes `checkpoint_<step>` into a model folder, and `network.gin` beside it.
 
     Args:
-      folder: model folder; made if need be.
-      family: of the network.
-      module: the network; gives the logical axes.
-      params: its parameters, stored in their dtypes.
-      step: number of the checkpoint.
-      legacy: whether in the layout of msgpack and zarr instead of orbax.
+        folder: model folder; made if need be.
+        family: of the network.
+        module: the network; gives the logical axes.
+        params: its parameters, stored in their dtypes.
+        step: number of the checkpoint.
+        legacy: whether in the layout of msgpack and zarr instead of orbax.
 
     Raises:
-      UserError: there is such a checkpoint already, or the file system refuses.
+        UserError: there is such a checkpoint already, or the file system refuses.
     """
     root = absolute(folder)
     target = epath.Path(checkpoints.get_checkpoint_dir(root, step))
@@ -121,7 +121,7 @@ def read_gin(path: PathLike) -> tuple[families.Family, Any]:
     """The family and the configuration that a `network.gin` defines; runs none of it.
 
     Raises:
-      UserError: it is not as `network_gin` writes it.
+        UserError: it is not as `network_gin` writes it.
     """
     fix = "Name the published model that it started from with --like."
     try:
@@ -152,7 +152,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a configuration.
 
     Raises:
-      TypeError: one refers to something, which nobody evaluates here.
+        TypeError: one refers to something, which nobody evaluates here.
     """
     for name, value in values.items():
         if not isinstance(value, _PLAIN):

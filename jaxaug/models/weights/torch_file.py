@@ -49,7 +49,7 @@ class Tensors(TensorFiles):
         """Opens the files.
 
         Raises:
-          UserError: a file is missing, damaged or holds anything but tensors.
+            UserError: a file is missing, damaged or holds anything but tensors.
         """
         self._places: dict[str, tuple[str, torch_pickle.Stored]] = {}
         self._files: dict[str, tuple[zipfile.ZipFile, str]] = {}
@@ -130,7 +130,7 @@ def open_index(path: PathLike) -> Tensors:
     """The tensors of a sharded model; `path` is its index, beside the shards.
 
     Raises:
-      UserError: no index, or a shard is missing or damaged or lacks a tensor.
+        UserError: no index, or a shard is missing or damaged or lacks a tensor.
     """
     shards = safetensors_io.shards_of(path, _FIX)
     folder = epath.Path(path).parent

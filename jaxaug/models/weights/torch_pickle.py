@@ -69,7 +69,7 @@ def load(data: bytes) -> Any:
     """What a pickle holds: dicts, lists, tuples, plain values and `Stored` tensors.
 
     Raises:
-      pickle.UnpicklingError: it holds anything else, or is damaged.
+        pickle.UnpicklingError: it holds anything else, or is damaged.
     """
     machine = _Machine()
     try:
