@@ -100,7 +100,7 @@ class Entailment:
     Without it, the softmax covers only entailment and contradiction, as in zero-shot
     classification. Then 0.58 means that entailment is 1.4 times as likely as
     contradiction, however likely neutral is, and unrelated texts score about 0.5. Coca
-    et al. (2023) take their template from the second convention.
+    et al. (2023) take their template from zero-shot classification.
     """
 
     def __init__(
