@@ -118,6 +118,7 @@ def _options(path: epath.Path) -> dict[str, bool]:
         options[name] = config.get(name, False)
         if not isinstance(options[name], bool):
             raise UserError(
-                f"{path}: {name} is {options[name]!r}, but must be true or false. {_FIX}"
+                f"{path}: {name} is {options[name]!r}, but must be true or false. "
+                f"{_FIX}"
             )
     return options
