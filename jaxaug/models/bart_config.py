@@ -172,7 +172,7 @@ class Config:
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `from_hf`."""
+    """Returns the config.json of a model; inverts `from_hf`."""
     head = "classifier" if config.labels else "lm" if config.logits_bias else "none"
     named = {head: name for name, head in _ARCHITECTURES[config.family].items()}
     result = {

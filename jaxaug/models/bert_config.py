@@ -177,7 +177,7 @@ def _head(config: Mapping[str, Any], family: _Family) -> str:
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `from_hf`."""
+    """Returns the config.json of a model; inverts `from_hf`."""
     family = FAMILIES[config.family]
     ending = {"none": "Model"} | {head: end for end, head in reversed(_HEADS.items())}
     result = {

@@ -236,7 +236,7 @@ def _check_heads(size: int, heads: int) -> None:
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `Config.from_hf`."""
+    """Returns the config.json of a model; inverts `Config.from_hf`."""
     result: dict[str, Any] = {
         "architectures": [CLASSIFIER if config.head == "classifier" else _BARE],
         "model_type": TYPE,

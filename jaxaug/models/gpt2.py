@@ -87,7 +87,7 @@ class Config(causal.Config):
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `from_hf`."""
+    """Returns the config.json of a model; inverts `from_hf`."""
     kind = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2"}
     return kind | hf_table.written(_TABLE, vars(config))
 

@@ -99,7 +99,7 @@ def table(embedder: Params) -> Float[Array, "vocab features"]:
 
 @contextlib.contextmanager
 def products() -> Iterator[None]:
-    """Context in which networks compute with integer parameters."""
+    """Lets networks compute with integer parameters inside a `with` block."""
     with nn.intercept_methods(_compute):
         yield
 

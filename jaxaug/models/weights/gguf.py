@@ -172,7 +172,9 @@ class Gguf:
         if isinstance(default, list) or key in _LISTS:
             self._check(key, value, isinstance(value, list | np.ndarray), "a list")
         else:
-            self._check(key, value, not isinstance(value, list | np.ndarray), "no list")
+            self._check(
+                key, value, not isinstance(value, list | np.ndarray), "a single value"
+            )
         return value
 
     def _check(self, key: str, value: Any, fits: bool, expected: str) -> None:

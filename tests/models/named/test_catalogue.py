@@ -287,7 +287,7 @@ def test_the_first_download_pins_commit_and_files(tmp_path, cache):
         f"facebook/bart-large-mnli: config.json has sha256 {sha256(b'another')}, but "
         f"{lock} has {sha256(b'config.json')} from the first download of commit "
         f"{COMMIT}. The download is damaged, or the hub's files were replaced: try "
-        "again, or take the entry of facebook/bart-large-mnli out of that file to "
+        "again, or remove the entry of facebook/bart-large-mnli from that file to "
         "accept them."
     )
     assert not catalogue.find(name).on_disk
