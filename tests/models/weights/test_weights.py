@@ -301,7 +301,7 @@ def test_a_tensor_beyond_its_array(tmp_path):
         for name in old.namelist():
             data = old.read(name)
             new.writestr(name, data[:80] if name.endswith("/data/0") else data)
-    with pytest.raises(UserError, match="tensor a cannot be read .it reaches beyond"):
+    with pytest.raises(UserError, match="tensor a cannot be read .it extends beyond"):
         torch_file.Tensors(changed)["a"]
 
 
@@ -435,7 +435,9 @@ def test_folders_that_hold_no_model(tmp_path):
     with pytest.raises(UserError, match="config.json holds no JSON object"):
         hf_folder.load(tmp_path)
     config.write_text('{"model_type": "mamba"}')
-    with pytest.raises(UserError, match="config.json: model_type is 'mamba'.* read t5"):
+    with pytest.raises(
+        UserError, match="config.json: model_type is 'mamba'.* one of t5"
+    ):
         hf_folder.load(tmp_path)
     config.write_text('{"model_type": "t5", "architectures": ["T5EncoderModel"]}')
     with pytest.raises(
