@@ -203,23 +203,31 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
     [
         (
             lambda w: w.add_head_count(0),
-            "llama.attention.head_count is 0, but must be a whole number from 1 to "
-            "16777216.",
+            (
+                "llama.attention.head_count is 0, but must be a whole number from 1 to "
+                "16777216."
+            ),
         ),
         (
             lambda w: w.add_head_count([4, 4]),
-            "llama.attention.head_count is array([4, 4], dtype=int32), but must be a "
-            "single value.",
+            (
+                "llama.attention.head_count is array([4, 4], dtype=int32), but must be a "
+                "single value."
+            ),
         ),
         (
             lambda w: w.add_string("llama.embedding_length", "64"),
-            "llama.embedding_length is '64', but must be a whole number from 1 to "
-            "16777216.",
+            (
+                "llama.embedding_length is '64', but must be a whole number from 1 to "
+                "16777216."
+            ),
         ),
         (
             lambda w: w.add_layer_norm_rms_eps(0.0),
-            "llama.attention.layer_norm_rms_epsilon is 0.0, but must be a number "
-            "above 0.",
+            (
+                "llama.attention.layer_norm_rms_epsilon is 0.0, but must be a number "
+                "above 0."
+            ),
         ),
         (
             lambda w: w.add_eos_token_id(264),
@@ -227,8 +235,10 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
         ),
         (
             lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
-            "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a list "
-            "of te",
+            (
+                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a list "
+                "of te"
+            ),
         ),
     ],
 )
@@ -281,7 +291,7 @@ def test_lists_in_lists(tmp_path: Path):
     "content, problem",
     [
         (header(b"", 2**62), "4611686018427387904 entries at byte 24 exceed the file"),
-        (header(b"", 0, 2**62), "4611686018427387904 entries at byte 24 go beyond"),
+        (header(b"", 0, 2**62), "4611686018427387904 entries at byte 24 exceed"),
         (
             header(struct.pack("<Q", 2**63) + bytes(9), 1),
             "9223372036854775808 entries at byte 32",
