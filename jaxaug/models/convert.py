@@ -1,11 +1,11 @@
 """`jaxaug convert`: converts a model between formats.
 
-Input: the folder of a published model (safetensors or PyTorch files), `hf:` and a hub
-id, a named model, a GGUF file, or a T5X checkpoint of either layout. Output: a folder
-that `transformers` loads, or a T5X checkpoint of either layout. Parameters keep their
-exact values and dtypes unless another dtype is requested. A GGUF file is dequantized to
-float32. A LoRA adapter may be merged into the parameters, and the adapter of a run may
-be written as a folder for `peft`.
+Input: the folder of a published model (safetensors or PyTorch files), a hub id after
+`hf:`, a named model, or a GGUF file. A T5X checkpoint of either layout works too.
+Output: a folder that `transformers` loads, or a T5X checkpoint of either layout.
+Parameters keep their exact values and dtypes unless another dtype is requested. A GGUF
+file is dequantized to float32. A LoRA adapter may be merged into the parameters, and
+the adapter of a run may be written as a folder for `peft`.
 """
 
 import argparse

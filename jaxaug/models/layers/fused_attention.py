@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Shaped
 
 from jaxaug.models.layers import on_cpu
 
-# Values of the argument of `jax.nn.dot_product_attention`.
+# Argument `implementation` of `jax.nn.dot_product_attention`.
 _IMPLEMENTATION: Literal["xla", "cudnn"] = "cudnn"
 
 

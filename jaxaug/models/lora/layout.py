@@ -221,7 +221,7 @@ def check(layout: Layout, adapter: Any, source: str) -> None:
             raise UserError(
                 f"{source}: the adapter {what} {len(paths)} matrices: "
                 f"{keymap.listing('.'.join(path) for path in paths)}. Use the "
-                "settings (targets) that it was trained with, or the whole file."
+                "settings (targets) that it was trained with, or the complete file."
             )
     for path, shape in wanted.items():
         name, have = ".".join(path), tuple(found[path].shape)

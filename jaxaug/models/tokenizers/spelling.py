@@ -33,8 +33,8 @@ def of_tokenizer(tokenizer: Tokenizer) -> list[bytes | None]:
     """Returns bytes by id; None for special tokens and for ids below the offset.
 
     Raises:
-        UserError: the tokens of this kind of tokenizer have no bytes. It may drop
-            letter case or insert spaces between words.
+        UserError: the tokens do not represent bytes, for example because the tokenizer
+            drops letter case or inserts spaces between words.
     """
     backend = tokenizer.backend
     spelled = _byte_level() if '"ByteLevel"' in _decoder(backend) else None

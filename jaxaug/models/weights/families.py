@@ -26,7 +26,7 @@ Kind = Literal["encoder_decoder", "decoder_only", "encoder"]
 # Errors that layers raise if their sizes are incompatible.
 _MISMATCH = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
-# Number of token arrays that a call needs: inputs, inputs and targets, or the arrays of
+# Number of token arrays in a call: inputs, inputs and targets, or the arrays of
 # both sides.
 _ARGUMENTS: Mapping[Kind, int] = {"encoder": 1, "decoder_only": 2, "encoder_decoder": 3}
 

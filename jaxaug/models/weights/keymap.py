@@ -337,7 +337,7 @@ def _check_names(
                 if names
             )
             + ". Use the config.json that was published with these weights, or the "
-            "whole file."
+            "complete file."
         )
 
 
@@ -350,7 +350,7 @@ def _read(tensors: Mapping[str, np.ndarray], weight: Weight, source: str) -> np.
         if again.shape != tensor.shape or again.tobytes() != tensor.tobytes():
             raise UserError(
                 f"{source}: {first} and {other} differ, but the configuration ties "
-                "them. Set tie_word_embeddings in config.json to what the weights are."
+                "them. Set tie_word_embeddings in config.json to match the weights."
             )
     return tensor
 

