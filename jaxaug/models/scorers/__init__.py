@@ -1,1 +1,1 @@
-"""Scores of texts and pairs of texts by published models; batched and stored on disk."""
+"""Scores of texts and pairs of texts by published models, in batches and stored."""

@@ -285,7 +285,7 @@ def test_wrong_heads(tmp_path):
     )
     with pytest.raises(UserError, match="template 'x': write {} for the text"):
         pairs.Entailment(encoder.load(tmp_path / "nli"), templates=("x",))
-    with pytest.raises(UserError, match="no named model"):
+    with pytest.raises(UserError, match="not a named model"):
         encoder.load("minilmm")
 
 
