@@ -257,9 +257,7 @@ class Block(nn.Module):
         raise NotImplementedError
 
     def after(self, name: str, x: Activations) -> Activations:
-        """Returns the output of one half, as the family transforms it before it is
-        added.
-        """
+        """Returns the output of one half in the form in which it is added."""
         return x
 
     def attention(self) -> layers.Attention:

@@ -133,8 +133,9 @@ class _Adapted:
 
 
 def lora(model: Any, base: PathLike, adapter: Settings) -> Any:
-    """Returns a copy of a model that trains an adapter; needs
-    `AdapterStateInitializer`.
+    """Returns a copy of a model that trains an adapter.
+
+    Training needs `AdapterStateInitializer`.
 
     Args:
         model: model of `t5x.models` or derived from it, with a network of a generative

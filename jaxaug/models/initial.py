@@ -37,7 +37,7 @@ def checkpoint(name: str) -> str:
 
     Returns:
         Path of a `checkpoint_0` in the cache folder; its name holds the digest of
-            weights and configuration.
+        weights and configuration.
 
     Raises:
         UserError: the model is unknown or cannot be fetched.

@@ -241,9 +241,7 @@ def _layer_types(told: Mapping[str, Any]) -> list[str]:
 
 
 def _rope(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns bases and scaling, from `rope_parameters` (transformers 5) or older
-    fields.
-    """
+    """Returns bases and scaling, from `rope_parameters` or the fields before it."""
     rope = told.get("rope_parameters") or told.get("rope_scaling") or {}
     local: Mapping[str, Any] = {}
     if told["model_type"] == "gemma3_text":

@@ -89,9 +89,7 @@ class Server:
         return key
 
     def hidden(self, text: str) -> str:
-        """Returns a text of the server with the key masked, since some servers repeat
-        it.
-        """
+        """Returns a text of the server with the key masked; some servers repeat it."""
         key = os.environ.get(self.key_variable, "").strip()
         return text.replace(key, "***") if len(key) >= _SECRET else text
 

@@ -32,9 +32,7 @@ class Usage:
     served: set[str] = field(default_factory=set)
 
     def cost(self, prices: tuple[float, float]) -> float:
-        """Returns the cost in dollars, from prices per million tokens of input and
-        output.
-        """
+        """Returns the cost in dollars, from prices per million tokens."""
         return (self.read * prices[0] + self.written * prices[1]) / 1e6
 
     def text(self, prices: tuple[float, float] | None) -> str:

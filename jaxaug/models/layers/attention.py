@@ -275,8 +275,8 @@ class Attention(nn.Module):
 
         Returns:
             Keys and values to attend to, and which of them are present. The last is
-                None if the cache was created; otherwise keys and values have the cache
-                layout.
+            None if the cache was created; otherwise keys and values have the cache
+            layout.
         """
         exists = self.has_variable("cache", "cached_key")
         shape = (key.shape[0], *key.shape[2:], key.shape[1])

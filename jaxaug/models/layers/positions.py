@@ -81,9 +81,7 @@ class Positions(nn.Module):
         decode: bool = False,
         prefill_lengths: Int[Array, " rows"] | None = None,
     ) -> Int[Array, "#rows length"]:
-        """Returns `given` (packed rows) or 0, 1, ...; a decoding step starts at the
-        counter.
-        """
+        """Returns `given` (packed rows) or 0, 1, ..., from the counter on in a step."""
         counted = jnp.arange(tokens.shape[1])[None]
         if prefill_lengths is not None:
             index = prefill_lengths.astype(jnp.int32)
@@ -137,8 +135,7 @@ def rotary(
     theta: float,
     scaling: RotaryScaling | None = None,
 ) -> Float[Array, "rows length heads dim"]:
-    """Returns the rotary embedding of Su et al. (2021), equation 34; angles are
-    float32.
+    """Returns the rotary embedding of Su et al. (2021), equation 34, float32 angles.
 
     The pairs that turn together are (i, i + dim / 2), unlike in the paper. Published
     Llama weights in Hugging Face format have this layout.

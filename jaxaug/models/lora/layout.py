@@ -78,9 +78,7 @@ class Layout:
         }
 
     def initial(self, rng: PRNGKeyArray) -> dict[str, Any]:
-        """Returns initial matrices, which change nothing: A is uniform as in `peft`, B
-        is zero.
-        """
+        """Returns initial matrices: A is uniform as in `peft`, and B is zero."""
         flat = {}
         for index, (path, shape) in enumerate(self.shapes().items()):
             if path[-1] == B:

@@ -14,8 +14,7 @@ from jaxaug.models.weights import keymap
 def merge(
     params: Mapping[str, Any], adapter: Any, layout: Layout, sign: int = 1
 ) -> dict[str, Any]:
-    """Returns parameters of the plain network that computes the same as the adapted
-    one.
+    """Returns parameters of a plain network that is equivalent to the adapted one.
 
     Args:
         params: NumPy parameters of the base, which do not change.
@@ -25,7 +24,7 @@ def merge(
 
     Returns:
         Nested parameters in the dtypes of the base; arrays without an adapter are not
-            copied.
+        copied.
     """
     flat = dict(keymap.flat(params))
     pairs = traverse_util.flatten_dict(flax.core.unfreeze(adapter))

@@ -60,8 +60,7 @@ class Named:
         return pins.noted(self.folder).get("commit", self.revision)
 
     def input(self, text: str, **controls: int) -> str:
-        """Returns the prompt with the text; controls that are not given have their
-        defaults.
+        """Returns the prompt with the text; omitted controls have their defaults.
 
         Raises:
             UserError: an unknown control, or a value that the model was not trained on.

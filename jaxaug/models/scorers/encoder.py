@@ -137,9 +137,7 @@ def load(name: PathLike, max_length: int | None = None) -> Encoder:
 
 
 def folder_of(name: PathLike) -> epath.Path:
-    """Returns the folder of a model on this machine; raises `UserError` if it is
-    missing.
-    """
+    """Returns the folder of a model on this machine, or raises `UserError`."""
     folder = epath.Path(name).expanduser()
     if folder.is_dir():
         return folder

@@ -133,9 +133,7 @@ class Entailment:
             raise UserError("no template: give at least one, such as '{}'.")
 
     def probabilities(self, pairs: Pairs) -> Float[np.ndarray, "pairs labels"]:
-        """Returns the probability of each label for (premise, hypothesis), without
-        templates.
-        """
+        """Returns label probabilities of (premise, hypothesis), without templates."""
         return remembered(
             self._store,
             f"labels {_identity(self._encoder)}",

@@ -154,9 +154,7 @@ def _environment() -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Generation(Extension):
-        """The block `{% generation %}`, which marks a model's text and renders
-        unchanged.
-        """
+        """The block `{% generation %}` around a model's text; it renders unchanged."""
 
         tags = {"generation"}  # noqa: RUF012 (as jinja2 wants it)
 

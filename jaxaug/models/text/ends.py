@@ -20,8 +20,7 @@ _REMOVED = -1.0e7
 
 
 def listed(folder: epath.Path, vocab_size: int, id_offset: int) -> tuple[int, ...]:
-    """Returns ids at which `generate` of transformers ends an output of a published
-    model.
+    """Returns ids at which `generate` of transformers ends a model's output.
 
     They are the `eos_token_id` of generation_config.json, a number or a list. If that
     file is missing or names none, config.json counts. -1 means no id.

@@ -16,8 +16,7 @@ def score(
     inputs: Int[Array, "rows length"],
     outputs: Int[Array, "rows max_length"],
 ) -> Float[Array, " rows"]:
-    """Returns the log-likelihood of each output: the sum over its tokens, including
-    EOS.
+    """Returns the log-likelihood of each output, summed over its tokens and EOS.
 
     Args:
         model: model of a training run.

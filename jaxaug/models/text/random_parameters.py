@@ -11,9 +11,7 @@ from t5x import models
 
 
 def draw_parameters(module: nn.Module, words: Any) -> Mapping[str, Any]:
-    """Returns parameters drawn by NumPy, which is ten times as fast as flax's
-    initializers.
-    """
+    """Returns parameters drawn by NumPy, ten times as fast as by flax."""
     names = ("encoder_input_tokens", "decoder_input_tokens", "decoder_target_tokens")
     model = models.EncoderDecoderModel(module, words, words, None)
     shapes = jax.eval_shape(

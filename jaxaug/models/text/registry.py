@@ -200,7 +200,7 @@ def published_identity(name: str) -> str:
 
     Returns:
         The identity; empty for a model of ours or a T5X run, whose identity comes from
-            the parameters, the network, and the vocabularies.
+        the parameters, the network, and the vocabularies.
 
     Raises:
         UserError: see `load`.

@@ -257,9 +257,7 @@ class _Reader:
     def value(
         self, value: Any, scopes: tuple[str, ...], *, outermost: bool = False
     ) -> Any:
-        """Returns a value with its references and macros resolved in the active
-        `scopes`.
-        """
+        """Returns a value with references and macros resolved in `scopes`."""
         if isinstance(value, list | tuple):
             return type(value)(self.value(item, scopes) for item in value)
         if isinstance(value, dict):

@@ -25,8 +25,7 @@ _BLANK = "\u2581"
 
 
 def read(path: epath.Path) -> tuple[tokenizers.Tokenizer, dict[str, int]]:
-    """Returns the tokenizer of an `spm.model`, and the ids of its special tokens by
-    role.
+    """Returns the tokenizer of an `spm.model`, and its special ids by role.
 
     Texts are normalized and split as in SentencePiece, with the tables in the file. The
     converter of transformers 5 omits these tables, so it does not know ligatures.

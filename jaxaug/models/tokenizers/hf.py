@@ -127,8 +127,7 @@ class Tokenizer:
     def pairs(
         self, texts: Sequence[tuple[str, str]] | Sequence[str], max_length: int
     ) -> list[Encoded]:
-        """Returns texts or pairs with the special tokens that the model was trained
-        with.
+        """Returns texts or pairs with the special tokens of the model's training.
 
         The longer text of a pair loses tokens at its end until both fit.
 
@@ -144,9 +143,7 @@ class Tokenizer:
         ]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of ids up to the first EOS; special and unknown ids have no
-        text.
-        """
+        """Returns the text of ids up to EOS, without special and unknown ids."""
         known = []
         for token in map(int, ids):
             if token == self.eos_id:

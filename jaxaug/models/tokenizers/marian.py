@@ -58,9 +58,7 @@ class Side:
         return self.ids[_UNKNOWN] + self.id_offset
 
     def encode(self, text: str) -> list[int]:
-        """Returns ids of a text, without EOS; it may begin with a language such as
-        `>>fra<<`.
-        """
+        """Returns ids of a text, without EOS; it may begin with `>>fra<<` or the like."""
         language = _LANGUAGE.match(text)
         pieces = [language[0]] if language else []
         pieces += self.processor.encode(text[sum(map(len, pieces)) :], out_type=str)
@@ -71,9 +69,7 @@ class Side:
         return self.unk_id if number is None else number + self.id_offset
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of ids up to the first EOS; special and unknown ids have no
-        text.
-        """
+        """Returns the text of ids up to EOS, without special and unknown ids."""
         pieces = []
         for token in map(int, ids):
             if token == self.eos_id:

@@ -83,8 +83,7 @@ def write(
     card: Card,
     tokenizer: Mapping[str, PathLike],
 ) -> epath.Path:
-    """Writes the folder: `model.safetensors`, `config.json`, tokenizer, and
-    `README.md`.
+    """Writes a folder: `model.safetensors`, `config.json`, tokenizer, `README.md`.
 
     Args:
         folder: folder to create; it must not exist.

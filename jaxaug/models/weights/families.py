@@ -83,9 +83,7 @@ class Family:
         return importlib.import_module(self.file)
 
     def config(self, hf_config: Mapping[str, Any]) -> Any:
-        """Returns the configuration of a config.json; raises `UserError` if it is
-        refused.
-        """
+        """Returns the configuration of a config.json, or raises `UserError`."""
         return self.code.Config.from_hf(hf_config)
 
     def build(self, config: Any) -> nn.Module:
@@ -116,9 +114,7 @@ class Family:
         return self.code.IGNORED
 
     def variables(self, module: nn.Module) -> Mapping[str, Any]:
-        """Returns the shapes of `params` and `params_axes` of `init` without computing
-        them.
-        """
+        """Returns the shapes of `params` and `params_axes`; nothing is computed."""
         tokens = jnp.ones((1, 2), jnp.int32)
         arguments = [tokens] * _ARGUMENTS[self.kind]
         keys = jax.random.split(jax.random.PRNGKey(0))
@@ -159,9 +155,7 @@ FAMILIES = extensions.Table({own.name: own for own in _OURS}, "families", made=_
 
 
 def every() -> Iterator[Family]:
-    """Yields our families, then the families of other packages, which are imported
-    last.
-    """
+    """Yields our families, then those that other packages add, imported last."""
     yield from _OURS
     for name in FAMILIES.outside():
         yield FAMILIES[name]

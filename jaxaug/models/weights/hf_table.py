@@ -61,7 +61,5 @@ def read(table: Iterable[Field], config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def written(table: Iterable[Field], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the contents of config.json from the fields of a `Config`; inverts
-    `read`.
-    """
+    """Returns the contents of config.json from `Config` fields; inverts `read`."""
     return {field.theirs: field.written(values[field.ours]) for field in table}

@@ -67,8 +67,7 @@ class _Storage(NamedTuple):
 
 
 def load(data: bytes) -> Any:
-    """Returns the content of a pickle: dicts, lists, tuples, plain values, and
-    `Stored`.
+    """Returns the content of a pickle: containers, plain values, and `Stored`.
 
     Raises:
         pickle.UnpicklingError: it holds anything else, or is damaged.
