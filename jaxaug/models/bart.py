@@ -169,7 +169,7 @@ class Bart(nn.Module):
         return layers.shift_logits(logits, config.id_offset)
 
     def _column(self) -> tuple[Int[Array, "*rows"], int] | None:
-        """Returns the column that a step writes and the last one, if there is a cache."""
+        """Returns the column that a step writes and the last one, or None."""
         stack = self.variables.get("cache", {}).get("decoder")
         if not stack:
             return None

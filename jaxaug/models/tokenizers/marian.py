@@ -58,7 +58,7 @@ class Side:
         return self.ids[_UNKNOWN] + self.id_offset
 
     def encode(self, text: str) -> list[int]:
-        """Returns ids of a text, without EOS; it may begin with `>>fra<<` or the like."""
+        """Returns ids of a text, without EOS; it may begin with a `>>fra<<`."""
         language = _LANGUAGE.match(text)
         pieces = [language[0]] if language else []
         pieces += self.processor.encode(text[sum(map(len, pieces)) :], out_type=str)
