@@ -192,7 +192,9 @@ def test_keys_of_other_variables(call, server, monkeypatch):
     monkeypatch.setenv("MY_KEY", "two words")
     status, text, _ = call(*other)
     assert status == 1 and server.bodies == []
-    assert "$MY_KEY holds no key: it has a blank" in text and "two words" not in text
+    assert (
+        "$MY_KEY holds no key: it contains a blank" in text and "two words" not in text
+    )
     monkeypatch.setenv("MY_KEY", "other-key")
     assert call(*other)[0] == 0
     assert {h["Authorization"] for h in server.headers} == {"Bearer other-key"}

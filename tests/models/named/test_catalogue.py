@@ -314,7 +314,7 @@ def test_what_was_fetched_is_verified_when_it_is_loaded(tmp_path, cache):
     with pytest.raises(UserError, match="model.safetensors: sha256 is missing, but"):
         registry.load(name)
     (folder / catalogue.SOURCE_FILE).write_text("[]")
-    with pytest.raises(UserError, match="is no note of `jaxaug models fetch`. Move"):
+    with pytest.raises(UserError, match="is not a note of `jaxaug models fetch`. Move"):
         registry.load(name)
 
 
