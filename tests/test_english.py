@@ -21,6 +21,7 @@ FINISHED = (
     "jaxaug/metrics",
     "jaxaug/feed",
     "jaxaug/formats",
+    "jaxaug/models",
     "jaxaug/core",
     "jaxaug/launch",
     "jaxaug/look",

@@ -302,7 +302,7 @@ def test_networks_of_other_packages_may_stand_in_a_config(install, tmp_path):
     gin = tmp_path / "config.gin"
     gin.write_text("import net\nMODEL = @net.Net()\nOTHER = @net.Other()\n")
     assert type(run_config.build(gin, "MODEL")).__name__ == "Net"
-    with pytest.raises(UserError, match="net.Other.* is no network, model or vocab"):
+    with pytest.raises(UserError, match="net.Other.* is not a network, model, or"):
         run_config.build(gin, "OTHER")
 
 
@@ -384,7 +384,7 @@ def test_a_name_that_two_packages_have_is_refused(install):
         ("schemes", "x", "math:pi", "math:pi is 3.14159.*, expected a function. Mend"),
         ("schemes", "a.b", "re:sub", "names have letters, digits, _ and - only."),
         ("models", "x", "math:pi", "expected a function"),
-        ("families", "x", "math:pi", "expected a Family called 'x'"),
+        ("families", "x", "math:pi", "but must be a Family called 'x'"),
         ("metrics", "x", "math:pi", "expected a function"),
         ("datasets", "x", "re:sub", "expected a jaxaug.data.datasets.DataSet"),
         ("samplers", "x", "re:sub", "takes pattern: its options are keywords with"),

@@ -37,7 +37,7 @@ def consistent(
 ) -> Any:
     """Returns a copy of a model whose training loss has a divergence between wordings.
 
-    Evaluation, prediction, and scores are those of the model. All logits of a batch
+    Evaluation, prediction, and scores do not change. All logits of a batch
     exist at once, so `loss_chunk` of the model has no effect in training.
 
     Args:
@@ -46,8 +46,8 @@ def consistent(
         wordings: number of consecutive rows of a batch with the same examples.
         term: "symmetric" is the mean Kullback-Leibler divergence to the other wordings,
             as between two dropout masks in R-Drop (Liang et al., 2021, equation 2).
-            "mean" distills the mean distribution of all wordings into each of them;
-            no gradient flows through the mean.
+            "mean" distills the mean distribution of all wordings into each of them; no
+            gradient flows through the mean.
 
     Raises:
         UserError: an argument is out of range.
@@ -63,7 +63,7 @@ def consistent(
 
 
 class _Consistent:
-    """Precedes the class of a model in the classes of `consistent`."""
+    """Mixin that `consistent` puts before the class of a model."""
 
     weight: float
     wordings: int
@@ -116,7 +116,7 @@ class _Consistent:
                 f"{rows} rows of a step for {self.wordings} wordings: BATCH_SIZE "
                 "divided by microbatches has to be a multiple of WORDINGS."
             )
-        # The targets of a decoder-only model stand behind inputs of different lengths.
+        # Targets of a decoder-only model follow inputs of different lengths.
         order = jnp.argsort(weights == 0, axis=1, stable=True)
         shape = rows // self.wordings, self.wordings, length
 
@@ -145,7 +145,7 @@ def symmetric(log_probs: LogProbs) -> Float[Array, "groups length"]:
 
 
 def from_mean(log_probs: LogProbs) -> Float[Array, "groups length"]:
-    """Sums over the wordings the KL divergence of the fixed mean distribution to them."""
+    """Sums over the wordings the KL divergence from the fixed mean distribution."""
     mean = jax.nn.logsumexp(log_probs, axis=1, keepdims=True)
     mean = jax.lax.stop_gradient(mean - jnp.log(log_probs.shape[1]))
     return jnp.sum(jnp.exp(mean) * (mean - log_probs), axis=(1, 3))

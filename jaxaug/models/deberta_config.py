@@ -1,4 +1,4 @@
-"""Configuration and key map of DeBERTa v2 and v3; the network stands in `deberta`."""
+"""Configuration and key map of DeBERTa v2 and v3; see `deberta` for the network."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ CLASSIFIER, _BARE = "DebertaV2ForSequenceClassification", "DebertaV2Model"
 _PREFIX = "deberta."
 _KINDS = ("c2p", "p2c")
 
-# Heads of pre-training, which bare checkpoints bring along, and tables that are not used.
+# Bare checkpoints contain the heads of pre-training and unused tables.
 IGNORED = (
     r"(.*\.)?embeddings\.position_ids",
     r"(.*\.)?embeddings\.position_embeddings\.weight",
@@ -35,7 +35,7 @@ IGNORED = (
 
 
 def _terms(told: Any) -> tuple[str, ...]:
-    """Reads `pos_att_type`, a list or a text with bars."""
+    """Reads `pos_att_type`, a list or a text with bars as separators."""
     named = told or []
     if isinstance(named, str):
         named = [name.strip() for name in named.lower().split("|")]
@@ -50,7 +50,7 @@ def _terms(told: Any) -> tuple[str, ...]:
 
 
 def _norm_distances(told: str | None) -> bool:
-    """Reads `norm_rel_ebd`."""
+    """Reads `norm_rel_ebd`; returns whether the table of distances is normalized."""
     kinds = {name.strip() for name in (told or "none").lower().split("|")} - {"none"}
     if kinds - {"layer_norm"}:
         raise UserError(
@@ -61,7 +61,7 @@ def _norm_distances(told: str | None) -> bool:
 
 
 def _conv_width(told: int | None) -> int:
-    """Reads `conv_kernel_size`; an even one would shorten the sequence."""
+    """Reads `conv_kernel_size`; an even width would shorten the sequence."""
     width = max(told or 0, 0)
     if width and width % 2 == 0:
         raise UserError(
@@ -109,33 +109,34 @@ class Config:
     Attributes:
         vocab_size: rows of the embedding.
         emb_dim: width of the blocks.
-        num_layers: blocks.
+        num_layers: number of blocks.
         num_heads: attention heads, each emb_dim / num_heads wide.
         mlp_dim: width of the hidden layer of an MLP block.
-        num_positions: tokens that the model was made for.
+        num_positions: longest sequence in pre-training, in tokens.
         num_segments: rows of the table of segments; 0 for none.
-        embedding_dim: width of the embeddings where it is not emb_dim.
-        learned_positions: whether a table of positions is added to the embeddings too.
-        relative: whether attention knows the distance of tokens.
-        terms: of attention beside content to content: "c2p", "p2c".
+        embedding_dim: width of the embeddings; None if it is emb_dim.
+        learned_positions: whether a table of positions is added to the embeddings.
+        relative: whether attention uses the distance of tokens.
+        terms: attention terms in addition to content to content: "c2p", "p2c".
         shared_keys: whether the terms use the projections of the content.
-        buckets: of distances to one side; 0 where every distance has its own.
-        max_distance: distance from which on all are the same.
-        norm_distances: whether the table of distances is normalised.
-        conv_width: tokens that the convolution beside the first block sees; 0 for none.
-        conv_groups: of its channels.
-        conv_activation: by its Hugging Face name (`layers.ACTIVATIONS`).
+        buckets: buckets of distances in each direction; 0 gives every distance its own.
+        max_distance: distance from which all distances share a bucket.
+        norm_distances: whether the table of distances is normalized.
+        conv_width: kernel width, in tokens, of the convolution next to the first block;
+            0 for none.
+        conv_groups: channel groups of the convolution.
+        conv_activation: Hugging Face name of its activation (`layers.ACTIVATIONS`).
         head: "none" or "classifier".
         labels: names of the classifier's outputs.
-        pooler_activation: of the dense layer before the classifier.
-        pad_token_id: the padding.
-        activation: of the MLP blocks.
-        norm_epsilon: of all norms.
-        dropout_rate: after embeddings, distances and each half of a block.
-        attention_dropout_rate: of the attention weights.
-        pooler_dropout_rate: before the dense layer of the head.
-        head_dropout_rate: after it.
-        dtype: of activations; parameters, statistics and logits are float32.
+        pooler_activation: activation of the dense layer before the classifier.
+        pad_token_id: id of the padding.
+        activation: activation of the MLP blocks.
+        norm_epsilon: epsilon of all norms.
+        dropout_rate: rate after embeddings, distances, and each half of a block.
+        attention_dropout_rate: rate on the attention weights.
+        pooler_dropout_rate: rate before the dense layer of the head.
+        head_dropout_rate: rate after the dense layer of the head.
+        dtype: dtype of activations; parameters, statistics, and logits are float32.
     """
 
     vocab_size: int
@@ -180,10 +181,10 @@ class Config:
 
     @classmethod
     def from_hf(cls, config: Mapping[str, Any]) -> "Config":
-        """The configuration of a published model, from the contents of config.json.
+        """Returns the configuration of a published model from its config.json.
 
         Raises:
-            UserError: another architecture, missing sizes or an unsupported option.
+            UserError: another architecture, missing sizes, or an unsupported option.
         """
         hf_config.checked_type(config, [TYPE])
         known = {_BARE: "none", CLASSIFIER: "classifier"}
@@ -214,12 +215,13 @@ def _furthest(config: Mapping[str, Any], told: Mapping[str, Any]) -> int:
     if furthest < 1:
         furthest = told["num_positions"]
     buckets = told["buckets"]
-    # Half of the buckets are one distance each, the others reach up to the greatest.
+    # Half of the buckets hold one distance each; the others reach up to the greatest
+    # distance.
     if buckets and not 1 <= buckets // 2 < furthest - 1:
         raise UserError(
             f"config.json: position_buckets is {buckets}, but must be from 2 to less "
-            f"than twice the greatest distance ({furthest}) minus 2, or -1 for none. Use "
-            "the config.json that was published with the weights."
+            f"than twice the greatest distance ({furthest}) minus 2, or -1 for none. "
+            "Use the config.json that was published with the weights."
         )
     return furthest
 
@@ -234,7 +236,7 @@ def _check_heads(size: int, heads: int) -> None:
 
 
 def to_hf(config: Config) -> dict[str, Any]:
-    """The config.json of a model; inverts `Config.from_hf`."""
+    """Returns the config.json of a model; inverts `Config.from_hf`."""
     result: dict[str, Any] = {
         "architectures": [CLASSIFIER if config.head == "classifier" else _BARE],
         "model_type": TYPE,
@@ -250,7 +252,7 @@ def to_hf(config: Config) -> dict[str, Any]:
 
 
 def key_map(config: Config) -> dict[str, Weight]:
-    """Names in the Hugging Face model by the paths of the parameters of `Deberta`."""
+    """Returns the Hugging Face name of each parameter path of `Deberta`."""
     body = _embeddings_map(config)
     if config.relative:
         table = "encoder/distances/embedding"

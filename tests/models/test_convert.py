@@ -206,13 +206,13 @@ def test_a_network_that_is_not_that_of_the_checkpoint(t5, tmp_path):
         (
             "num_heads = 2",
             "num_heads = 1",
-            r"key/kernel of shape \(8, 4\), the checkpoint beside it has \(8, 8\)",
+            r"key/kernel of shape \(8, 4\), but the checkpoint next to it has \(8, 8\)",
         ),
         ("num_heads", "heads", "unexpected keyword argument 'heads'"),
         ("t5_weights.Config", "other.Config", "the configuration of no known network"),
         ("dtype = 'float32'", "dtype = 'float33'", "float33"),
         ("NETWORK =", "NETWORK = =", ""),
-        ("emb_dim = 8", "emb_dim = @os.system()", "emb_dim .* is no plain value"),
+        ("emb_dim = 8", "emb_dim = @os.system()", "emb_dim .* is not a plain value"),
     ):
         assert old in text
         gin_file.write_text(text.replace(old, new))
@@ -306,7 +306,7 @@ def test_a_run_folder_runs_nothing(t5, tmp_path, capsys):
     run, made = tmp_path / "run", tmp_path / "made"
     convert.convert(t5, run / "checkpoint_0")
     (run / "config.gin").write_text(HOSTILE.format(made=made))
-    message = "refers to @os.system (os.system), which is no network, model or vocabul"
+    message = "refers to @os.system (os.system), which is not a network, model, or voc"
     (tmp_path / "lines.txt").write_text("a\n")
     for arguments in (
         ["convert", "--from", str(run), "--to", str(tmp_path / "out")],
@@ -314,7 +314,7 @@ def test_a_run_folder_runs_nothing(t5, tmp_path, capsys):
          str(tmp_path / "lines.txt"), "--out", str(tmp_path / "out.jsonl")],
     ):  # fmt: skip
         assert cli.main(arguments) == 1
-        assert f"error: {run}/config.gin: {message}" in capsys.readouterr().err
+        assert f"error: {run}/config.gin {message}" in capsys.readouterr().err
     assert not made.exists()
 
 
@@ -375,7 +375,7 @@ def test_refused_arguments(t5, tmp_path):
         convert.convert("runs/nowhere", tmp_path / "out")
     assert str(error.value) == (
         "runs/nowhere: no such file or folder. Name a folder with config.json, a T5X run "
-        "or checkpoint, a .gguf file, a name of `jaxaug models list`, or hf: and an id "
+        "or checkpoint, a .gguf file, a name from `jaxaug models list`, or hf: and an id "
         "of the Hugging Face hub, such as hf:runs/nowhere."
     )
     with pytest.raises(

@@ -204,10 +204,16 @@ def _settings(**changes):
     [
         (
             {"position_buckets": 1.5},
-            r"position_buckets is 1.5, expected a whole number",
+            r"position_buckets is 1.5, but must be a whole",
         ),
-        ({"pos_att_type": 3}, r"pos_att_type is 3, expected a text or a list of texts"),
-        ({"share_att_key": "yes"}, r"share_att_key is 'yes', expected true or false"),
+        (
+            {"pos_att_type": 3},
+            r"pos_att_type is 3, but must be a text or a list of texts",
+        ),
+        (
+            {"share_att_key": "yes"},
+            r"share_att_key is 'yes', but must be true or false",
+        ),
         ({"conv_kernel_size": 3, "conv_groups": 5}, r"cannot be built"),
         (
             {"position_buckets": 6},

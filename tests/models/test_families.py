@@ -92,12 +92,12 @@ TABLE = [
     (
         "llama",
         {SCALED: {"rope_type": "default", "partial_rotary_factor": 0.5}},
-        "have partial_rotary_factor, which nothing is known of",
+        "have unknown fields: partial_rotary_factor",
     ),
     (
         "llama",
         {"sliding_window": 512, "clip_qkv": 8},
-        "llama here knows nothing of clip_qkv = 8, sliding_window = 512, which may",
+        "llama has unknown fields here: clip_qkv = 8, sliding_window = 512. They may",
     ),
     ("llama", {"hidden_act": "mish"}, "activation 'mish' is not known"),
     ("gemma3", {"attn_logit_softcapping": 50.0}, "softcapping is 50.0, but only None"),

@@ -167,7 +167,7 @@ def test_another_base_is_refused(base, tmp_path):
     reader = checkpoints.Checkpointer(
         again.global_train_state_shape, partitioner(), tmp_path
     )
-    with pytest.raises(UserError, match="the checkpoint: was trained on another base"):
+    with pytest.raises(UserError, match="the checkpoint was trained on another base"):
         reader.restore()
 
 
@@ -267,7 +267,7 @@ def test_a_base_of_other_sizes_is_refused(base):
         llama.DecoderWrapper(config), Words(), optimizers.adamw(0.1)
     )
     states = initializer(finetune.lora(model, base, ADAPTER))
-    with pytest.raises(UserError, match="Name the base that belongs to the model"):
+    with pytest.raises(UserError, match="Name the base of this model"):
         states.from_scratch(jax.random.PRNGKey(0))
 
 

@@ -227,7 +227,7 @@ def test_what_generation_would_need(tmp_path, told, message):
     with pytest.raises(UserError, match=f"{tmp_path}: config.json.*{message}"):
         hf_folder.read_config(tmp_path)
     (tmp_path / "generation_config.json").write_text("[]")
-    with pytest.raises(UserError, match="generation_config.json: holds no JSON object"):
+    with pytest.raises(UserError, match="generation_config.json holds no JSON object"):
         hf_folder.read_config(tmp_path)
 
 
@@ -261,7 +261,7 @@ def test_weights_of_another_size(tmp_path, edit_json):
 
 
 def test_parameters_of_another_network(tmp_path):
-    with pytest.raises(UserError, match="x: is no checkpoint of t5x.*'relpos_bias'"):
+    with pytest.raises(UserError, match="x is not a checkpoint of t5x.*'relpos_bias'"):
         embedding = {"embedding": np.zeros((4, 2))}
         params = {"token_embedder": embedding, "encoder": {}, "decoder": {}}
         t5_weights.config_of(params, "x")

@@ -278,7 +278,7 @@ def test_prompts_have_three_examples_and_end_before_the_answer(name):
 def test_wrong_prompts(paraphrase, tmp_path, monkeypatch, model):
     bad = tmp_path / "bad.txt"
     bad.write_text("nothing")
-    with pytest.raises(UserError, match=r"holds \{text\} 0 times, expected once"):
+    with pytest.raises(UserError, match=r"contains \{text\} 0 times, but must"):
         paraphrase(tmp_path / "out", prompt=str(bad))
     with pytest.raises(
         UserError, match="Use one of plain, schema, ask, sentence, persona, or name"

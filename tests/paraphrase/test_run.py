@@ -314,7 +314,7 @@ def test_summary(lines, tmp_path, capsys):
         ({"sampler": "greedi"}, "'greedi' is no sampler; did you mean 'greedy'"),
         (
             {"model": "random_tiny"},
-            "no name of the model registry and no folder; did you mean 'random-tiny'",
+            "neither in the model registry nor a folder; did you mean 'random-tiny'",
         ),
         ({"options": {"kk": 1}}, "has no option 'kk'; did you mean"),
         ({"num": 0}, "--num is 0: give at least 1"),

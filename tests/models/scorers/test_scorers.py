@@ -133,17 +133,17 @@ def test_similarity(tmp_path, kept):
         (
             "1_Pooling/config.json",
             {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True},
-            r"pools in another way than by the mean or the first token",
+            r"pools by something other than the mean or the first token",
         ),
         (
             "1_Pooling/config.json",
             {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True},
-            r"pools in another way than by the mean or the first token",
+            r"pools by something other than the mean or the first token",
         ),
         (
             "1_Pooling/config.json",
             {"pooling_mode": "lasttoken"},
-            r"pools in another way than by the mean or the first token",
+            r"pools by something other than the mean or the first token",
         ),
     ],
 )  # fmt: skip
@@ -275,7 +275,7 @@ def test_wrong_heads(tmp_path):
     two = encoder.load(tmp_path / "two")
     for make, message in (
         (lambda: pairs.Entailment(two), "none of its labels .* is 'entailment'"),
-        (lambda: pairs.Bleurt(two), "has 2 outputs, BLEURT has one"),
+        (lambda: pairs.Bleurt(two), "has 2 outputs, but BLEURT has one"),
         (lambda: pairs.Similarity(plain, pooling="max"), "use 'mean' or 'cls'"),
     ):
         with pytest.raises(UserError, match=message):
@@ -285,7 +285,7 @@ def test_wrong_heads(tmp_path):
     )
     with pytest.raises(UserError, match="template 'x': write {} for the text"):
         pairs.Entailment(encoder.load(tmp_path / "nli"), templates=("x",))
-    with pytest.raises(UserError, match="no named model"):
+    with pytest.raises(UserError, match="not a named model"):
         encoder.load("minilmm")
 
 
@@ -355,7 +355,9 @@ def test_versions_of_the_store(tmp_path):
     assert store.Store(path).get([key])[key].tolist() == [2]
     with contextlib.closing(sqlite3.connect(path)) as newer, newer:
         newer.execute("PRAGMA user_version = 9")
-    with pytest.raises(UserError, match="is of version 9, this program knows up to 2"):
+    with pytest.raises(
+        UserError, match="has version 9, but this program supports up to 2"
+    ):
         store.Store(path).get([key])
 
 
@@ -367,8 +369,8 @@ def test_damaged_store(tmp_path):
     with pytest.raises(UserError) as error:
         store.Store(tmp_path / "folder").get([b"x"])
     assert str(error.value) == (
-        f"{tmp_path}/folder: cannot be used (unable to open database file). See that "
-        "its disk has space, that you may write there and that no other program holds "
+        f"{tmp_path}/folder: cannot be used (unable to open database file). Check that "
+        "its disk has space, that you may write there, and that no other program holds "
         "it, or set $JAXAUG_CACHE_DIR to another folder."
     )
     with pytest.raises(UserError, match="a local file"):
@@ -394,7 +396,7 @@ def test_a_changed_row_is_computed_again(tmp_path, caplog, change):
     found = kept.get([b"\1", b"\2", b"\3"])
     assert {key: row.tolist() for key, row in found.items()} == {b"\3": [5, 6]}
     assert caplog.messages == [
-        f"{kept.path}: 1 scores are not what was written and are computed again."
+        f"{kept.path}: 1 scores are damaged and are computed again."
     ]
     kept.put({b"\1": np.float32([1, 4]), b"\2": np.float32([2])})
     assert [len(row) for row in kept.get([b"\1", b"\2", b"\3"]).values()] == [2, 1, 2]
@@ -436,7 +438,5 @@ def test_what_is_no_number_is_no_score(tmp_path, bad):
     def overflowing(params, tokens, segments, mask, numbers):
         return np.where(np.arange(len(tokens)) == 1, bad, 0.0)
 
-    with pytest.raises(
-        UserError, match="what it computes of a text is NaN or infinite"
-    ):
+    with pytest.raises(UserError, match="its output for a text is NaN or infinite"):
         model.run(overflowing, model.encode(TEXTS))

@@ -171,7 +171,7 @@ def test_no_checkpoint(run_folder):
     folder, _ = run_folder
     for step in (3, 12):
         (folder / f"checkpoint_{step}").rename(folder / f"gone_{step}")
-    with pytest.raises(UserError, match="my_run: holds no complete checkpoint"):
+    with pytest.raises(UserError, match="my_run holds no complete checkpoint"):
         checkpoint.load(folder)
     with pytest.raises(UserError, match="of step 3 in .* Name the folder of"):
         checkpoint.load(folder / "checkpoint_3")
@@ -189,7 +189,7 @@ def test_no_checkpoint(run_folder):
         (
             "MODEL = @models.EncoderDecoderModel()",
             "MODEL = 3",
-            "MODEL is a int, neither an Enc",
+            "MODEL is a int, which is neither an Enc",
         ),
         ("MODEL = ", "OTHER = ", "MODEL"),
         ("VOCABULARY = @", "VOCABULARY = @(", "config.gin"),

@@ -137,10 +137,14 @@ def test_a_file_that_is_cut_off(tmp_path: Path):
     whole = path.read_bytes()
     for size in (0, 3, 20, 400, 4000, len(whole) // 2, len(whole) - 4000):
         path.write_bytes(whole[:size])
-        with pytest.raises(UserError, match=r"m\.gguf: is cut off or no GGUF file"):
+        with pytest.raises(
+            UserError, match=r"m\.gguf is cut off, or is not a GGUF file"
+        ):
             ours.load(path)
     path.write_bytes(b"GARB" + whole[4:])
-    with pytest.raises(UserError, match=r"m\.gguf: is cut off or no GGUF file .*magic"):
+    with pytest.raises(
+        UserError, match=r"m\.gguf is cut off, or is not a GGUF file .*magic"
+    ):
         ours.load(path)
     with pytest.raises(UserError, match=r"absent\.gguf: no such file"):
         ours.load(tmp_path / "absent.gguf")
@@ -199,27 +203,42 @@ def test_refused(tmp_path: Path, options: dict[str, Any], message: str):
     [
         (
             lambda w: w.add_head_count(0),
-            "llama.attention.head_count is 0, expected a whole number from 1 to 16777216.",
+            (
+                "llama.attention.head_count is 0, but must be a whole number from 1 to "
+                "16777216."
+            ),
         ),
         (
             lambda w: w.add_head_count([4, 4]),
-            "llama.attention.head_count is array([4, 4], dtype=int32), expected no list.",
+            (
+                "llama.attention.head_count is array([4, 4], dtype=int32), but must be a "
+                "single value."
+            ),
         ),
         (
             lambda w: w.add_string("llama.embedding_length", "64"),
-            "llama.embedding_length is '64', expected a whole number from 1 to 16777216.",
+            (
+                "llama.embedding_length is '64', but must be a whole number from 1 to "
+                "16777216."
+            ),
         ),
         (
             lambda w: w.add_layer_norm_rms_eps(0.0),
-            "llama.attention.layer_norm_rms_epsilon is 0.0, expected a number above 0.",
+            (
+                "llama.attention.layer_norm_rms_epsilon is 0.0, but must be a number "
+                "above 0."
+            ),
         ),
         (
             lambda w: w.add_eos_token_id(264),
-            "tokenizer.ggml.eos_token_id is 264, expected an id below 264.",
+            "tokenizer.ggml.eos_token_id is 264, but must be an id below 264.",
         ),
         (
             lambda w: w.add_array("tokenizer.ggml.tokens", [1, 2]),
-            "tokenizer.ggml.tokens is array([1, 2], dtype=int32), expected a list of te",
+            (
+                "tokenizer.ggml.tokens is array([1, 2], dtype=int32), but must be a list "
+                "of te"
+            ),
         ),
     ],
 )
@@ -271,37 +290,37 @@ def test_lists_in_lists(tmp_path: Path):
 @pytest.mark.parametrize(
     "content, problem",
     [
-        (header(b"", 2**62), "4611686018427387904 entries at byte 24 go beyond its end"),
-        (header(b"", 0, 2**62), "4611686018427387904 entries at byte 24 go beyond"),
+        (header(b"", 2**62), "4611686018427387904 entries at byte 24 exceed the file"),
+        (header(b"", 0, 2**62), "4611686018427387904 entries at byte 24 exceed"),
         (
             header(struct.pack("<Q", 2**63) + bytes(9), 1),
             "9223372036854775808 entries at byte 32",
         ),
         (
             header(field(b"a", struct.pack("<IIQ", 9, 4, 2**60)), 1),
-            "1152921504606846976 entries at byte 49 go beyond its end",
+            "1152921504606846976 entries at byte 49 exceed the file",
         ),
         (
             header(field(b"a", struct.pack("<IIQ", 9, 8, 3) + bytes(16)), 1),
-            "3 entries at byte 49 go beyond its end",
+            "3 entries at byte 49 exceed the file",
         ),
         (
             header(field(b"a", b"\x09\0\0\0" + struct.pack("<IQ", 9, 1) * 9), 1),
-            "lists in lists at byte 85, too deep",
+            "lists at byte 85 are nested too deeply",
         ),
         (header(field(b"a", b"\x0d\0\0\0"), 1), "a value of unknown type 13 at byte"),
-        (header(field(b"a", b"\x07\0\0\0\1") * 2, 2), "'a' is there twice"),
+        (header(field(b"a", b"\x07\0\0\0\1") * 2, 2), "'a' occurs twice"),
         (
             header(field(b"t", struct.pack("<I", 2**31) + bytes(99)), 0, 1),
             "tensor 't' has 2147483648 dimensions",
         ),
         (
             header(field(b"t", struct.pack("<IQIQ", 1, 2**40, 0, 0)), 0, 1),
-            "4398046511104 entries at byte 64 go beyond its end",
+            "4398046511104 entries at byte 64 exceed the file",
         ),
         (
             header(field(b"t", struct.pack("<IQIQ", 1, 2, 0, 2**63)), 0, 1),
-            "8 entries at byte 9223372036854775872 go beyond its end",
+            "8 entries at byte 9223372036854775872 exceed the file",
         ),
         (
             header(field(b"t", struct.pack("<IQIQ", 1, 33, 2, 0)), 0, 1),
@@ -311,7 +330,7 @@ def test_lists_in_lists(tmp_path: Path):
             header(
                 field(b"general.alignment", struct.pack("<II", 4, 0)), 1
             ),
-            "general.alignment is 0, no power of two",
+            "general.alignment is 0, not a power of two",
         ),
     ],
 )  # fmt: skip
@@ -321,7 +340,9 @@ def test_numbers_beyond_the_file(tmp_path: Path, content: bytes, problem: str):
     path.write_bytes(content)
     with pytest.raises(UserError) as error:
         ours.load(path)
-    assert str(error.value).startswith(f"{path}: is cut off or no GGUF file ({problem}")
+    assert str(error.value).startswith(
+        f"{path} is cut off, or is not a GGUF file ({problem}"
+    )
 
 
 def test_another_architecture(tmp_path: Path):
