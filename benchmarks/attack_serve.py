@@ -236,7 +236,8 @@ def measured(server: Server, name: str, attack: Callable[[], object]) -> None:
         time.sleep(0.02)
     found = " ".join(f"{key}x{count}" for key, count in sorted(server.statuses.items()))
     print(
-        f"{name:26} {slowest:8.2f} s {most - before:8.0f} MB {server.longest:8.1f} s  {found}",
+        f"{name:26} {slowest:8.2f} s {most - before:8.0f} MB {server.longest:8.1f} s  "
+        f"{found}",
         flush=True,
     )
 

@@ -316,7 +316,8 @@ def main() -> None:
     print(machine.set_up())
     device = jax.devices()[0]
     print(
-        f"{device.platform} {device.device_kind}, torch {torch.get_num_threads()} threads"
+        f"{device.platform} {device.device_kind}, torch {torch.get_num_threads()} "
+        "threads"
     )
     ours = Ours(TINY if arguments.tiny else Size(batch=arguments.batch))
     compare(ours, arguments.decoders, arguments.repeats)

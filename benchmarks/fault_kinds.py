@@ -184,10 +184,10 @@ class Fault:
     """What was injected.
 
     Attributes:
-      detail: of the fault; empty if it came too late.
-      ended: the disturbed runs.
-      may_refuse: whether the run after it may refuse what is damaged.
-      lost: why the work is lost already.
+        detail: of the fault; empty if it came too late.
+        ended: the disturbed runs.
+        may_refuse: whether the run after it may refuse what is damaged.
+        lost: why the work is lost already.
     """
 
     detail: str

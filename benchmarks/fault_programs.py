@@ -122,9 +122,9 @@ class Program:
     """One program.
 
     Attributes:
-      arguments: (folder of the fault, material) -> of the command line.
-      start: runs it in this process with these arguments; returns the exit status.
-      result: folder of the fault -> what must be the same; name -> digest.
+        arguments: (folder of the fault, material) -> of the command line.
+        start: runs it in this process with these arguments; returns the exit status.
+        result: folder of the fault -> what must be the same; name -> digest.
     """
 
     arguments: Callable[[Path, Path], list[str]]

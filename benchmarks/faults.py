@@ -68,7 +68,7 @@ def undisturbed(program: str, base: Path, material: Path) -> Undisturbed:
     """Runs a program twice and checks that it gives the same both times.
 
     Raises:
-      RuntimeError: it fails, or gives another result.
+        RuntimeError: it fails, or gives another result.
     """
     results, seconds = [], 0.0
     for _ in range(2):

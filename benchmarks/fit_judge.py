@@ -62,11 +62,11 @@ class Item(NamedTuple):
     """A labeled pair.
 
     Attributes:
-      file: where it comes from, as the tables call it.
-      source: of `verdicts.SOURCES`.
-      domain: that its text belongs to; no fold splits one.
-      label: of `LABELS`.
-      pair: that was labeled.
+        file: where it comes from, as the tables call it.
+        source: of `verdicts.SOURCES`.
+        domain: that its text belongs to; no fold splits one.
+        label: of `LABELS`.
+        pair: that was labeled.
     """
 
     file: str

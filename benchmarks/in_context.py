@@ -80,7 +80,8 @@ def run(arguments: argparse.Namespace) -> None:
     text = prompt_of(shots)
     if prompt.exists() and prompt.read_text(encoding="utf-8") != text:
         raise UserError(
-            f"--out {arguments.out}: holds answers to another prompt. Name another folder."
+            f"--out {arguments.out}: holds answers to another prompt. Name another "
+            "folder."
         )
     prompt.write_text(text, encoding="utf-8")
     model = registry.load(arguments.model)
@@ -106,7 +107,7 @@ def chosen(
     """Short frames with a state, of as many services.
 
     Raises:
-      UserError: there are fewer services that have one.
+        UserError: there are fewer services that have one.
     """
     by_service: dict[str, list[Example]] = {}
     for example in examples:
@@ -115,7 +116,8 @@ def chosen(
     if len(by_service) < count:
         raise UserError(
             f"--shots {count}: {len(by_service)} services have a frame of at most "
-            f"--longest {longest} letters with a state. Give fewer shots or more letters."
+            f"--longest {longest} letters with a state. Give fewer shots or more "
+            "letters."
         )
     rng = random.Random(seed)
     services = rng.sample(sorted(by_service), count)

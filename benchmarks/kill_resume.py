@@ -56,7 +56,7 @@ def run_until(
     """Runs the program to its end, or kills it `delay` seconds after training began.
 
     Returns:
-      Its exit status, and whether it was killed before it ended.
+        Its exit status, and whether it was killed before it ended.
     """
     killed = False
     with log.open("ab") as stream:

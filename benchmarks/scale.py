@@ -34,7 +34,8 @@ class Plan:
         rows: rows of the batch on each index of the data axis.
         lengths: tokens of inputs and targets.
         remat: what the backward pass computes again: none, minimal, full.
-        spread: whether weights are cut over the data axis too, as their optimizer state.
+        spread: whether weights are cut over the data axis too, as their optimizer
+            state.
     """
 
     dims: dict[str, Any]

@@ -314,12 +314,14 @@ def breaking() -> str:
         ),
         (
             "gradients between slices",
-            f"batches below {balance:,.0f} rows: the network takes longer than the step",
+            f"batches below {balance:,.0f} rows: the network takes longer than the "
+            "step",
             "microbatches: gradients are added up once a batch",
         ),
         (
             "all hosts restore at once",
-            f"{short(4 * parameters() / MODEL * VALUES['chips'] / VALUES['bucket'])} s of start-up",
+            f"{short(4 * parameters() / MODEL * VALUES['chips'] / VALUES['bucket'])} "
+            "s of start-up",
             "one replica reads and sends to the others (not built)",
         ),
         (

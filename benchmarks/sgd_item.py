@@ -185,7 +185,8 @@ class Learner:
         if (cut := self.cut(tasks)) > 0.01:
             raise UserError(
                 f"{item.set}: {100 * cut:.1f}% of the examples exceed --inputs "
-                f"{self.settings.inputs} or --targets {self.settings.targets}. At most 1% "
+                f"{self.settings.inputs} or --targets {self.settings.targets}. At "
+                "most 1% "
                 "may. Give larger lengths."
             )
         return TokenBatches(

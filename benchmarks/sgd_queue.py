@@ -248,7 +248,8 @@ def one(
     folder.rename(folder.with_name(name))
     print(
         f"{name}: trained in {facts['train_seconds']} s, "
-        f"{facts['positions_per_second']:,} positions a second, evaluated in {took:.0f} s",
+        f"{facts['positions_per_second']:,} positions a second, evaluated in "
+        f"{took:.0f} s",
         flush=True,
     )
     return True

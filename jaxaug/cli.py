@@ -87,11 +87,11 @@ def build_parser(argv: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Returns the parser of the command line; importing this module stays cheap.
 
     Args:
-      argv: a command line: packages are searched for further verbs only if its verb is
-        not ours. None, and `completion`, take the verbs of all packages.
+        argv: a command line: packages are searched for further verbs only if its verb
+            is not ours. None, and `completion`, take the verbs of all packages.
 
     Raises:
-      UserError: the verb is one of a package that is broken or not installed.
+        UserError: the verb is one of a package that is broken or not installed.
     """
     parser = arguments.Parser(
         prog="jaxaug", description="Schema augmentation for dialogue state tracking."
@@ -139,7 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except MemoryError as error:
         print(
-            f"jaxaug: error: the memory is full ({str(error) or type(error).__name__}). Use "
+            "jaxaug: error: the memory is full "
+            f"({str(error) or type(error).__name__}). Use "
             "smaller inputs, or a machine with more memory.",
             file=sys.stderr,
         )

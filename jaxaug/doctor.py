@@ -130,7 +130,8 @@ def check_tensorflow() -> Iterator[Finding]:
         yield Finding(
             "note",
             "tensorflow",
-            "tensorflow and tensorflow-cpu are both installed and overwrite each other's "
+            "tensorflow and tensorflow-cpu are both installed and overwrite each "
+            "other's "
             "files; tensorflow-text needs the first",
             "Run `pip uninstall --yes tensorflow-cpu tensorflow`, then "
             f"`{installed.install_command()}` in the repository.",

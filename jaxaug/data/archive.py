@@ -60,7 +60,8 @@ class Member(NamedTuple):
         """Writes the content to a file, if one is given, and returns its git blob id.
 
         Raises:
-          BrokenError: the content is damaged or has another size than its header says.
+            BrokenError: the content is damaged or has another size than its header
+                says.
         """
         digest = hashlib.sha1(f"blob {self.size}\0".encode(), usedforsecurity=False)
         size = 0
@@ -108,12 +109,13 @@ def members(archive: Path, top_folder: bool) -> Iterator[Member]:
     """Yields every regular file of an archive.
 
     Args:
-      archive: a .tar.gz or .zip, whatever its name.
-      top_folder: whether everything lies in one folder, which then is no part of a name.
+        archive: a .tar.gz or .zip, whatever its name.
+        top_folder: whether everything lies in one folder, which then is no part of a
+            name.
 
     Raises:
-      BrokenError: the archive is damaged, encrypted, compressed in an unknown way, or
-        holds more than the limits allow.
+        BrokenError: the archive is damaged, encrypted, compressed in an unknown way, or
+            holds more than the limits allow.
     """
     if (size := archive.stat().st_size) > MAX_TOTAL:
         raise BrokenError(f"it has {size:,} bytes, at most {MAX_TOTAL:,} are unpacked")
@@ -124,7 +126,8 @@ def members(archive: Path, top_folder: bool) -> Iterator[Member]:
         total += member.size
         if member.size > MAX_MEMBER:
             raise BrokenError(
-                f"{member.name:.100} has {member.size:,} bytes, at most {MAX_MEMBER:,} are "
+                f"{member.name:.100} has {member.size:,} bytes, at most "
+                f"{MAX_MEMBER:,} are "
                 "unpacked"
             )
         if total > MAX_TOTAL:

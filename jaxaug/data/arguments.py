@@ -95,7 +95,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group,
         "convert",
         "jaxaug.data.fetch:run_convert",
-        "convert a published folder to the layout that jaxaug reads, and count the changes",
+        "convert a published folder to the layout that jaxaug reads, and count the "
+        "changes",
     )
     convert.add_argument("name", help="one of an installed package, such as multiwoz22")
     convert.add_argument("--source", required=True, help="folder as published")
@@ -103,7 +104,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     convert.add_argument(
         "--mentioned_only",
         action="store_true",
-        help="write frames only for the domains of a dialogue: smaller, but joint accuracy no "
+        help="write frames only for the domains of a dialogue: smaller, but joint "
+        "accuracy no "
         "longer counts hallucinated domains",
     )
     describe = arguments.verb(

@@ -68,7 +68,7 @@ def check_dialogues(data: Any, schema: Schema, path: str) -> None:
     """Checks what was parsed from a dialogue file; see `dialogue_problems`.
 
     Raises:
-      UserError: the first broken rule, with file, dialogue, turn, frame and field.
+        UserError: the first broken rule, with file, dialogue, turn, frame and field.
     """
     refuse(dialogue_problems(data, schema), path)
 
@@ -143,12 +143,12 @@ class _Checker:
         """Reports a slot or an intent that the service lacks.
 
         Args:
-          what: "slot" or "intent".
-          keys: of the name.
-          field: for the message.
-          name: as it stands in the file.
-          known: names of the service.
-          allowed: further names.
+            what: "slot" or "intent".
+            keys: of the name.
+            field: for the message.
+            name: as it stands in the file.
+            known: names of the service.
+            allowed: further names.
         """
         if type(name) is not str:
             self._add(WRONG_TYPE, keys, field, f"the name of one {what}", name)
@@ -169,13 +169,13 @@ class _Checker:
         """Returns a field; None, with a problem, if it has another type.
 
         Args:
-          of: the object.
-          at: its keys.
-          key: of the field.
-          kind: type of the field.
-          expected: for the message.
-          above: name of the object for the message, with a dot.
-          is_filled: whether it must not be empty.
+            of: the object.
+            at: its keys.
+            key: of the field.
+            kind: type of the field.
+            expected: for the message.
+            above: name of the object for the message, with a dot.
+            is_filled: whether it must not be empty.
         """
         value = of.get(key, _MISSING)
         if type(value) is kind and (value or not is_filled):

@@ -72,7 +72,10 @@ def _name(name: str, keys: Keys, place: str, what: str) -> Iterator[Problem]:
 
 def _blank(value: str, keys: Keys, place: str, slot: str) -> Iterator[Problem]:
     if not value.strip():
-        text = f"slot {shown(slot)} has the value {shown(value)}, which no format can write"
+        text = (
+            f"slot {shown(slot)} has the value {shown(value)}, which no format can "
+            "write"
+        )
         fix = "Write the value, or leave it out."
         yield Problem("empty value", keys, place, text, fix)
 
@@ -82,7 +85,8 @@ def _unread(
 ) -> Iterator[Problem]:
     if names:
         text = (
-            f"slot {shown(slot)} has the value {shown(value)}, which cannot be read back "
+            f"slot {shown(slot)} has the value {shown(value)}, which cannot be read "
+            "back "
             f"from the text of {', '.join(names)}"
         )
         fix = "Reword the value, or use another format."
@@ -119,7 +123,8 @@ def _frame(
             elif value not in possible and value != DONTCARE:
                 hint = suggestion(value, possible).rstrip(".")
                 text = (
-                    f"slot {shown(name)} has the value {shown(value)}, expected one of its "
+                    f"slot {shown(name)} has the value {shown(value)}, expected one "
+                    "of its "
                     f"possible_values or {DONTCARE!r} ({hint})"
                 )
                 fix = "Correct the value, or add it to the schema."
@@ -177,9 +182,9 @@ def schema(
     values that a format does not read back.
 
     Args:
-      of: the schema.
-      is_note: whether it is a variant, where paraphrases may meet.
-      unreadable: the formats that do not read a value back.
+        of: the schema.
+        is_note: whether it is a variant, where paraphrases may meet.
+        unreadable: the formats that do not read a value back.
     """
     for index, service in enumerate(of.services):
         yield from _names_and_values(service, index, unreadable)
@@ -258,7 +263,8 @@ def variant(original: Schema, other: Schema) -> Iterator[Problem]:
             if {*a.possible_values} != {*b.possible_values}:
                 mine, theirs = list(b.possible_values), list(a.possible_values)
                 text = (
-                    f"slot {shown(b.name)} has the values {shown(mine)}, the original's "
+                    f"slot {shown(b.name)} has the values {shown(mine)}, the "
+                    "original's "
                     f"{shown(a.name)} has {shown(theirs)}"
                 )
                 fix = "Dialogues keep their values: restore those of the original."
@@ -280,7 +286,8 @@ def _moved(
         if item.name in names and item.name != names[number]:
             text = (
                 f"{what} {shown(item.name)} stands where the original has "
-                f"{shown(names[number])}, and another {what} of the original has its name"
+                f"{shown(names[number])}, and another {what} of the original has its "
+                "name"
             )
             fix = "Variants are matched by position: see whether the order was lost."
             at = (*keys, number, "name")

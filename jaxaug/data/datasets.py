@@ -22,18 +22,19 @@ class DataSet:
     Packages register one as an entry point in the group `jaxaug.datasets`.
 
     Attributes:
-      url: address of a .tar.gz, .tgz or .zip.
-      archive: name of the archive's file on this machine.
-      keep: pattern of the members to unpack; its first group is where to.
-      layout: what the folder holds afterwards, for those who fill it by hand.
-      note: further facts for the user.
-      sha256: of the archive, or None if only `trees` are known.
-      trees: folder in the archive -> its git tree id.
-      top_folder: whether everything lies in one folder of the archive, which then is
-        not part of a member's name.
-      convert: turns the published files into a data folder in the layout of SGD, which
-        every task of `jaxaug.feed.recipes` reads; None if there is nothing to convert.
-      tasks: registers further SeqIO tasks when `tasks` is imported, or None.
+        url: address of a .tar.gz, .tgz or .zip.
+        archive: name of the archive's file on this machine.
+        keep: pattern of the members to unpack; its first group is where to.
+        layout: what the folder holds afterwards, for those who fill it by hand.
+        note: further facts for the user.
+        sha256: of the archive, or None if only `trees` are known.
+        trees: folder in the archive -> its git tree id.
+        top_folder: whether everything lies in one folder of the archive, which then is
+            not part of a member's name.
+        convert: turns the published files into a data folder in the layout of SGD,
+            which every task of `jaxaug.feed.recipes` reads; None if there is nothing to
+            convert.
+        tasks: registers further SeqIO tasks when `tasks` is imported, or None.
     """
 
     url: str

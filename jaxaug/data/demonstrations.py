@@ -23,8 +23,10 @@ from jaxaug.data import folders, sgd
 FILE_VARIABLE = "JAXAUG_DEMONSTRATIONS"
 
 _FIX = (
-    "Each demonstration has service, turns (speaker and utterance), slot_values (slot -> "
-    "value) and active_intent; `jaxaug data demonstrations` writes a file to start from."
+    "Each demonstration has service, turns (speaker and utterance), slot_values "
+    "(slot -> "
+    "value) and active_intent; `jaxaug data demonstrations` writes a file to start "
+    "from."
 )
 
 
@@ -33,12 +35,12 @@ class Demonstration:
     """A dialogue about one service with what the user wants at its end.
 
     Attributes:
-      service: its name in the original schema.
-      turns: (USER or SYSTEM, utterance) pairs.
-      slot_values: (slot, value) pairs, one a filled slot.
-      active_intent: an intent's name or "NONE".
-      split: of the data folder that the dialogue is from; empty: from elsewhere.
-      dialogue_id: likewise.
+        service: its name in the original schema.
+        turns: (USER or SYSTEM, utterance) pairs.
+        slot_values: (slot, value) pairs, one a filled slot.
+        active_intent: an intent's name or "NONE".
+        split: of the data folder that the dialogue is from; empty: from elsewhere.
+        dialogue_id: likewise.
     """
 
     service: str
@@ -55,7 +57,7 @@ def of_folder(data_dir: PathLike, split: str) -> tuple[Demonstration, ...]:
     Services that the file lacks get a chosen one; see `choose`.
 
     Raises:
-      UserError: the data or the file are wrong.
+        UserError: the data or the file are wrong.
     """
     given = of_variable()
     chosen = choose(data_dir, split)
@@ -164,8 +166,8 @@ def read(path: PathLike) -> dict[str, Demonstration]:
     """Service -> demonstration of a file that `write` or a user made.
 
     Raises:
-      UserError: the file is missing, is no JSON, has a wrong field, or has two
-        demonstrations of one service.
+        UserError: the file is missing, is no JSON, has a wrong field, or has two
+            demonstrations of one service.
     """
     data = read_json(path, _FIX)
     if not isinstance(data, list):
@@ -180,7 +182,8 @@ def read(path: PathLike) -> dict[str, Demonstration]:
             ) from None
         if one.service in found:
             raise UserError(
-                f"{path}: service {shown(one.service)} has two demonstrations. Remove one "
+                f"{path}: service {shown(one.service)} has two demonstrations. Remove "
+                "one "
                 "of them."
             )
         found[one.service] = one

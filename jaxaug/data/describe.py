@@ -37,7 +37,7 @@ def count_split(data_dir: PathLike, split: str, train: Schema) -> list[Counts]:
     """Counts of a split: first of all of it, then of each service by name.
 
     Raises:
-      UserError: a file of the split is missing or wrong.
+        UserError: a file of the split is missing or wrong.
     """
     schema = sgd.read_schema_of(data_dir, split)
     dialogues: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def describe(data_dir: PathLike) -> str:
     """Tables of a data folder: splits, services of each split, schema variants.
 
     Raises:
-      UserError: a split is missing or incomplete, or a file of it is wrong.
+        UserError: a split is missing or incomplete, or a file of it is wrong.
     """
     # All folders first: an incomplete one is known before minutes of reading.
     for split in folders.SPLITS:

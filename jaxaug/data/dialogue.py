@@ -106,9 +106,9 @@ def read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
     records of a whole file do not.
 
     Raises:
-      Rejected, UnicodeDecodeError, RecursionError, msgspec.DecodeError: the reader
-        cannot vouch for the file.
-      UserError: there is no such file.
+        Rejected, UnicodeDecodeError, RecursionError, msgspec.DecodeError: the reader
+            cannot vouch for the file.
+        UserError: there is no such file.
     """
     rules = rules_of(schema)
     ids = {""}

@@ -76,10 +76,10 @@ def write(out: PathLike) -> epath.Path:
     """Writes the example: splits with schemas and dialogues, and `README.md`.
 
     Args:
-      out: a folder that does not exist or is empty, local or gs://.
+        out: a folder that does not exist or is empty, local or gs://.
 
     Raises:
-      UserError: the folder holds something or cannot be written.
+        UserError: the folder holds something or cannot be written.
     """
     folder = reach(out, "Name a folder in another place.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

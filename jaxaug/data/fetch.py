@@ -53,7 +53,8 @@ _OWN = {
         url="http://parl.ai/downloads/convai2/convai2_fix_723.tgz",
         archive="convai2_fix_723.tgz",
         keep=r"(?:.*/)?(\w+\.txt)",
-        layout="train_self_original_no_cands.txt, valid_self_original_no_cands.txt, ...",
+        layout="train_self_original_no_cands.txt, valid_self_original_no_cands.txt, "
+        "...",
         sha256="d0ae89defe2fd0b0a4221eaa642a457d7d40cef475f54798119c7f3b8dd9361d",
         top_folder=False,
         note="Persona-Chat as prepared for ConvAI2, in ParlAI's text format.",
@@ -69,7 +70,7 @@ def find(name: str) -> DataSet:
     """Returns the data set of a name.
 
     Raises:
-      UserError: there is none, or its package is broken or not installed.
+        UserError: there is none, or its package is broken or not installed.
     """
     if name in DATA_SETS:
         return DATA_SETS[name]
@@ -87,10 +88,10 @@ def fetch(data_set: DataSet, out: Path) -> list[Path]:
     other contents is kept as `<name>.replaced`; further files stay.
 
     Returns:
-      The files of the data set in `out`.
+        The files of the data set in `out`.
 
     Raises:
-      UserError: no network, or the download differs from the pinned checksum.
+        UserError: no network, or the download differs from the pinned checksum.
     """
     out = Path(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -196,7 +197,8 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
 
 def _too_long(url: str, size: int | None) -> UserError:
     return UserError(
-        f"{url}: sends {size:,} bytes or more, at most {MAX_TOTAL:,} are taken. Check the "
+        f"{url}: sends {size:,} bytes or more, at most {MAX_TOTAL:,} are taken. Check "
+        "the "
         "address, or download the data set by hand."
     )
 
@@ -249,8 +251,8 @@ def git_tree_id(blobs: Mapping[str, tuple[str, str]], folder: str) -> str:
     """Returns the id that git gives a folder.
 
     Args:
-      blobs: path -> (mode, blob id), of the files in the folder and its sub-folders.
-      folder: path prefix, without a slash at the end.
+        blobs: path -> (mode, blob id), of the files in the folder and its sub-folders.
+        folder: path prefix, without a slash at the end.
     """
     entries: dict[str, tuple[str, str]] = {}
     children = set()

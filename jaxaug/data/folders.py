@@ -31,13 +31,14 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
     MiniSGD is written into the cache folder at its first use.
 
     Raises:
-      UserError: the name is empty, the folder is missing or out of reach, or none of
-        its splits has a schema. The message names the folder, a missing file and the
-        command that fetches it.
+        UserError: the name is empty, the folder is missing or out of reach, or none of
+            its splits has a schema. The message names the folder, a missing file and
+            the command that fetches it.
     """
     if data_dir is not None and not os.fspath(data_dir):
         raise UserError(
-            "the name of the data folder is empty: name a folder, or leave --data_dir out "
+            "the name of the data folder is empty: name a folder, or leave "
+            "--data_dir out "
             f"to use ${DATA_DIR_VARIABLE} or the embedded MiniSGD."
         )
     chosen = data_dir or os.environ.get(DATA_DIR_VARIABLE)
@@ -57,7 +58,8 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
         if (folder / "schema.json").exists():
             raise UserError(
                 f"data folder {folder}{source} has one schema.json for all splits, as "
-                "MultiWOZ 2.2 is published. Convert it: `jaxaug data convert multiwoz22 "
+                "MultiWOZ 2.2 is published. Convert it: `jaxaug data convert "
+                "multiwoz22 "
                 f"--source {folder} --out data/multiwoz22`."
             )
         raise _no_data(f"{folder}{source} holds no data", folder)
@@ -100,7 +102,7 @@ def dialogue_paths(data_dir: PathLike, split: str) -> list[epath.Path]:
     """The `dialogues_*.json` of a split, sorted by name.
 
     Raises:
-      UserError: the split has no schema or no dialogue file.
+        UserError: the split has no schema or no dialogue file.
     """
     folder = schema_path(data_dir, split).parent
     paths = sorted(folder.glob("dialogues_*.json"), key=lambda path: path.name)
@@ -136,7 +138,7 @@ def variant_schema_path(variants_dir: PathLike, variant: str, split: str) -> epa
     """The schema of one variant of a split.
 
     Raises:
-      UserError: the folder, the variant in it or its schema of the split is missing.
+        UserError: the folder, the variant in it or its schema of the split is missing.
     """
     folder = epath.Path(variants_dir)
     known = variant_names(folder)
@@ -168,8 +170,8 @@ def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
     as in `$PATH`; its base name is the name).
 
     Raises:
-      UserError: a folder of the variable does not exist, a name occurs twice or
-        cannot be part of a task name.
+        UserError: a folder of the variable does not exist, a name occurs twice or
+            cannot be part of a task name.
     """
     folders = {"sgdx": sgdx_folder(data_dir)}
     generated = epath.Path(data_dir) / "variants"
@@ -203,15 +205,16 @@ def text_dir(reader: str) -> epath.Path:
     """The folder `$JAXAUG_TEXT_DIR` with `quora/` and `pcc/`.
 
     Args:
-      reader: what needs it, the beginning of a sentence.
+        reader: what needs it, the beginning of a sentence.
 
     Raises:
-      UserError: the variable is not set.
+        UserError: the variable is not set.
     """
     named = os.environ.get(TEXT_DIR_VARIABLE)
     if not named:
         raise UserError(
-            f"{reader} reads the folder ${TEXT_DIR_VARIABLE}, which is not set: name the "
+            f"{reader} reads the folder ${TEXT_DIR_VARIABLE}, which is not set: name "
+            "the "
             "folder with quora/ and pcc/."
         )
     return epath.Path(named)

@@ -47,10 +47,10 @@ class Report:
     """The content of a folder, and everything that is wrong in it.
 
     Attributes:
-      findings: the first `LIMIT` of each rule, errors and notes apart.
-      errors: rule -> how many there are.
-      notes: likewise, of what the readers take.
-      summary: lines about splits and variants.
+        findings: the first `LIMIT` of each rule, errors and notes apart.
+        errors: rule -> how many there are.
+        notes: likewise, of what the readers take.
+        summary: lines about splits and variants.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -112,11 +112,11 @@ def inspect(data_dir: PathLike, formats: Formats = _no_formats) -> Report:
     """Reads all schemas, dialogues and variants of a data folder.
 
     Args:
-      data_dir: folder in the layout of the SGD repository, local or gs://.
-      formats: those that have to read every value back; none by default.
+        data_dir: folder in the layout of the SGD repository, local or gs://.
+        formats: those that have to read every value back; none by default.
 
     Raises:
-      UserError: there is no such folder, or no split of it has a schema.
+        UserError: there is no such folder, or no split of it has a schema.
     """
     folder = folders.resolve_data_dir(data_dir)
     report = Report()

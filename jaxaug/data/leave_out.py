@@ -31,9 +31,9 @@ class Selection:
     """The part of a split that is kept.
 
     Attributes:
-      domain: a service, or what stands before the underscore in names of services.
-      kept: `others` or `strict`: what is trained on without the domain; `alone`: what
-        it is tested on.
+        domain: a service, or what stands before the underscore in names of services.
+        kept: `others` or `strict`: what is trained on without the domain; `alone`: what
+            it is tested on.
     """
 
     domain: str

@@ -29,7 +29,7 @@ def materialise(cache_dir: PathLike) -> epath.Path:
     A file that is missing or is not what was written is replaced.
 
     Raises:
-      UserError: the folder cannot be written (disk full, no permission).
+        UserError: the folder cannot be written (disk full, no permission).
     """
     folder = epath.Path(cache_dir) / f"minisgd-{_digest()}"
     if manifest.opened(folder) is None:

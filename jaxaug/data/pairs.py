@@ -23,12 +23,12 @@ def of_two_files(folder: PathLike, split: str, fix: str) -> Pairs:
     """The lines of `<split>.source.txt` with those of `<split>.target.txt`.
 
     Args:
-      folder: such as the folder of Quora's duplicate questions.
-      split: train or test.
-      fix: what to do if the files are missing.
+        folder: such as the folder of Quora's duplicate questions.
+        split: train or test.
+        fix: what to do if the files are missing.
 
     Raises:
-      UserError: a file is missing or out of reach, or they differ in length.
+        UserError: a file is missing or out of reach, or they differ in length.
     """
     sources, targets = (
         read_text(epath.Path(folder) / f"{split}.{side}.txt", fix).splitlines()
@@ -46,7 +46,7 @@ def of_table(path: PathLike, fix: str) -> Pairs:
     """(input, paraphrase) of a file of two columns, as they stand there.
 
     Raises:
-      UserError: a line has another number of columns, or an empty one.
+        UserError: a line has another number of columns, or an empty one.
     """
     found = []
     for number, line in enumerate(read_text(path, fix).splitlines(), 1):
@@ -87,9 +87,9 @@ def held_out(
     together, so that no text is on both sides. Its first text chooses for a group.
 
     Args:
-      pairs: all of them.
-      validation: whether those for validation are wanted.
-      by_input: whether only pairs with the same input are a group.
+        pairs: all of them.
+        validation: whether those for validation are wanted.
+        by_input: whether only pairs with the same input are a group.
     """
     parents: dict[str, str] = {}
 
@@ -119,8 +119,8 @@ class Source:
     """Pairs with three splits, read when they are asked for.
 
     Attributes:
-      name: for messages.
-      has_test: whether there are pairs for the split `test`.
+        name: for messages.
+        has_test: whether there are pairs for the split `test`.
     """
 
     def __init__(
@@ -146,12 +146,12 @@ class Source:
         """The pairs of a split, lower-cased.
 
         Args:
-          split: train and validation share out the training pairs (`held_out`); test
-            has the test pairs of which no text is a training pair's (`unseen`).
-          both: whether pairs for training are there both ways round.
+            split: train and validation share out the training pairs (`held_out`); test
+                has the test pairs of which no text is a training pair's (`unseen`).
+            both: whether pairs for training are there both ways round.
 
         Raises:
-          UserError: a file is missing or wrong, or has no pair for that split.
+            UserError: a file is missing or wrong, or has no pair for that split.
         """
         train = self._read("train")
         if split == "test":
@@ -201,10 +201,10 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
     """Name -> pairs: `quora`, and the stem of each file of `$JAXAUG_PARAPHRASES`.
 
     Args:
-      taken: names that no file may have.
+        taken: names that no file may have.
 
     Raises:
-      UserError: a file is missing, or its name cannot name a task.
+        UserError: a file is missing, or its name cannot name a task.
     """
     sources = {QUORA: quora()}
     taken = {*taken, QUORA}
@@ -218,7 +218,8 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
         if not re.fullmatch(r"\w+", name) or name in taken:
             raise UserError(
                 f"{path}: {name!r} becomes part of a task name, must be of letters, "
-                "digits and underscores, and no other file or variants folder may have it. "
+                "digits and underscores, and no other file or variants folder may "
+                "have it. "
                 "Rename the file."
             )
         taken.add(name)

@@ -21,9 +21,9 @@ class PersonaSplit:
     """The dialogues of each split.
 
     Attributes:
-      seed: of the draw.
-      groups: how many sets of dialogues were drawn, each as a whole.
-      members: split -> ids of its dialogues, in the order in which they were given.
+        seed: of the draw.
+        groups: how many sets of dialogues were drawn, each as a whole.
+        members: split -> ids of its dialogues, in the order in which they were given.
     """
 
     seed: int
@@ -47,18 +47,19 @@ def by_persona(
     the others goes to the split that lacks most of its share.
 
     Args:
-      personas: id of a dialogue -> the traits of its own persona. A dialogue without
-        traits is a group by itself.
-      seed: of the order.
-      shares: see `SHARES`.
+        personas: id of a dialogue -> the traits of its own persona. A dialogue without
+            traits is a group by itself.
+        seed: of the order.
+        shares: see `SHARES`.
 
     Raises:
-      UserError: there are fewer groups than splits.
+        UserError: there are fewer groups than splits.
     """
     groups = _groups(personas)
     if len(groups) < len(shares):
         raise UserError(
-            f"{len(personas)} dialogues have {len(groups)} personas that share no trait, "
+            f"{len(personas)} dialogues have {len(groups)} personas that share no "
+            "trait, "
             f"which cannot make {len(shares)} splits: give more dialogues."
         )
     random.Random(seed).shuffle(groups)

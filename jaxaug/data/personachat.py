@@ -74,12 +74,12 @@ def read_file(path: PathLike, name: str = "") -> list[Dialogue]:
     """The dialogues of a file.
 
     Args:
-      path: the file, local or gs://.
-      name: begins the ids of the dialogues: `<name>_00000`, `<name>_00001`, ...
+        path: the file, local or gs://.
+        name: begins the ids of the dialogues: `<name>_00000`, `<name>_00001`, ...
 
     Raises:
-      UserError: the file is missing, empty or breaks the format; the message has the
-        number and the text of the line.
+        UserError: the file is missing, empty or breaks the format; the message has the
+            number and the text of the line.
     """
     dialogues: list[Dialogue] = []
     persona: tuple[list[str], list[str]] = ([], [])
@@ -179,7 +179,7 @@ def splits_of() -> str:
     persona, with the seed that may follow a colon ("personas:3").
 
     Raises:
-      UserError: it is something else.
+        UserError: it is something else.
     """
     value = os.environ.get(SPLITS_VARIABLE) or OFFICIAL
     if value not in (OFFICIAL, OF_VALID) and not re.fullmatch(
@@ -198,7 +198,7 @@ def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Pa
     """The file of a split (`train` or `valid`), without candidates if it is there.
 
     Raises:
-      UserError: an argument is unknown, or there is no such file.
+        UserError: an argument is unknown, or there is no such file.
     """
     known = {"split": ("train", "valid"), "side": SIDES, "wording": WORDINGS}
     for (name, words), value in zip(known.items(), (split, side, wording), strict=True):
@@ -210,7 +210,8 @@ def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Pa
         if path.exists():
             return path
     raise UserError(
-        f"Persona-Chat: {paths[0]} is missing, and so is {paths[1].name}. Get them with "
+        f"Persona-Chat: {paths[0]} is missing, and so is {paths[1].name}. Get them "
+        "with "
         f"`jaxaug data fetch personachat`, or name their folder with "
         f"${DATA_DIR_VARIABLE}. Where there are only validation files, "
         f"{SPLITS_VARIABLE}={BY_PERSONA} makes all splits out of them."
@@ -226,13 +227,13 @@ def read(
     """The dialogues of a split, by its name in SeqIO.
 
     Args:
-      split: one of `split_names()`.
-      side: one of `SIDES`.
-      wording: one of `WORDINGS`.
-      folder: None is `data_dir()`.
+        split: one of `split_names()`.
+        side: one of `SIDES`.
+        wording: one of `WORDINGS`.
+        folder: None is `data_dir()`.
 
     Raises:
-      UserError: there is no such split or file, or a file breaks the format.
+        UserError: there is no such split or file, or a file breaks the format.
     """
     if split not in split_names():
         raise UserError(
@@ -257,7 +258,8 @@ def read(
     _warn_of_valid(str(path), split, len(chosen), len(dialogues), told)
     if not chosen:
         raise UserError(
-            f"{path}: {len(dialogues)} dialogues are too few to make a {split} split of "
+            f"{path}: {len(dialogues)} dialogues are too few to make a {split} split "
+            "of "
             "them; 10 are enough."
         )
     return chosen
@@ -273,11 +275,11 @@ def split_by_persona(
     them nearly all are connected by dialogues.
 
     Args:
-      folder: None is `data_dir()`.
-      seed: None uses the seed in `splits_of()`, or 0.
+        folder: None is `data_dir()`.
+        seed: None uses the seed in `splits_of()`, or 0.
 
     Raises:
-      UserError: that file is missing, breaks the format or has too few personas.
+        UserError: that file is missing, breaks the format or has too few personas.
     """
     if seed is None:
         seed = int(splits_of().partition(":")[2] or 0)
@@ -295,7 +297,8 @@ def _by_number(dialogues: Sequence[Dialogue], split: str) -> frozenset[str]:
 def _warn_of_valid(path: str, split: str, chosen: int, total: int, told: str) -> None:
     """Once a process: several tasks read the same file."""
     logging.warning(
-        "%s: split %r is %d of the %d validation dialogues ($%s=%s)%s; figures cannot be "
+        "%s: split %r is %d of the %d validation dialogues ($%s=%s)%s; figures "
+        "cannot be "
         "compared with published ones.",
         path,
         split,
@@ -324,11 +327,11 @@ def vocabulary_file(size: int = 8000, folder: PathLike | None = None) -> str:
     `jaxaug.feed.vocabulary.train_words`.
 
     Args:
-      size: number of pieces at most.
-      folder: None is `data_dir()`.
+        size: number of pieces at most.
+        folder: None is `data_dir()`.
 
     Raises:
-      UserError: the training split is not there.
+        UserError: the training split is not there.
     """
     texts = sorted(set(_texts(read("train", "self", "original", folder))))
     digest = hashlib.blake2b(

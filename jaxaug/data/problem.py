@@ -15,12 +15,12 @@ class Problem:
     """A value that breaks a rule.
 
     Attributes:
-      rule: a short name for all problems of a kind, such as `unknown slot`.
-      keys: of the value in the JSON of its file.
-      place: the same in words, such as `dialogue '1_00000', turn 0`; may be empty.
-      text: what was expected, and what is there.
-      fix: a sentence that tells what to do.
-      is_note: whether the readers take it, and data may well be so.
+        rule: a short name for all problems of a kind, such as `unknown slot`.
+        keys: of the value in the JSON of its file.
+        place: the same in words, such as `dialogue '1_00000', turn 0`; may be empty.
+        text: what was expected, and what is there.
+        fix: a sentence that tells what to do.
+        is_note: whether the readers take it, and data may well be so.
     """
 
     rule: str

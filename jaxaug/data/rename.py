@@ -38,13 +38,13 @@ def renaming(original: Schema, variant: Schema, where: str) -> Renaming:
     """Matches two schemas by position.
 
     Args:
-      original: the schema whose names the dialogues use.
-      variant: the schema with the new names.
-      where: the variant's file, for messages.
+        original: the schema whose names the dialogues use.
+        variant: the schema with the new names.
+        where: the variant's file, for messages.
 
     Raises:
-      UserError: the two differ in the number of services, or a pair of services
-        differs in the number of slots or intents or in which slots are categorical.
+        UserError: the two differ in the number of services, or a pair of services
+            differs in the number of slots or intents or in which slots are categorical.
     """
     refuse(mismatches(original, variant), where)
     return {

@@ -67,10 +67,10 @@ def choose(source: PathLike, split: str, frames: int, seed: int) -> list[str]:
     come first, so that every service of the split is there; the rest fill up.
 
     Args:
-      source: the data folder.
-      split: train, dev or test.
-      frames: what is wanted; all that there are where there are fewer.
-      seed: of the order.
+        source: the data folder.
+        split: train, dev or test.
+        frames: what is wanted; all that there are where there are fewer.
+        seed: of the order.
     """
     sizes, services = {}, {}
     for dialogue in sgd.read_dialogues(source, split):
@@ -99,7 +99,7 @@ def read_list(path: PathLike) -> dict[str, list[str]]:
     """Split -> ids of dialogues, from a list that `write` left.
 
     Raises:
-      UserError: the file is missing or is no such list.
+        UserError: the file is missing or is no such list.
     """
     data = read_json(path, _FIX)
     splits = data.get("dialogues") if isinstance(data, dict) else None
@@ -123,10 +123,10 @@ def write(
     the list.
 
     Returns:
-      Split -> dialogues, frames of user turns, services.
+        Split -> dialogues, frames of user turns, services.
 
     Raises:
-      UserError: `out` exists, or a chosen dialogue does not.
+        UserError: `out` exists, or a chosen dialogue does not.
     """
     given = epath.Path(source)
     target = reach(out, "Name a new folder (--out).")
@@ -177,7 +177,8 @@ def _write_split(
         services.update(frame["service"] for frame in states)
     if missing:
         raise UserError(
-            f"{source}: {split} has no dialogue {min(missing)!r} ({len(missing)} of the "
+            f"{source}: {split} has no dialogue {min(missing)!r} ({len(missing)} of "
+            "the "
             "list are missing). Name the data from which the list was made."
         )
     return counts["dialogues"], counts["frames"], len(services)

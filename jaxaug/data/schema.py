@@ -98,10 +98,10 @@ def read_schema(path: PathLike) -> Schema:
     """Reads and checks a `schema.json`, local or gs://.
 
     Raises:
-      UserError: the file is missing or is not JSON in UTF-8; a field is missing or
-        has the wrong type; a name occurs twice or is empty; an intent names a slot
-        that its service lacks; a categorical slot has no values. The message gives
-        file, service, slot or intent, field, what was expected and what to do.
+        UserError: the file is missing or is not JSON in UTF-8; a field is missing or
+            has the wrong type; a name occurs twice or is empty; an intent names a slot
+            that its service lacks; a categorical slot has no values. The message gives
+            file, service, slot or intent, field, what was expected and what to do.
     """
     data = read_json(path, fix_for(path, FETCH_AGAIN))
     schema, problems = check_schema(data, 1)
@@ -130,12 +130,12 @@ def check_schema(data: Any, most: int | None = None) -> tuple[Schema, list[Probl
     """Checks what was parsed from a `schema.json`, by the rules of `read_schema`.
 
     Args:
-      data: the JSON value.
-      most: the number of problems at which the check stops; None finds all.
+        data: the JSON value.
+        most: the number of problems at which the check stops; None finds all.
 
     Returns:
-      The schema with what could be read (without services where the check stopped), and
-      the problems.
+        The schema with what could be read (without services where the check stopped),
+        and the problems.
     """
     found = _Problems(most)
     try:

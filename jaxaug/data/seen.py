@@ -35,10 +35,10 @@ def write(data_dir: PathLike, adapter: PathLike) -> epath.Path:
     They are the wordings of every split, and of every variant of SGD-X in the folder.
 
     Returns:
-      The file.
+        The file.
 
     Raises:
-      UserError: a schema is missing or wrong, or the file cannot be written.
+        UserError: a schema is missing or wrong, or the file cannot be written.
     """
     folder = folders.variant_folders(data_dir)["sgdx"]
     paths = [folders.schema_path(data_dir, split) for split in folders.SPLITS]
@@ -60,7 +60,7 @@ def read(adapter: PathLike) -> frozenset[str]:
     """Digests of what an adapter has seen; none where the file is missing.
 
     Raises:
-      UserError: the file is no list of texts.
+        UserError: the file is no list of texts.
     """
     path = epath.Path(adapter) / FILE
     if not path.exists():

@@ -46,13 +46,13 @@ def read_schema_of(
     """The schema of a split, original or variant.
 
     Args:
-      data_dir: folder in the layout of the SGD repository.
-      split: "train", "dev" or "test".
-      variant: "v1", "v2", ...; None is the original.
-      variants_dir: where the variants lie; None is `data_dir/sgd_x/data`.
+        data_dir: folder in the layout of the SGD repository.
+        split: "train", "dev" or "test".
+        variant: "v1", "v2", ...; None is the original.
+        variants_dir: where the variants lie; None is `data_dir/sgd_x/data`.
 
     Raises:
-      UserError: a file is missing or wrong; see `read_schema`.
+        UserError: a file is missing or wrong; see `read_schema`.
     """
     if variant is None:
         return read_schema(folders.schema_path(data_dir, split))
@@ -69,7 +69,7 @@ def renaming_of(
     """Returns the map from a split's original names to a variant's; None for None.
 
     Raises:
-      UserError: a schema is missing or wrong, or the two do not match by position.
+        UserError: a schema is missing or wrong, or the two do not match by position.
     """
     if variant is None:
         return None
@@ -98,7 +98,7 @@ def read_dialogues(
     once, each dialogue file when its turn comes.
 
     Raises:
-      UserError: a file is missing or wrong, or a dialogue id occurs twice.
+        UserError: a file is missing or wrong, or a dialogue id occurs twice.
     """
     schema = read_schema_of(data_dir, split)
     names = renaming_of(data_dir, split, variant, variants_dir)
@@ -125,13 +125,13 @@ def read_dialogue_file(
     Each dialogue is made when it is asked for; an error is raised then, or before.
 
     Args:
-      path: the file, local or gs://.
-      schema: the original schema of the split, whose names the file uses.
-      rename: from `renaming_of`; the dialogues come back with the new names.
+        path: the file, local or gs://.
+        schema: the original schema of the split, whose names the file uses.
+        rename: from `renaming_of`; the dialogues come back with the new names.
 
     Raises:
-      UserError: the file is missing, is not JSON in UTF-8 or breaks a rule of
-        `check_dialogues`; the message gives file, dialogue, turn, frame and field.
+        UserError: the file is missing, is not JSON in UTF-8 or breaks a rule of
+            `check_dialogues`; the message gives file, dialogue, turn, frame and field.
     """
     for dialogue in _read_dialogues(path, schema):
         yield dialogue if rename is None else renamed(dialogue, rename)

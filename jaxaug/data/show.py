@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """The verb; see `jaxaug data show --help`.
 
     Raises:
-      UserError: data cannot be read, or have no such split, service or dialogue.
+        UserError: data cannot be read, or have no such split, service or dialogue.
     """
     if arguments.num < 1:
         raise UserError(f"--num {arguments.num}: use 1 or more. The default is 3.")
@@ -58,13 +58,13 @@ def choose(
     """The dialogues asked for, each with its split.
 
     Args:
-      folder: the data folder.
-      split: None: all that are there, train first.
-      dialogue_id: that one alone.
-      service: those that are about it.
+        folder: the data folder.
+        split: None: all that are there, train first.
+        dialogue_id: that one alone.
+        service: those that are about it.
 
     Raises:
-      UserError: when the first one is taken: there is none, or the data are wrong.
+        UserError: when the first one is taken: there is none, or the data are wrong.
     """
     splits = [split] if split else [s for s in folders.SPLITS if _has(folder, s)]
     found, ids = False, []
@@ -104,7 +104,8 @@ def _nothing(
     one = f"dialogue {shown(dialogue_id)} is" if dialogue_id else "no dialogue is"
     negation = " not" if dialogue_id else ""
     return UserError(
-        f"{where}: {one}{negation} about service {shown(service)}. Leave --service out, "
+        f"{where}: {one}{negation} about service {shown(service)}. Leave --service "
+        "out, "
         "or name another."
     )
 
@@ -113,9 +114,9 @@ def text(dialogue: Dialogue, split: str, paint: Paint) -> Iterator[str]:
     """The lines of a dialogue.
 
     Args:
-      dialogue: of the data.
-      split: it is in.
-      paint: `_paint` or `_plain`.
+        dialogue: of the data.
+        split: it is in.
+        paint: `_paint` or `_plain`.
     """
     title = f"{dialogue.dialogue_id} ({split}): {', '.join(dialogue.services)}"
     yield paint(_clean(title), "head")

@@ -43,13 +43,13 @@ class Table:
     """Texts with what stands around them.
 
     Attributes:
-      kind: `LINES`, a key of `DELIMITERS`, or `JSONL`.
-      rows: in the order of the file.
-      column: of the texts; empty for lines.
-      header: names of the columns of CSV and TSV.
-      delimiter: what divides these columns.
-      newline: line end of the file.
-      mark: what the file begins with: a BOM or nothing.
+        kind: `LINES`, a key of `DELIMITERS`, or `JSONL`.
+        rows: in the order of the file.
+        column: of the texts; empty for lines.
+        header: names of the columns of CSV and TSV.
+        delimiter: what divides these columns.
+        newline: line end of the file.
+        mark: what the file begins with: a BOM or nothing.
     """
 
     kind: str
@@ -68,19 +68,20 @@ def read(path: PathLike, column: str | None = None) -> Table:
     and `|`, if the header and all rows are.
 
     Args:
-      path: its suffix says what it is; `-` is lines from standard input.
-      column: of the texts; None is `text`, or the only column there is.
+        path: its suffix says what it is; `-` is lines from standard input.
+        column: of the texts; None is `text`, or the only column there is.
 
     Raises:
-      UserError: the file is missing, not UTF-8 or malformed, holds no text or one that
-        is too long, or has no such column; names the line.
+        UserError: the file is missing, not UTF-8 or malformed, holds no text or one
+            that is too long, or has no such column; names the line.
     """
     table = _read(path, column)
     unit = "row" if table.kind in DELIMITERS else "line"
     for number, row in enumerate(table.rows, 1):
         if len(row.text) > _LONGEST:
             raise UserError(
-                f"{_name(path)}: {unit} {number}: a text of {len(row.text):,} characters, "
+                f"{_name(path)}: {unit} {number}: a text of {len(row.text):,} "
+                "characters, "
                 f"{_LONGEST:,} are the most. Divide it into sentences, one a {unit}."
             )
     return table
@@ -90,7 +91,7 @@ def read_texts(path: PathLike, column: str | None = None) -> list[str]:
     """Reads the texts of a file, including blank ones; takes the arguments of `read`.
 
     Raises:
-      UserError: as `read`, or every text is blank.
+        UserError: as `read`, or every text is blank.
     """
     texts = [row.text for row in read(path, column).rows]
     if not any(text.strip() for text in texts):
@@ -121,7 +122,8 @@ def _read(path: PathLike, column: str | None) -> Table:
         raise UserError(f"{where}: holds no text. {_FIX}")
     if kind == LINES and column is not None:
         raise UserError(
-            f"--column {column}: {where} is lines of text. Leave --column out, or name a "
+            f"--column {column}: {where} is lines of text. Leave --column out, or "
+            "name a "
             ".csv, .tsv or .jsonl file."
         )
     newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
@@ -145,12 +147,12 @@ def _delimiter(text: str, usual: str, where: str) -> str:
     """Returns the mark that divides the columns of a table.
 
     Args:
-      text: of the file.
-      usual: the mark of its suffix, which is taken for a single column.
-      where: names the file in errors.
+        text: of the file.
+        usual: the mark of its suffix, which is taken for a single column.
+        where: names the file in errors.
 
     Raises:
-      UserError: two marks divide the header and every row.
+        UserError: two marks divide the header and every row.
     """
     marks = [usual, *(mark for mark in _MARKS if mark != usual)]
     dividing = []
@@ -166,7 +168,8 @@ def _delimiter(text: str, usual: str, where: str) -> str:
         if len(fitting) > 1:
             named = " and ".join(map(shown, fitting))
             raise UserError(
-                f"{where}: the columns can be divided at {named}. Use one of these marks "
+                f"{where}: the columns can be divided at {named}. Use one of these "
+                "marks "
                 "only, and quote the fields and names with another one in them."
             )
         dividing = fitting or dividing
@@ -193,7 +196,8 @@ def _cells(text: str, delimiter: str, where: str) -> tuple[list[str], list[list[
         header = next(reader)
         if not any(name.strip() for name in header):
             raise UserError(
-                f"{where}: line 1 names no column. Write the names of the columns there."
+                f"{where}: line 1 names no column. Write the names of the columns "
+                "there."
             )
         for row in reader:
             # A blank line ends a file, or is the empty text of the only column.
@@ -207,7 +211,8 @@ def _cells(text: str, delimiter: str, where: str) -> tuple[list[str], list[list[
             rows.append(row or [""])
     except csv.Error as error:
         raise UserError(
-            f"{where}: line {reader.line_num}: {error}. Quote fields that hold a quote, "
+            f"{where}: line {reader.line_num}: {error}. Quote fields that hold a "
+            "quote, "
             "and double it."
         ) from None
     for name in header:
@@ -244,7 +249,8 @@ def _column(column: str | None, names: Sequence[str], where: str) -> str:
         raise UserError(f"{where}: no column {column!r}; {suggestion(column, names)}")
     if column is None and _DEFAULT_COLUMN not in names and len(names) != 1:
         raise UserError(
-            f"{where}: no column {_DEFAULT_COLUMN!r}. Name the column of the texts with "
+            f"{where}: no column {_DEFAULT_COLUMN!r}. Name the column of the texts "
+            "with "
             f"--column: {', '.join(map(shown, names))}."
         )
     return column or (_DEFAULT_COLUMN if _DEFAULT_COLUMN in names else names[0])
@@ -254,20 +260,21 @@ def check(table: Table, path: PathLike, out: PathLike, num: int) -> None:
     """Checks what will be written, before the long work.
 
     Args:
-      table: what was read.
-      path: from where.
-      out: the file to write.
-      num: outputs of each text.
+        table: what was read.
+        path: from where.
+        out: the file to write.
+        num: outputs of each text.
 
     Raises:
-      UserError: the name of the file belongs to another kind than is written, or a
-        column that is added is there.
+        UserError: the name of the file belongs to another kind than is written, or a
+            column that is added is there.
     """
     kind = JSONL if table.kind == LINES and num > 1 else table.kind
     named = _SUFFIXES.get(epath.Path(out).suffix.lower(), LINES)
     if named not in (kind, LINES):
         raise UserError(
-            f"--out {out}: {kind} are written, as the input is {table.kind} and --num is "
+            f"--out {out}: {kind} are written, as the input is {table.kind} and --num "
+            "is "
             f"{num}. Name another file."
         )
     names = set(table.header)
@@ -286,13 +293,13 @@ def written(
     """The text of the file with outputs in the place of the texts.
 
     Args:
-      table: what was read.
-      outputs: of each row, one or more.
-      scheme: what made them.
-      num: how many were asked for: several are numbered.
+        table: what was read.
+        outputs: of each row, one or more.
+        scheme: what made them.
+        num: how many were asked for: several are numbered.
 
     Raises:
-      UserError: an output for a file of lines holds a line break.
+        UserError: an output for a file of lines holds a line break.
     """
     several = num > 1
     if table.kind in DELIMITERS:

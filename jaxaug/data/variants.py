@@ -28,18 +28,19 @@ def write_variant(
     be what would be written: nothing is overwritten.
 
     Args:
-      data_dir: folder in the layout of the SGD repository.
-      split: "train", "dev" or "test".
-      variant: "v1", "v2", ...
-      out: folder to write; may be `variants_dir` itself.
-      variants_dir: where the variants lie; None is `data_dir/sgd_x/data`.
+        data_dir: folder in the layout of the SGD repository.
+        split: "train", "dev" or "test".
+        variant: "v1", "v2", ...
+        out: folder to write; may be `variants_dir` itself.
+        variants_dir: where the variants lie; None is `data_dir/sgd_x/data`.
 
     Returns:
-      The files written, the schema last.
+        The files written, the schema last.
 
     Raises:
-      UserError: an input file is missing or wrong, or the target folder holds
-        dialogue files that the split does not have, or another file of the same name.
+        UserError: an input file is missing or wrong, or the target folder holds
+            dialogue files that the split does not have, or another file of the same
+            name.
     """
     variants_dir = variants_dir or folders.sgdx_folder(data_dir)
     schema = sgd.read_schema_of(data_dir, split)

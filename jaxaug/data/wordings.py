@@ -32,12 +32,12 @@ def read(data_dir: PathLike, splits: Iterable[str]) -> list[Wordings]:
     A service of several splits is read once.
 
     Args:
-      data_dir: folder in the layout of SGD, with `sgd_x/data`.
-      splits: such as train and dev.
+        data_dir: folder in the layout of SGD, with `sgd_x/data`.
+        splits: such as train and dev.
 
     Raises:
-      UserError: a schema is missing or wrong, or a variant differs in its services,
-        slots or intents from the original.
+        UserError: a schema is missing or wrong, or a variant differs in its services,
+            slots or intents from the original.
     """
     variants_dir = folders.variant_folders(data_dir)["sgdx"]
     if not variants_dir.is_dir():
@@ -63,11 +63,11 @@ def descriptions(
     """Returns the descriptions in the original schema of a split and in its variants.
 
     Returns:
-      For each schema, the original first, and each service: the description of the
-      service, then those of slots and of intents.
+        For each schema, the original first, and each service: the description of the
+        service, then those of slots and of intents.
 
     Raises:
-      UserError: as `read`.
+        UserError: as `read`.
     """
     paths = [folders.schema_path(data_dir, split)]
     for variant in folders.variant_names(variants_dir):
@@ -79,8 +79,10 @@ def descriptions(
     for path, size in zip(paths, sizes, strict=True):
         if size != sizes[0]:
             raise UserError(
-                f"{path}: services, slots or intents differ in number from those of the "
-                "original schema; variants are matched by position. Correct the variant."
+                f"{path}: services, slots or intents differ in number from those of "
+                "the "
+                "original schema; variants are matched by position. Correct the "
+                "variant."
             )
     return [
         [

@@ -37,9 +37,9 @@ class Imported:
     """A document as a schema.
 
     Attributes:
-      format: one of `FORMATS`.
-      schema: its services.
-      lost: what the schema cannot hold.
+        format: one of `FORMATS`.
+        schema: its services.
+        lost: what the schema cannot hold.
     """
 
     format: str
@@ -51,12 +51,13 @@ def read_document(path: PathLike, format: str | None = None) -> Imported:
     """Reads a document that describes tools.
 
     Args:
-      path: of a JSON or YAML file, local or gs://.
-      format: one of `FORMATS`; None recognizes it from the content.
+        path: of a JSON or YAML file, local or gs://.
+        format: one of `FORMATS`; None recognizes it from the content.
 
     Raises:
-      UserError: the file cannot be read, its format is not recognized, or the document
-        breaks the rules of its format. The message gives the line where it is known.
+        UserError: the file cannot be read, its format is not recognized, or the
+            document breaks the rules of its format. The message gives the line where it
+            is known.
     """
     text = read_text(path, _FIX)
     document = _parsed(text, path)
@@ -144,16 +145,16 @@ def document_of(
     """Returns a document that describes the services of a schema.
 
     Args:
-      schema: of SGD.
-      format: one of `FORMATS`.
-      lost: by an import of the document from which the schema comes; it is put back.
+        schema: of SGD.
+        format: one of `FORMATS`.
+        lost: by an import of the document from which the schema comes; it is put back.
 
     Returns:
-      The document, what it does not hold of the schema, and the items of `lost` that
-      have no place in it.
+        The document, what it does not hold of the schema, and the items of `lost` that
+        have no place in it.
 
     Raises:
-      UserError: the format is unknown, or no intent can be a tool.
+        UserError: the format is unknown, or no intent can be a tool.
     """
     if format not in FORMATS:
         raise UserError(f"unknown format {shown(format)}: {one_of(format, FORMATS)}")
@@ -173,7 +174,8 @@ def document_of(
         document = _write(whole, format) if lost else plain
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"the losses cannot be put back ({type(error).__name__}: {error}). Import the "
+            f"the losses cannot be put back ({type(error).__name__}: {error}). Import "
+            "the "
             "document again with --losses."
         ) from error
     return document, list(dropped), left
@@ -256,7 +258,10 @@ def run_export(arguments: argparse.Namespace) -> int:
             lost = _of_arguments(lost, schema)
     document, dropped, left = document_of(schema, arguments.format, lost)
     if arguments.losses:
-        told = f"; put back: losses {len(lost) - len(left):,} of {len(lost):,}, names {renamed:,}"
+        told = (
+            f"; put back: losses {len(lost) - len(left):,} of {len(lost):,}, names "
+            f"{renamed:,}"
+        )
     is_yaml = yaml_files.is_yaml(arguments.out)
     text = yaml_files.dumped(document) if is_yaml else _dumped(document)
     write_text(arguments.out, text)

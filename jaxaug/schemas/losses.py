@@ -26,9 +26,9 @@ class Loss:
     """One place that a round trip changes.
 
     Attributes:
-      path: keys from the outermost value inwards.
-      value: what was there; `ABSENT` if the round trip adds something.
-      becomes: what the round trip gives; `ABSENT` if it drops the value.
+        path: keys from the outermost value inwards.
+        value: what was there; `ABSENT` if the round trip adds something.
+        becomes: what the round trip gives; `ABSENT` if it drops the value.
     """
 
     path: tuple[str, ...]
@@ -66,11 +66,11 @@ def restored(value: dict[str, Any], losses: Sequence[Loss]) -> tuple[dict, list[
     """Undoes losses.
 
     Args:
-      value: a JSON value of nested objects, such as the one after the round trip.
-      losses: places in it.
+        value: a JSON value of nested objects, such as the one after the round trip.
+        losses: places in it.
 
     Returns:
-      A copy of the value, and the losses whose place it lacks or has changed since.
+        A copy of the value, and the losses whose place it lacks or has changed since.
     """
     value = copy.deepcopy(value)
     left = []
@@ -98,13 +98,14 @@ def read(data: Any, path: str) -> list[Loss]:
     """Returns the losses of a parsed file that `jaxaug schema import --losses` wrote.
 
     Raises:
-      UserError: it is no such file.
+        UserError: it is no such file.
     """
     items = data.get("losses") if isinstance(data, Mapping) else None
     names = data.get("names") if isinstance(data, Mapping) else None
     if not (isinstance(items, list) and all(map(_is_loss, items)) and _is_names(names)):
         raise UserError(
-            f"{path}: is no file of losses, expected what `jaxaug schema import --losses` "
+            f"{path}: is no file of losses, expected what `jaxaug schema import "
+            "--losses` "
             "writes. Import the document again with --losses."
         )
     return [

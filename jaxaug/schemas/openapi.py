@@ -32,13 +32,14 @@ def read(document: Any) -> dict[str, Any]:
     """Returns the catalogue of a document.
 
     Raises:
-      DocumentError: it is not OpenAPI 3, or a part has the wrong type.
+        DocumentError: it is not OpenAPI 3, or a part has the wrong type.
     """
     checked(document, dict, "an OpenAPI document", ())
     version = document.get("openapi", document.get("swagger"))
     if not str(version).startswith("3"):
         raise DocumentError(
-            f"the version of the OpenAPI document is {version!r}, expected 3. Convert it "
+            f"the version of the OpenAPI document is {version!r}, expected 3. Convert "
+            "it "
             "to OpenAPI 3"
         )
     resolver = Resolver(document)

@@ -21,8 +21,8 @@ class DocumentError(Exception):
     """A document that cannot be imported.
 
     Attributes:
-      keys: of the place in the document.
-      needle: a text that stands there, if the keys are not known.
+        keys: of the place in the document.
+        needle: a text that stands there, if the keys are not known.
     """
 
     def __init__(self, message: str, keys: Keys = (), needle: str = ""):
@@ -54,9 +54,9 @@ def fit(name: str, taken: Mapping[str, Any], dots: bool = True) -> str:
     """Returns a name that a schema of SGD takes: one line, not blank, not taken.
 
     Args:
-      name: as the document has it.
-      taken: names that are in use.
-      dots: whether it may have dots, which stand for nesting in names of slots.
+        name: as the document has it.
+        taken: names that are in use.
+        dots: whether it may have dots, which stand for nesting in names of slots.
     """
     kept = "".join(c if c.isprintable() and (dots or c != ".") else "_" for c in name)
     return distinct(kept if kept.strip() else "unnamed", taken)
@@ -78,8 +78,8 @@ class Resolver:
         """Returns a schema without references, except to itself.
 
         Raises:
-          DocumentError: a reference has no target or leads to another file, or the result
-            has more than `MAX_PLACES` schemas.
+            DocumentError: a reference has no target or leads to another file, or the
+                result has more than `MAX_PLACES` schemas.
         """
         self._left = MAX_PLACES
         return self._written(schema, ())
@@ -88,7 +88,7 @@ class Resolver:
         """Returns what an object refers to; one without a reference as it is.
 
         Raises:
-          DocumentError: as for `schema`; or the references form a circle.
+            DocumentError: as for `schema`; or the references form a circle.
         """
         seen: list[str] = []
         while isinstance(value, dict) and isinstance(value.get("$ref"), str):
@@ -105,7 +105,8 @@ class Resolver:
     def _find(self, ref: str) -> Any:
         if not ref.startswith("#"):
             raise DocumentError(
-                f"$ref {shown(ref)} leads out of the file. Bundle the document into one "
+                f"$ref {shown(ref)} leads out of the file. Bundle the document into "
+                "one "
                 "file first",
                 needle=ref,
             )
@@ -129,7 +130,8 @@ class Resolver:
         self._left -= 1
         if self._left < 0 or len(within) > MAX_DEPTH:
             raise DocumentError(
-                f"a schema has more than {MAX_PLACES:,} parts or {MAX_DEPTH} levels once "
+                f"a schema has more than {MAX_PLACES:,} parts or {MAX_DEPTH} levels "
+                "once "
                 "its references are written out. Simplify it, or leave the tool out",
                 needle=next(filter(None, within), ""),
             )

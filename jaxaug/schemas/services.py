@@ -34,7 +34,7 @@ def schema_of(catalogue: dict[str, Any]) -> Schema:
     arguments of one name are the same. Other tools are a service each, with one intent.
 
     Raises:
-      DocumentError: there is no tool.
+        DocumentError: there is no tool.
     """
     tools = catalogue["tools"]
     if not tools:
@@ -118,9 +118,10 @@ def catalogue_of(schema: Schema, format: str) -> dict[str, Any]:
     """Returns the catalogue of a schema; inverts `schema_of`.
 
     Args:
-      schema: of SGD.
-      format: one of `FORMATS`. OpenAPI has tags for services, in other formats the names
-        of tools begin with that of the service. OpenAI and Anthropic permit fewer names.
+        schema: of SGD.
+        format: one of `FORMATS`. OpenAPI has tags for services, in other formats the
+            names of tools begin with that of the service. OpenAI and Anthropic permit
+            fewer names.
     """
     by_service = format == "openapi"
     times = Counter(i.name for service in schema.services for i in service.intents)

@@ -26,12 +26,12 @@ def leaves(
     """Yields the innermost properties of an object.
 
     Args:
-      schema: of the object, without references.
-      above: dotted name of the object with a dot; empty for the outermost.
-      needed: whether the object is required.
+        schema: of the object, without references.
+        above: dotted name of the object with a dot; empty for the outermost.
+        needed: whether the object is required.
 
     Yields:
-      Dotted name, schema, and whether it and everything around it is required.
+        Dotted name, schema, and whether it and everything around it is required.
     """
     required = required_names(schema)
     for name, inner in schema["properties"].items():

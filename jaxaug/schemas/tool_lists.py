@@ -26,8 +26,8 @@ class ToolList:
     """The form of a kind of tool list.
 
     Attributes:
-      arguments: the field of the schema of the arguments.
-      at: where a document has its tools by default.
+        arguments: the field of the schema of the arguments.
+        at: where a document has its tools by default.
     """
 
     arguments: str
@@ -66,7 +66,7 @@ def read_list(document: Any, kind: str) -> dict[str, Any]:
     """Returns the catalogue of a tool list.
 
     Raises:
-      DocumentError: a tool lacks its name, or a field has the wrong type.
+        DocumentError: a tool lacks its name, or a field has the wrong type.
     """
     found = find_tools(document)
     if found is None:
@@ -188,11 +188,11 @@ def read_schema(document: Any, name: str) -> dict[str, Any]:
     """Returns the catalogue of a JSON Schema: an object, or `$defs` of several.
 
     Args:
-      document: the schema.
-      name: of the tool if the schema has no title.
+        document: the schema.
+        name: of the tool if the schema has no title.
 
     Raises:
-      DocumentError: it is no object with properties.
+        DocumentError: it is no object with properties.
     """
     checked(document, dict, "a JSON Schema", ())
     resolver = Resolver(document)

@@ -31,13 +31,13 @@ def as_json(text: str, path: PathLike, fix: str) -> str:
     """Returns a YAML text as JSON; dates become texts.
 
     Args:
-      text: of the file.
-      path: for messages.
-      fix: ends every message.
+        text: of the file.
+        path: for messages.
+        fix: ends every message.
 
     Raises:
-      UserError: PyYAML is missing, the text is not YAML, a mapping has a key twice, or
-        aliases make more than `MAX_VALUES` values of it.
+        UserError: PyYAML is missing, the text is not YAML, a mapping has a key twice,
+            or aliases make more than `MAX_VALUES` values of it.
     """
     yaml = _module()
 
@@ -82,7 +82,8 @@ def _check_size(value: Any, path: PathLike, fix: str) -> None:
         number += 1
         if number + len(left) > MAX_VALUES:
             raise UserError(
-                f"{path}: has more than {MAX_VALUES:,} values, or an alias that contains "
+                f"{path}: has more than {MAX_VALUES:,} values, or an alias that "
+                "contains "
                 f"itself. Write the aliases out, or divide the document. {fix}"
             )
         if isinstance(one, dict):
@@ -97,6 +98,6 @@ def dumped(value: Any) -> str:
     """Returns a JSON value as YAML.
 
     Raises:
-      UserError: PyYAML is missing.
+        UserError: PyYAML is missing.
     """
     return _module().safe_dump(value, sort_keys=False, allow_unicode=True)

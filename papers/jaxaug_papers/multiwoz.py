@@ -24,7 +24,8 @@ from jaxaug.data.problem import refuse
 from jaxaug.data.schema import Schema, check_schema
 
 _FIX = (
-    "Name the folder data/MultiWOZ_2.2 of the repository budzianowski/multiwoz, or get it "
+    "Name the folder data/MultiWOZ_2.2 of the repository budzianowski/multiwoz, or "
+    "get it "
     "with `jaxaug data fetch multiwoz22`."
 )
 _NONE = "NONE"
@@ -36,10 +37,10 @@ class Report:
     """What was written, and what was changed on the way.
 
     Attributes:
-      dialogues: split -> how many.
-      user_turns: split -> how many.
-      changes: in words -> how often.
-      first: likewise -> dialogue, turn and what it was there first.
+        dialogues: split -> how many.
+        user_turns: split -> how many.
+        changes: in words -> how often.
+        first: likewise -> dialogue, turn and what it was there first.
     """
 
     dialogues: Counter[str] = field(default_factory=Counter)
@@ -74,12 +75,12 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
     that is made up counts as wrong.
 
     Args:
-      source: folder with `schema.json` and `{train,dev,test}/dialogues_*.json`.
-      out: data folder to write; files there are replaced.
-      mentioned_only: frames only of the services that a dialogue is about.
+        source: folder with `schema.json` and `{train,dev,test}/dialogues_*.json`.
+        out: data folder to write; files there are replaced.
+        mentioned_only: frames only of the services that a dialogue is about.
 
     Raises:
-      UserError: a file is missing or is not in the layout of MultiWOZ 2.2.
+        UserError: a file is missing or is not in the layout of MultiWOZ 2.2.
     """
     objects, schema = _schema(source / "schema.json")
     report = Report()

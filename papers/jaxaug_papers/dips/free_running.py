@@ -94,8 +94,9 @@ class FreeRunningModel(models.EncoderDecoderModel):
             params: of the module.
             sources: inputs of the encoder.
             length: number of words.
-            choose: (number of the word, its logits [rows, vocab], state) -> words [rows],
-                the next state, and what is to be returned of the step [rows, ...].
+            choose: (number of the word, its logits [rows, vocab], state) -> words
+                [rows], the next state, and what is to be returned of the step [rows,
+                ...].
             state: of `choose`, before the first word.
             rng: of dropout; None is without.
         """

@@ -173,8 +173,8 @@ class Transducer(nn.Module):
 
         Returns:
             Outputs [batch, length, hidden], followed on the length axis by the final
-            hidden and cell states of the layers: one array, because decoding repeats
-            it for every decode of a row.
+            hidden and cell states of the layers: one array, because decoding repeats it
+            for every decode of a row.
 
         Raises:
             UserError: the inputs are packed.

@@ -58,7 +58,8 @@ def decode(
     if not sizes:
         raise UserError(
             "sampler 'prior' draws a latent vector for each output, and this model has "
-            "none. Name a model of configs/paraphrase_vae_svg.gin, or take another sampler."
+            "none. Name a model of configs/paraphrase_vae_svg.gin, or take another "
+            "sampler."
         )
     base = keys.base_key(decode_rng, seed)
     rows = keys.row_keys(base, keys.input_identities(inputs, source, input_ids))

@@ -28,7 +28,7 @@ def curves(runs: Path) -> dict[str, Mapping[str, Curve]]:
     """Title of a plot -> name of a line -> curve.
 
     Raises:
-      FileNotFoundError: a run is missing.
+        FileNotFoundError: a run is missing.
     """
     found = {}
     for name in ("lstm", "vae_svg", "evaluator", "rbm"):

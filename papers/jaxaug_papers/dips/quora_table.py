@@ -325,7 +325,8 @@ def parts_of(options: argparse.Namespace) -> list[list[tuple[str, str]]]:
     found = [pairs[size * s : size * (s + 1)] for s in range(options.seeds)]
     if not found[-1]:
         raise UserError(
-            f"--seeds {options.seeds} with --sources {size}: there are {len(pairs)} clean "
+            f"--seeds {options.seeds} with --sources {size}: there are {len(pairs)} "
+            "clean "
             "pairs. Give fewer of one of them."
         )
     return found

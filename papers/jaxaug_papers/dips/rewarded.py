@@ -49,7 +49,8 @@ def evaluator(folder: PathLike) -> Evaluator:
     run = checkpoint.load(epath.Path(folder))
     if not isinstance(run.model, MatchingModel):
         raise UserError(
-            f"{folder}: its MODEL is a {type(run.model).__name__}, no evaluator. Name a "
+            f"{folder}: its MODEL is a {type(run.model).__name__}, no evaluator. Name "
+            "a "
             "run of configs/paraphrase_evaluator.gin."
         )
     return Evaluator(run.model, run.params, run.model.input_vocabulary.path)
@@ -84,8 +85,8 @@ class RewardedModel(FreeRunningModel):
         Args:
             evaluator: gives the rewards; training needs it.
             samples: texts that are drawn of each source.
-            likelihood_weight: of the loss of the base class, beside the policy's, which is
-                a mean over texts.
+            likelihood_weight: of the loss of the base class, beside the policy's, which
+                is a mean over texts.
 
         Raises:
             UserError: a setting without sense, or the evaluator has another vocabulary.
@@ -93,12 +94,14 @@ class RewardedModel(FreeRunningModel):
         super().__init__(*args, **kwargs)
         if samples < 2:
             raise UserError(
-                f"RewardedModel.samples = {samples}: give 2 or more, since the baseline "
+                f"RewardedModel.samples = {samples}: give 2 or more, since the "
+                "baseline "
                 "of a text is the mean of the others."
             )
         if likelihood_weight < 0:
             raise UserError(
-                f"RewardedModel.likelihood_weight = {likelihood_weight}: give 0 or more."
+                f"RewardedModel.likelihood_weight = {likelihood_weight}: give 0 or "
+                "more."
             )
         self._evaluator, self._samples = evaluator, samples
         self._likelihood_weight = likelihood_weight
@@ -107,7 +110,8 @@ class RewardedModel(FreeRunningModel):
             if file_digest(own) != file_digest(evaluator.vocabulary):
                 raise UserError(
                     f"the evaluator was trained with the vocabulary "
-                    f"{evaluator.vocabulary}, the generator has {own}, which is another "
+                    f"{evaluator.vocabulary}, the generator has {own}, which is "
+                    "another "
                     "one. Train both on the same TASK with the same VOCABULARY_SIZE."
                 )
 

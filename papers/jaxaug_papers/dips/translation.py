@@ -25,7 +25,8 @@ DEFINITIONS: Mapping[str, str] = {
     "exponential smoothing",
     "meteor": "mean over texts of METEOR by nltk (Lavie and Agarwal, 2007): alpha 0.9, "
     "beta 3, gamma 0.5; equal words, then equal Porter stems, then stems of words that "
-    "WordNet has in one set (nltk by itself looks stems up, which are mostly none of its "
+    "WordNet has in one set (nltk by itself looks stems up, which are mostly none of "
+    "its "
     "words); tokens of sacrebleu's 13a in lower case",
     "meteor_stems": "the same without WordNet: equal words and stems",
     "ter": "edits for each word of the references (Snover et al., 2006) by sacrebleu: "
@@ -87,7 +88,7 @@ def load_nltk() -> Any:
     """The library that computes METEOR.
 
     Raises:
-      UserError: it is not installed.
+        UserError: it is not installed.
     """
     try:
         from nltk.translate import meteor_score
@@ -107,12 +108,12 @@ def meteor(prediction: str, reference: str, synonyms: Synonyms | None = None) ->
     """METEOR of a text against its reference, 0 to 100; see `DEFINITIONS`.
 
     Args:
-      prediction: what is scored; nothing in common with the reference is 0.
-      reference: what should have been written.
-      synonyms: see `Synonyms`, such as `WordNet.shared`; None is `meteor_stems`.
+        prediction: what is scored; nothing in common with the reference is 0.
+        reference: what should have been written.
+        synonyms: see `Synonyms`, such as `WordNet.shared`; None is `meteor_stems`.
 
     Raises:
-      UserError: nltk or sacrebleu is not installed.
+        UserError: nltk or sacrebleu is not installed.
     """
     words = [_tokenizer()(text.lower()).split() for text in (reference, prediction)]
     score = load_nltk().single_meteor_score(
@@ -125,7 +126,7 @@ def ter(predictions: Sequence[str], references: Sequence[str]) -> float:
     """TER of a corpus; 0 is equal, above 100 where texts are too long.
 
     Raises:
-      UserError: sacrebleu is not installed.
+        UserError: sacrebleu is not installed.
     """
     scorer = load_sacrebleu().metrics.TER()
     return scorer.corpus_score(list(predictions), [list(references)]).score
@@ -139,16 +140,16 @@ def paraphrase_scores(
     """BLEU, METEOR and TER of texts against one reference each.
 
     Args:
-      predictions: one or more.
-      references: of each.
-      synonyms: for `meteor`; without them its name is `meteor_stems`.
+        predictions: one or more.
+        references: of each.
+        synonyms: for `meteor`; without them its name is `meteor_stems`.
 
     Returns:
-      Name of `DEFINITIONS` -> value.
+        Name of `DEFINITIONS` -> value.
 
     Raises:
-      UserError: there is nothing to score or the numbers differ, or nltk or sacrebleu
-        is not installed.
+        UserError: there is nothing to score or the numbers differ, or nltk or sacrebleu
+            is not installed.
     """
     if len(predictions) != len(references) or not predictions:
         raise UserError(

@@ -243,7 +243,8 @@ class VaeModel(models.EncoderDecoderModel):
         """As the base class.
 
         Args:
-            anneal_steps: batches (or parts, of `num_microbatches`) until the weight is 1.
+            anneal_steps: batches (or parts, of `num_microbatches`) until the weight is
+                1.
             word_dropout: share of the words that the decoder does not see.
             free_bits: nats of each number of the vector, in the mean of a batch, that
                 cost nothing.
@@ -331,7 +332,8 @@ class VaeModel(models.EncoderDecoderModel):
         scale = self._loss_normalizing_factor
         if scale is not None and not isinstance(scale, int | float):
             raise UserError(
-                f"VaeModel.loss_normalizing_factor = {scale!r}: give a number or None, by "
+                f"VaeModel.loss_normalizing_factor = {scale!r}: give a number or "
+                "None, by "
                 "which the divergence is divided too."
             )
         loss += weight * charged * rows / (scale or 1.0)

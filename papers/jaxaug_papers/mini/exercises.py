@@ -27,8 +27,8 @@ def exercise(draw: Draw, word: Words) -> tuple[str, str]:
     """An input and its answer, of any kind but `span`.
 
     Args:
-      draw: decides kind and size.
-      word: gives a word that no earlier call for this exercise gave.
+        draw: decides kind and size.
+        word: gives a word that no earlier call for this exercise gave.
     """
     kind = draw.pick((_match, _match, _recite, _option, _copy, _copy))
     return kind(draw, word)
@@ -99,8 +99,8 @@ def span(draw: Draw, text: str) -> tuple[str, str]:
     """The text with spans of words hidden, and what they are.
 
     Args:
-      draw: decides which.
-      text: words between blanks; markers in brackets stay.
+        draw: decides which.
+        text: words between blanks; markers in brackets stay.
     """
     words = text.split()
     shown, answer, number, at = [], [], 0, 0

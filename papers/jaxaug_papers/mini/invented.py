@@ -94,10 +94,10 @@ def service(index: int, seed: int, lexis: Lexis, more: bool = False) -> ServiceS
     """The invented service of an index; it depends on the arguments only.
 
     Args:
-      index: of the service, its name.
-      seed: of the world.
-      lexis: where words come from.
-      more: see `typed_slot.slot`.
+        index: of the service, its name.
+        seed: of the world.
+        lexis: where words come from.
+        more: see `typed_slot.slot`.
     """
     draw = Draw(f"invented/{seed}/service/{index}")
     fresh = Fresh(lexis, draw)

@@ -29,8 +29,8 @@ class Lexis:
     """The words of an invented world.
 
     Attributes:
-      known: words that stand for anything but themselves.
-      banned: words that must not occur; made-up ones of the same length replace them.
+        known: words that stand for anything but themselves.
+        banned: words that must not occur; made-up ones of the same length replace them.
     """
 
     known: tuple[str, ...]

@@ -27,10 +27,10 @@ def train(data_dirs: Sequence[PathLike], words: Iterable[str], size: int) -> byt
     """A SentencePiece model of the training text of data folders.
 
     Args:
-      data_dirs: folders in the layout of the SGD repository; their train splits are read,
-        and of the schemas the original wordings.
-      words: words that are to be whole pieces, whether or not the text has them.
-      size: number of pieces.
+        data_dirs: folders in the layout of the SGD repository; their train splits are
+            read, and of the schemas the original wordings.
+        words: words that are to be whole pieces, whether or not the text has them.
+        size: number of pieces.
     """
     return vocabulary.sentencepiece_model(
         _texts(data_dirs, sorted(words)),

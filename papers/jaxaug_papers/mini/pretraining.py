@@ -34,8 +34,8 @@ def lexis(words: Collection[str] = ()) -> Lexis:
     """The words of invented worlds.
 
     Args:
-      words: in lower case, to use besides those of MiniSGD's training dialogues and
-        original schemas.
+        words: in lower case, to use besides those of MiniSGD's training dialogues and
+            original schemas.
     """
     banned = overlap.evaluation_only_words()
     content = {*words, *overlap.training_content()} - overlap.STOP_WORDS
@@ -61,22 +61,23 @@ def write(
     same bytes.
 
     Args:
-      out_dir: a folder that does not exist yet.
-      services: in train, at least 4.
-      dialogues: in train, as many for each service.
-      exercises: lines, at least 1.
-      words: see `lexis`.
-      seed: another seed gives another world.
-      reword: whether services describe their slots in more ways, have more kinds of
-        slots and are begun with other words, see `varied` and `typed_slot`.
+        out_dir: a folder that does not exist yet.
+        services: in train, at least 4.
+        dialogues: in train, as many for each service.
+        exercises: lines, at least 1.
+        words: see `lexis`.
+        seed: another seed gives another world.
+        reword: whether services describe their slots in more ways, have more kinds of
+            slots and are begun with other words, see `varied` and `typed_slot`.
 
     Raises:
-      UserError: the folder exists, or a number is too small.
+        UserError: the folder exists, or a number is too small.
     """
     folder = epath.Path(out_dir)
     if services < 4 or dialogues < services or exercises < 1:
         raise UserError(
-            f"{services} services, {dialogues} dialogues and {exercises} exercises: give "
+            f"{services} services, {dialogues} dialogues and {exercises} exercises: "
+            "give "
             "at least 4 services, as many dialogues as services, and 1 exercise."
         )
     if folder.exists():

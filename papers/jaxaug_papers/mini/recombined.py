@@ -41,10 +41,10 @@ def service(
     """The recombined service of an index; it depends on the arguments only.
 
     Args:
-      index: of the service, its name.
-      seed: of the world.
-      lexis: where replacing words come from.
-      values: draws a list of values, for slots that do not keep their own.
+        index: of the service, its name.
+        seed: of the world.
+        lexis: where replacing words come from.
+        values: draws a list of values, for slots that do not keep their own.
     """
     draw = Draw(f"recombined/{seed}/service/{index}")
     fresh = Fresh(lexis, draw, _value_words())

@@ -54,16 +54,16 @@ def write(
     """Writes an invented world, see `pretraining`, and `pieces.model` into it.
 
     Args:
-      out_dir: a folder that does not exist yet.
-      services: of the train split.
-      dialogues: of the train split.
-      exercises: lines of exercises.
-      size: pieces of the vocabulary.
-      seed: another seed gives another world.
-      reword: see there.
+        out_dir: a folder that does not exist yet.
+        services: of the train split.
+        dialogues: of the train split.
+        exercises: lines of exercises.
+        size: pieces of the vocabulary.
+        seed: another seed gives another world.
+        reword: see there.
 
     Raises:
-      UserError: the folder exists, or a number is too small.
+        UserError: the folder exists, or a number is too small.
     """
     words = [
         word
@@ -88,11 +88,11 @@ def vocabulary(words: Collection[str], size: int) -> bytes:
     """A vocabulary of MiniSGD's training text and of a small invented world.
 
     Args:
-      words: that are whole pieces, and that the world uses.
-      size: number of pieces.
+        words: that are whole pieces, and that the world uses.
+        size: number of pieces.
 
     Raises:
-      UserError: there is no vocabulary of that size.
+        UserError: there is no vocabulary of that size.
     """
     known = minisgd.materialise(cache_folder.cache_dir())
     with tempfile.TemporaryDirectory() as scratch:

@@ -31,9 +31,9 @@ def reworded_service(draw: Draw, spec: ServiceSpec, noun: str) -> ServiceSpec:
     """The service with some slots described in another way, no two alike.
 
     Args:
-      draw: decides which and how.
-      spec: the service.
-      noun: what slots may be said to be of.
+        draw: decides which and how.
+        spec: the service.
+        noun: what slots may be said to be of.
     """
     taken = {_text(slot) for slot in spec.slots} | _of_unseen_services()
     slots = []
@@ -65,9 +65,9 @@ def reworded(draw: Draw, text: str, noun: str) -> str:
     """A description in other words' order, with or without what it belongs to.
 
     Args:
-      draw: decides whether and how.
-      text: "city of the hotel", "check in date", "number of people".
-      noun: what the slot may be said to be of.
+        draw: decides whether and how.
+        text: "city of the hotel", "check in date", "number of people".
+        noun: what the slot may be said to be of.
     """
     text = _turned(draw, text) if draw.chance(_TURNED) else text
     belongs = re.search(r" (?:of|in|at|for|on) the \w+$", text)

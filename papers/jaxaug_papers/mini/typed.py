@@ -20,15 +20,16 @@ class Kind:
     noun of the service, {w} the words that name the slot, {v} the value.
 
     Attributes:
-      values: the values, or the key of those in `VALUES`.
-      descriptions: of slots.
-      tell: states a value that shows by itself which slot it is of.
-      tell_of: states a value and what it is of, where a service has sisters of the kind.
-      ask: the system's question.
-      beside: the kind of a sister from which `tell` tells it: to, beside from.
-      is_categorical: whether the values are listed in the schema.
-      nouns: what is fine, or left open, where the noun of the slot is the service's:
-        "any time is fine". No such slot where there are none.
+        values: the values, or the key of those in `VALUES`.
+        descriptions: of slots.
+        tell: states a value that shows by itself which slot it is of.
+        tell_of: states a value and what it is of, where a service has sisters of the
+            kind.
+        ask: the system's question.
+        beside: the kind of a sister from which `tell` tells it: to, beside from.
+        is_categorical: whether the values are listed in the schema.
+        nouns: what is fine, or left open, where the noun of the slot is the service's:
+            "any time is fine". No such slot where there are none.
     """
 
     values: str | tuple[str, ...]

@@ -19,12 +19,12 @@ def slot(
     """A slot of one kind.
 
     Args:
-      fresh: gives its words.
-      service_noun: what the service is about.
-      before: the slots that the service has.
-      more: whether from `MORE_KINDS`, and whether its noun may be that of the service:
-        "date of the repair" beside "place of the repair", which users tell as
-        "on Monday" and "near the mall".
+        fresh: gives its words.
+        service_noun: what the service is about.
+        before: the slots that the service has.
+        more: whether from `MORE_KINDS`, and whether its noun may be that of the
+            service: "date of the repair" beside "place of the repair", which users tell
+            as "on Monday" and "near the mall".
     """
     draw = fresh.draw
     kinds = typed.MORE_KINDS if more else typed.KINDS

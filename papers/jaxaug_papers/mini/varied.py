@@ -23,9 +23,9 @@ def service(draw: Draw, spec: ServiceSpec, lexis: Lexis) -> ServiceSpec:
     """The service with slots described in other ways, and with typed ones besides.
 
     Args:
-      draw: decides what changes.
-      spec: a service of `recombined`.
-      lexis: where new words come from.
+        draw: decides what changes.
+        spec: a service of `recombined`.
+        lexis: where new words come from.
     """
     noun = lexis.allowed(spec.descriptions[ORIGINAL].split()[-1])
     spec = syntax.reworded_service(draw, spec, noun)

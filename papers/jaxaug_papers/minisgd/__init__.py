@@ -47,19 +47,19 @@ def write(
     their number; the same arguments give the same bytes on every machine and Python.
 
     Args:
-      out_dir: a folder that does not exist yet, local or gs://. On a local disk it
-        appears complete or not at all; an object store renames file by file, so
-        there wait for the return.
-      train_dialogues: how many of each split to simulate, at least 1.
-      dev_dialogues: see train_dialogues.
-      test_dialogues: see train_dialogues.
-      seed: another seed gives other dialogues in the same schemas.
+        out_dir: a folder that does not exist yet, local or gs://. On a local disk it
+            appears complete or not at all; an object store renames file by file, so
+            there wait for the return.
+        train_dialogues: how many of each split to simulate, at least 1.
+        dev_dialogues: see train_dialogues.
+        test_dialogues: see train_dialogues.
+        seed: another seed gives other dialogues in the same schemas.
 
     Returns:
-      The folder.
+        The folder.
 
     Raises:
-      UserError: the folder exists, or a number is below 1.
+        UserError: the folder exists, or a number is below 1.
     """
     folder = epath.Path(out_dir)
     sizes = {"train": train_dialogues, "dev": dev_dialogues, "test": test_dialogues}

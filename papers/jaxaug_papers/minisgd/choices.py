@@ -17,10 +17,10 @@ def free_values(
     values are in order, the order is given up: who rejects one has to name another.
 
     Args:
-      slot: the slot to fill.
-      spec: its service.
-      known: the values told so far, by slot, without dontcare.
-      wanted: slots that have been or may still be told.
+        slot: the slot to fill.
+        spec: its service.
+        known: the values told so far, by slot, without dontcare.
+        wanted: slots that have been or may still be told.
     """
     taken = {
         value

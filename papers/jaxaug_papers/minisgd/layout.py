@@ -22,9 +22,9 @@ def write_dialogues(
     """Writes `dialogues_001.json` and so on, of which one at a time is in memory.
 
     Args:
-      folder: of the split.
-      size: how many dialogues.
-      dialogue: gives the dialogue of an index.
+        folder: of the split.
+        size: how many dialogues.
+        dialogue: gives the dialogue of an index.
     """
     for number, start in enumerate(range(0, size, FILE_DIALOGUES), start=1):
         indices = range(start, min(start + FILE_DIALOGUES, size))

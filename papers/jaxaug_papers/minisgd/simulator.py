@@ -187,11 +187,11 @@ def between(
     """A dialogue in SGD layout about one service or two.
 
     Args:
-      draw: decides what is said.
-      first: the service that the user turns to first.
-      second: the one after it, if any.
-      index: of the dialogue in its split, for its id.
-      remarks: what a user may say that carries no value.
+        draw: decides what is said.
+        first: the service that the user turns to first.
+        second: the one after it, if any.
+        index: of the dialogue in its split, for its id.
+        remarks: what a user may say that carries no value.
     """
     simulation = _Simulation(draw, first, second, remarks)
     turns = simulation.run()

@@ -141,9 +141,9 @@ def schema_json(split: str, label: str = ORIGINAL) -> list[dict[str, Any]]:
     """The schema of a split in SGD layout.
 
     Args:
-      split: train, dev or test.
-      label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, a
-        variant's service name carries its digit; position matches the original.
+        split: train, dev or test.
+        label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, a
+            variant's service name carries its digit; position matches the original.
     """
     return [service_json(spec, label) for spec in services_of(split)]
 

@@ -33,12 +33,13 @@ def predictions_of(folder: Path) -> Path:
     """The file of the last evaluation.
 
     Raises:
-      UserError: the folder has no predictions on Persona-Chat.
+        UserError: the folder has no predictions on Persona-Chat.
     """
     files = sorted(folder.glob("inference_eval/personachat_*-[0-9]*.jsonl"))
     if not files:
         raise UserError(
-            f"{folder}: has no inference_eval/personachat_*-STEP.jsonl. Name a run that "
+            f"{folder}: has no inference_eval/personachat_*-STEP.jsonl. Name a run "
+            "that "
             "was evaluated on Persona-Chat."
         )
     return files[-1]
@@ -48,7 +49,7 @@ def scores_of(folder: Path) -> Scores:
     """(dialogue, turn) -> its scores in the order of `COLUMNS`, 0 to 100.
 
     Raises:
-      UserError: see `predictions_of`.
+        UserError: see `predictions_of`.
     """
     found = {}
     for line in predictions_of(folder).read_text(encoding="utf-8").splitlines():
@@ -69,7 +70,7 @@ def perplexity_of(folder: Path) -> float:
     """Perplexity of a word in the last evaluation.
 
     Raises:
-      UserError: see `predictions_of`.
+        UserError: see `predictions_of`.
     """
     predictions = predictions_of(folder)
     task = predictions.stem.rpartition("-")[0]
@@ -86,12 +87,12 @@ def table(
     """Lines of the table in Markdown.
 
     Args:
-      rows: name and the scores of each run; all of the same turns.
-      perplexities: of each row.
-      resamples: of the bootstrap.
+        rows: name and the scores of each run; all of the same turns.
+        perplexities: of each row.
+        resamples: of the bootstrap.
 
     Raises:
-      UserError: runs were evaluated on different turns.
+        UserError: runs were evaluated on different turns.
     """
     turns = sorted(rows[0][1][0])
     for name, runs in rows:
@@ -109,7 +110,8 @@ def table(
         for name, runs in rows
     ]
     lines = [
-        "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L | perplexity | F1 - first row |",
+        "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L "
+        "| perplexity | F1 - first row |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for group, perplexity in zip(groups, perplexities, strict=True):

@@ -56,9 +56,9 @@ def row_5(
     """Returns the cells of a row of Table 5; outputs without a word count as empty alone.
 
     Args:
-      traits: the sources.
-      outputs: of each source.
-      scorer: similarity of an output to its source.
+        traits: the sources.
+        outputs: of each source.
+        scorer: similarity of an output to its source.
     """
     both = [(s, t) for s, texts in zip(traits, outputs, strict=True) for t in texts]
     full = [pair for pair in both if pair[1].strip()]

@@ -26,8 +26,8 @@ class Sentence:
     """A sentence with its class.
 
     Attributes:
-      text: as it stands in the file; spaces at its end are part of it.
-      label: any text without a tab, such as `6`.
+        text: as it stands in the file; spaces at its end are part of it.
+        label: any text without a tab, such as `6`.
     """
 
     text: str
@@ -39,10 +39,10 @@ class FewShotData:
     """A data set for classification.
 
     Attributes:
-      name: the name of its folder.
-      train: the training sentences in file order, with repetitions.
-      test: the test sentences; `load` takes the distinct ones of `test.txt`.
-      labels: the labels of train, in order of first appearance.
+        name: the name of its folder.
+        train: the training sentences in file order, with repetitions.
+        test: the test sentences; `load` takes the distinct ones of `test.txt`.
+        labels: the labels of train, in order of first appearance.
     """
 
     name: str
@@ -61,7 +61,7 @@ def load(folder: PathLike) -> FewShotData:
     """Reads a folder with `train.txt` and `test.txt`.
 
     Raises:
-      UserError: a file is missing or damaged, or a label of test is not in train.
+        UserError: a file is missing or damaged, or a label of test is not in train.
     """
     place = epath.Path(folder)
     train, test = (read(place / f"{split}.txt") for split in ("train", "test"))
@@ -74,13 +74,13 @@ def checked(
     """Returns a data set after checks.
 
     Args:
-      folder: the folder, for the name of the data set and for errors.
-      train: all training sentences.
-      test: all test sentences.
-      fix: the last sentence of error messages.
+        folder: the folder, for the name of the data set and for errors.
+        train: all training sentences.
+        test: all test sentences.
+        fix: the last sentence of error messages.
 
     Raises:
-      UserError: a split is empty, or a label of test is not in train.
+        UserError: a split is empty, or a label of test is not in train.
     """
     labels = tuple(by_label(train))
     for name, split in (("train", train), ("test", test)):
@@ -100,7 +100,7 @@ def read(path: PathLike) -> list[Sentence]:
     """Returns the sentences of a file in order, with the spaces at their ends.
 
     Raises:
-      UserError: no such file, it is empty, or a line is not `label<TAB>sentence`.
+        UserError: no such file, it is empty, or a line is not `label<TAB>sentence`.
     """
     # Not `splitlines`, which also ends a line at separators inside a sentence.
     lines = read_text(path, _FIX).removesuffix("\n").split("\n")
@@ -116,11 +116,11 @@ def parse_line(line: str, where: str) -> Sentence:
     """Parses a line.
 
     Args:
-      line: the line without its line feed.
-      where: file and line, for errors.
+        line: the line without its line feed.
+        where: file and line, for errors.
 
     Raises:
-      UserError: the line is not a label, one tab and a text with a word in it.
+        UserError: the line is not a label, one tab and a text with a word in it.
     """
     problem = None
     label, tab, text = line.partition("\t")
@@ -166,12 +166,12 @@ def few_shot(
     the code of Wei et al. and of Lu and Lam.
 
     Args:
-      sentences: the training sentences; a repeated text may be drawn twice.
-      per_label: number of sentences; None takes all of them.
-      seed: seed of the draw.
+        sentences: the training sentences; a repeated text may be drawn twice.
+        per_label: number of sentences; None takes all of them.
+        seed: seed of the draw.
 
     Raises:
-      UserError: a label has fewer sentences.
+        UserError: a label has fewer sentences.
     """
     if per_label is None:
         return list(sentences)

@@ -28,10 +28,10 @@ def timed_outputs(
     """Outputs of a sampler and the seconds that they took, over all starts.
 
     Args:
-      inputs: a text file; what is computed lies beside it.
-      name: of the setting, part of file names.
-      setting: the sampler.
-      **options: further arguments of `jaxaug.paraphrase.run.paraphrase`.
+        inputs: a text file; what is computed lies beside it.
+        name: of the setting, part of file names.
+        setting: the sampler.
+        **options: further arguments of `jaxaug.paraphrase.run.paraphrase`.
     """
     stem = inputs.with_name("".join(c if c.isalnum() else "_" for c in name))
     out, clock = stem.with_suffix(".jsonl"), stem.with_suffix(".seconds")

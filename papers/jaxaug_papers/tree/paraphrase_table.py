@@ -131,9 +131,11 @@ def verdict(results: Mapping[str, Figures]) -> list[str]:
         orders = ", ".join(map(str, more)) or "no n"
         lines.append(
             f"- {name}: the direction reported by Lu and Lam (2023) is "
-            f"{'confirmed' if holds else 'only partly confirmed'}. Distinct-n is higher "
+            f"{'confirmed' if holds else 'only partly confirmed'}. Distinct-n is "
+            "higher "
             f"than that of {TOP} for n = {orders}, lower for "
-            f"{', '.join(map(str, less)) or 'no n'}; self-BLEU {bleu:+.1f}, MiniLM cosine "
+            f"{', '.join(map(str, less)) or 'no n'}; self-BLEU {bleu:+.1f}, MiniLM "
+            "cosine "
             f"{found.cosine - top.cosine:+.3f}, Jaccard "
             f"{found.jaccard - top.jaccard:+.3f}."
         )
@@ -149,12 +151,15 @@ def page(
             "# SmolLM2 as a paraphraser",
             "",
             (
-                f"{options.inputs} slot descriptions of the SGD test schema, paraphrased by "
+                f"{options.inputs} slot descriptions of the SGD test schema, "
+                "paraphrased by "
                 f"{options.model} with a few-shot prompt of three examples; {OUTPUTS} "
                 f"outputs per sampler (one for greedy), at most {MAX_LENGTH} tokens. "
-                "Distinct-n and self-BLEU are computed among the outputs for one input, the "
+                "Distinct-n and self-BLEU are computed among the outputs for one "
+                "input, the "
                 "other figures compare outputs with the input. Seconds on "
-                f"{options.hardware}, including compilation; seed 0, {time.strftime('%Y-%m-%d')}. The inputs are quoted "
+                f"{options.hardware}, including compilation; seed 0, "
+                f"{time.strftime('%Y-%m-%d')}. The inputs are quoted "
                 "from SGD (CC BY-SA 4.0)."
             ),
             "",

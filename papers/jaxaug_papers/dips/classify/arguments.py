@@ -25,7 +25,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--paraphraser",
         metavar="MODEL",
-        help="a model of `jaxaug models list`, a run, or smollm2+ADAPTER (default: that "
+        help="a model of `jaxaug models list`, a run, or smollm2+ADAPTER (default: "
+        "that "
         "of the config)",
     )
     parser.add_argument(
@@ -44,7 +45,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         type=float,
         nargs="+",
         metavar="SHARE",
-        help="shares of the training data, such as 1 0.1 (default: those of the config)",
+        help="shares of the training data, such as 1 0.1 (default: those of the "
+        "config)",
     )
     parser.add_argument(
         "--classifiers",

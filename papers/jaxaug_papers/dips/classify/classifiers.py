@@ -23,12 +23,12 @@ class Fold(NamedTuple):
     """What is trained and tested on with one seed.
 
     Attributes:
-      seed: of what is random.
-      train: with what was added.
-      originals: how many of them are none of what was added.
-      validation: to choose by.
-      test: to be classified.
-      labels: all classes.
+        seed: of what is random.
+        train: with what was added.
+        originals: how many of them are none of what was added.
+        validation: to choose by.
+        test: to be classified.
+        labels: all classes.
     """
 
     seed: int
@@ -50,7 +50,7 @@ def sentence_regression(folds: Sequence[Fold], settings: Settings) -> list[list[
     of test texts. Where no word is that frequent, every example has the commonest class.
 
     Raises:
-      UserError: scikit-learn is not installed.
+        UserError: scikit-learn is not installed.
     """
     del settings
     found = []
@@ -74,7 +74,7 @@ def pair_regression(folds: Sequence[Fold], settings: Settings) -> list[list[str]
     """Logistic regression on two features of pairs: `matches` of words.
 
     Raises:
-      UserError: scikit-learn is not installed.
+        UserError: scikit-learn is not installed.
     """
     del settings
     found = []

@@ -20,24 +20,24 @@ class Config:
     """One experiment; every field is a field of the ConfigDict of its file.
 
     Attributes:
-      dataset: folder below the data folder.
-      reader: a name of `examples.READERS`.
-      methods: fields of `rows.Method`, for each row; the first is what the others are
-        compared with.
-      out: folder to write.
-      data_dir: data folder, where the command names none.
-      classifiers: names of `classifiers.CLASSIFIERS`.
-      train_size: examples to train on; None is all that validation leaves.
-      validation_size: examples of the training split to choose by.
-      shares: of the training examples, each an experiment of its own.
-      seeds: of splits, networks and their order.
-      num: paraphrases of a text.
-      num_sources: texts of each seed that are paraphrased, the first ones of the
-        smallest share; None is all.
-      paraphraser: model of the scheme paraphrase, such as `smollm2`, a run or
-        `smollm2+ADAPTER`.
-      wordnet_dir: of methods that look synonyms up; empty is the built-in lexicon.
-      lstm: fields of `networks.Settings`.
+        dataset: folder below the data folder.
+        reader: a name of `examples.READERS`.
+        methods: fields of `rows.Method`, for each row; the first is what the others are
+            compared with.
+        out: folder to write.
+        data_dir: data folder, where the command names none.
+        classifiers: names of `classifiers.CLASSIFIERS`.
+        train_size: examples to train on; None is all that validation leaves.
+        validation_size: examples of the training split to choose by.
+        shares: of the training examples, each an experiment of its own.
+        seeds: of splits, networks and their order.
+        num: paraphrases of a text.
+        num_sources: texts of each seed that are paraphrased, the first ones of the
+            smallest share; None is all.
+        paraphraser: model of the scheme paraphrase, such as `smollm2`, a run or
+            `smollm2+ADAPTER`.
+        wordnet_dir: of methods that look synonyms up; empty is the built-in lexicon.
+        lstm: fields of `networks.Settings`.
     """
 
     dataset: str
@@ -82,7 +82,7 @@ def load(path: str) -> Config:
     """Loads the config of a file; see `jaxaug.core.config_file.read`.
 
     Raises:
-      UserError: no such file, no `get_config` in it, or a field is unknown or wrong.
+        UserError: no such file, no `get_config` in it, or a field is unknown or wrong.
     """
     return config_file.load(path, "configs/classify", of)
 
@@ -91,7 +91,7 @@ def of(config: ml_collections.ConfigDict | Mapping[str, Any]) -> Config:
     """Returns the checked form of a ConfigDict.
 
     Raises:
-      UserError: a field is unknown, missing or wrong.
+        UserError: a field is unknown, missing or wrong.
     """
     fields = made_all(config, {"methods": Method})
     if "lstm" in fields:

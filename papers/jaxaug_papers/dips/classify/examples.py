@@ -22,8 +22,8 @@ class Example(NamedTuple):
     """Something to classify.
 
     Attributes:
-      texts: a sentence, or the two of a pair.
-      label: its class.
+        texts: a sentence, or the two of a pair.
+        label: its class.
     """
 
     texts: tuple[str, ...]
@@ -34,10 +34,10 @@ class Data(NamedTuple):
     """A data set.
 
     Attributes:
-      train: to be split into training and validation.
-      test: to test with.
-      labels: of train.
-      notes: what a reader of the figures should know, a line each.
+        train: to be split into training and validation.
+        test: to test with.
+        labels: of train.
+        notes: what a reader of the figures should know, a line each.
     """
 
     train: tuple[Example, ...]
@@ -50,8 +50,8 @@ class Draw(NamedTuple):
     """The splits of a seed.
 
     Attributes:
-      train: in an order of which every beginning has all classes in their shares.
-      validation: what training is chosen by.
+        train: in an order of which every beginning has all classes in their shares.
+        validation: what training is chosen by.
     """
 
     train: tuple[Example, ...]
@@ -105,7 +105,7 @@ def read(reader: str, folder: PathLike) -> Data:
     tell of classes with one example.
 
     Raises:
-      UserError: no such reader, or the folder does not hold such data.
+        UserError: no such reader, or the folder does not hold such data.
     """
     if reader not in READERS:
         raise UserError(f"reader {reader!r}: {suggestion(reader, READERS)}")
@@ -142,13 +142,13 @@ def draw(
     """Splits examples at random, every class in its share.
 
     Args:
-      examples: of train.
-      seed: of the draw.
-      train: examples to train on; None is all that validation leaves.
-      validation: examples to choose by.
+        examples: of train.
+        seed: of the draw.
+        train: examples to train on; None is all that validation leaves.
+        validation: examples to choose by.
 
     Raises:
-      UserError: there are fewer examples, or fewer than classes.
+        UserError: there are fewer examples, or fewer than classes.
     """
     wanted = len(examples) - validation if train is None else train
     classes = len({example.label for example in examples})

@@ -23,17 +23,17 @@ class Settings:
     They train on one example at a time, which compiled programs do slowly.
 
     Attributes:
-      embedding: width of the vectors of words, which are learned.
-      encoder: an encoder of `jaxaug models list` whose vectors of words are read as
-        they are in their place; empty is none.
-      hidden: width of the LSTM.
-      dropout_rate: of the scores of classes, where the authors have it.
-      learning_rate: of Adam.
-      epochs: of all training examples; the best one on validation counts.
-      batch_size: examples of an update, at most.
-      least_updates: training on the originals makes as many at least, so that few
-        examples are trained on in small batches; other rows have the same batches.
-      max_length: words of a sentence that are read.
+        embedding: width of the vectors of words, which are learned.
+        encoder: an encoder of `jaxaug models list` whose vectors of words are read as
+            they are in their place; empty is none.
+        hidden: width of the LSTM.
+        dropout_rate: of the scores of classes, where the authors have it.
+        learning_rate: of Adam.
+        epochs: of all training examples; the best one on validation counts.
+        batch_size: examples of an update, at most.
+        least_updates: training on the originals makes as many at least, so that few
+            examples are trained on in small batches; other rows have the same batches.
+        max_length: words of a sentence that are read.
     """
 
     embedding: int = 50
@@ -62,8 +62,8 @@ class Split(NamedTuple):
     """Examples of all seeds as arrays.
 
     Attributes:
-      tokens: of the texts of each example; 0 is padding.
-      labels: numbers of the classes.
+        tokens: of the texts of each example; 0 is padding.
+        labels: numbers of the classes.
     """
 
     tokens: Int[np.ndarray, "seeds n texts length"]
@@ -135,18 +135,18 @@ def fit(
     They are those after the first of the epochs that are best on validation.
 
     Args:
-      settings: of network and training.
-      train: padded to the same number for all seeds.
-      sizes: examples of each seed that are no padding.
-      validation: to choose the epoch by.
-      test: to be classified.
-      seeds: of parameters, order and dropout.
-      batch_size: examples of an update.
-      classes: how many there are; of pairs it is not read.
-      table: vectors of words that are not learned; None learns some.
+        settings: of network and training.
+        train: padded to the same number for all seeds.
+        sizes: examples of each seed that are no padding.
+        validation: to choose the epoch by.
+        test: to be classified.
+        seeds: of parameters, order and dropout.
+        batch_size: examples of an update.
+        classes: how many there are; of pairs it is not read.
+        table: vectors of words that are not learned; None learns some.
 
     Raises:
-      UserError: a loss is no number.
+        UserError: a loss is no number.
     """
     words = 1 + max(int(split.tokens.max()) for split in (train, validation, test))
     # Sizes are rounded up, so that rows of like sizes share their compiled programs.

@@ -19,9 +19,9 @@ class Pair:
     """Two sentences.
 
     Attributes:
-      first: a sentence.
-      second: another one.
-      same: whether people said that they mean the same.
+        first: a sentence.
+        second: another one.
+        same: whether people said that they mean the same.
     """
 
     first: str
@@ -33,10 +33,10 @@ class Form(NamedTuple):
     """Columns of a file.
 
     Attributes:
-      label: of 1 (a paraphrase) or 0.
-      first: of a sentence.
-      second: of the other one.
-      quoted: whether quotation marks may enclose a cell; else they are part of it.
+        label: of 1 (a paraphrase) or 0.
+        first: of a sentence.
+        second: of the other one.
+        quoted: whether quotation marks may enclose a cell; else they are part of it.
     """
 
     label: str
@@ -64,8 +64,8 @@ def read(path: PathLike) -> list[Pair]:
     """The pairs of a file, in its order.
 
     Raises:
-      UserError: no such file, its header is not known, or a line lacks a label or
-        sentence.
+        UserError: no such file, its header is not known, or a line lacks a label or
+            sentence.
     """
     lines = io.StringIO(read_text(path, _FIX), newline="")
     mark = "," if str(path).lower().endswith(".csv") else "\t"

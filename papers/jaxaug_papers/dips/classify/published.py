@@ -35,11 +35,11 @@ def read_snips(folder: PathLike) -> FewShotData:
     which that of PlayMusic was published.
 
     Args:
-      folder: with `train_<Intent>_full.json` and `validate_<Intent>.json`.
+        folder: with `train_<Intent>_full.json` and `validate_<Intent>.json`.
 
     Raises:
-      UserError: a file is missing or damaged, or the splits do not fit (see
-        `jaxaug_papers.shared.labelled.checked`).
+        UserError: a file is missing or damaged, or the splits do not fit (see
+            `jaxaug_papers.shared.labelled.checked`).
     """
     place = epath.Path(folder)
     names = sorted(path.name for path in place.glob("train_*_full.json"))
@@ -76,10 +76,10 @@ def read_trec(folder: PathLike) -> FewShotData:
     """TREC's questions (Li and Roth, 2002) with their six coarse classes.
 
     Args:
-      folder: with `train.txt` and `test.txt` in UTF-8 or Latin-1.
+        folder: with `train.txt` and `test.txt` in UTF-8 or Latin-1.
 
     Raises:
-      UserError: a file is missing, a line has no label, or the splits do not fit.
+        UserError: a file is missing, a line has no label, or the splits do not fit.
     """
     place = epath.Path(folder)
     train, test = (list(_trec_file(place / f"{s}.txt")) for s in ("train", "test"))
@@ -105,7 +105,7 @@ def read_yahoo_l31(folder: PathLike) -> FewShotData:
     """Yahoo-L31, put into lines by whoever has it; an error says how to get it.
 
     Raises:
-      UserError: a file is missing, a line has no label, or the splits do not fit.
+        UserError: a file is missing, a line has no label, or the splits do not fit.
     """
     place = epath.Path(folder)
     for split in ("train", "test"):

@@ -27,13 +27,13 @@ class Method:
     """A row.
 
     Attributes:
-      name: of the row.
-      scheme: `nothing`; `copies`, the text itself as often as others have paraphrases,
-        which shows what more updates and counts do by themselves; or schemes of
-        `jaxaug augment text` with commas between them.
-      options: of the schemes, as `jaxaug augment text --option` takes them.
-      sampler: of the scheme paraphrase.
-      model: of the scheme contextual; of paraphrase in the place of the config's.
+        name: of the row.
+        scheme: `nothing`; `copies`, the text itself as often as others have
+            paraphrases, which shows what more updates and counts do by themselves; or
+            schemes of `jaxaug augment text` with commas between them.
+        options: of the schemes, as `jaxaug augment text --option` takes them.
+        sampler: of the scheme paraphrase.
+        model: of the scheme contextual; of paraphrase in the place of the config's.
     """
 
     name: str
@@ -46,11 +46,12 @@ class Method:
         """The chain of a method that has one.
 
         Args:
-          paraphraser: model of the scheme paraphrase.
-          wordnet_dir: for schemes that look synonyms up; empty is the built-in lexicon.
+            paraphraser: model of the scheme paraphrase.
+            wordnet_dir: for schemes that look synonyms up; empty is the built-in
+                lexicon.
 
         Raises:
-          UserError: a scheme or option is wrong, or WordNet is not in that folder.
+            UserError: a scheme or option is wrong, or WordNet is not in that folder.
         """
         names = [name.strip() for name in self.scheme.split(",")]
         options = [
@@ -80,7 +81,7 @@ def outputs_of(
     Those of models are kept in the cache folder, so that a run that was stopped goes on.
 
     Raises:
-      UserError: a model or WordNet is not on this machine, or an option is wrong.
+        UserError: a model or WordNet is not on this machine, or an option is wrong.
     """
     if method.scheme == NOTHING:
         return {text: () for text in texts}
@@ -99,8 +100,8 @@ def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
     that means the same, whatever the label of the pair that the sentence is first of.
 
     Args:
-      examples: to train on.
-      outputs: of some of their first texts.
+        examples: to train on.
+        outputs: of some of their first texts.
     """
     added = []
     for example in examples:

@@ -62,15 +62,15 @@ def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
     out; what it lacks is said below the tables.
 
     Args:
-      config: what to do.
-      data_dir: data folder.
-      out: folder for `results.txt`, `results.json`, `results.csv` and `results.png`.
+        config: what to do.
+        data_dir: data folder.
+        out: folder for `results.txt`, `results.json`, `results.csv` and `results.png`.
 
     Returns:
-      What was reached.
+        What was reached.
 
     Raises:
-      UserError: data or config are wrong, or the first row cannot be made.
+        UserError: data or config are wrong, or the first row cannot be made.
     """
     began = time.monotonic()
     data = examples.read(config.reader, epath.Path(data_dir) / config.dataset)
@@ -116,7 +116,8 @@ def _described(config: Config, data: Data, draws: Sequence[Draw]) -> str:
     return (
         f"{config.dataset}: {len(data.labels)} classes, {len(first.train)} examples to "
         f"train on, {len(first.validation)} to validate with, drawn from "
-        f"{len(data.train)} by each of {len(draws)} seeds; {len(data.test)} to test with"
+        f"{len(data.train)} by each of {len(draws)} seeds; {len(data.test)} to test "
+        "with"
     )
 
 

@@ -22,11 +22,11 @@ class Cell(NamedTuple):
     """What a classifier has reached.
 
     Attributes:
-      share: of the training examples.
-      classifier: its name.
-      method: name of the row.
-      examples: trained on, mean over the seeds.
-      accuracy: 0 to 1.
+        share: of the training examples.
+        classifier: its name.
+        method: name of the row.
+        examples: trained on, mean over the seeds.
+        accuracy: 0 to 1.
     """
 
     share: float
@@ -45,9 +45,9 @@ def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) 
     """One share: a row for each method, two columns for each classifier.
 
     Args:
-      cells: of all shares.
-      share: of the table.
-      missing: why a row is empty, by name.
+        cells: of all shares.
+        share: of the table.
+        missing: why a row is empty, by name.
     """
     found = {(c.method, c.classifier): c for c in cells if c.share == share}
     classifiers = list(dict.fromkeys(cell.classifier for cell in cells))

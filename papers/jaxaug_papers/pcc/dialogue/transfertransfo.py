@@ -116,8 +116,8 @@ class DecoderWrapper(gpt2.DecoderWrapper):
         """As `causal.CausalLM`, and:
 
         Args:
-            prompt_lengths: see `speakers.token_types`; `prefill_lengths` stand for them. Without
-                either, tokens have no type. What is decoded is the reply.
+            prompt_lengths: see `speakers.token_types`; `prefill_lengths` stand for
+                them. Without either, tokens have no type. What is decoded is the reply.
             ends: see `Told`.
             choices: likewise.
         """

@@ -68,30 +68,30 @@ class Method:
     """A row of a table.
 
     Attributes:
-      name: of the row.
-      source: `originals`, for nothing else; `released`, what PCC's authors published
-        for HuffPost; `levels`, a file that `jaxaug.curriculum.levels.write` wrote; or
-        a scheme of `jaxaug.augment.schemes.registry`, such as `sentence` (its
-        `switch_out` draws from the words of the few-shot sentences).
-      path: of `released` or `levels`, below the data folder; `{seed}` stands for the
-        seed, `*` for anything.
-      keep: of `released`: `all` paraphrases, those that are `implied`, or those that
-        are `similar` (BLEURT at least 0.5): the halves of the filter of equation 3.
-      places: of `released`: which paraphrases of a sentence are read, first to before
-        last as they come in the file; none given are all. Of 20 the last 4 come from
-        bottom-k (seeds 0, 2, 3 and 4; seed 1 has none).
-      num: of `released`: that many of what `keep` and `places` leave, drawn for each
-        sentence and seed; None is all.
-      levels: options of the scheme, for level 1, 2, ...
-      schedule: a key of `SCHEDULES`.
-      steps_per_level: updates of a stage, or of the stage of each level, from the
-        originals on; of `two_stage` those of both stages.
-      cycles: of the schedules that have them; None is their default.
-      original_fraction: share of originals in a stage of paraphrases.
-      candidates: of hard-negative mining, see `triplet.Settings`; None is that of the
-        config.
-      optional: whether a table may leave the row empty where the source is not on this
-        machine; it then says why.
+        name: of the row.
+        source: `originals`, for nothing else; `released`, what PCC's authors published
+            for HuffPost; `levels`, a file that `jaxaug.curriculum.levels.write` wrote;
+            or a scheme of `jaxaug.augment.schemes.registry`, such as `sentence` (its
+            `switch_out` draws from the words of the few-shot sentences).
+        path: of `released` or `levels`, below the data folder; `{seed}` stands for the
+            seed, `*` for anything.
+        keep: of `released`: `all` paraphrases, those that are `implied`, or those that
+            are `similar` (BLEURT at least 0.5): the halves of the filter of equation 3.
+        places: of `released`: which paraphrases of a sentence are read, first to before
+            last as they come in the file; none given are all. Of 20 the last 4 come
+            from bottom-k (seeds 0, 2, 3 and 4; seed 1 has none).
+        num: of `released`: that many of what `keep` and `places` leave, drawn for each
+            sentence and seed; None is all.
+        levels: options of the scheme, for level 1, 2, ...
+        schedule: a key of `SCHEDULES`.
+        steps_per_level: updates of a stage, or of the stage of each level, from the
+            originals on; of `two_stage` those of both stages.
+        cycles: of the schedules that have them; None is their default.
+        original_fraction: share of originals in a stage of paraphrases.
+        candidates: of hard-negative mining, see `triplet.Settings`; None is that of the
+            config.
+        optional: whether a table may leave the row empty where the source is not on
+            this machine; it then says why.
     """
 
     name: str
@@ -147,7 +147,8 @@ class Method:
                 )
         if self.num is not None and self.num < 1:
             raise UserError(
-                f"method {self.name!r}: num={self.num}: give 1 or more, or none for all."
+                f"method {self.name!r}: num={self.num}: give 1 or more, or none for "
+                "all."
             )
         in_order = len(self.places) == 2 and 0 <= self.places[0] < self.places[1]
         if self.places and not in_order:
@@ -166,7 +167,7 @@ class Method:
         """The schedule over that many levels.
 
         Raises:
-          UserError: its options are wrong.
+            UserError: its options are wrong.
         """
         make = SCHEDULES[self.schedule]
         options = {} if self.cycles is None else {"cycles": self.cycles}
@@ -184,7 +185,7 @@ def levelled(
     """The few-shot sentences of a seed with their paraphrases, in the same order.
 
     Raises:
-      UserError: a file or a model is missing, or a file lacks a sentence.
+        UserError: a file or a model is missing, or a file lacks a sentence.
     """
     texts = [sentence.text for sentence in drawn]
     if method.source == ORIGINALS:
@@ -196,7 +197,8 @@ def levelled(
     for text in texts:
         if text not in found:
             raise UserError(
-                f"{path}: has no paraphrases of {shown(text)}, which seed {seed} draws. "
+                f"{path}: has no paraphrases of {shown(text)}, which seed {seed} "
+                "draws. "
                 "Use the file of this seed, data set and number of sentences."
             )
     return [found[text] for text in texts]
@@ -240,13 +242,15 @@ def _only_file(method: Method, seed: int, data_dir: epath.Path) -> epath.Path:
         pattern = method.path.format(seed=seed)
     except (KeyError, IndexError, ValueError) as error:
         raise UserError(
-            f"method {method.name!r}: path is {method.path!r}, of which braces may hold "
+            f"method {method.name!r}: path is {method.path!r}, of which braces may "
+            "hold "
             f"{{seed}} alone ({error}). Write {{{{ and }}}} for braces."
         ) from None
     found = sorted(data_dir.glob(pattern))
     if len(found) != 1:
         raise UserError(
-            f"method {method.name!r}: {len(found)} files {data_dir / pattern}, expected "
+            f"method {method.name!r}: {len(found)} files {data_dir / pattern}, "
+            "expected "
             "one. Put the file there, or name the data folder with --data_dir."
         )
     return found[0]
@@ -290,12 +294,12 @@ def pools(
     (`Levelled.at`), the sentence itself at last.
 
     Args:
-      drawn: for each seed its few-shot sentences.
-      found: for each seed their paraphrases, in the same order.
-      rows: text -> row of the table of encodings.
+        drawn: for each seed its few-shot sentences.
+        found: for each seed their paraphrases, in the same order.
+        rows: text -> row of the table of encodings.
 
     Raises:
-      UserError: a label has a single sentence, so there is no positive to its anchor.
+        UserError: a label has a single sentence, so there is no positive to its anchor.
     """
     by_seed = []
     for sentences, items in zip(drawn, found, strict=True):

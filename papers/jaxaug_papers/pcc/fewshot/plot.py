@@ -48,7 +48,7 @@ def write_schedules(path: PathLike, schedules: Mapping[str, Schedule]) -> None:
     """Draws level against update, one panel for each distinct schedule.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     found = by_schedule(schedules)
     figure = new_figure(path, 8, 1.0 + 1.1 * len(found))
@@ -78,7 +78,7 @@ def write_curves(
     Mean and deviation over the seeds; the reference of a table is dashed.
 
     Raises:
-      UserError: matplotlib is not installed.
+        UserError: matplotlib is not installed.
     """
     figure = new_figure(path, 9, 0.5 + 4 * max(len(tables), 1))
     panels = figure.subplots(max(len(tables), 1), 1, squeeze=False)[:, 0]

@@ -36,12 +36,12 @@ class Task(NamedTuple):
     """The encodings that all methods share.
 
     Attributes:
-      table: of all texts to train on.
-      rows: text -> its row of the table.
-      support: of the few-shot sentences.
-      support_labels: numbers of their labels.
-      tests: of the test sentences.
-      test_labels: numbers of their labels.
+        table: of all texts to train on.
+        rows: text -> its row of the table.
+        support: of the few-shot sentences.
+        support_labels: numbers of their labels.
+        tests: of the test sentences.
+        test_labels: numbers of their labels.
     """
 
     table: Float[Array, "texts width"]
@@ -84,17 +84,17 @@ def experiment(
     the number of updates stands in the config.
 
     Args:
-      config: what to do.
-      data_dir: data folder.
-      out: folder for `results.txt`, `results.csv`, `curves.csv`, `curves.png` and
-        `schedules.png`.
-      dry_run: print what would be done, and stop.
+        config: what to do.
+        data_dir: data folder.
+        out: folder for `results.txt`, `results.csv`, `curves.csv`, `curves.png` and
+            `schedules.png`.
+        dry_run: print what would be done, and stop.
 
     Returns:
-      Result by name, in the order of the config; methods that are not run are absent.
+        Result by name, in the order of the config; methods that are not run are absent.
 
     Raises:
-      UserError: data, config or a model is wrong or missing.
+        UserError: data, config or a model is wrong or missing.
     """
     began = time.monotonic()
     folder = epath.Path(out)

@@ -26,10 +26,10 @@ class Point(NamedTuple):
     """A point of the learning curves; arrays have one value for each seed.
 
     Attributes:
-      updates: made before.
-      accuracy: on the test set, 0 to 1.
-      loss: mean since the point before.
-      active: mean share of triplets with a loss, since the point before.
+        updates: made before.
+        accuracy: on the test set, 0 to 1.
+        loss: mean since the point before.
+        active: mean share of triplets with a loss, since the point before.
     """
 
     updates: int
@@ -43,9 +43,9 @@ class Result:
     """What a method has reached.
 
     Attributes:
-      name: of the method.
-      schedule: of its levels.
-      curve: its last point is the result; the others are never chosen from.
+        name: of the method.
+        schedule: of its levels.
+        curve: its last point is the result; the others are never chosen from.
     """
 
     name: str
@@ -64,9 +64,9 @@ def text_table(
     """A table for people, per cent.
 
     Args:
-      table: its rows and their reference.
-      results: by name.
-      missing: why a row is empty, by name.
+        table: its rows and their reference.
+        results: by name.
+        missing: why a row is empty, by name.
     """
     reference = results.get(table.reference)
     rows = [["", "updates", "accuracy", f"- {table.reference}", "", ""]]

@@ -30,14 +30,14 @@ class Settings:
     Their learning rate is 2e-5, over 15,000 to 48,000 updates.
 
     Attributes:
-      hidden: width of the first layer.
-      output: width of the second layer.
-      dropout_rate: between the layers, in training.
-      margin: of the loss.
-      learning_rate: of Adam.
-      batch_size: triplets of an update.
-      candidates: triplets drawn for each one that is used; 1 is no mining. See
-        `hardest`.
+        hidden: width of the first layer.
+        output: width of the second layer.
+        dropout_rate: between the layers, in training.
+        margin: of the loss.
+        learning_rate: of Adam.
+        batch_size: triplets of an update.
+        candidates: triplets drawn for each one that is used; 1 is no mining. See
+            `hardest`.
     """
 
     hidden: int = 200
@@ -57,9 +57,9 @@ class Pools(NamedTuple):
     """What triplets are drawn from, for each seed.
 
     Attributes:
-      items: rows of the table of encodings.
-      counts: how many of the items of a label and level there are; the rest is
-        padding.
+        items: rows of the table of encodings.
+        counts: how many of the items of a label and level there are; the rest is
+            padding.
     """
 
     items: Int[Array, "seeds labels levels most"]
@@ -126,11 +126,11 @@ def draw_triplets(
     code of Wei et al. does.
 
     Args:
-      key: random key.
-      items: see `Pools`; at least two of every label and level.
-      counts: see `Pools`.
-      weights: of the levels, summing to 1.
-      number: of triplets.
+        key: random key.
+        items: see `Pools`; at least two of every label and level.
+        counts: see `Pools`.
+        weights: of the levels, summing to 1.
+        number: of triplets.
     """
     u = jax.random.uniform(key, (8, number))
     labels = counts.shape[0]
@@ -189,8 +189,8 @@ class Figures(NamedTuple):
     """Means over the updates of one call of `Trainer.train`, for each seed.
 
     Attributes:
-      loss: of the triplets that were trained on.
-      active: share of them with a loss above 0.
+        loss: of the triplets that were trained on.
+        active: share of them with a loss above 0.
     """
 
     loss: Float[np.ndarray, " seeds"]
@@ -203,8 +203,8 @@ class Trainer:
     def __init__(self, settings: Settings, width: int):
         """
         Args:
-          settings: of network and training.
-          width: of the encodings.
+            settings: of network and training.
+            width: of the encodings.
         """
         self._settings, self._width = settings, width
         self._network = Network(settings.hidden, settings.output, settings.dropout_rate)
@@ -232,15 +232,15 @@ class Trainer:
         """Makes one update for each row of weights.
 
         Args:
-          state: after `first` updates.
-          seeds: of the random draws.
-          table: encodings that the pools point to.
-          pools: what triplets are drawn from.
-          weights: of the levels, for each update.
-          first: updates made before, so that a run in parts equals one in one go.
+            state: after `first` updates.
+            seeds: of the random draws.
+            table: encodings that the pools point to.
+            pools: what triplets are drawn from.
+            weights: of the levels, for each update.
+            first: updates made before, so that a run in parts equals one in one go.
 
         Raises:
-          UserError: a loss is no number.
+            UserError: a loss is no number.
         """
         state, loss, active = self._train(
             state, _keys(seeds, 1), table, pools, jnp.asarray(weights), first
