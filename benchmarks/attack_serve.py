@@ -53,7 +53,7 @@ class Server:
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
 
     def connect(self) -> socket.socket:
-        """A connection to the server."""
+        """Returns a connection to the server."""
         return socket.create_connection((HOST, self.port), timeout=10)
 
     def ask(self, body: bytes, timeout: float = 130) -> None:
@@ -93,7 +93,7 @@ def together(count: int, work: Callable[[], object]) -> None:
 
 
 def service(name: str, slots: int = 1, unknown: int = 0) -> dict:
-    """A service as the JSON of a schema."""
+    """Returns a service as the JSON of a schema."""
     slot = {"description": "", "is_categorical": False, "possible_values": []}
     intent = {"description": "", "is_transactional": False, "required_slots": []}
     names = {f"unknown_slot_{n}": "" for n in range(unknown)}
@@ -115,7 +115,7 @@ def turns(count: int, said: str) -> list[dict]:
 
 
 def encoded(**request: object) -> bytes:
-    """The body of a request."""
+    """Returns the body of a request."""
     return json.dumps(request).encode()
 
 

@@ -191,7 +191,7 @@ class Theirs:
         self.inputs = torch.tensor(ours.inputs, device=self.device).long()
 
     def program(self, name: str) -> Callable[[], np.ndarray]:
-        """A call of `generate`; its result is [batch, 1 + length]."""
+        """Returns a call of `generate`; its result is [batch, 1 + length]."""
 
         def generate() -> np.ndarray:
             with torch.inference_mode():
@@ -208,7 +208,7 @@ class Theirs:
 
 
 def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tensor]:
-    """The parameters of our T5 under the names that HF gives them."""
+    """Returns the parameters of our T5 under the names that HF gives them."""
     shared = params["token_embedder"]["embedding"]
     names = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
     state = {f"{name}.weight": shared for name in names}

@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def load_oracle() -> Any:
-    """The second scorer, from the folder of the tests."""
+    """Returns the second scorer, from the folder of the tests."""
     path = ROOT / "tests" / "metrics" / "oracle.py"
     spec = importlib.util.spec_from_file_location("oracle", path)
     assert spec and spec.loader
@@ -37,7 +37,7 @@ def load_oracle() -> Any:
 
 
 def damage(dialogues: dict[str, Any], seed: int = 0) -> dict[str, Any]:
-    """A copy in which a fifth of the values lacks its last character."""
+    """Returns a copy in which a fifth of the values lacks its last character."""
     rng = random.Random(seed)
     result = json.loads(json.dumps(dialogues))
     for dialogue in result.values():

@@ -152,7 +152,7 @@ class Trial:
         return self._children[-1]
 
     def run(self, before: Callable[[], None] = lambda: None) -> Ended:
-        """The program from start to end."""
+        """Returns the program from start to end."""
         return self.start(before).end()
 
     def result(self) -> dict[str, str] | None:
@@ -169,7 +169,7 @@ class Trial:
         return child.end()
 
     def files(self, *folders: str) -> list[Path]:
-        """The files that are not empty below some folders."""
+        """Returns the files that are not empty below some folders."""
         found = (p for f in folders for p in (self.place / f).rglob("*"))
         return sorted(p for p in found if p.is_file() and p.stat().st_size)
 

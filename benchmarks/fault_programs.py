@@ -254,7 +254,7 @@ def _files(names: Callable[[Path], Iterator[Path]]) -> Callable[[Path], dict[str
 
 
 def _checkpoint(place: Path) -> dict[str, str]:
-    """The arrays of the last checkpoint."""
+    """Returns the arrays of the last checkpoint."""
     import numpy as np
     from flax import traverse_util
     from t5x import checkpoints
@@ -325,7 +325,7 @@ PROGRAMS: dict[str, Program] = {
 
 
 def environment(place: Path, material: Path) -> dict[str, str]:
-    """The variables of a run."""
+    """Returns the variables of a run."""
     return {
         "JAXAUG_CACHE_DIR": str(place / "cache"),
         "JAXAUG_DATA_DIR": str(material / "data"),

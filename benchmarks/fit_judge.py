@@ -82,7 +82,7 @@ class Item(NamedTuple):
 
 
 def read_all(labelled: Path, readings: Path) -> list[Item]:
-    """The pairs of all three files."""
+    """Returns the pairs of all three files."""
     known = _domains()
     found = []
     for line in labelled.read_text("utf-8").splitlines():
@@ -126,7 +126,7 @@ def _domains() -> dict[str, str]:
 
 
 def labelled(items: Sequence[Item], found: np.ndarray) -> Labelled:
-    """The pairs as judges learn from them: with features, and whether they are bad."""
+    """Returns the pairs as judges learn from them: with features, and whether they are bad."""
     return Labelled(
         found,
         np.array([item.label in BAD for item in items]),
@@ -136,7 +136,7 @@ def labelled(items: Sequence[Item], found: np.ndarray) -> Labelled:
 
 
 def line(level: str, name: str, data: Labelled, kept: np.ndarray) -> str:
-    """A row of the table."""
+    """Returns a row of the table."""
     shares = fitting.shares(kept, data.bad, data.groups)
     wrong = tuple(1.0 - shares.precision[i] for i in (0, 2, 1))
     cells = [
@@ -149,7 +149,7 @@ def line(level: str, name: str, data: Labelled, kept: np.ndarray) -> str:
 def fitted(
     level: str, source: str, items: Sequence[Item], found: np.ndarray
 ) -> tuple[Linear, list[str]]:
-    """The judge of a source, and its rows of the table."""
+    """Returns the judge of a source, and its rows of the table."""
     data, aim = labelled(items, found), AIMS[source]
     files = np.array([item.file for item in items])
     own = np.array([item.source == source for item in items])
@@ -170,7 +170,7 @@ def fitted(
 def hits(
     items: Sequence[Item], names: Sequence[str], found: np.ndarray
 ) -> Iterator[str]:
-    """A table of all rules, filters and features: which pairs each one hits."""
+    """Yields a table of all rules, filters and features: which pairs each one hits."""
     counts: dict[str, Counter[tuple[str, str]]] = {}
     totals = Counter((item.source, item.label) for item in items)
     for item, row in zip(items, found, strict=True):

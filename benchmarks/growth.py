@@ -27,7 +27,7 @@ _TEXTS = 400  # of the augment part at factor 1
 
 
 def data_of(folder: Path, dialogues: int, factor: int) -> Path:
-    """A MiniSGD with that many dialogues in its test split, in files of one size."""
+    """Returns a MiniSGD with that many dialogues in its test split, in files of one size."""
     from jaxaug_papers import minisgd
 
     root = folder / f"data{factor}"

@@ -139,7 +139,7 @@ def fields_of(example: Example, split: str) -> dict[str, object]:
 def kept_outputs(
     path: Path, model: LanguageModel, examples: Sequence[Example], max_length: int
 ) -> list[str]:
-    """The outputs of a wording: those in a file, or new ones."""
+    """Returns the outputs of a wording: those in a file, or new ones."""
     if path.exists():
         return json.loads(path.read_text(encoding="utf-8"))
     started = time.perf_counter()
@@ -153,7 +153,7 @@ def kept_outputs(
 
 
 def answers(model: LanguageModel, inputs: Sequence[str], max_length: int) -> list[str]:
-    """The greedy continuation of each input, to the end of its line."""
+    """Returns the greedy continuation of each input, to the end of its line."""
     tokens = [model.encode(text) for text in inputs]
     params = causal.ready(model, model.params)
     decode_fn = samplers.find("greedy").build(1, {})

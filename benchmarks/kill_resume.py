@@ -83,7 +83,7 @@ def last_checkpoint(model_dir: Path) -> dict[tuple[str, ...], np.ndarray]:
 
 
 def metrics(model_dir: Path) -> dict[str, list]:
-    """The last evaluation of each task, from the JSONL files of SeqIO's logger."""
+    """Returns the last evaluation of each task, from the JSONL files of SeqIO's logger."""
     found = {}
     for path in sorted(model_dir.glob("inference_eval/*-metrics.jsonl")):
         found[path.name] = json.loads(path.read_text().splitlines()[-1])

@@ -67,7 +67,7 @@ class Memory:
 
 
 def dims_of(size: str) -> dict[str, Any]:
-    """The sizes in the gin files of T5 1.1: each but base changes some of base's."""
+    """Returns the sizes in the gin files of T5 1.1: each but base changes some of base's."""
     dims: dict[str, Any] = {}
     for name in ("base", size):
         text = (GIN / f"{name}.gin").read_text(encoding="utf-8")

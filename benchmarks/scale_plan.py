@@ -314,14 +314,18 @@ def breaking() -> str:
         ),
         (
             "gradients between slices",
-            f"batches below {balance:,.0f} rows: the network takes longer than the "
-            "step",
+            (
+                f"batches below {balance:,.0f} rows: the network takes longer than the "
+                "step"
+            ),
             "microbatches: gradients are added up once a batch",
         ),
         (
             "all hosts restore at once",
-            f"{short(4 * parameters() / MODEL * VALUES['chips'] / VALUES['bucket'])} "
-            "s of start-up",
+            (
+                f"{short(4 * parameters() / MODEL * VALUES['chips'] / VALUES['bucket'])} "
+                "s of start-up"
+            ),
             "one replica reads and sends to the others (not built)",
         ),
         (
@@ -351,7 +355,7 @@ ON_PAGE = ("costing", "measured", "sharding", "breaking")
 
 
 def with_tables(text: str, tables: Mapping[str, str]) -> str:
-    """The page with what stands between its markers made anew."""
+    """Returns the page with what stands between its markers made anew."""
     for name, content in tables.items():
         begin, end = f"<!-- {name}: scale_plan.py -->\n", "<!-- end -->"
         pattern = re.escape(begin) + ".*?" + re.escape(end)

@@ -83,7 +83,7 @@ class Item:
         return self.set.partition("_")[0]
 
     def name(self, table: recipes.Table) -> str:
-        """Names the item's folder; includes the digest of generated variants.
+        """Returns the names the item's folder; includes the digest of generated variants.
 
         Better variants give another name, so they are a new item.
         """
@@ -185,9 +185,8 @@ class Learner:
         if (cut := self.cut(tasks)) > 0.01:
             raise UserError(
                 f"{item.set}: {100 * cut:.1f}% of the examples exceed --inputs "
-                f"{self.settings.inputs} or --targets {self.settings.targets}. At "
-                "most 1% "
-                "may. Give larger lengths."
+                f"{self.settings.inputs} or --targets {self.settings.targets}. At most "
+                "1% may. Give larger lengths."
             )
         return TokenBatches(
             tasks,
@@ -202,7 +201,7 @@ class Learner:
     # Training.
 
     def _trainer(self, steps: int) -> trainer.Trainer:
-        """The trainer of items of that many steps; its train state is not set."""
+        """Returns the trainer of items of that many steps; its train state is not set."""
         if steps in self._trainers:
             return self._trainers[steps]
         rate = optax.warmup_cosine_decay_schedule(
@@ -246,7 +245,7 @@ class Learner:
         return self._shapes.restore_state({**values, "target": weights})
 
     def _state_of(self, checkpoint: Path | None) -> Any:
-        """The stored state of an item, or the first one."""
+        """Returns the stored state of an item, or the first one."""
         if checkpoint is None or not checkpoint.exists():
             return self._first_state()
         stored = flax.serialization.msgpack_restore(checkpoint.read_bytes())

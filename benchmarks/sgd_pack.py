@@ -109,7 +109,7 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
 
 
 def tracked(folders: tuple[str, ...]) -> list[str]:
-    """Names of the files below some folders of the checkout that Git knows."""
+    """Returns the names of the files below some folders of the checkout that Git knows."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(
         [*command, *folders], cwd=ROOT, stdout=subprocess.PIPE, check=True

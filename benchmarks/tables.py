@@ -202,7 +202,7 @@ def short_table(names: Sequence[str] = COMPARED) -> list[str]:
 
 
 def minisgd_table() -> list[str]:
-    """Every figure of the compared sets, with deviations and an interval."""
+    """Returns every figure of the compared sets, with deviations and an interval."""
     rows = ["| training schemas | " + " | ".join(report.COLUMNS.values()) + " |"]
     rows.append("|" + "---|" * (1 + len(report.COLUMNS)))
     for run in compared()[0]:

@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 
 
 def runtime_model(setting: Setting) -> Any:
-    """The T5X model of a setting."""
+    """Returns the T5X model of a setting."""
     from t5x import adafactor, models
     from t5x.examples.t5 import network
 

@@ -41,7 +41,7 @@ class Finding:
 
 
 def check_python() -> Iterator[Finding]:
-    """The interpreter and the machine."""
+    """Yields the interpreter and the machine."""
     version = platform.python_version()
     if sys.version_info < _MIN_PYTHON:
         yield Finding(
@@ -122,7 +122,7 @@ def check_packages() -> Iterator[Finding]:
 
 
 def check_tensorflow() -> Iterator[Finding]:
-    """Two distributions of TensorFlow, which overwrite each other's files."""
+    """Yields two distributions of TensorFlow, which overwrite each other's files."""
     names = ("tensorflow", "tensorflow-cpu")
     if len(names) == sum(
         len(list(metadata.distributions(name=name))) for name in names
@@ -131,15 +131,14 @@ def check_tensorflow() -> Iterator[Finding]:
             "note",
             "tensorflow",
             "tensorflow and tensorflow-cpu are both installed and overwrite each "
-            "other's "
-            "files; tensorflow-text needs the first",
+            "other's files; tensorflow-text needs the first",
             "Run `pip uninstall --yes tensorflow-cpu tensorflow`, then "
             f"`{installed.install_command()}` in the repository.",
         )
 
 
 def check_devices() -> Iterator[Finding]:
-    """The accelerators that JAX sees."""
+    """Yields the accelerators that JAX sees."""
     if util.find_spec("jax") is None:
         return  # reported with the packages
     import jax
@@ -169,7 +168,7 @@ def check_devices() -> Iterator[Finding]:
 
 
 def check_data(data_dir: str | None) -> Iterator[Finding]:
-    """The data folder: splits, dialogue files, schema variants."""
+    """Yields the data folder: splits, dialogue files, schema variants."""
     chosen = data_dir or os.environ.get(folders.DATA_DIR_VARIABLE)
     try:
         folder = folders.resolve_data_dir(data_dir)
@@ -214,7 +213,7 @@ def _check_variants(folder: epath.Path) -> Iterator[Finding]:
 
 
 def check_cache() -> Iterator[Finding]:
-    """The cache folder: size, free space, vocabularies in it."""
+    """Yields the cache folder: size, free space, vocabularies in it."""
     try:
         folder = cache_folder.cache_dir()
     except UserError as error:

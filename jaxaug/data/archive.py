@@ -126,9 +126,8 @@ def members(archive: Path, top_folder: bool) -> Iterator[Member]:
         total += member.size
         if member.size > MAX_MEMBER:
             raise BrokenError(
-                f"{member.name:.100} has {member.size:,} bytes, at most "
-                f"{MAX_MEMBER:,} are "
-                "unpacked"
+                f"{member.name:.100} has {member.size:,} bytes, at most {MAX_MEMBER:,} "
+                "are unpacked"
             )
         if total > MAX_TOTAL:
             raise BrokenError(

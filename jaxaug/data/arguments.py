@@ -105,8 +105,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--mentioned_only",
         action="store_true",
         help="write frames only for the domains of a dialogue: smaller, but joint "
-        "accuracy no "
-        "longer counts hallucinated domains",
+        "accuracy no longer counts hallucinated domains",
     )
     describe = arguments.verb(
         group,

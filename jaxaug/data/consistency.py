@@ -60,7 +60,7 @@ def dialogue(
 
 
 def _name(name: str, keys: Keys, place: str, what: str) -> Iterator[Problem]:
-    """A name that tables and lists cannot hold, as they end a field or line in it."""
+    """Yields a name that tables and lists cannot hold, as they end a field or line in it."""
     problem = "" if name.strip() else "is blank"
     if name.splitlines() != [name] or "\t" in name:
         problem = "holds a line break or a tab, which ends a line or field of tables"
@@ -86,8 +86,7 @@ def _unread(
     if names:
         text = (
             f"slot {shown(slot)} has the value {shown(value)}, which cannot be read "
-            "back "
-            f"from the text of {', '.join(names)}"
+            f"back from the text of {', '.join(names)}"
         )
         fix = "Reword the value, or use another format."
         yield Problem("value not read back", keys, place, text, fix, True)
@@ -123,9 +122,8 @@ def _frame(
             elif value not in possible and value != DONTCARE:
                 hint = suggestion(value, possible).rstrip(".")
                 text = (
-                    f"slot {shown(name)} has the value {shown(value)}, expected one "
-                    "of its "
-                    f"possible_values or {DONTCARE!r} ({hint})"
+                    f"slot {shown(name)} has the value {shown(value)}, expected one of "
+                    f"its possible_values or {DONTCARE!r} ({hint})"
                 )
                 fix = "Correct the value, or add it to the schema."
                 yield Problem("value not possible", here, place, text, fix)
@@ -264,8 +262,7 @@ def variant(original: Schema, other: Schema) -> Iterator[Problem]:
                 mine, theirs = list(b.possible_values), list(a.possible_values)
                 text = (
                     f"slot {shown(b.name)} has the values {shown(mine)}, the "
-                    "original's "
-                    f"{shown(a.name)} has {shown(theirs)}"
+                    f"original's {shown(a.name)} has {shown(theirs)}"
                 )
                 fix = "Dialogues keep their values: restore those of the original."
                 keys = (index, "slots", number, "possible_values")

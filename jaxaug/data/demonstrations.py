@@ -23,9 +23,8 @@ from jaxaug.data import folders, sgd
 FILE_VARIABLE = "JAXAUG_DEMONSTRATIONS"
 
 _FIX = (
-    "Each demonstration has service, turns (speaker and utterance), slot_values "
-    "(slot -> "
-    "value) and active_intent; `jaxaug data demonstrations` writes a file to start "
+    "Each demonstration has service, turns (speaker and utterance), slot_values (slot "
+    "-> value) and active_intent; `jaxaug data demonstrations` writes a file to start "
     "from."
 )
 
@@ -93,7 +92,7 @@ def choose(data_dir: PathLike, split: str) -> dict[str, Demonstration]:
 
 
 def _splits(data_dir: PathLike, split: str) -> list[str]:
-    """The split and those before it, as far as they are there."""
+    """Returns the split and those before it, as far as they are there."""
     before = folders.SPLITS[: folders.SPLITS.index(split)]
     there = [n for n in before if (epath.Path(data_dir) / n / "schema.json").exists()]
     return [*there, split]
@@ -183,8 +182,7 @@ def read(path: PathLike) -> dict[str, Demonstration]:
         if one.service in found:
             raise UserError(
                 f"{path}: service {shown(one.service)} has two demonstrations. Remove "
-                "one "
-                "of them."
+                "one of them."
             )
         found[one.service] = one
     return found
@@ -248,7 +246,7 @@ def write(path: PathLike, demonstrations: Mapping[str, Demonstration]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data demonstrations`: the chosen ones of all splits, as a file."""
+    """Runs `jaxaug data demonstrations`: the chosen ones of all splits, as a file."""
     folder = folders.resolve_data_dir(arguments.data_dir)
     found: dict[str, Demonstration] = {}
     for split in reversed(folders.SPLITS):

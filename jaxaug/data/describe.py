@@ -133,6 +133,6 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data describe`."""
+    """Runs `jaxaug data describe`."""
     print(describe(folders.resolve_data_dir(arguments.data_dir)))
     return 0

@@ -100,7 +100,7 @@ class Rejected(Exception):
 
 
 def read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
-    """The dialogues of a file, each made when it is asked for.
+    """Yields the dialogues of a file, each made when it is asked for.
 
     What is made of a dialogue, used, and dropped stays in the processor's caches; the
     records of a whole file do not.
@@ -123,7 +123,7 @@ def read(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
 
 
 def renamed(dialogue: Dialogue, names: Renaming) -> Dialogue:
-    """The dialogue with the names of a variant; see `jaxaug.data.rename`."""
+    """Returns the dialogue with the names of a variant; see `jaxaug.data.rename`."""
     turns = [
         Turn(
             turn.speaker,

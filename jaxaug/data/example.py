@@ -96,7 +96,7 @@ def write(out: PathLike) -> epath.Path:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug init`."""
+    """Runs `jaxaug init`."""
     folder = write(arguments.dir)
     print(
         f"wrote 2 services and 20 dialogues to {folder}; "

@@ -198,8 +198,7 @@ def _download(data_set: DataSet, archive: Path, out: Path) -> None:
 def _too_long(url: str, size: int | None) -> UserError:
     return UserError(
         f"{url}: sends {size:,} bytes or more, at most {MAX_TOTAL:,} are taken. Check "
-        "the "
-        "address, or download the data set by hand."
+        "the address, or download the data set by hand."
     )
 
 
@@ -288,7 +287,7 @@ def _move(source: Path, target: Path) -> Path:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data fetch`."""
+    """Runs `jaxaug data fetch`."""
     data_set = find(arguments.name)
     if is_remote(arguments.out or ""):
         raise UserError(
@@ -302,7 +301,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def run_convert(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data convert`."""
+    """Runs `jaxaug data convert`."""
     convert = find(arguments.name).convert
     if convert is None:
         raise UserError(

@@ -26,7 +26,7 @@ _TASK_WORD = re.compile(r"[A-Za-z0-9_]+")
 
 
 def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
-    """The data folder: the argument, else `$JAXAUG_DATA_DIR`, else MiniSGD.
+    """Returns the data folder: the argument, else `$JAXAUG_DATA_DIR`, else MiniSGD.
 
     MiniSGD is written into the cache folder at its first use.
 
@@ -37,9 +37,8 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
     """
     if data_dir is not None and not os.fspath(data_dir):
         raise UserError(
-            "the name of the data folder is empty: name a folder, or leave "
-            "--data_dir out "
-            f"to use ${DATA_DIR_VARIABLE} or the embedded MiniSGD."
+            "the name of the data folder is empty: name a folder, or leave --data_dir "
+            f"out to use ${DATA_DIR_VARIABLE} or the embedded MiniSGD."
         )
     chosen = data_dir or os.environ.get(DATA_DIR_VARIABLE)
     if not chosen:
@@ -59,8 +58,7 @@ def resolve_data_dir(data_dir: PathLike | None = None) -> epath.Path:
             raise UserError(
                 f"data folder {folder}{source} has one schema.json for all splits, as "
                 "MultiWOZ 2.2 is published. Convert it: `jaxaug data convert "
-                "multiwoz22 "
-                f"--source {folder} --out data/multiwoz22`."
+                f"multiwoz22 --source {folder} --out data/multiwoz22`."
             )
         raise _no_data(f"{folder}{source} holds no data", folder)
     return folder
@@ -85,7 +83,7 @@ def fetch_fix(data_dir: PathLike) -> str:
 
 
 def schema_path(data_dir: PathLike, split: str) -> epath.Path:
-    """The original schema of a split; raises `UserError` where it is missing."""
+    """Returns the original schema of a split; raises `UserError` where it is missing."""
     folder = epath.Path(data_dir)
     if split not in SPLITS:
         raise UserError(f"unknown split {split!r}: {one_of(split, SPLITS)}")
@@ -99,7 +97,7 @@ def schema_path(data_dir: PathLike, split: str) -> epath.Path:
 
 
 def dialogue_paths(data_dir: PathLike, split: str) -> list[epath.Path]:
-    """The `dialogues_*.json` of a split, sorted by name.
+    """Returns the `dialogues_*.json` of a split, sorted by name.
 
     Raises:
         UserError: the split has no schema or no dialogue file.
@@ -129,13 +127,13 @@ def variant_names(variants_dir: PathLike) -> tuple[str, ...]:
 
 
 def variant_splits(variants_dir: PathLike, variant: str) -> tuple[str, ...]:
-    """The splits for which a variant has a schema."""
+    """Returns the splits for which a variant has a schema."""
     folder = epath.Path(variants_dir) / variant
     return tuple(s for s in SPLITS if (folder / s / "schema.json").exists())
 
 
 def variant_schema_path(variants_dir: PathLike, variant: str, split: str) -> epath.Path:
-    """The schema of one variant of a split.
+    """Returns the schema of one variant of a split.
 
     Raises:
         UserError: the folder, the variant in it or its schema of the split is missing.
@@ -202,7 +200,7 @@ def check_variants_name(path: epath.Path) -> None:
 
 
 def text_dir(reader: str) -> epath.Path:
-    """The folder `$JAXAUG_TEXT_DIR` with `quora/` and `pcc/`.
+    """Returns the folder `$JAXAUG_TEXT_DIR` with `quora/` and `pcc/`.
 
     Args:
         reader: what needs it, the beginning of a sentence.
@@ -214,14 +212,13 @@ def text_dir(reader: str) -> epath.Path:
     if not named:
         raise UserError(
             f"{reader} reads the folder ${TEXT_DIR_VARIABLE}, which is not set: name "
-            "the "
-            "folder with quora/ and pcc/."
+            "the folder with quora/ and pcc/."
         )
     return epath.Path(named)
 
 
 def paths_of_variable(name: str) -> list[epath.Path]:
-    """The paths in an environment variable, separated as in `$PATH`, `gs://` kept."""
+    """Returns the paths in an environment variable, separated as in `$PATH`, `gs://` kept."""
     # The colon of gs:// does not separate.
     separator = re.escape(os.pathsep) + (r"(?!//)" if os.pathsep == ":" else "")
     found = filter(None, re.split(separator, os.environ.get(name, "")))

@@ -149,7 +149,7 @@ def _parsed(path: epath.Path, report: Report) -> tuple[str, Any] | None:
 def _schema(
     path: epath.Path, is_variant: bool, report: Report, formats: Formats = _no_formats
 ) -> Schema | None:
-    """The schema in a file; None where it is no JSON."""
+    """Returns the schema in a file; None where it is no JSON."""
     parsed = _parsed(path, report)
     if parsed is None:
         return None

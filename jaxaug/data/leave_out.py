@@ -61,7 +61,7 @@ def check(domain: str, schemas: Sequence[Schema], where: str) -> None:
 
 
 def select(dialogues: Iterable[Dialogue], selection: Selection) -> list[Dialogue]:
-    """The dialogues that are kept; what is not to be asked in them has no state."""
+    """Returns the dialogues that are kept; what is not to be asked in them has no state."""
     kept = []
     for dialogue in dialogues:
         about = _about(dialogue)
@@ -79,7 +79,7 @@ def select(dialogues: Iterable[Dialogue], selection: Selection) -> list[Dialogue
 
 
 def _about(dialogue: Dialogue) -> set[str]:
-    """The services of which the user wants something in some turn.
+    """Returns the services of which the user wants something in some turn.
 
     Not the field `services`, which MultiWOZ sometimes leaves empty.
     """
@@ -93,7 +93,7 @@ def _about(dialogue: Dialogue) -> set[str]:
 
 
 def _asking(dialogue: Dialogue, asked: set[str]) -> Dialogue:
-    """The dialogue with states of these services alone; frames keep their places."""
+    """Returns the dialogue with states of these services alone; frames keep their places."""
     turns = tuple(
         Turn(
             turn.speaker,

@@ -20,7 +20,7 @@ Pairs = list[tuple[str, str]]
 
 
 def of_two_files(folder: PathLike, split: str, fix: str) -> Pairs:
-    """The lines of `<split>.source.txt` with those of `<split>.target.txt`.
+    """Returns the lines of `<split>.source.txt` with those of `<split>.target.txt`.
 
     Args:
         folder: such as the folder of Quora's duplicate questions.
@@ -62,7 +62,7 @@ def of_table(path: PathLike, fix: str) -> Pairs:
 
 
 def lowered(pairs: Iterable[tuple[str, str]]) -> Pairs:
-    """Each pair once, lower-cased; pairs of twice the same text are left out."""
+    """Returns each pair once, lower-cased; pairs of twice the same text are left out."""
     found = dict.fromkeys((clean(a, True), clean(b, True)) for a, b in pairs)
     return [pair for pair in found if pair[0] != pair[1]]
 
@@ -74,14 +74,14 @@ def unseen(pairs: Sequence[tuple[str, str]], train: Iterable[tuple[str, str]]) -
 
 
 def both_ways(pairs: Sequence[tuple[str, str]]) -> Pairs:
-    """Every pair, and after them every pair the other way round, each once."""
+    """Returns every pair, and after them every pair the other way round, each once."""
     return list(dict.fromkeys([*pairs, *((b, a) for a, b in pairs)]))
 
 
 def held_out(
     pairs: Sequence[tuple[str, str]], validation: bool, by_input: bool = False
 ) -> Pairs:
-    """Pairs for validation, about one in twenty, or the others.
+    """Returns the pairs for validation, about one in twenty, or the others.
 
     Pairs that have a text in common, be it over other pairs, are a group and go
     together, so that no text is on both sides. Its first text chooses for a group.
@@ -143,7 +143,7 @@ class Source:
         return SPLITS if self.has_test else SPLITS[:2]
 
     def of_split(self, split: str, both: bool = False) -> Pairs:
-        """The pairs of a split, lower-cased.
+        """Returns the pairs of a split, lower-cased.
 
         Args:
             split: train and validation share out the training pairs (`held_out`); test
@@ -219,8 +219,7 @@ def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
             raise UserError(
                 f"{path}: {name!r} becomes part of a task name, must be of letters, "
                 "digits and underscores, and no other file or variants folder may "
-                "have it. "
-                "Rename the file."
+                "have it. Rename the file."
             )
         taken.add(name)
         sources[name] = table(path)

@@ -59,8 +59,7 @@ def by_persona(
     if len(groups) < len(shares):
         raise UserError(
             f"{len(personas)} dialogues have {len(groups)} personas that share no "
-            "trait, "
-            f"which cannot make {len(shares)} splits: give more dialogues."
+            f"trait, which cannot make {len(shares)} splits: give more dialogues."
         )
     random.Random(seed).shuffle(groups)
     total = sum(shares.values())

@@ -71,7 +71,7 @@ class Dialogue:
 
 
 def read_file(path: PathLike, name: str = "") -> list[Dialogue]:
-    """The dialogues of a file.
+    """Returns the dialogues of a file.
 
     Args:
         path: the file, local or gs://.
@@ -164,7 +164,7 @@ def data_dir() -> epath.Path:
 
 
 def split_names() -> tuple[str, ...]:
-    """The splits that tasks have: train and validation, or those of `splits_of`."""
+    """Returns the splits that tasks have: train and validation, or those of `splits_of`."""
     return tuple(SPLITS if splits_of() == OFFICIAL else _SPLITS_OF_VALID)
 
 
@@ -195,7 +195,7 @@ def splits_of() -> str:
 
 
 def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Path:
-    """The file of a split (`train` or `valid`), without candidates if it is there.
+    """Returns the file of a split (`train` or `valid`), without candidates if it is there.
 
     Raises:
         UserError: an argument is unknown, or there is no such file.
@@ -211,8 +211,7 @@ def find_file(folder: PathLike, split: str, side: str, wording: str) -> epath.Pa
             return path
     raise UserError(
         f"Persona-Chat: {paths[0]} is missing, and so is {paths[1].name}. Get them "
-        "with "
-        f"`jaxaug data fetch personachat`, or name their folder with "
+        "with `jaxaug data fetch personachat`, or name their folder with "
         f"${DATA_DIR_VARIABLE}. Where there are only validation files, "
         f"{SPLITS_VARIABLE}={BY_PERSONA} makes all splits out of them."
     )
@@ -224,7 +223,7 @@ def read(
     wording: str = "original",
     folder: PathLike | None = None,
 ) -> list[Dialogue]:
-    """The dialogues of a split, by its name in SeqIO.
+    """Returns the dialogues of a split, by its name in SeqIO.
 
     Args:
         split: one of `split_names()`.
@@ -259,8 +258,7 @@ def read(
     if not chosen:
         raise UserError(
             f"{path}: {len(dialogues)} dialogues are too few to make a {split} split "
-            "of "
-            "them; 10 are enough."
+            "of them; 10 are enough."
         )
     return chosen
 
@@ -268,7 +266,7 @@ def read(
 def split_by_persona(
     folder: PathLike | None = None, seed: int | None = None
 ) -> persona_splits.PersonaSplit:
-    """The splits of the validation dialogues of which no two share an own trait.
+    """Returns the splits of the validation dialogues of which no two share an own trait.
 
     They are the same for all sides and wordings: the file of the original own personas
     decides. The partners' personas recur: each dialogue has two personas, and of 100 of
@@ -297,9 +295,8 @@ def _by_number(dialogues: Sequence[Dialogue], split: str) -> frozenset[str]:
 def _warn_of_valid(path: str, split: str, chosen: int, total: int, told: str) -> None:
     """Once a process: several tasks read the same file."""
     logging.warning(
-        "%s: split %r is %d of the %d validation dialogues ($%s=%s)%s; figures "
-        "cannot be "
-        "compared with published ones.",
+        "%s: split %r is %d of the %d validation dialogues ($%s=%s)%s; figures cannot "
+        "be compared with published ones.",
         path,
         split,
         chosen,
@@ -311,7 +308,7 @@ def _warn_of_valid(path: str, split: str, chosen: int, total: int, told: str) ->
 
 
 def traits(dialogues: Sequence[Dialogue]) -> list[str]:
-    """Every different trait of the personas, in order of appearance."""
+    """Returns every different trait of the personas, in order of appearance."""
     found: dict[str, None] = {}
     for dialogue in dialogues:
         found.update(dict.fromkeys(dialogue.persona + dialogue.partner_persona))
@@ -319,7 +316,7 @@ def traits(dialogues: Sequence[Dialogue]) -> list[str]:
 
 
 def vocabulary_file(size: int = 8000, folder: PathLike | None = None) -> str:
-    """A SentencePiece model of the training split, trained at its first use.
+    """Returns a SentencePiece model of the training split, trained at its first use.
 
     For models that start from nothing: pieces of words (unigram), lower-cased, with
     bytes for characters that the data lack, and one piece for each of `MARKERS`. The

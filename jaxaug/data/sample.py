@@ -28,7 +28,7 @@ _FIX = "Name a list that `jaxaug data sample` wrote (sample.json of its folder).
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Handler of `jaxaug data sample`."""
+    """Runs `jaxaug data sample`."""
     source = folders.resolve_data_dir(arguments.dir)
     if arguments.list is not None:
         chosen = read_list(arguments.list)
@@ -178,8 +178,7 @@ def _write_split(
     if missing:
         raise UserError(
             f"{source}: {split} has no dialogue {min(missing)!r} ({len(missing)} of "
-            "the "
-            "list are missing). Name the data from which the list was made."
+            "the list are missing). Name the data from which the list was made."
         )
     return counts["dialogues"], counts["frames"], len(services)
 

@@ -55,11 +55,11 @@ class Service:
         object.__setattr__(self, "_intents", {i.name: i for i in self.intents})
 
     def slot(self, name: str) -> Slot:
-        """The slot of that name; raises `UserError` where there is none."""
+        """Returns the slot of that name; raises `UserError` where there is none."""
         return _find(self._slots, name, f"slot of service {shown(self.name)}")
 
     def intent(self, name: str) -> Intent:
-        """The intent of that name; raises `UserError` where there is none."""
+        """Returns the intent of that name; raises `UserError` where there is none."""
         return _find(self._intents, name, f"intent of service {shown(self.name)}")
 
 
@@ -74,7 +74,7 @@ class Schema:
         object.__setattr__(self, "_services", {s.name: s for s in self.services})
 
     def service(self, name: str) -> Service:
-        """The service of that name; raises `UserError` where there is none."""
+        """Returns the service of that name; raises `UserError` where there is none."""
         return _find(self._services, name, "service of the schema")
 
     def __contains__(self, name: object) -> bool:
@@ -160,7 +160,7 @@ def _read_services(data: Any, found: list[Problem]) -> Schema:
 
 
 def service_object(service: Service) -> dict[str, Any]:
-    """A service as the JSON object of a `schema.json`, fields in the order of SGD."""
+    """Returns a service as the JSON object of a `schema.json`, fields in the order of SGD."""
     return {
         "service_name": service.name,
         "description": service.description,
@@ -288,7 +288,7 @@ class _Object:
         return value
 
     def items(self, key: str, kind: type) -> list[Any]:
-        """The items of a list that are of a kind."""
+        """Returns the items of a list that are of a kind."""
         values: list[Any] = self.get(key, list)
         for index, value in enumerate(values):
             if type(value) is not kind:
@@ -297,7 +297,7 @@ class _Object:
         return [value for value in values if type(value) is kind]
 
     def objects(self, key: str, what: str) -> list["_Object"]:
-        """The objects of a list, by their field `name`."""
+        """Returns the objects of a list, by their field `name`."""
         items = self.get(key, list)
         objects = [
             _Object(

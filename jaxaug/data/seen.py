@@ -75,6 +75,6 @@ def read(adapter: PathLike) -> frozenset[str]:
 
 
 def names(services: Iterable[Service], known: frozenset[str]) -> list[str]:
-    """The names of those services that are known, each once."""
+    """Returns the names of those services that are known, each once."""
     found = [service.name for service in services if digest(service) in known]
     return list(dict.fromkeys(found))

@@ -43,7 +43,7 @@ def read_schema_of(
     variant: str | None = None,
     variants_dir: PathLike | None = None,
 ) -> Schema:
-    """The schema of a split, original or variant.
+    """Returns the schema of a split, original or variant.
 
     Args:
         data_dir: folder in the layout of the SGD repository.
@@ -82,7 +82,7 @@ def renaming_of(
 
 
 def dialogue_files(data_dir: PathLike, split: str) -> list[epath.Path]:
-    """The dialogue files of a split in reading order; see `folders.dialogue_paths`."""
+    """Returns the dialogue files of a split in reading order; see `folders.dialogue_paths`."""
     return folders.dialogue_paths(data_dir, split)
 
 
@@ -138,7 +138,7 @@ def read_dialogue_file(
 
 
 def _read_dialogues(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
-    """The dialogues of the quick reader; once it gives up, of the checked one."""
+    """Yields the dialogues of the quick reader; once it gives up, of the checked one."""
     count = 0
     try:
         for dialogue in quick.read(path, schema):
@@ -156,7 +156,7 @@ def _read_dialogues(path: PathLike, schema: Schema) -> Iterator[Dialogue]:
 
 
 def read_dialogue_json(path: PathLike, schema: Schema) -> list[dict[str, Any]]:
-    """The checked JSON objects of one dialogue file; see `read_dialogue_file`."""
+    """Returns the checked JSON objects of one dialogue file; see `read_dialogue_file`."""
     data = read_json(path, fix_for(path, FETCH_AGAIN))
     check_dialogues(data, schema, str(path))
     return data

@@ -33,7 +33,7 @@ _LEGEND = "[text](slot): a span of the annotation; + new, ~ changed, - gone"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug data show --help`.
+    """Returns the verb; see `jaxaug data show --help`.
 
     Raises:
         UserError: data cannot be read, or have no such split, service or dialogue.
@@ -55,7 +55,7 @@ def choose(
     dialogue_id: str | None = None,
     service: str | None = None,
 ) -> Iterator[tuple[str, Dialogue]]:
-    """The dialogues asked for, each with its split.
+    """Yields the dialogues asked for, each with its split.
 
     Args:
         folder: the data folder.
@@ -105,13 +105,12 @@ def _nothing(
     negation = " not" if dialogue_id else ""
     return UserError(
         f"{where}: {one}{negation} about service {shown(service)}. Leave --service "
-        "out, "
-        "or name another."
+        "out, or name another."
     )
 
 
 def text(dialogue: Dialogue, split: str, paint: Paint) -> Iterator[str]:
-    """The lines of a dialogue.
+    """Yields the lines of a dialogue.
 
     Args:
         dialogue: of the data.
@@ -133,7 +132,7 @@ def text(dialogue: Dialogue, split: str, paint: Paint) -> Iterator[str]:
 
 
 def _marked(turn: Turn, paint: Paint) -> str:
-    """The utterance with its spans; of spans that overlap the first and longest."""
+    """Returns the utterance with its spans; of spans that overlap the first and longest."""
     spans: dict[tuple[int, int], list[str]] = {}
     for frame in turn.frames:
         for span in frame.slots:
@@ -152,7 +151,7 @@ def _marked(turn: Turn, paint: Paint) -> str:
 
 
 def _state(service: str, old: State, new: State, paint: Paint) -> Iterator[str]:
-    """A line for the intent, one for each slot; marked where they are not as before."""
+    """Yields a line for the intent, one for each slot; marked where they are not as before."""
     intent = new.active_intent
     if intent != old.active_intent:
         was = "" if old is _NONE else f" (was {old.active_intent})"
@@ -188,7 +187,7 @@ def _call(frame: Frame) -> Iterator[str]:
 
 
 def _takes_colour(stream: TextIO, refused: bool) -> bool:
-    """A terminal whose user has not declined colours (https://no-color.org)."""
+    """Returns a terminal whose user has not declined colours (https://no-color.org)."""
     return not refused and not os.environ.get("NO_COLOR") and stream.isatty()
 
 

@@ -81,8 +81,8 @@ def read(path: PathLike, column: str | None = None) -> Table:
         if len(row.text) > _LONGEST:
             raise UserError(
                 f"{_name(path)}: {unit} {number}: a text of {len(row.text):,} "
-                "characters, "
-                f"{_LONGEST:,} are the most. Divide it into sentences, one a {unit}."
+                f"characters, {_LONGEST:,} are the most. Divide it into sentences, one "
+                f"a {unit}."
             )
     return table
 
@@ -122,9 +122,8 @@ def _read(path: PathLike, column: str | None) -> Table:
         raise UserError(f"{where}: holds no text. {_FIX}")
     if kind == LINES and column is not None:
         raise UserError(
-            f"--column {column}: {where} is lines of text. Leave --column out, or "
-            "name a "
-            ".csv, .tsv or .jsonl file."
+            f"--column {column}: {where} is lines of text. Leave --column out, or name "
+            "a .csv, .tsv or .jsonl file."
         )
     newline = "\r\n" if text.partition("\n")[0].endswith("\r") else "\n"
     # Not splitlines, which also splits at characters that belong to a text.
@@ -169,8 +168,7 @@ def _delimiter(text: str, usual: str, where: str) -> str:
             named = " and ".join(map(shown, fitting))
             raise UserError(
                 f"{where}: the columns can be divided at {named}. Use one of these "
-                "marks "
-                "only, and quote the fields and names with another one in them."
+                "marks only, and quote the fields and names with another one in them."
             )
         dividing = fitting or dividing
     return dividing[0] if dividing else usual
@@ -212,8 +210,7 @@ def _cells(text: str, delimiter: str, where: str) -> tuple[list[str], list[list[
     except csv.Error as error:
         raise UserError(
             f"{where}: line {reader.line_num}: {error}. Quote fields that hold a "
-            "quote, "
-            "and double it."
+            "quote, and double it."
         ) from None
     for name in header:
         if header.count(name) > 1:
@@ -244,14 +241,13 @@ def _objects(
 
 
 def _column(column: str | None, names: Sequence[str], where: str) -> str:
-    """The column of the texts; raises `UserError` where there is none."""
+    """Returns the column of the texts; raises `UserError` where there is none."""
     if column is not None and column not in names:
         raise UserError(f"{where}: no column {column!r}; {suggestion(column, names)}")
     if column is None and _DEFAULT_COLUMN not in names and len(names) != 1:
         raise UserError(
             f"{where}: no column {_DEFAULT_COLUMN!r}. Name the column of the texts "
-            "with "
-            f"--column: {', '.join(map(shown, names))}."
+            f"with --column: {', '.join(map(shown, names))}."
         )
     return column or (_DEFAULT_COLUMN if _DEFAULT_COLUMN in names else names[0])
 
@@ -274,8 +270,7 @@ def check(table: Table, path: PathLike, out: PathLike, num: int) -> None:
     if named not in (kind, LINES):
         raise UserError(
             f"--out {out}: {kind} are written, as the input is {table.kind} and --num "
-            "is "
-            f"{num}. Name another file."
+            f"is {num}. Name another file."
         )
     names = set(table.header)
     if table.kind == JSONL:
@@ -290,7 +285,7 @@ def check(table: Table, path: PathLike, out: PathLike, num: int) -> None:
 def written(
     table: Table, outputs: Sequence[Sequence[str]], scheme: str, num: int
 ) -> str:
-    """The text of the file with outputs in the place of the texts.
+    """Returns the text of the file with outputs in the place of the texts.
 
     Args:
         table: what was read.

@@ -85,7 +85,7 @@ def _put(path: epath.Path, text: str) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug data variants`."""
+    """Runs `jaxaug data variants`."""
     data_dir = folders.resolve_data_dir(arguments.data_dir)
     files = write_variant(data_dir, arguments.split, arguments.variant, arguments.out)
     print(f"wrote {len(files) - 1} dialogue files and a schema to {files[-1].parent}")

@@ -27,7 +27,7 @@ class Wordings(NamedTuple):
 
 
 def read(data_dir: PathLike, splits: Iterable[str]) -> list[Wordings]:
-    """The wordings of all services, intents and slots of some splits.
+    """Returns the wordings of all services, intents and slots of some splits.
 
     A service of several splits is read once.
 
@@ -80,8 +80,7 @@ def descriptions(
         if size != sizes[0]:
             raise UserError(
                 f"{path}: services, slots or intents differ in number from those of "
-                "the "
-                "original schema; variants are matched by position. Correct the "
+                "the original schema; variants are matched by position. Correct the "
                 "variant."
             )
     return [
@@ -97,7 +96,7 @@ def descriptions(
 
 
 def pairs(found: Iterable[Wordings]) -> Pairs:
-    """All ordered pairs of two wordings of the same thing, each once.
+    """Returns all ordered pairs of two wordings of the same thing, each once.
 
     Two that differ in capitals, white space and the final stop alone are no pair.
     """
@@ -110,14 +109,14 @@ def pairs(found: Iterable[Wordings]) -> Pairs:
 
 
 def plain(text: str) -> str:
-    """A text without what a reader would not call a difference."""
+    """Returns a text without what a reader would not call a difference."""
     return " ".join(text.casefold().split()).rstrip(" .")
 
 
 def without(
     found: Iterable[Wordings], held_out: Sequence[Wordings]
 ) -> Iterator[Wordings]:
-    """The wordings of other services, without texts that the held-out ones have too."""
+    """Yields the wordings of other services, without texts that the held-out ones have too."""
     services = {wordings.service for wordings in held_out}
     texts = {plain(text) for wordings in held_out for text in wordings.texts}
     for wordings in found:

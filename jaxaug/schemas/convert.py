@@ -85,7 +85,7 @@ def _read(document: Any, kind: str, name: str) -> dict[str, Any]:
 
 
 def _recognized(document: Any) -> str:
-    """The format of a document."""
+    """Returns the format of a document."""
     if isinstance(document, dict) and {"openapi", "swagger"} & {*document}:
         return "openapi"
     if kind := tool_lists.kind_of(document):
@@ -121,7 +121,7 @@ def _by_name(schema: Schema) -> dict[str, Any]:
 
 
 def _named(data: Any) -> dict[str, Any]:
-    """The objects of a `schema.json` by name, for comparison; sets of slots sorted."""
+    """Returns the objects of a `schema.json` by name, for comparison; sets of slots sorted."""
     return {
         service["service_name"]: service
         | {"slots": {slot["name"]: slot for slot in service["slots"]}}
@@ -175,8 +175,7 @@ def document_of(
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"the losses cannot be put back ({type(error).__name__}: {error}). Import "
-            "the "
-            "document again with --losses."
+            "the document again with --losses."
         ) from error
     return document, list(dropped), left
 
@@ -214,7 +213,7 @@ def _check_distinct(*paths: str | None) -> None:
 
 
 def run_import(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug schema import`."""
+    """Runs `jaxaug schema import`."""
     _check_distinct(arguments.file, arguments.out, arguments.losses)
     check_writable(arguments.out)
     if arguments.losses:
@@ -242,7 +241,7 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """The verb `jaxaug schema export`."""
+    """Runs `jaxaug schema export`."""
     _check_distinct(arguments.schema, arguments.out, arguments.losses)
     check_writable(arguments.out)
     schema = read_schema(arguments.schema)

@@ -105,8 +105,7 @@ def read(data: Any, path: str) -> list[Loss]:
     if not (isinstance(items, list) and all(map(_is_loss, items)) and _is_names(names)):
         raise UserError(
             f"{path}: is no file of losses, expected what `jaxaug schema import "
-            "--losses` "
-            "writes. Import the document again with --losses."
+            "--losses` writes. Import the document again with --losses."
         )
     return [
         Loss(

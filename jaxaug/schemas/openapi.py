@@ -39,8 +39,7 @@ def read(document: Any) -> dict[str, Any]:
     if not str(version).startswith("3"):
         raise DocumentError(
             f"the version of the OpenAPI document is {version!r}, expected 3. Convert "
-            "it "
-            "to OpenAPI 3"
+            "it to OpenAPI 3"
         )
     resolver = Resolver(document)
     tools: dict[str, Any] = {}
@@ -101,7 +100,7 @@ class _Reading:
     def tool(
         self, operation: dict[str, Any], given: dict[Any, Any], keys: Keys
     ) -> dict[str, Any]:
-        """The entry of an operation; `given` has its parameters."""
+        """Returns the entry of an operation; `given` has its parameters."""
         extra = self._extra
         name = operation.get("operationId")
         if not isinstance(name, str):
@@ -174,7 +173,7 @@ class _Reading:
             self._extra["body"] = shell
 
     def _result(self, responses: Any) -> dict[str, Any] | None:
-        """The object that a successful call answers with, if it does."""
+        """Returns the object that a successful call answers with, if it does."""
         if responses == {"200": _ANSWER} or not isinstance(responses, dict):
             return None
         shells = {key: self._resolver.target(value) for key, value in responses.items()}
@@ -196,7 +195,7 @@ class _Reading:
 
 
 def _media(shell: dict[str, Any], keys: Keys) -> dict[str, Any]:
-    """The part of a body that has the schema: that of JSON if there is one."""
+    """Returns the part of a body that has the schema: that of JSON if there is one."""
     content = checked(shell.setdefault("content", {}), dict, "content", keys)
     key = next((key for key in (_JSON, *content) if key in content), _JSON)
     return checked(content.setdefault(key, {}), dict, key, keys)

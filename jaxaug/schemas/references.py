@@ -106,8 +106,7 @@ class Resolver:
         if not ref.startswith("#"):
             raise DocumentError(
                 f"$ref {shown(ref)} leads out of the file. Bundle the document into "
-                "one "
-                "file first",
+                "one file first",
                 needle=ref,
             )
         found = self._document
@@ -131,8 +130,8 @@ class Resolver:
         if self._left < 0 or len(within) > MAX_DEPTH:
             raise DocumentError(
                 f"a schema has more than {MAX_PLACES:,} parts or {MAX_DEPTH} levels "
-                "once "
-                "its references are written out. Simplify it, or leave the tool out",
+                "once its references are written out. Simplify it, or leave the tool "
+                "out",
                 needle=next(filter(None, within), ""),
             )
         if not isinstance(schema, dict):
@@ -173,7 +172,7 @@ class Resolver:
 
 
 def _merged(schema: dict[str, Any]) -> dict[str, Any]:
-    """A schema with the objects of its `allOf` as its own."""
+    """Returns a schema with the objects of its `allOf` as its own."""
     parts = schema.get("allOf")
     if not isinstance(parts, list) or any("$ref" in part for part in parts):
         return schema

@@ -83,7 +83,7 @@ def _alone(member: tuple[str, str, dict]) -> Service:
 def _service(
     name: str, description: str, tools: Sequence[tuple[str, dict]]
 ) -> Service | None:
-    """A service with a tool for each intent; None if their arguments contradict."""
+    """Returns a service with a tool for each intent; None if their arguments contradict."""
     given: dict[str, Slot] = {}
     results: dict[str, Slot] = {}
     intents = []

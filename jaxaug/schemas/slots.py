@@ -101,7 +101,7 @@ def words(name: str) -> str:
 
 
 def _core(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema of one kind or null without the null; one of constants as their list."""
+    """Returns a schema of one kind or null without the null; one of constants as their list."""
     for key in ("anyOf", "oneOf"):
         choices = schema.get(key)
         if isinstance(choices, list):
@@ -119,7 +119,7 @@ def _texts(values: Sequence[Any]) -> list[str]:
 
 
 def _text(value: Any) -> str | None:
-    """A value as SGD writes it; None for null, lists, and objects."""
+    """Returns a value as SGD writes it; None for null, lists, and objects."""
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int | float):

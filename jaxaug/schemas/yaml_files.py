@@ -83,8 +83,7 @@ def _check_size(value: Any, path: PathLike, fix: str) -> None:
         if number + len(left) > MAX_VALUES:
             raise UserError(
                 f"{path}: has more than {MAX_VALUES:,} values, or an alias that "
-                "contains "
-                f"itself. Write the aliases out, or divide the document. {fix}"
+                f"contains itself. Write the aliases out, or divide the document. {fix}"
             )
         if isinstance(one, dict):
             if not all(isinstance(key, str | int | float | None) for key in one):

@@ -25,8 +25,7 @@ from jaxaug.data.schema import Schema, check_schema
 
 _FIX = (
     "Name the folder data/MultiWOZ_2.2 of the repository budzianowski/multiwoz, or "
-    "get it "
-    "with `jaxaug data fetch multiwoz22`."
+    "get it with `jaxaug data fetch multiwoz22`."
 )
 _NONE = "NONE"
 _COMMIT = "fe0c8e65cfcd8462bd33c86e35f21addc84ca82b"
@@ -110,7 +109,7 @@ def convert(source: Path, out: Path, mentioned_only: bool = False) -> Report:
 
 
 def _schema(path: Path) -> tuple[list[dict[str, Any]], Schema]:
-    """The services, with the fields that MultiWOZ leaves out where they are empty."""
+    """Returns the services, with the fields that MultiWOZ leaves out where they are empty."""
     data = read_json(path, _FIX)
     for service in data if isinstance(data, list) else ():
         for slot in service.get("slots", ()):

@@ -99,7 +99,7 @@ def _ordered(schema_path: Path) -> list[str]:
 
 
 def train(options: argparse.Namespace, work: Path) -> Path:
-    """The folder of a trained model."""
+    """Returns the folder of a trained model."""
     model_dir = work / "model"
     pairs = training_pairs(options.data_dir, options.text_dir)
     (work / "real.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs))
@@ -152,7 +152,7 @@ def figures(inputs: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[str
 def shown(
     inputs: Sequence[str], outputs: dict[str, list[list[str]]], count: int
 ) -> list[str]:
-    """The first outputs of each decoder, a table for every input."""
+    """Returns the first outputs of each decoder, a table for every input."""
     lines = []
     for index, source in enumerate(inputs):
         lines += [f"**{index + 1}. {source}**", ""]

@@ -90,7 +90,7 @@ class Sizes(Protocol):
 
 
 def embedder(config: Sizes) -> t5_layers.Embed:
-    """The table of words."""
+    """Returns the table of words."""
 
     def init(key: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         bound = config.embedding_range
@@ -120,7 +120,7 @@ def run_layers(
     deterministic: bool,
     beside: Float[Array, "batch extra"] | None = None,
 ) -> tuple[Float[Array, "batch length hidden"], Float[Array, "batch layers 2 hidden"]]:
-    """The layers of a decoder, `layers_0` and so on of the module that calls this.
+    """Returns the layers of a decoder, `layers_0` and so on of the module that calls this.
 
     Args:
         config: has the sizes.

@@ -220,7 +220,7 @@ class MatchingModel(models.EncoderDecoderModel):
 def others(
     targets: Tokens, rng: Array
 ) -> tuple[Tokens, Tokens, Int[Array, "batch length"]]:
-    """Texts that are no paraphrases: another target, a mixed and a shuffled one."""
+    """Returns the texts that are no paraphrases: another target, a mixed and a shuffled one."""
     roll_key, mix_key, order_key = jax.random.split(rng, 3)
     rows, length = targets.shape
     other = jnp.roll(targets, jax.random.randint(roll_key, (), 1, rows), axis=0)

@@ -37,7 +37,7 @@ def decode(
     seed: int | None = None,
     **others: Any,
 ) -> tuple[Int[Array, "batch decodes length"], Float[Array, "batch decodes"]]:
-    """A decode function of T5X: `num_decodes` vectors a row, and a text of each.
+    """Returns a decode function of T5X: `num_decodes` vectors a row, and a text of each.
 
     What an input yields depends neither on the rows beside it nor on how many decodes are
     asked for (see `sample.sample`, which explains what is not listed).
@@ -94,7 +94,7 @@ def decode(
 
 
 def sampler(*, spread: float = 1.0, temperature: float = 0.0) -> Any:
-    """The decode function of the sampler `prior`, whose options these are.
+    """Returns the decode function of the sampler `prior`, whose options these are.
 
     Args:
         spread: see `decode`.

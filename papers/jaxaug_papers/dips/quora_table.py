@@ -159,7 +159,7 @@ class Outputs:
         return int8.table(self.params["token_embedder"])
 
     def __call__(self, setting: Setting) -> tuple[list[list[str]], float, float]:
-        """Texts of each input, the share that did not end, and seconds a batch."""
+        """Returns the texts of each input, the share that did not end, and seconds a batch."""
         name, options = setting
         sampler = samplers.find(name)
         decode_fn = sampler.build(self.num, sampler.complete(options))
@@ -183,7 +183,7 @@ class Outputs:
 
 
 def _first(shown: Candidates) -> Any:
-    """All of them."""
+    """Returns all of them."""
     return jnp.broadcast_to(jnp.arange(shown.k), (len(shown.lengths), shown.k))
 
 
@@ -192,7 +192,7 @@ SCORES: list[np.ndarray] = []
 
 
 def wide_beam(*args: Any, **options: Any) -> Any:
-    """The wide beam with all that ended; its log probabilities go to `SCORES`."""
+    """Returns the wide beam with all that ended; its log probabilities go to `SCORES`."""
     tokens, scores = beam.search(*args, last=_first, alpha=0.0, **options)
     jax.debug.callback(lambda x: SCORES.append(np.asarray(x)), scores)
     return tokens, scores
@@ -238,7 +238,7 @@ def figures(
 
 
 def settings(options: argparse.Namespace) -> dict[str, Setting]:
-    """The rows that are asked for."""
+    """Returns the rows that are asked for."""
     found = dict(ROWS)
     if options.sweep:
         for mode in ("step", "final"):
@@ -260,7 +260,7 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
 
 
 def columns(synonyms: translation.Synonyms | None) -> list[str]:
-    """Names of what `figures` returns and of what comes after it."""
+    """Returns the names of what `figures` returns and of what comes after it."""
     meteor = "METEOR" if synonyms else "METEOR (stems)"
     return [
         *(f"distinct-{n}" for n in ORDERS),
@@ -314,7 +314,7 @@ def arguments() -> argparse.Namespace:
 
 
 def parts_of(options: argparse.Namespace) -> list[list[tuple[str, str]]]:
-    """The clean pairs of each seed."""
+    """Returns the clean pairs of each seed."""
     train, test = (
         pairs_of.of_two_files(options.text_dir / "quora", split, "Correct --text_dir.")
         for split in ("train", "test")
@@ -326,8 +326,7 @@ def parts_of(options: argparse.Namespace) -> list[list[tuple[str, str]]]:
     if not found[-1]:
         raise UserError(
             f"--seeds {options.seeds} with --sources {size}: there are {len(pairs)} "
-            "clean "
-            "pairs. Give fewer of one of them."
+            "clean pairs. Give fewer of one of them."
         )
     return found
 
@@ -376,7 +375,7 @@ def main() -> None:
 
 
 def _figure(values: Sequence[float]) -> str:
-    """The mean over the seeds, and their standard deviation."""
+    """Returns the mean over the seeds, and their standard deviation."""
     mean = f"{np.mean(values):.1f}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.1f}"
 

@@ -41,7 +41,7 @@ class Evaluator(NamedTuple):
 
 
 def evaluator(folder: PathLike) -> Evaluator:
-    """The evaluator of a run of `configs/paraphrase_evaluator.gin`.
+    """Returns the evaluator of a run of `configs/paraphrase_evaluator.gin`.
 
     Raises:
         UserError: there is no such run, or it trained something else.
@@ -50,14 +50,13 @@ def evaluator(folder: PathLike) -> Evaluator:
     if not isinstance(run.model, MatchingModel):
         raise UserError(
             f"{folder}: its MODEL is a {type(run.model).__name__}, no evaluator. Name "
-            "a "
-            "run of configs/paraphrase_evaluator.gin."
+            "a run of configs/paraphrase_evaluator.gin."
         )
     return Evaluator(run.model, run.params, run.model.input_vocabulary.path)
 
 
 def generator(folder: PathLike) -> str:
-    """The best checkpoint of a run, or its newest, for `RestoreCheckpointConfig.path`.
+    """Returns the best checkpoint of a run, or its newest, for `RestoreCheckpointConfig.path`.
 
     Raises:
         UserError: there is none.
@@ -95,8 +94,7 @@ class RewardedModel(FreeRunningModel):
         if samples < 2:
             raise UserError(
                 f"RewardedModel.samples = {samples}: give 2 or more, since the "
-                "baseline "
-                "of a text is the mean of the others."
+                "baseline of a text is the mean of the others."
             )
         if likelihood_weight < 0:
             raise UserError(
@@ -109,10 +107,10 @@ class RewardedModel(FreeRunningModel):
             own = self.input_vocabulary.file
             if file_digest(own) != file_digest(evaluator.vocabulary):
                 raise UserError(
-                    f"the evaluator was trained with the vocabulary "
+                    "the evaluator was trained with the vocabulary "
                     f"{evaluator.vocabulary}, the generator has {own}, which is "
-                    "another "
-                    "one. Train both on the same TASK with the same VOCABULARY_SIZE."
+                    "another one. Train both on the same TASK with the same "
+                    "VOCABULARY_SIZE."
                 )
 
     def loss_fn(
@@ -184,7 +182,7 @@ class RewardedModel(FreeRunningModel):
     def draw(
         self, params: Any, sources: Int[Array, "rows source"], length: int, rng: Array
     ) -> Int[Array, "rows length"]:
-        """A text of each source, word by word, without dropout; 0 after its end.
+        """Returns a text of each source, word by word, without dropout; 0 after its end.
 
         Padding is never drawn, since it has no text.
         """

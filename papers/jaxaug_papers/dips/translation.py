@@ -24,10 +24,9 @@ DEFINITIONS: Mapping[str, str] = {
     "bleu_2": "BLEU of the whole corpus with n-grams up to 2 by sacrebleu: 13a tokens, "
     "exponential smoothing",
     "meteor": "mean over texts of METEOR by nltk (Lavie and Agarwal, 2007): alpha 0.9, "
-    "beta 3, gamma 0.5; equal words, then equal Porter stems, then stems of words that "
-    "WordNet has in one set (nltk by itself looks stems up, which are mostly none of "
-    "its "
-    "words); tokens of sacrebleu's 13a in lower case",
+    "beta 3, gamma 0.5; equal words, then equal Porter stems, then stems of words "
+    "that WordNet has in one set (nltk by itself looks stems up, which are mostly "
+    "none of its words); tokens of sacrebleu's 13a in lower case",
     "meteor_stems": "the same without WordNet: equal words and stems",
     "ter": "edits for each word of the references (Snover et al., 2006) by sacrebleu: "
     "shifts of words count 1; case does not count",
@@ -85,7 +84,7 @@ def _stemmer() -> _Stemmer:
 
 
 def load_nltk() -> Any:
-    """The library that computes METEOR.
+    """Returns the library that computes METEOR.
 
     Raises:
         UserError: it is not installed.

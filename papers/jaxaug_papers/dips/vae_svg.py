@@ -72,7 +72,7 @@ class Posterior(flax.struct.PyTreeNode):
         return 0.5 * (mean**2 + jnp.exp(log_variance) - 1.0 - log_variance)
 
     def draw(self, rng: Array) -> Float[Array, "batch latent"]:
-        """A vector of each distribution."""
+        """Returns a vector of each distribution."""
         noise = jax.random.normal(rng, self.mean.shape)
         return self.mean + jnp.exp(0.5 * self.log_variance) * noise
 
@@ -149,7 +149,7 @@ class Network(nn.Module):
         encoder_segment_ids: Tokens | None = None,
         enable_dropout: bool = True,
     ) -> Float[Array, "batch 2 hidden"]:
-        """The state that the decoder starts from: hidden and cell.
+        """Returns the state that the decoder starts from: hidden and cell.
 
         Raises:
             UserError: the inputs are packed.
@@ -332,9 +332,8 @@ class VaeModel(models.EncoderDecoderModel):
         scale = self._loss_normalizing_factor
         if scale is not None and not isinstance(scale, int | float):
             raise UserError(
-                f"VaeModel.loss_normalizing_factor = {scale!r}: give a number or "
-                "None, by "
-                "which the divergence is divided too."
+                f"VaeModel.loss_normalizing_factor = {scale!r}: give a number or None, "
+                "by which the divergence is divided too."
             )
         loss += weight * charged * rows / (scale or 1.0)
         metrics = {

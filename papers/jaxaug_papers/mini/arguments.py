@@ -11,9 +11,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "invent",
         "jaxaug_papers.mini.run:run",
-        "write invented services, dialogues, exercises and a vocabulary, the "
-        "training data "
-        "of configs/pretrain_mini.gin",
+        "write invented services, dialogues, exercises and a vocabulary, the training "
+        "data of configs/pretrain_mini.gin",
     )
     invent.add_argument("--out", required=True, help="folder to write")
     for name, count, text in (

@@ -24,7 +24,7 @@ Words = Callable[[], str]
 
 
 def exercise(draw: Draw, word: Words) -> tuple[str, str]:
-    """An input and its answer, of any kind but `span`.
+    """Returns an input and its answer, of any kind but `span`.
 
     Args:
         draw: decides kind and size.
@@ -90,13 +90,13 @@ def _list(draw: Draw, word: Words) -> tuple[list[list[str]], str]:
 
 
 def _said(draw: Draw, item: Sequence[str]) -> str:
-    """The item or a word of it, perhaps after words that say nothing."""
+    """Returns the item or a word of it, perhaps after words that say nothing."""
     text = " ".join(item if draw.chance(0.5) else [draw.pick(item)])
     return f"{draw.pick(_FILLERS)} {text}" if draw.chance(0.4) else text
 
 
 def span(draw: Draw, text: str) -> tuple[str, str]:
-    """The text with spans of words hidden, and what they are.
+    """Returns the text with spans of words hidden, and what they are.
 
     Args:
         draw: decides which.

@@ -91,7 +91,7 @@ _TIMES = tuple(
 
 
 def service(index: int, seed: int, lexis: Lexis, more: bool = False) -> ServiceSpec:
-    """The invented service of an index; it depends on the arguments only.
+    """Returns the invented service of an index; it depends on the arguments only.
 
     Args:
         index: of the service, its name.

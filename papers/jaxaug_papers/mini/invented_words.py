@@ -17,7 +17,7 @@ _MADE_UP = 0.3
 
 
 def made_up(draw: Draw, length: int = 0) -> str:
-    """A word of one to three syllables, or of so many letters."""
+    """Returns a word of one to three syllables, or of so many letters."""
     word = ""
     for _ in range(length or draw.pick(_SYLLABLES)):
         word += draw.pick(_ONSETS) + draw.pick(_VOWELS) + draw.pick(_CODAS)
@@ -37,7 +37,7 @@ class Lexis:
     banned: frozenset[str]
 
     def word(self, draw: Draw, made_up_share: float = _MADE_UP) -> str:
-        """A word that is not banned."""
+        """Returns a word that is not banned."""
         while True:
             if draw.chance(made_up_share) or not self.known:
                 found = made_up(draw)
@@ -47,7 +47,7 @@ class Lexis:
                 return found
 
     def allowed(self, text: str) -> str:
-        """The text without banned words, of the same length."""
+        """Returns the text without banned words, of the same length."""
         return re.sub("[A-Za-z]+", lambda match: self._instead(match[0]), text)
 
     def _instead(self, word: str) -> str:

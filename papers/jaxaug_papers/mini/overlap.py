@@ -184,7 +184,7 @@ def _items(specs: Iterable[ServiceSpec]) -> list[IntentSpec | SlotSpec]:
 
 
 def _generated(name: str) -> list[str]:
-    """The descriptions of slots and intents of all generated variants of a name."""
+    """Returns the descriptions of slots and intents of all generated variants of a name."""
     folder = importlib.resources.files(minisgd) / "variants" / name
     return [
         item["description"]

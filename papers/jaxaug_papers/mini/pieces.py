@@ -24,7 +24,7 @@ _WORDS_A_LINE = 100
 
 
 def train(data_dirs: Sequence[PathLike], words: Iterable[str], size: int) -> bytes:
-    """A SentencePiece model of the training text of data folders.
+    """Returns a SentencePiece model of the training text of data folders.
 
     Args:
         data_dirs: folders in the layout of the SGD repository; their train splits are

@@ -31,7 +31,7 @@ _TWO_SERVICES = 0.35
 
 
 def lexis(words: Collection[str] = ()) -> Lexis:
-    """The words of invented worlds.
+    """Returns the words of invented worlds.
 
     Args:
         words: in lower case, to use besides those of MiniSGD's training dialogues and
@@ -77,8 +77,7 @@ def write(
     if services < 4 or dialogues < services or exercises < 1:
         raise UserError(
             f"{services} services, {dialogues} dialogues and {exercises} exercises: "
-            "give "
-            "at least 4 services, as many dialogues as services, and 1 exercise."
+            "give at least 4 services, as many dialogues as services, and 1 exercise."
         )
     if folder.exists():
         raise UserError(

@@ -38,7 +38,7 @@ def service(
     lexis: Lexis,
     values: Callable[[Fresh], tuple[str, ...]],
 ) -> ServiceSpec:
-    """The recombined service of an index; it depends on the arguments only.
+    """Returns the recombined service of an index; it depends on the arguments only.
 
     Args:
         index: of the service, its name.
@@ -90,7 +90,7 @@ def _united(groups: Iterable[Sequence[str]]) -> list[str]:
 
 
 def alike(slot: SlotSpec, others: Sequence[SlotSpec]) -> bool:
-    """Whether users could not tell the slot from one of the others."""
+    """Returns whether users could not tell the slot from one of the others."""
     return any(
         slot.name == other.name
         or slot.concept.noun == other.concept.noun

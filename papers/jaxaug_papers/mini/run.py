@@ -27,7 +27,7 @@ _write_small = functools.partial(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug invent --help`."""
+    """Returns the verb; see `jaxaug invent --help`."""
     folder = write(
         arguments.out,
         services=arguments.services,
@@ -85,7 +85,7 @@ def write(
 
 
 def vocabulary(words: Collection[str], size: int) -> bytes:
-    """A vocabulary of MiniSGD's training text and of a small invented world.
+    """Returns a vocabulary of MiniSGD's training text and of a small invented world.
 
     Args:
         words: that are whole pieces, and that the world uses.

@@ -28,7 +28,7 @@ _TURNED, _TAILED, _CUT = 0.3, 0.35, 0.15
 
 
 def reworded_service(draw: Draw, spec: ServiceSpec, noun: str) -> ServiceSpec:
-    """The service with some slots described in another way, no two alike.
+    """Returns the service with some slots described in another way, no two alike.
 
     Args:
         draw: decides which and how.
@@ -62,7 +62,7 @@ def _of_unseen_services() -> frozenset[str]:
 
 
 def reworded(draw: Draw, text: str, noun: str) -> str:
-    """A description in other words' order, with or without what it belongs to.
+    """Returns a description in other words' order, with or without what it belongs to.
 
     Args:
         draw: decides whether and how.
@@ -79,7 +79,7 @@ def reworded(draw: Draw, text: str, noun: str) -> str:
 
 
 def _turned(draw: Draw, text: str) -> str:
-    """The words in another order, where the description has one of the known forms."""
+    """Returns the words in another order, where the description has one of the known forms."""
     if match := _OF.fullmatch(text):
         thing, owner = match.groups()
         return f"{owner} {thing}"

@@ -230,7 +230,7 @@ def _more(
     tell: tuple[str, ...],
     ask: tuple[str, ...],
 ) -> Kind:
-    """A kind with further texts."""
+    """Returns a kind with further texts."""
     kind = KINDS[name]
     return dataclasses.replace(
         kind,

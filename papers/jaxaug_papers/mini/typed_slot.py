@@ -16,7 +16,7 @@ _OF_THE_SERVICE = 0.5
 def slot(
     fresh: Fresh, service_noun: str, before: Sequence[SlotSpec], more: bool
 ) -> SlotSpec:
-    """A slot of one kind.
+    """Returns a slot of one kind.
 
     Args:
         fresh: gives its words.
@@ -74,7 +74,7 @@ def slot(
 def _kind_name(
     draw: Draw, before: Sequence[SlotSpec], kinds: Mapping[str, typed.Kind]
 ) -> str:
-    """One of the kinds; from comes with to more often than not."""
+    """Returns one of the kinds; from comes with to more often than not."""
     told = {text for slot in before for text in slot.concept.tell}
     open_ = [kind.beside for kind in kinds.values() if told & set(kind.tell)]
     missing = [name for name in open_ if name and not told & set(kinds[name].tell)]

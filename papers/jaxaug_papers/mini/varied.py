@@ -20,7 +20,7 @@ _OTHER_OPENERS = 0.3
 
 
 def service(draw: Draw, spec: ServiceSpec, lexis: Lexis) -> ServiceSpec:
-    """The service with slots described in other ways, and with typed ones besides.
+    """Returns the service with slots described in other ways, and with typed ones besides.
 
     Args:
         draw: decides what changes.

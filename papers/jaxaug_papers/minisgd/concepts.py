@@ -72,12 +72,12 @@ class Concept:
 
 
 def goes_on(phrase: str) -> bool:
-    """Whether a phrase can follow a sentence as it is; others need an "and"."""
+    """Returns whether a phrase can follow a sentence as it is; others need an "and"."""
     return bool(_FRAGMENT.match(phrase))
 
 
 def agreeing(template: str, value: str) -> str:
-    """The template as the value wants it: "{v} seat" for 1, "an {v}" for electrician."""
+    """Returns the template as the value wants it: "{v} seat" for 1, "an {v}" for electrician."""
     if value[0] in "aeio":
         template = _ARTICLE.sub("an {v}", template)
     return _NUMBER.sub(lambda both: both[1 if value == "1" else 2], template)

@@ -165,7 +165,7 @@ def _second_service(split: str, draw: Draw, first: ServiceSpec) -> ServiceSpec:
 
 
 def dialogue(split: str, index: int, seed: int) -> dict[str, Any]:
-    """The dialogue of that index (from 0) in SGD layout.
+    """Returns the dialogue of that index (from 0) in SGD layout.
 
     It depends on split, index and seed only, so any part of a world can be made alone.
     """
@@ -184,7 +184,7 @@ def between(
     index: int,
     remarks: Sequence[str] = words.REMARKS,
 ) -> dict[str, Any]:
-    """A dialogue in SGD layout about one service or two.
+    """Returns a dialogue in SGD layout about one service or two.
 
     Args:
         draw: decides what is said.

@@ -71,11 +71,11 @@ class Speech:
         self._frame(service)["state"] = state
 
     def mentions(self, service: str) -> bool:
-        """Whether the turn has a frame of that service."""
+        """Returns whether the turn has a frame of that service."""
         return service in self._frames
 
     def turn(self) -> dict[str, Any]:
-        """The turn in SGD layout."""
+        """Returns the turn in SGD layout."""
         return {
             "frames": list(self._frames.values()),
             "speaker": self._speaker,

@@ -83,7 +83,7 @@ class Talk:
         return self.draw.sample(names, len(names))
 
     def free(self, slot: SlotSpec, but: str = "") -> list[str]:
-        """The values that a slot may take now, without one of them."""
+        """Returns the values that a slot may take now, without one of them."""
         track = self.track
         known = {s.name: track.values[s.name] for s in track.known()}
         found = free_values(slot, track.spec, known, track.wanted)
@@ -105,14 +105,14 @@ class Talk:
 
 
 def fragments(slot: SlotSpec, value: str) -> tuple[str, ...]:
-    """The phrases for a value that fit into any sentence, of user or system."""
+    """Returns the phrases for a value that fit into any sentence, of user or system."""
     if slot.is_flag:
         return (slot.concept.yes if value == "True" else slot.concept.no)[:1]
     return slot.concept.offer
 
 
 def phrases(slot: SlotSpec, value: str, first: bool, last: bool) -> tuple[str, ...]:
-    """The phrases of a user for a value: first in a turn, last of a row of values.
+    """Returns the phrases of a user for a value: first in a turn, last of a row of values.
 
     Whole sentences come last: "on Monday with a guide and we start at noon".
     """

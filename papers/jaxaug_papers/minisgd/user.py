@@ -243,7 +243,7 @@ class User(Talk):
 
 
 def _only(track: Track, role: str) -> list[str]:
-    """The value of a role, where "the same" can mean no other value of the service."""
+    """Returns the value of a role, where "the same" can mean no other value of the service."""
     known = track.known()
     return [
         track.values[slot.name]

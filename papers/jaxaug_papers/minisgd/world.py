@@ -83,7 +83,7 @@ class ServiceSpec:
 
 @functools.cache
 def services() -> tuple[ServiceSpec, ...]:
-    """All services, sorted by name."""
+    """Returns all services, sorted by name."""
     folder = importlib.resources.files(__package__) / "schemas"
     files = sorted(
         (entry for entry in folder.iterdir() if entry.name.endswith(".json")),
@@ -93,12 +93,12 @@ def services() -> tuple[ServiceSpec, ...]:
 
 
 def services_of(split: str) -> tuple[ServiceSpec, ...]:
-    """The services that occur in a split."""
+    """Returns the services that occur in a split."""
     return tuple(spec for spec in services() if split in spec.splits)
 
 
 def unseen_services(split: str) -> tuple[ServiceSpec, ...]:
-    """The services of a split that train lacks."""
+    """Returns the services of a split that train lacks."""
     return tuple(spec for spec in services_of(split) if "train" not in spec.splits)
 
 
@@ -138,7 +138,7 @@ def _wordings(raw: dict[str, Any]) -> Wordings:
 
 
 def schema_json(split: str, label: str = ORIGINAL) -> list[dict[str, Any]]:
-    """The schema of a split in SGD layout.
+    """Returns the schema of a split in SGD layout.
 
     Args:
         split: train, dev or test.
@@ -149,7 +149,7 @@ def schema_json(split: str, label: str = ORIGINAL) -> list[dict[str, Any]]:
 
 
 def service_json(spec: ServiceSpec, label: str) -> dict[str, Any]:
-    """A service of a schema in SGD layout."""
+    """Returns a service of a schema in SGD layout."""
 
     def named(slots: tuple[str, ...]) -> list[str]:
         return [spec.slot(slot).wordings[label][0] for slot in slots]

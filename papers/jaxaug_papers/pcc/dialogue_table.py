@@ -30,7 +30,7 @@ Scores = dict[Turn, list[float]]
 
 
 def predictions_of(folder: Path) -> Path:
-    """The file of the last evaluation.
+    """Returns the file of the last evaluation.
 
     Raises:
         UserError: the folder has no predictions on Persona-Chat.
@@ -39,8 +39,7 @@ def predictions_of(folder: Path) -> Path:
     if not files:
         raise UserError(
             f"{folder}: has no inference_eval/personachat_*-STEP.jsonl. Name a run "
-            "that "
-            "was evaluated on Persona-Chat."
+            "that was evaluated on Persona-Chat."
         )
     return files[-1]
 
@@ -110,8 +109,10 @@ def table(
         for name, runs in rows
     ]
     lines = [
-        "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L "
-        "| perplexity | F1 - first row |",
+        (
+            "| row | runs | F1 | BLEU-2 | BLEU-3 | BLEU-4 | ROUGE-1 | ROUGE-2 | ROUGE-L "
+            "| perplexity | F1 - first row |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for group, perplexity in zip(groups, perplexities, strict=True):

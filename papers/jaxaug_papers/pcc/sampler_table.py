@@ -83,7 +83,7 @@ def row_8(scores: Sequence[float]) -> list[str]:
 
 
 def _outputs(options: argparse.Namespace, name: str) -> list[list[str]]:
-    """The outputs of a sampler for each trait."""
+    """Returns the outputs of a sampler for each trait."""
     sampler, chosen = SAMPLERS[name]
     stem = "".join(c if c.isalnum() else "_" for c in name)
     out = options.work_dir / f"{stem}.jsonl"

@@ -53,7 +53,7 @@ def timed_outputs(
 
 
 def outputs_of(path: Path) -> list[list[str]]:
-    """The outputs of each input in a file of `jaxaug paraphrase`, best first."""
+    """Returns the outputs of each input in a file of `jaxaug paraphrase`, best first."""
     groups: dict[int, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -68,15 +68,15 @@ def mean(values: Iterable[float | None]) -> float | None:
 
 
 def number(value: float | None, form: str) -> str:
-    """A cell; `-` where nothing is defined."""
+    """Returns a cell; `-` where nothing is defined."""
     return "-" if value is None else format(value, form)
 
 
 def row(cells: Sequence[str]) -> str:
-    """A row in Markdown."""
+    """Returns a row in Markdown."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def head(cells: Sequence[str]) -> list[str]:
-    """The first two lines of a table in Markdown."""
+    """Returns the first two lines of a table in Markdown."""
     return [row(cells), "|" + "---|" * len(cells)]

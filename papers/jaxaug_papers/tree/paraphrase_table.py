@@ -56,7 +56,7 @@ HEAD = (
 
 
 def slot_descriptions(schema_path: Path, count: int) -> list[str]:
-    """A sample of the descriptions of slots, each once."""
+    """Returns a sample of the descriptions of slots, each once."""
     found = dict.fromkeys(
         clean(slot.description, False)
         for service in read_schema(schema_path).services
@@ -132,11 +132,9 @@ def verdict(results: Mapping[str, Figures]) -> list[str]:
         lines.append(
             f"- {name}: the direction reported by Lu and Lam (2023) is "
             f"{'confirmed' if holds else 'only partly confirmed'}. Distinct-n is "
-            "higher "
-            f"than that of {TOP} for n = {orders}, lower for "
+            f"higher than that of {TOP} for n = {orders}, lower for "
             f"{', '.join(map(str, less)) or 'no n'}; self-BLEU {bleu:+.1f}, MiniLM "
-            "cosine "
-            f"{found.cosine - top.cosine:+.3f}, Jaccard "
+            f"cosine {found.cosine - top.cosine:+.3f}, Jaccard "
             f"{found.jaccard - top.jaccard:+.3f}."
         )
     return lines
@@ -152,15 +150,13 @@ def page(
             "",
             (
                 f"{options.inputs} slot descriptions of the SGD test schema, "
-                "paraphrased by "
-                f"{options.model} with a few-shot prompt of three examples; {OUTPUTS} "
-                f"outputs per sampler (one for greedy), at most {MAX_LENGTH} tokens. "
-                "Distinct-n and self-BLEU are computed among the outputs for one "
-                "input, the "
-                "other figures compare outputs with the input. Seconds on "
-                f"{options.hardware}, including compilation; seed 0, "
-                f"{time.strftime('%Y-%m-%d')}. The inputs are quoted "
-                "from SGD (CC BY-SA 4.0)."
+                f"paraphrased by {options.model} with a few-shot prompt of three "
+                f"examples; {OUTPUTS} outputs per sampler (one for greedy), at most "
+                f"{MAX_LENGTH} tokens. Distinct-n and self-BLEU are computed among the "
+                "outputs for one input, the other figures compare outputs with the "
+                f"input. Seconds on {options.hardware}, including compilation; seed 0, "
+                f"{time.strftime('%Y-%m-%d')}. The inputs are quoted from SGD (CC "
+                "BY-SA 4.0)."
             ),
             "",
             f"    {COMMAND}",

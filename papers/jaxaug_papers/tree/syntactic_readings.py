@@ -39,7 +39,7 @@ def pools(out: Path, without_judge: bool) -> dict[str, dict[str, Any]]:
 
 
 def picks(rows: Sequence[Mapping[str, Any]], spec: tree.Spec) -> list[str]:
-    """The syntactic paraphrase by each reading; empty if no candidate has the words."""
+    """Returns the syntactic paraphrase by each reading; empty if no candidate has the words."""
     items = [tree.Item(r["candidate"], r["count"], r["metrics"]) for r in rows]
     same = [item for item in items if not spec.rounded(item, spec.diversity)]
     if not same:

@@ -26,8 +26,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--paraphraser",
         metavar="MODEL",
         help="a model of `jaxaug models list`, a run, or smollm2+ADAPTER (default: "
-        "that "
-        "of the config)",
+        "that of the config)",
     )
     parser.add_argument(
         "--wordnet_dir",

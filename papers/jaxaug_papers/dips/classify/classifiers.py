@@ -126,7 +126,7 @@ def _plain(text: str) -> list[str]:
 def matches(
     first: str, second: str, weights: Mapping[str, float]
 ) -> tuple[float, float]:
-    """The share of words that two texts share, and that of their weights.
+    """Returns the share of words that two texts share, and that of their weights.
 
     Each distinct word that is no stop word counts, in both texts; without one the
     shares are 0.
@@ -144,7 +144,7 @@ def matches(
 
 
 def lstm(folds: Sequence[Fold], settings: Settings) -> list[list[str]]:
-    """An LSTM over the words of a sentence, or one that compares two; see `networks`.
+    """Returns an LSTM over the words of a sentence, or one that compares two; see `networks`.
 
     Words are what letters and digits make, and single other marks, in lower case; those
     that training lacks share a vector. With `settings.encoder` they are its tokens.

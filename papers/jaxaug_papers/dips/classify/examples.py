@@ -73,7 +73,7 @@ def _of_sentences(
 
 
 def _read_pairs(folder: PathLike) -> Data:
-    """Pairs in `train` and `test`, each .txt, .tsv or .csv."""
+    """Returns the pairs in `train` and `test`, each .txt, .tsv or .csv."""
     splits = []
     for name in ("train", "test"):
         paths = [epath.Path(folder) / f"{name}.{end}" for end in ("txt", "tsv", "csv")]
@@ -99,7 +99,7 @@ READERS: Mapping[str, Callable[[PathLike], Data]] = {
 
 
 def read(reader: str, folder: PathLike) -> Data:
-    """The data set of a folder.
+    """Returns the data set of a folder.
 
     Training examples that stand in the test set are left out; notes count them, and
     tell of classes with one example.
@@ -165,7 +165,7 @@ def draw(
 def _spread(
     examples: Sequence[Example], rng: np.random.Generator
 ) -> tuple[Example, ...]:
-    """A random order in which each class comes at equal distances, its first at once."""
+    """Returns a random order in which each class comes at equal distances, its first at once."""
     sizes = Counter(example.label for example in examples)
     ranks: Counter[str] = Counter()
     keys = []
@@ -177,7 +177,7 @@ def _spread(
 
 
 def share_of(examples: Sequence[Example], share: float) -> tuple[Example, ...]:
-    """The beginning of an order of `draw`, one example of each class at least."""
+    """Returns the beginning of an order of `draw`, one example of each class at least."""
     least = len({example.label for example in examples})
     return tuple(examples[: max(round(share * len(examples)), least)])
 
@@ -185,7 +185,7 @@ def share_of(examples: Sequence[Example], share: float) -> tuple[Example, ...]:
 def sources(
     draws: Sequence[Draw], shares: Sequence[float], most: int | None
 ) -> list[str]:
-    """The texts to paraphrase: of each seed the first `most` training texts.
+    """Returns the texts to paraphrase: of each seed the first `most` training texts.
 
     Of a pair it is the first sentence. More of them, or a greater share, add texts at
     the end only, so that what is kept of fewer is still good.

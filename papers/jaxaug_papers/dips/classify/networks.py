@@ -187,7 +187,7 @@ def _drawn(
     steps: int,
     batch_size: int,
 ) -> Int[np.ndarray, "seeds rows batch"]:
-    """Every example of a seed once, in random order; then the first ones again."""
+    """Returns every example of a seed once, in random order; then the first ones again."""
     drawn = [
         np.resize(rng.permutation(size), (steps, batch_size))
         for rng, size in zip(orders, sizes, strict=True)

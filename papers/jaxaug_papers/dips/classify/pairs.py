@@ -61,7 +61,7 @@ _FIX = (
 
 
 def read(path: PathLike) -> list[Pair]:
-    """The pairs of a file, in its order.
+    """Returns the pairs of a file, in its order.
 
     Raises:
         UserError: no such file, its header is not known, or a line lacks a label or

@@ -29,7 +29,7 @@ _YAHOO_FIX = (
 
 
 def read_snips(folder: PathLike) -> FewShotData:
-    """The seven intents of SNIPS (Coucke et al., 2018); the validation files are test.
+    """Returns the seven intents of SNIPS (Coucke et al., 2018); the validation files are test.
 
     Runs of white space become a space. A file that is not UTF-8 is read as Latin-1, in
     which that of PlayMusic was published.

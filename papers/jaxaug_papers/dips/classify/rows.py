@@ -43,7 +43,7 @@ class Method:
     model: str = ""
 
     def steps(self, paraphraser: str, wordnet_dir: str) -> list[Step]:
-        """The chain of a method that has one.
+        """Returns the chain of a method that has one.
 
         Args:
             paraphraser: model of the scheme paraphrase.
@@ -76,7 +76,7 @@ def outputs_of(
     paraphraser: str,
     wordnet_dir: str,
 ) -> Outputs:
-    """The paraphrases of texts by a method, `num` of each.
+    """Returns the paraphrases of texts by a method, `num` of each.
 
     Those of models are kept in the cache folder, so that a run that was stopped goes on.
 

@@ -25,7 +25,7 @@ _CHANGED = ("paraphraser", "wordnet_dir", "num_sources")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug classify --help`."""
+    """Returns the verb; see `jaxaug classify --help`."""
     config = configs.load(arguments.config)
     given = {name: getattr(arguments, name) for name in _CHANGED}
     given = {name: value for name, value in given.items() if value is not None}
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
-    """The first row of a config and those that patterns name."""
+    """Returns the first row of a config and those that patterns name."""
     first, *others = config.methods
     for pattern in patterns:
         names = [method.name for method in config.methods]

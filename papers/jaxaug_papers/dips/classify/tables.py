@@ -42,7 +42,7 @@ def percent(share: float) -> str:
 
 
 def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) -> str:
-    """One share: a row for each method, two columns for each classifier.
+    """Returns one share: a row for each method, two columns for each classifier.
 
     Args:
         cells: of all shares.
@@ -66,7 +66,7 @@ def text_table(cells: Sequence[Cell], share: float, missing: Mapping[str, str]) 
 
 
 def interval(cell: Cell, base: Cell) -> str:
-    """The interval of a difference, such as `[+0.5, +2.1] *`; empty of the base."""
+    """Returns the interval of a difference, such as `[+0.5, +2.1] *`; empty of the base."""
     if cell.method == base.method or len(cell.accuracy) < 2:
         return ""
     found = difference(cell.accuracy, base.accuracy)
@@ -87,7 +87,7 @@ def table_5(cells: Sequence[Cell], title: str) -> str:
 
 
 def csv_table(cells: Sequence[Cell], seeds: Sequence[int]) -> str:
-    """Every figure for programs: fractions at full precision."""
+    """Returns every figure for programs: fractions at full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [f"seed{seed}" for seed in seeds]

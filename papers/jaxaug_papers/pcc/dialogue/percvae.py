@@ -74,7 +74,7 @@ class Gaussian(NamedTuple):
     log_variance: Vectors
 
     def draw(self, key: Array | None) -> Vectors:
-        """A sample; the mean without a key."""
+        """Returns a sample; the mean without a key."""
         if key is None:
             return self.mean
         noise = jax.random.normal(key, self.mean.shape)
@@ -268,7 +268,7 @@ class Network(nn.Module):
         decoder_target_tokens: Tokens,
         enable_dropout: bool = True,
     ) -> Outcome:
-        """The reply from a z that knows it; its mean without the stream "latent"."""
+        """Returns the reply from a z that knows it; its mean without the stream "latent"."""
         reply = decoder_target_tokens.astype(jnp.int32)
         condition = self._condition(encoder_input_tokens)
         prior = self._prior(condition)

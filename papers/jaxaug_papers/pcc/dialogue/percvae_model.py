@@ -172,7 +172,7 @@ class VariationalModel(models.EncoderDecoderModel):
         *,
         flax_mutables: Any = None,
     ) -> Array:
-        """The predictions of `predict_batch_with_aux`."""
+        """Returns the predictions of `predict_batch_with_aux`."""
         return self.predict_batch_with_aux(
             params, batch, rng, flax_mutables=flax_mutables
         )[0]

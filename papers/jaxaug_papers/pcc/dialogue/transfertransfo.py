@@ -176,7 +176,7 @@ def prompt_lengths_of(batch: Batch) -> Int[Array, " batch"]:
 
 
 def candidates(batch: Batch, count: int) -> Candidates:
-    """The examples of a batch with their own reply and those to the next examples.
+    """Returns the examples of a batch with their own reply and those to the next examples.
 
     Raises:
         UserError: as `prompt_lengths_of`, or there are fewer examples than candidates.
@@ -296,7 +296,7 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         return logits, jnp.where(made.valid.T, scores, layers.MASKED), made.valid.T
 
     def choice_scores(self, params: Any, batch: Batch) -> Float[Array, "batch count"]:
-        """How well replies follow: the right one, then those to the next examples.
+        """Returns how well replies follow: the right one, then those to the next examples.
 
         What is no other reply has a score of -1e10.
         """
@@ -305,7 +305,7 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
     def loss_fn(
         self, params: Any, batch: Batch, dropout_rng: jax.Array | None
     ) -> tuple[Float[Array, ""], metrics.MetricsMap]:
-        """The weighted sum of both losses, and metrics."""
+        """Returns the weighted sum of both losses, and metrics."""
         factor, weights = losses.get_loss_normalizing_factor_and_weights(
             self._loss_normalizing_factor, batch
         )

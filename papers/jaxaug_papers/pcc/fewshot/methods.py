@@ -158,13 +158,13 @@ class Method:
             )
 
     def settings(self, common: Settings) -> Settings:
-        """The settings of the config with those of this method in their place."""
+        """Returns the settings of the config with those of this method in their place."""
         if self.candidates is None:
             return common
         return dataclasses.replace(common, candidates=self.candidates)
 
     def schedule_of(self, levels: int) -> Schedule:
-        """The schedule over that many levels.
+        """Returns the schedule over that many levels.
 
         Raises:
             UserError: its options are wrong.
@@ -182,7 +182,7 @@ class Method:
 def levelled(
     method: Method, drawn: Sequence[Sentence], seed: int, data_dir: PathLike
 ) -> list[Levelled]:
-    """The few-shot sentences of a seed with their paraphrases, in the same order.
+    """Returns the few-shot sentences of a seed with their paraphrases, in the same order.
 
     Raises:
         UserError: a file or a model is missing, or a file lacks a sentence.
@@ -198,8 +198,7 @@ def levelled(
         if text not in found:
             raise UserError(
                 f"{path}: has no paraphrases of {shown(text)}, which seed {seed} "
-                "draws. "
-                "Use the file of this seed, data set and number of sentences."
+                "draws. Use the file of this seed, data set and number of sentences."
             )
     return [found[text] for text in texts]
 
@@ -224,7 +223,7 @@ def _by_scheme(method: Method, texts: Sequence[str], seed: int) -> list[Levelled
 
 
 def _words(texts: Sequence[str]) -> list[str]:
-    """The words of the training texts, without the marks around them."""
+    """Returns the words of the training texts, without the marks around them."""
     words = {word.strip(string.punctuation) for text in texts for word in text.split()}
     return sorted(words - {""})
 
@@ -250,8 +249,8 @@ def _only_file(method: Method, seed: int, data_dir: epath.Path) -> epath.Path:
     if len(found) != 1:
         raise UserError(
             f"method {method.name!r}: {len(found)} files {data_dir / pattern}, "
-            "expected "
-            "one. Put the file there, or name the data folder with --data_dir."
+            "expected one. Put the file there, or name the data folder with "
+            "--data_dir."
         )
     return found[0]
 

@@ -15,7 +15,7 @@ _LINE = "{name}: {steps} updates, {stages}"
 
 
 def schedule_line(name: str, schedule: Schedule) -> str:
-    """The stages of a schedule in one line, such as `0 x200, 1 x200`.
+    """Returns the stages of a schedule in one line, such as `0 x200, 1 x200`.
 
     A stage of one level is named by it, however many originals are among them; another
     one by its levels with their weights.
@@ -37,7 +37,7 @@ def schedule_line(name: str, schedule: Schedule) -> str:
 
 
 def by_schedule(schedules: Mapping[str, Schedule]) -> dict[Schedule, list[str]]:
-    """Each distinct schedule with the names of the methods that have it."""
+    """Returns each distinct schedule with the names of the methods that have it."""
     found: dict[Schedule, list[str]] = {}
     for name, schedule in schedules.items():
         found.setdefault(schedule, []).append(name)

@@ -53,7 +53,7 @@ class Task(NamedTuple):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug fewshot --help`."""
+    """Returns the verb; see `jaxaug fewshot --help`."""
     config = configs.load(arguments.config)
     data_dir = epath.Path(arguments.data_dir or config.data_dir).expanduser()
     out = epath.Path(arguments.out or config.out)
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def few_shot_texts(config: Config, data_dir: PathLike) -> list[str]:
-    """The distinct few-shot sentences of all seeds, for `jaxaug levels`."""
+    """Returns the distinct few-shot sentences of all seeds, for `jaxaug levels`."""
     found = data.load(epath.Path(data_dir) / config.dataset)
     drawn = [data.few_shot(found.train, config.per_label, s) for s in config.seeds]
     return list(dict.fromkeys(one.text for sentences in drawn for one in sentences))

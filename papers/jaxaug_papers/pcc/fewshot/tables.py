@@ -61,7 +61,7 @@ class Result:
 def text_table(
     table: Table, results: Mapping[str, Result], missing: Mapping[str, str]
 ) -> str:
-    """A table for people, per cent.
+    """Returns a table for people, per cent.
 
     Args:
         table: its rows and their reference.
@@ -96,7 +96,7 @@ def text_table(
 def csv_table(
     tables: Sequence[Table], results: Mapping[str, Result], seeds: Sequence[int]
 ) -> str:
-    """The tables for programs: fractions at full precision."""
+    """Returns the tables for programs: fractions at full precision."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [f"seed{seed}" for seed in seeds]
@@ -124,7 +124,7 @@ def csv_table(
 
 
 def csv_curves(results: Mapping[str, Result], seeds: Sequence[int]) -> str:
-    """Every point of the learning curves, one line for each seed."""
+    """Returns every point of the learning curves, one line for each seed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["method", "seed", "updates", "accuracy", "loss", "active"])

@@ -356,5 +356,5 @@ def _share_right(support: Array, labels: Array, tests: Array, expected: Array) -
 
 
 def _keys(seeds: Sequence[int], stream: int) -> Array:
-    """One key for each seed; streams do not depend on each other."""
+    """Returns one key for each seed; streams do not depend on each other."""
     return jnp.stack([jax.random.fold_in(jax.random.key(s), stream) for s in seeds])

@@ -14,7 +14,7 @@ import ml_collections
 
 
 def get_config(dataset: str = "msrp") -> ml_collections.ConfigDict:
-    """The text is the folder of the pairs, below the data folder."""
+    """Returns the text is the folder of the pairs, below the data folder."""
     config = ml_collections.ConfigDict()
     config.dataset = dataset
     config.reader = "pairs"

@@ -33,7 +33,7 @@ def get_config() -> ml_collections.ConfigDict:
 
 
 def pcc(amount: int) -> dict:
-    """The cyclic curriculum with that many paraphrases at each level."""
+    """Returns the cyclic curriculum with that many paraphrases at each level."""
     return {
         "name": f"{amount} a level",
         "source": "released",

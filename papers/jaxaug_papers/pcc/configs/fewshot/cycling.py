@@ -35,7 +35,7 @@ def get_config() -> ml_collections.ConfigDict:
 
 
 def rows(updates: int) -> tuple[dict, ...]:
-    """The same paraphrases in different orders, six levels in all."""
+    """Returns the same paraphrases in different orders, six levels in all."""
     once, twice = updates // 6, updates // 12
     return (
         pcc(f"cyclic {updates}", "cyclic", twice),
@@ -46,7 +46,7 @@ def rows(updates: int) -> tuple[dict, ...]:
 
 
 def pcc(name: str, schedule: str, steps_per_level: int) -> dict:
-    """The paraphrases of PCC's authors in some order."""
+    """Returns the paraphrases of PCC's authors in some order."""
     return {
         "name": name,
         "source": "released",

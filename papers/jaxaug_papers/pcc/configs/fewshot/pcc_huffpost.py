@@ -51,7 +51,7 @@ def get_config() -> ml_collections.ConfigDict:
 
 
 def pcc(name: str, schedule: str, **fields) -> dict:
-    """The paraphrases of PCC's authors in some order."""
+    """Returns the paraphrases of PCC's authors in some order."""
     path = "pcc/aug_huff_train_s{seed}*.txt"
     fields = {"source": "released", "path": path, "schedule": schedule, **fields}
     return {"name": name, **fields}

@@ -66,12 +66,12 @@ def get_config(text: str) -> ml_collections.ConfigDict:
 
 
 def eda(alpha: float) -> dict[str, float]:
-    """All four operations of EDA at one rate, as Wei et al. (2021) have it."""
+    """Returns all four operations of EDA at one rate, as Wei et al. (2021) have it."""
     return dict.fromkeys(("replace", "insert", "swap", "delete"), alpha)
 
 
 def two_stage(name: str, method: str, **options) -> dict:
-    """The originals, then four outputs of each sentence too."""
+    """Returns the originals, then four outputs of each sentence too."""
     return {
         "name": name,
         "source": "sentence",

@@ -48,7 +48,7 @@ JUDGES = {
 
 
 def get_config(tree: str = "bart") -> ml_collections.ConfigDict:
-    """The text behind the colon is bart, b or bleurt."""
+    """Returns the text behind the colon is bart, b or bleurt."""
     judge = "bleurt" if tree == "bleurt" else "entailment"
     config = ml_collections.ConfigDict()
     config.name = NAMES[tree]

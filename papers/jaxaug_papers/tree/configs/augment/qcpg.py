@@ -15,7 +15,7 @@ import ml_collections
 
 
 def get_config(kind: str = "sentences") -> ml_collections.ConfigDict:
-    """The text behind the colon is sentences, questions or captions."""
+    """Returns the text behind the colon is sentences, questions or captions."""
     config = ml_collections.ConfigDict()
     config.name = "QCPG + BLEURT"
     config.scheme = "qcpg"
