@@ -74,7 +74,7 @@ class Server:
         self.longest = max(self.longest, time.monotonic() - start)
 
     def health(self) -> float:
-        """Seconds that `/healthz` takes."""
+        """Returns the seconds that `/healthz` takes."""
         start = time.monotonic()
         connection = http.client.HTTPConnection(HOST, self.port, timeout=60)
         connection.request("GET", "/healthz")
@@ -108,7 +108,7 @@ def service(name: str, slots: int = 1, unknown: int = 0) -> dict:
 
 
 def turns(count: int, said: str) -> list[dict]:
-    """Turns of the user; the first one says something long."""
+    """Returns the turns of the user; the first one says something long."""
     return [
         {"speaker": "USER", "utterance": said if not n else ""} for n in range(count)
     ]

@@ -243,7 +243,7 @@ def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tenso
 def best_times(
     functions: Sequence[Callable[[], object]], repeats: int
 ) -> list[tuple[float, float]]:
-    """Seconds and CPU seconds of the fastest of `repeats` calls of each, in turn.
+    """Returns the seconds and CPU seconds of the fastest of `repeats` calls of each, in turn.
 
     A first call of each warms up.
     """

@@ -52,7 +52,7 @@ def damage(dialogues: dict[str, Any], seed: int = 0) -> dict[str, Any]:
 
 
 def fastest(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """(seconds of the fastest call, result)."""
+    """Returns (seconds of the fastest call, result)."""
     best, result = float("inf"), None
     for _ in range(repeats):
         start = time.perf_counter()

@@ -133,7 +133,7 @@ def remove_named(refused: Ended, place: Path) -> bool:
 def table(
     records: Sequence[dict[str, Any]], programs: Sequence[str], kinds: Sequence[str]
 ) -> str:
-    """Counts by fault and program: survived/injected, and what is to be seen."""
+    """Returns the counts by fault and program: survived/injected, and what is to be seen."""
     cells: dict[tuple[str, str], collections.Counter[str]] = collections.defaultdict(
         collections.Counter
     )

@@ -110,7 +110,7 @@ def _pair(row: Mapping[str, str]) -> Pair:
 
 
 def _domains() -> dict[str, str]:
-    """Text of MiniSGD -> its domain, as `candidates.tsv` calls it."""
+    """Returns a map from text of MiniSGD to its domain, as `candidates.tsv` calls it."""
     names = {
         "couriers": "parcels", "homes": "apartments", "books": "library",
         "meetings": "calendar", "payments": "banks",

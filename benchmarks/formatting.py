@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and of its children that have ended."""
+    """Returns the CPU time of this process and of its children that have ended."""
     return sum(os.times()[:4])
 
 

@@ -126,7 +126,7 @@ def tree_part(folder: Path, dialogues: int, factor: int) -> Callable[[], int]:
 
 
 def measure(part: str, folder: Path, dialogues: int, factor: int, repeats: int) -> dict:
-    """Seconds a unit and peak memory in MiB above what importing takes."""
+    """Returns the seconds a unit and peak memory in MiB above what importing takes."""
     run = globals()[f"{part}_part"](folder, dialogues, factor)
     best = float("inf")
     units = 1

@@ -24,7 +24,7 @@ from jaxaug.data import folders, sgd
 
 
 def seconds(arguments: list[str], cache: str) -> float:
-    """Wall time of a program; `cache` is its cache folder."""
+    """Returns the wall time of a program; `cache` is its cache folder."""
     given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     start = time.perf_counter()
     subprocess.run(
@@ -41,7 +41,7 @@ def best(measure: Callable[[], float], rounds: int) -> float:
 
 
 def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]:
-    """Seconds of each start."""
+    """Returns the seconds of each start."""
     with tempfile.TemporaryDirectory() as folder:
         talk = Path(folder, "talk.txt")
         call = ["-m", "jaxaug.cli", "predict", "--run", run, "--schema", schema]
@@ -67,7 +67,7 @@ def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]
 
 
 def rates(tracker: Tracker, dialogues: list, rounds: int) -> dict[str, float]:
-    """Dialogues a second, one a call and all in one."""
+    """Returns the dialogues a second, one a call and all in one."""
 
     def alone() -> float:
         start = time.perf_counter()

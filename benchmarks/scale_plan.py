@@ -79,7 +79,7 @@ def records() -> list[dict[str, Any]]:
 
 
 def parameters() -> int:
-    """Weights of XL as compiled."""
+    """Returns the weights of XL as compiled."""
     return records()[0]["parameters"]
 
 
@@ -111,7 +111,7 @@ def step_seconds(rows: float) -> float:
 
 
 def gradient_seconds(model: int) -> tuple[float, float]:
-    """(inside a slice, between slices) to add up gradients, as rings do it."""
+    """Returns (inside a slice, between slices) to add up gradients, as rings do it."""
     data = VALUES["chips"] / VALUES["slices"] / model
     inside = 2 * (data - 1) / data * 4 * parameters() / model / VALUES["link"]
     share = 2 * (VALUES["slices"] - 1) / VALUES["slices"] * 4 * parameters()
@@ -146,7 +146,7 @@ def inputs() -> str:
 
 
 def measured() -> str:
-    """Memory per device, from the compiled programs."""
+    """Returns the memory per device, from the compiled programs."""
     return table(
         ("mesh", "rows", "remat", "weights over data", "state GB", "temporary GB"),
         (
@@ -255,7 +255,7 @@ def _evaluation() -> Iterable[tuple[str, Any]]:
 
 
 def lost_share(hours: float) -> tuple[float, float]:
-    """(s between saves by Young's rule, share of time lost) for a time between losses."""
+    """Returns (s between saves by Young's rule, share of time lost) for a time between losses."""
     between = hours * HOUR
     period = math.sqrt(2 * VALUES["stall"] * between)
     return period, VALUES["stall"] / period + (period / 2 + VALUES["start"]) / between

@@ -93,7 +93,7 @@ class Item:
         return f"{self.set}{version}{order}-{self.steps}steps-seed{self.seed}"
 
     def variants(self, table: recipes.Table) -> str:
-        """Digest of the generated train schemas of the set; "" if it has none."""
+        """Returns the digest of the generated train schemas of the set; "" if it has none."""
         found = []
         for task in table.tasks_of(self.set):
             corpus = table.recipes[task]["train"].corpus

@@ -19,7 +19,7 @@ class Words:
         self.words, self.file = words, file
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """Ids of several texts, without EOS."""
+        """Returns the ids of several texts, without EOS."""
         if isinstance(self.words, vocabulary.TokenVocabulary):
             return self.words.processor.encode(texts)
         return self.words.encode_batch(texts)

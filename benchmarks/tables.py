@@ -148,7 +148,7 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
 
 
 def variants_digest(name: str) -> str:
-    """Digest of the shipped variants of a set; "" for the originals and SGD-X."""
+    """Returns the digest of the shipped variants of a set; "" for the originals and SGD-X."""
     folder = VARIANTS / name.partition("_")[0]
     files = sorted(folder.glob("v*/train/schema.json"))
     return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
@@ -171,7 +171,7 @@ def environment(commit: str | None) -> dict[str, Any]:
 
 
 def compared(names: Sequence[str] = COMPARED) -> tuple[list[report.Run], Statistics]:
-    """Configurations of results/minisgd in the given order, and their statistics."""
+    """Returns the configurations of results/minisgd in the given order, and their statistics."""
     folders = [
         path.parent
         for name in names
@@ -217,7 +217,7 @@ def minisgd_table() -> list[str]:
 
 
 def minisgd_differences() -> list[str]:
-    """Differences of all pairs of the compared sets, in points."""
+    """Returns the differences of all pairs of the compared sets, in points."""
     columns = ("jga_orig", "jga_v1_5", "jga_v1_5_seen", "jga_v1_5_unseen", "ss_jga")
     header = ["difference", *(report.COLUMNS[name] for name in columns), "p (Holm)"]
     rows = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
@@ -263,7 +263,7 @@ def key_of(item: Mapping) -> Key:
 
 
 def figures_of(folders: Sequence[Path]) -> dict[str, report.Run]:
-    """Configuration, as `split_seed` names it -> its figures with intervals."""
+    """Returns the configuration, as `split_seed` names it -> its figures with intervals."""
     if not folders:
         return {}
     runs = read_all([str(folder) for folder in folders])

@@ -105,7 +105,7 @@ def quotients(theirs: list[float], ours: list[float]) -> list[float]:
 
 
 def options(pairs: list[str]) -> dict[str, Any]:
-    """Fields of a config from `name=value`; values are Python's, or else strings."""
+    """Returns the fields of a config from `name=value`; values are Python's, or else strings."""
     fields = {}
     for pair in pairs:
         name, _, value = pair.partition("=")

@@ -40,7 +40,7 @@ SHAPES = {
 
 
 def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
-    """Floating point operations that a training step needs: three times a forward pass.
+    """Returns the floating point operations that a training step needs: three times a forward pass.
 
     Matrix products only, a multiply-add counts as two. Padding counts, and so do the
     masked halves of causal attention and the logits of positions without a weight, which
@@ -75,7 +75,7 @@ def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
 def random_batch(
     shape: Shape, rows: int, inputs: int, targets: int
 ) -> dict[str, np.ndarray]:
-    """Batch of T5X features without padding, all tokens drawn alike."""
+    """Returns the batch of T5X features without padding, all tokens drawn alike."""
     rng = np.random.default_rng(0)
     if shape.family == "llama":
         tokens = rng.integers(2, shape.vocab, (rows, inputs + targets), dtype=np.int32)
@@ -98,7 +98,7 @@ def random_batch(
 
 
 def real_tokens(batch: dict[str, np.ndarray]) -> tuple[int, int]:
-    """(tokens that are not padding, positions) of inputs and targets together."""
+    """Returns (tokens that are not padding, positions) of inputs and targets together."""
     names = [n for n in ("encoder_input_tokens", "decoder_target_tokens") if n in batch]
     tokens = sum(int((batch[name] != 0).sum()) for name in names)
     return tokens, sum(batch[name].size for name in names)

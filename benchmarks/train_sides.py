@@ -265,7 +265,7 @@ def serve(name: str, setting: Setting, pipe: Connection) -> None:
 
 
 def peak_memory(device: str) -> int:
-    """Peak bytes of the device, or on CPU of this process."""
+    """Returns the peak bytes of the device, or on CPU of this process."""
     if "cuda" not in device.lower():
         status = Path("/proc/self/status").read_text()
         return 1024 * int(status.split("VmHWM:")[1].split()[0])

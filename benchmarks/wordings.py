@@ -78,7 +78,7 @@ def scores(
 
 
 def rate(tracker: Tracker, dialogues: list, robust: Robust, rounds: int) -> float:
-    """Frames a second, programs compiled and wordings made before."""
+    """Returns the frames a second, programs compiled and wordings made before."""
     about = tracker.about(tracker.schema)
     about.robust = robust
     seconds = []

@@ -62,7 +62,7 @@ def check_python() -> Iterator[Finding]:
 
 
 def requirements(distribution: str = "jaxaug") -> dict[str, list[str]]:
-    """Extra ("" = always needed) -> distributions that the package asks for.
+    """Returns a map from extra ("" = always needed) to distributions that the package asks for.
 
     Under an extra, `jax[tpu]` stands for what that extra of jax adds.
     """
@@ -78,7 +78,7 @@ def requirements(distribution: str = "jaxaug") -> dict[str, list[str]]:
 
 
 def _requirement_lines(distribution: str) -> Iterator[tuple[str, str, str]]:
-    """(name, extra in brackets, extra that asks for it) of every requirement."""
+    """Yields (name, extra in brackets, extra that asks for it) of every requirement."""
     for line in metadata.requires(distribution) or ():
         match = _REQUIREMENT.match(line)
         extra = _EXTRA.search(line)
@@ -87,7 +87,7 @@ def _requirement_lines(distribution: str) -> Iterator[tuple[str, str, str]]:
 
 
 def check_packages() -> Iterator[Finding]:
-    """Versions of everything that jaxaug declares, without importing any of it."""
+    """Yields the versions of everything that jaxaug declares, without importing any of it."""
     try:
         needed = requirements()
     except metadata.PackageNotFoundError:

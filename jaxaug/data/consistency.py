@@ -30,7 +30,7 @@ def no_format(service: str, slot: str, value: str) -> Sequence[str]:
 def dialogue(
     data: list[Any], index: int, schema: Schema, unreadable: Unreadable = no_format
 ) -> Iterator[Problem]:
-    """Problems of a dialogue that `check.dialogue_problems` has none of.
+    """Yields the problems of a dialogue that `check.dialogue_problems` has none of.
 
     Its id has no line break or tab; speakers take turns, the user first; no value is
     blank; a categorical value is one of the slot's possible values or `dontcare`; the
@@ -174,7 +174,7 @@ def _span(
 def schema(
     of: Schema, is_note: bool, unreadable: Unreadable = no_format
 ) -> Iterator[Problem]:
-    """Descriptions that a service has twice, or that are empty; names and values.
+    """Yields the descriptions that a service has twice, or that are empty; names and values.
 
     Names have no line breaks and tabs, and no possible value is blank. A note: possible
     values that a format does not read back.
@@ -236,7 +236,7 @@ def _names_and_values(
 
 
 def variant(original: Schema, other: Schema) -> Iterator[Problem]:
-    """Problems of a variant that `rename.mismatches` has none of.
+    """Yields the problems of a variant that `rename.mismatches` has none of.
 
     Services keep their order, and categorical slots their values. A note: a slot or an
     intent with the name that another one of the same service has in the original.

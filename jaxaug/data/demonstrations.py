@@ -74,7 +74,7 @@ def sources(data_dir: PathLike, split: str) -> list[epath.Path]:
 
 
 def choose(data_dir: PathLike, split: str) -> dict[str, Demonstration]:
-    """Service -> the demonstration that the rule gives, for the services of a split.
+    """Returns a map from service to the demonstration that the rule gives, for the services of a split.
 
     The rule prefers dialogues of train, then of dev (for dev and test), then of test (for
     test). Among these it prefers dialogues about the service alone, then the most slots
@@ -156,13 +156,13 @@ def _candidate(
 
 
 def of_variable() -> dict[str, Demonstration]:
-    """Service -> demonstration of the file `$JAXAUG_DEMONSTRATIONS`; empty without it."""
+    """Returns a map from service to demonstration of the file `$JAXAUG_DEMONSTRATIONS`; empty without it."""
     path = os.environ.get(FILE_VARIABLE)
     return read(path) if path else {}
 
 
 def read(path: PathLike) -> dict[str, Demonstration]:
-    """Service -> demonstration of a file that `write` or a user made.
+    """Returns a map from service to demonstration of a file that `write` or a user made.
 
     Raises:
         UserError: the file is missing, is no JSON, has a wrong field, or has two

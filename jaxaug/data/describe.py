@@ -34,7 +34,7 @@ class Counts:
 
 
 def count_split(data_dir: PathLike, split: str, train: Schema) -> list[Counts]:
-    """Counts of a split: first of all of it, then of each service by name.
+    """Returns the counts of a split: first of all of it, then of each service by name.
 
     Raises:
         UserError: a file of the split is missing or wrong.
@@ -83,7 +83,7 @@ _NUMBERS = ("dialogues", "turns", "frames", "slots", "categorical", "intents")
 
 
 def describe(data_dir: PathLike) -> str:
-    """Tables of a data folder: splits, services of each split, schema variants.
+    """Returns the tables of a data folder: splits, services of each split, schema variants.
 
     Raises:
         UserError: a split is missing or incomplete, or a file of it is wrong.

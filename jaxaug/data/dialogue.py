@@ -171,7 +171,7 @@ def _renamed_action(action: Action, names: ServiceNames) -> Action:
 
 
 def _quotes(data: msgspec.Raw) -> int:
-    """Quotation marks that begin or end a string of a correct JSON text."""
+    """Returns the quotation marks that begin or end a string of a correct JSON text."""
     marks = int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord('"')))
     return marks - _ESCAPE.findall(data).count(b'"')
 

@@ -161,7 +161,7 @@ def variant_schema_path(variants_dir: PathLike, variant: str, split: str) -> epa
 
 
 def variant_folders(data_dir: PathLike) -> dict[str, epath.Path]:
-    """Name -> variants folder, each holding `v1..vK/<split>/schema.json`.
+    """Returns a map from name to variants folder, each holding `v1..vK/<split>/schema.json`.
 
     `sgdx` is `data_dir/sgd_x/data`, whether or not it exists; then come every folder
     `data_dir/variants/<name>` and every folder in `$JAXAUG_VARIANTS_DIR` (separated

@@ -46,7 +46,7 @@ def _write(folder: epath.Path) -> None:
 
 
 def unpacked(folder: str) -> dict[str, bytes]:
-    """Returns path -> content of the files in a folder of the archive."""
+    """Returns a map from returns path to content of the files in a folder of the archive."""
     found = {}
     with tarfile.open(ARCHIVE) as archive:
         for member in archive:

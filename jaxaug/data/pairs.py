@@ -43,7 +43,7 @@ def of_two_files(folder: PathLike, split: str, fix: str) -> Pairs:
 
 
 def of_table(path: PathLike, fix: str) -> Pairs:
-    """(input, paraphrase) of a file of two columns, as they stand there.
+    """Returns (input, paraphrase) of a file of two columns, as they stand there.
 
     Raises:
         UserError: a line has another number of columns, or an empty one.
@@ -198,7 +198,7 @@ def table(path: PathLike, by_input: bool = False) -> Source:
 
 
 def named(taken: Iterable[str] = ()) -> Mapping[str, Source]:
-    """Name -> pairs: `quora`, and the stem of each file of `$JAXAUG_PARAPHRASES`.
+    """Returns a map from name to pairs: `quora`, and the stem of each file of `$JAXAUG_PARAPHRASES`.
 
     Args:
         taken: names that no file may have.

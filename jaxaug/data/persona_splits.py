@@ -83,7 +83,7 @@ def by_persona(
 
 
 def _groups(personas: Mapping[str, Collection[str]]) -> list[list[str]]:
-    """Dialogues that share traits, however indirectly, in order of appearance."""
+    """Returns the dialogues that share traits, however indirectly, in order of appearance."""
     parent = {one: one for one in personas}
 
     def root(one: str) -> str:

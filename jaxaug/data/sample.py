@@ -96,7 +96,7 @@ def choose(source: PathLike, split: str, frames: int, seed: int) -> list[str]:
 
 
 def read_list(path: PathLike) -> dict[str, list[str]]:
-    """Split -> ids of dialogues, from a list that `write` left.
+    """Returns a map from split to ids of dialogues, from a list that `write` left.
 
     Raises:
         UserError: the file is missing or is no such list.

@@ -57,7 +57,7 @@ def write(data_dir: PathLike, adapter: PathLike) -> epath.Path:
 
 
 def read(adapter: PathLike) -> frozenset[str]:
-    """Digests of what an adapter has seen; none where the file is missing.
+    """Returns the digests of what an adapter has seen; none where the file is missing.
 
     Raises:
         UserError: the file is no list of texts.

@@ -344,7 +344,7 @@ def _records(
 
 
 def _flat(outputs: Sequence[Sequence[str]]) -> Iterator[tuple[int, int, str]]:
-    """(row from 0, number from 1, output) of all outputs."""
+    """Yields (row from 0, number from 1, output) of all outputs."""
     for row, found in enumerate(outputs):
         for number, output in enumerate(found, 1):
             yield row, number, output

@@ -69,7 +69,7 @@ def read(document: Any) -> dict[str, Any]:
 
 
 def _parameters(item: dict[str, Any], keys: Keys, resolver: Resolver) -> dict[Any, Any]:
-    """(name, place) -> parameter, of a path or an operation."""
+    """Returns a map from (name, place) to parameter, of a path or an operation."""
     found = {}
     keys = (*keys, "parameters")
     for index, one in enumerate(

@@ -63,7 +63,7 @@ def persona_sentences(text_dir: Path) -> list[str]:
 
 
 def training_pairs(data_dir: Path, text_dir: Path) -> list[tuple[str, str]]:
-    """(input, paraphrase) of Persona-Chat and of the schemas, without the test inputs."""
+    """Returns (input, paraphrase) of Persona-Chat and of the schemas, without the test inputs."""
     held_out = set(persona_sentences(text_dir))
     pairs: dict[tuple[str, str], None] = {}
     path = text_dir / "pcc" / "persona_paraphrases.jsonl"
@@ -133,7 +133,7 @@ def train(options: argparse.Namespace, work: Path) -> Path:
 
 
 def figures(inputs: Sequence[str], outputs: Sequence[Sequence[str]]) -> list[str]:
-    """Means over the inputs: distinct-1..6, self-BLEU, BLEU and Jaccard to the input."""
+    """Returns the means over the inputs: distinct-1..6, self-BLEU, BLEU and Jaccard to the input."""
     pairs = [(s, t) for s, texts in zip(inputs, outputs, strict=True) for t in texts]
     bleu = mean(100 * similarity.bleu(text, source) for source, text in pairs)
     jaccard = mean(similarity.jaccard(text, source) for source, text in pairs)

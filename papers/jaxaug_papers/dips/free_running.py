@@ -49,7 +49,7 @@ class FreeRunningModel(models.EncoderDecoderModel):
         dropout_rng: Array | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Logits [batch, length, vocab]; in training of what the coin chooses."""
+        """Returns the logits [batch, length, vocab]; in training of what the coin chooses."""
 
         def forced(rng: Array | None) -> Any:
             return super(FreeRunningModel, self)._compute_logits(
@@ -69,7 +69,7 @@ class FreeRunningModel(models.EncoderDecoderModel):
     def _free(
         self, params: Mapping[str, Any], batch: Mapping[str, Array], rng: Array
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of a decoder that reads what it found most probable, with dropout."""
+        """Returns the logits of a decoder that reads what it found most probable, with dropout."""
 
         def best(index: Array, logits: Array, state: None) -> Any:
             del index

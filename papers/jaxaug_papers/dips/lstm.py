@@ -75,7 +75,7 @@ class Encoder(nn.Module):
         is_token: Bool[Array, "batch length"],
         deterministic: bool,
     ) -> tuple[Float[Array, "batch length hidden"], list[State]]:
-        """Outputs of the last layer, and the final state of each layer and direction."""
+        """Returns the outputs of the last layer, and the final state of each layer and direction."""
         config = self.config
         zeros = jnp.zeros((x.shape[0], config.hidden_dim), jnp.float32)
         directions = ("forward", "backward")[: 1 + config.bidirectional]
@@ -204,7 +204,7 @@ class Transducer(nn.Module):
         decode: bool = False,
         max_decode_length: int | None = None,
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of the target tokens given the encoded inputs.
+        """Returns the logits of the target tokens given the encoded inputs.
 
         Args:
             encoded: output of `encode`.

@@ -42,7 +42,7 @@ class LstmLayer(nn.Module):
         is_token: Bool[Array, "batch length"],
         state: State,
     ) -> tuple[Float[Array, "batch length hidden"], State]:
-        """Outputs, zero at padding, and the state after the last token of each row."""
+        """Returns the outputs, zero at padding, and the state after the last token of each row."""
         gates = 4 * self.hidden_dim
 
         def parameter(name: str, init: Any, *shape: int) -> Array:
@@ -102,7 +102,7 @@ def embedder(config: Sizes) -> t5_layers.Embed:
 
 
 def output(config: Sizes) -> Linear:
-    """Logits of the words, in float32, of the states of a decoder."""
+    """Returns the logits of the words, in float32, of the states of a decoder."""
     return Linear(
         config.vocab_size,
         ("embed", "vocab"),

@@ -53,7 +53,7 @@ class Matcher(nn.Module):
     def __call__(
         self, left: Tokens, right: Tokens, enable_dropout: bool = False
     ) -> Float[Array, " batch"]:
-        """Logits of pairs of texts in which 0 is padding."""
+        """Returns the logits of pairs of texts in which 0 is padding."""
         config = self.config
         embed = t5_layers.Embed(
             config.vocab_size,
@@ -147,7 +147,7 @@ class MatchingModel(models.EncoderDecoderModel):
     def match(
         self, params: Any, sources: Tokens, texts: Tokens, rng: Array | None = None
     ) -> Float[Array, " batch"]:
-        """Logits of pairs; with a key, under dropout."""
+        """Returns the logits of pairs; with a key, under dropout."""
         found: Any = self.module.apply(
             {"params": params},
             sources,
@@ -205,7 +205,7 @@ class MatchingModel(models.EncoderDecoderModel):
         batch: Mapping[str, Array],
         return_intermediates: bool = False,
     ) -> Any:
-        """Log probability that each target is a paraphrase of its input."""
+        """Returns the log probability that each target is a paraphrase of its input."""
         del return_intermediates
         logits = self.match(
             params, batch["encoder_input_tokens"], batch["decoder_target_tokens"]

@@ -25,7 +25,7 @@ _SWEPT = ("distinct-1", "distinct-2", "distinct-3", "distinct-4", "BLEU")
 
 
 def curves(runs: Path) -> dict[str, Mapping[str, Curve]]:
-    """Title of a plot -> name of a line -> curve.
+    """Returns a map from title of a plot to name of a line -> curve.
 
     Raises:
         FileNotFoundError: a run is missing.
@@ -63,7 +63,7 @@ def curves(runs: Path) -> dict[str, Mapping[str, Curve]]:
 
 
 def sweep(table: Path) -> dict[str, Mapping[str, Mapping[float, float]]]:
-    """Title of a plot -> figure -> lambda -> mean over the seeds."""
+    """Returns a map from title of a plot to figure -> lambda -> mean over the seeds."""
     found: dict[str, Any] = {}
     for line in table.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)

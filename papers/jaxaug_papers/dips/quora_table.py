@@ -276,7 +276,7 @@ def columns(synonyms: translation.Synonyms | None) -> list[str]:
 
 
 def rows_of(options: argparse.Namespace) -> dict[str, tuple[str, Setting]]:
-    """Row -> the model that writes it, and how."""
+    """Returns a map from row to the model that writes it, and how."""
     name = registry.with_adapter(options.model, options.adapter)
     found = {label: (name, setting) for label, setting in settings(options).items()}
     for label, (option, setting) in OTHERS.items():

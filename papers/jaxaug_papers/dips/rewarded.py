@@ -119,7 +119,7 @@ class RewardedModel(FreeRunningModel):
         batch: Mapping[str, Array],
         dropout_rng: Array | None,
     ) -> Any:
-        """Loss and metrics; without a key those of the base class."""
+        """Returns the loss and metrics; without a key those of the base class."""
         if dropout_rng is None:
             return super().loss_fn(params, batch, None)
         rng, draw_rng = jax.random.split(dropout_rng)
@@ -142,7 +142,7 @@ class RewardedModel(FreeRunningModel):
     def reward(
         self, sources: Int[Array, "rows source"], texts: Int[Array, "rows length"]
     ) -> Float[Array, " rows"]:
-        """Probability that each text is a paraphrase of its source, by the evaluator.
+        """Returns the probability that each text is a paraphrase of its source, by the evaluator.
 
         Raises:
             UserError: the model has no evaluator.
@@ -156,7 +156,7 @@ class RewardedModel(FreeRunningModel):
         return jax.nn.sigmoid(model.match(params, sources, texts))
 
     def _advantage(self, reward: Float[Array, " rows"]) -> Float[Array, " rows"]:
-        """Rewards less the mean reward of the other texts of the same source."""
+        """Returns the rewards less the mean reward of the other texts of the same source."""
         each = reward.reshape(-1, self._samples)
         others = (jnp.sum(each, axis=1, keepdims=True) - each) / (self._samples - 1)
         return lax.stop_gradient((each - others).reshape(-1))

@@ -172,7 +172,7 @@ class Network(nn.Module):
         max_decode_length: int | None = None,
         latent: Float[Array, "batch latent"] | None = None,
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of the target tokens; see `lstm.Transducer.decode`.
+        """Returns the logits of the target tokens; see `lstm.Transducer.decode`.
 
         Args:
             latent: vector of each row; None is the mean of the prior, zeros. A decoding
@@ -203,7 +203,7 @@ class Network(nn.Module):
         decode: bool = False,
         latent_rng: Array | None = None,
     ) -> tuple[Float[Array, "batch length vocab"], Posterior]:
-        """Logits with a vector of the posterior, drawn by a key or else its mean."""
+        """Returns the logits with a vector of the posterior, drawn by a key or else its mean."""
         del encoder_positions
         posterior = self.posterior(encoder_input_tokens, decoder_target_tokens)
         logits = self.decode(
@@ -313,7 +313,7 @@ class VaeModel(models.EncoderDecoderModel):
         dropout_rng: Array | None,
         flax_mutables: Any,
     ) -> Any:
-        """Loss, and (metrics, the steps taken).
+        """Returns the loss, and (metrics, the steps taken).
 
         The metrics have `kl`, the divergence of a pair in nats, and `kl_weight`.
         """
@@ -347,7 +347,7 @@ class VaeModel(models.EncoderDecoderModel):
     def eval_fn(  # type: ignore[override]
         self, params: Any, batch: Mapping[str, Array], flax_mutables: Any
     ) -> Any:
-        """Loss and metrics at the mean of the posterior, the divergence at full weight."""
+        """Returns the loss and metrics at the mean of the posterior, the divergence at full weight."""
         loss, (metrics, _) = self.loss_fn(params, batch, None, flax_mutables)
         return loss, metrics
 
@@ -357,7 +357,7 @@ class VaeModel(models.EncoderDecoderModel):
         batch: Mapping[str, Array],
         return_intermediates: bool = False,
     ) -> Any:
-        """Lower bound of each target's log likelihood, at the mean of its posterior."""
+        """Returns the lower bound of each target's log likelihood, at the mean of its posterior."""
         if return_intermediates:
             raise UserError("VaeModel.score_batch: it has no intermediates.")
         likelihood = super().score_batch(params, batch)

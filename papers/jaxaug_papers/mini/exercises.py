@@ -77,7 +77,7 @@ def _copy(draw: Draw, word: Words) -> tuple[str, str]:
 
 
 def _list(draw: Draw, word: Words) -> tuple[list[list[str]], str]:
-    """Descriptions of one to three words, and their list as prompts have it."""
+    """Returns the descriptions of one to three words, and their list as prompts have it."""
     count = draw.pick(_ITEMS)
     items = [[word() for _ in range(draw.pick((1, 1, 2)))] for _ in range(count)]
     shown = []

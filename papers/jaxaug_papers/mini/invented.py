@@ -181,7 +181,7 @@ def _slot(
 
 
 def value_list(fresh: Fresh) -> tuple[str, ...]:
-    """Values of one kind: of MiniSGD, clock times, numbers, amounts or made-up words."""
+    """Returns the values of one kind: of MiniSGD, clock times, numbers, amounts or made-up words."""
     draw = fresh.draw
     kind = draw.pick(_LISTS)
     if kind == "made_up":
@@ -198,7 +198,7 @@ def value_list(fresh: Fresh) -> tuple[str, ...]:
 
 
 def _made_up(fresh: Fresh) -> tuple[str, ...]:
-    """Values of one or two words that the service has nowhere else."""
+    """Returns the values of one or two words that the service has nowhere else."""
     counts = [fresh.draw.pick((1, 1, 1, 2)) for _ in range(_LIST_LENGTH)]
     return tuple(" ".join(fresh() for _ in range(count)) for count in counts)
 

@@ -75,7 +75,7 @@ def service(
 
 @functools.cache
 def _value_words() -> frozenset[str]:
-    """Words that may stay, so that no other becomes the same."""
+    """Returns the words that may stay, so that no other becomes the same."""
     return frozenset(
         word.lower()
         for spec in services_of("train")

@@ -106,7 +106,7 @@ def _write_split(root: epath.Path, split: str, size: int, seed: int) -> None:
 
 
 def _resources(folder: str) -> list[tuple[str, bytes]]:
-    """Path and bytes of the JSON files in a folder of this package."""
+    """Returns the path and bytes of the JSON files in a folder of this package."""
     found = []
     for entry in importlib.resources.files(__name__).joinpath(folder).iterdir():
         name = f"{folder}/{entry.name}" if folder else entry.name

@@ -11,7 +11,7 @@ def free_values(
     known: Mapping[str, str],
     wanted: Collection[str],
 ) -> list[str]:
-    """Values that no other slot of the service has, starts before their ends.
+    """Returns the values that no other slot of the service has, starts before their ends.
 
     Nobody flies Paris-Paris, or checks out before checking in. Where fewer than two
     values are in order, the order is given up: who rejects one has to name another.
@@ -39,7 +39,7 @@ def _bounds(
     known: Mapping[str, str],
     wanted: Collection[str],
 ) -> tuple[int, int]:
-    """Positions in the value list: the first allowed, and one after the last."""
+    """Returns the positions in the value list: the first allowed, and one after the last."""
     order = slot.values
     low, high = 0, len(order)
     # A slot still to be told is left two values to choose from.

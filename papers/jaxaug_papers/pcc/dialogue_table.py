@@ -45,7 +45,7 @@ def predictions_of(folder: Path) -> Path:
 
 
 def scores_of(folder: Path) -> Scores:
-    """(dialogue, turn) -> its scores in the order of `COLUMNS`, 0 to 100.
+    """Returns a map from (dialogue, turn) to its scores in the order of `COLUMNS`, 0 to 100.
 
     Raises:
         UserError: see `predictions_of`.
@@ -66,7 +66,7 @@ def scores_of(folder: Path) -> Scores:
 
 
 def perplexity_of(folder: Path) -> float:
-    """Perplexity of a word in the last evaluation.
+    """Returns the perplexity of a word in the last evaluation.
 
     Raises:
         UserError: see `predictions_of`.
@@ -83,7 +83,7 @@ def table(
     perplexities: Sequence[float],
     resamples: int = RESAMPLES,
 ) -> list[str]:
-    """Lines of the table in Markdown.
+    """Returns the lines of the table in Markdown.
 
     Args:
         rows: name and the scores of each run; all of the same turns.

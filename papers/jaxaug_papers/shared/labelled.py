@@ -140,7 +140,7 @@ def parse_line(line: str, where: str) -> Sentence:
 
 
 def by_label(sentences: Iterable[Sentence]) -> dict[str, list[str]]:
-    """Returns label -> texts, with the labels in order of first appearance."""
+    """Returns a map from returns label to texts, with the labels in order of first appearance."""
     found: dict[str, list[str]] = {}
     for sentence in sentences:
         found.setdefault(sentence.label, []).append(sentence.text)

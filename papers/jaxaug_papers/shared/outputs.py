@@ -25,7 +25,7 @@ class Setting(NamedTuple):
 def timed_outputs(
     inputs: Path, name: str, setting: Setting, **options: Any
 ) -> tuple[list[list[str]], float]:
-    """Outputs of a sampler and the seconds that they took, over all starts.
+    """Returns the outputs of a sampler and the seconds that they took, over all starts.
 
     Args:
         inputs: a text file; what is computed lies beside it.

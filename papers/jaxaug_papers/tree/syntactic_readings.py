@@ -23,7 +23,7 @@ LEAST = "string_similarity"
 
 
 def pools(out: Path, without_judge: bool) -> dict[str, dict[str, Any]]:
-    """Text -> its candidates by their texts."""
+    """Returns a map from text to its candidates by their texts."""
     found: dict[str, dict[str, Any]] = {}
     with (out / records.CANDIDATES).open(encoding="utf-8") as file:
         for line in file:

@@ -177,7 +177,7 @@ _Encode = Callable[[int, Sequence[str]], list[list[int]]]
 def _words(
     folds: Sequence[Fold], settings: Settings
 ) -> tuple[_Encode, Float[np.ndarray, "words width"] | None]:
-    """(fold, texts) -> ids of words; and their vectors, if they are not learned."""
+    """Returns a map from (fold, texts) to ids of words; and their vectors, if they are not learned."""
     if settings.encoder:
         return encoders.words_of(settings.encoder)
     vocabularies = []
@@ -202,7 +202,7 @@ def _split(
     encode: _Encode,
     settings: Settings,
 ) -> Split:
-    """Examples of all seeds, padded to the same number and length."""
+    """Returns the examples of all seeds, padded to the same number and length."""
     number = {label: n for n, label in enumerate(labels)}
     many, texts = max(map(len, examples)), len(examples[0][0].texts)
     shape = (len(examples), many, texts, settings.max_length)

@@ -53,7 +53,7 @@ class Settings:
         )
 
     def batch_for(self, originals: int) -> int:
-        """Examples of an update where there are that many originals."""
+        """Returns the examples of an update where there are that many originals."""
         fitting = self.epochs * originals // max(self.least_updates, 1)
         return min(self.batch_size, max(1, fitting))
 

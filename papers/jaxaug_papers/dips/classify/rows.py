@@ -94,7 +94,7 @@ def outputs_of(
 
 
 def augmented(examples: Sequence[Example], outputs: Outputs) -> list[Example]:
-    """Examples and what paraphrases make of them.
+    """Returns the examples and what paraphrases make of them.
 
     A paraphrase has the class of its sentence. A sentence with its paraphrase is a pair
     that means the same, whatever the label of the pair that the sentence is first of.

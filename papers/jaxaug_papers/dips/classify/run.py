@@ -124,7 +124,7 @@ def _described(config: Config, data: Data, draws: Sequence[Draw]) -> str:
 def _outputs(
     config: Config, draws: Sequence[Draw]
 ) -> tuple[dict[str, list[Outputs]], dict[str, str]]:
-    """Name -> paraphrases for each seed; name -> why a row is not there."""
+    """Returns a map from name to paraphrases for each seed; name -> why a row is not there."""
     texts = examples.sources(draws, config.shares, config.num_sources)
     found: dict[str, list[Outputs]] = {}
     missing = {}

@@ -75,7 +75,7 @@ def interval(cell: Cell, base: Cell) -> str:
 
 
 def table_5(cells: Sequence[Cell], title: str) -> str:
-    """Means in the shape of Table 5 of Kumar et al. (2019), a column for each share."""
+    """Returns the means in the shape of Table 5 of Kumar et al. (2019), a column for each share."""
     columns = list(dict.fromkeys((cell.classifier, cell.share) for cell in cells))
     columns.sort(key=lambda c: [one.classifier for one in cells].index(c[0]))
     found = {(c.method, c.classifier, c.share): c for c in cells}

@@ -64,7 +64,7 @@ class Gru(nn.Module):
         forgets: Bool[Array, "batch length"] | None = None,
         state: Vectors | None = None,
     ) -> tuple[Float[Array, "batch length hidden"], Vectors]:
-        """States after each position, and the last one.
+        """Returns the states after each position, and the last one.
 
         Args:
             x: what is read.

@@ -184,7 +184,7 @@ class Network(nn.Module):
         self.dropout = nn.Dropout(config.dropout_rate)
 
     def _condition(self, tokens: Tokens) -> Vectors:
-        """Memory and context of inputs."""
+        """Returns the memory and context of inputs."""
         tokens = tokens.astype(jnp.int32)
         config = self.config
         marks, last, types = speakers.marked(tokens, config.markers)
@@ -225,7 +225,7 @@ class Network(nn.Module):
         encoder_segment_ids: Tokens | None = None,
         enable_dropout: bool = True,
     ) -> Vectors:
-        """Condition and z: drawn from the prior with the stream "latent", else its mean.
+        """Returns the condition and z: drawn from the prior with the stream "latent", else its mean.
 
         Raises:
             UserError: the inputs are packed.
@@ -249,7 +249,7 @@ class Network(nn.Module):
         decode: bool = False,
         max_decode_length: int | None = None,
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of the reply; the arguments are those of `lstm.Transducer.decode`.
+        """Returns the logits of the reply; the arguments are those of `lstm.Transducer.decode`.
 
         Raises:
             UserError: the examples are packed.
@@ -297,7 +297,7 @@ class Network(nn.Module):
         enable_dropout: bool = True,
         decode: bool = False,
     ) -> Float[Array, "batch length vocab"]:
-        """Logits of a reply that z does not know: see `encode` and `decode`."""
+        """Returns the logits of a reply that z does not know: see `encode` and `decode`."""
         del encoder_positions
         if self.is_initializing():
             args = (encoder_input_tokens, decoder_input_tokens, decoder_target_tokens)

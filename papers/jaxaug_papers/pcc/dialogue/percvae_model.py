@@ -82,7 +82,7 @@ class VariationalModel(models.EncoderDecoderModel):
         dropout_rng: jax.Array | None,
         flax_mutables: Any = None,
     ) -> Any:
-        """Loss and metrics; with the updates so far also their number after this one.
+        """Returns the loss and metrics; with the updates so far also their number after this one.
 
         Without `dropout_rng` z is the mean of the posterior and the divergence has its
         full weight.
@@ -148,7 +148,7 @@ class VariationalModel(models.EncoderDecoderModel):
         }
 
     def eval_fn(self, params: Any, batch: Batch, flax_mutables: Any = None) -> Any:
-        """Loss and metrics without dropout."""
+        """Returns the loss and metrics without dropout."""
         del flax_mutables
         return self.loss_fn(params, batch, None)
 

@@ -276,7 +276,7 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
         Float[Array, "batch count"],
         Bool[Array, "batch count"],
     ]:
-        """Logits of the right replies, scores of all, and which of them there are."""
+        """Returns the logits of the right replies, scores of all, and which of them there are."""
         count = self._num_candidates
         made = candidates(batch, count)
         flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), made)

@@ -151,7 +151,7 @@ def _described(
 
 
 def _plotted(schedules: Mapping[str, Schedule]) -> str:
-    """Level against step, one plot for all methods with the same schedule."""
+    """Returns the level against step, one plot for all methods with the same schedule."""
     found = plot.by_schedule(schedules)
     blocks = [f"\n{'; '.join(ns)}\n{as_plot.text(s)}" for s, ns in found.items()]
     return "\n".join(blocks)
@@ -160,7 +160,7 @@ def _plotted(schedules: Mapping[str, Schedule]) -> str:
 def _texts(
     config: Config, drawn: Sequence[Sequence[Sentence]], data_dir: PathLike
 ) -> tuple[dict[str, list[list[Levelled]]], dict[str, str]]:
-    """Name -> for each seed the paraphrases; name -> why a method cannot be run."""
+    """Returns a map from name to for each seed the paraphrases; name -> why a method cannot be run."""
     texts, missing = {}, {}
     for method in config.methods:
         try:

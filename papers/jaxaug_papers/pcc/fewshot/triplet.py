@@ -167,7 +167,7 @@ def _level(u: Float[Array, " n"], shares: Float[Array, "n levels"]) -> Int[Array
 
 
 def hardest(losses: Float[Array, " n"], number: int) -> Int[Array, " number"]:
-    """Places of the triplets to train on: those that violate the margin first.
+    """Returns the places of the triplets to train on: those that violate the margin first.
 
     Hard-negative mining draws more triplets than an update uses. Of those with a loss
     above 0 the first ones are taken, not the largest, which are mostly outliers; where
@@ -211,7 +211,7 @@ class Trainer:
         self._optimizer = optax.adam(settings.learning_rate)
 
     def init(self, seeds: Sequence[int]) -> State:
-        """Networks that have learned nothing; equal seeds give equal networks."""
+        """Returns the networks that have learned nothing; equal seeds give equal networks."""
         example = jnp.zeros((1, self._width))
 
         def one(key: Array) -> State:
@@ -262,7 +262,7 @@ class Trainer:
         tests: Float[Array, "m width"],
         test_labels: Int[Array, " m"],
     ) -> Float[np.ndarray, " seeds"]:
-        """Accuracy of the label of the nearest sentence of the few-shot originals."""
+        """Returns the accuracy of the label of the nearest sentence of the few-shot originals."""
         return np.asarray(
             self._accuracy(state.params, support, support_labels, tests, test_labels)
         )
@@ -338,7 +338,7 @@ def nearest_accuracy(
     tests: Float[Array, "m width"],
     test_labels: Int[Array, " m"],
 ) -> Float[np.ndarray, " seeds"]:
-    """Accuracy of the label of the nearest support by cosine, without a network.
+    """Returns the accuracy of the label of the nearest support by cosine, without a network.
 
     Of several nearest ones the first counts.
     """

@@ -44,7 +44,7 @@ def get_config(dataset: str = "msrp") -> ml_collections.ConfigDict:
 
 
 def paraphrases(name: str, sampler: str, *options: str) -> dict:
-    """Outputs of the paraphraser with a decoder."""
+    """Returns the outputs of the paraphraser with a decoder."""
     common = ("max_length=40",)
     fields = {"scheme": "paraphrase", "sampler": sampler}
     return {"name": name, **fields, "options": (*options, *common)}
