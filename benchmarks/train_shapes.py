@@ -43,8 +43,8 @@ def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
     """Returns the floating point operations that a training step needs: three times a forward pass.
 
     Matrix products only, a multiply-add counts as two. Padding counts, and so do the
-    masked halves of causal attention and the logits of positions without a weight, which
-    HF torch computes; ours leaves them out on a CPU.
+    masked halves of causal attention and the logits of positions without a weight,
+    which HF torch computes; ours leaves them out on a CPU.
 
     Args:
         shape: of the network.
@@ -75,7 +75,7 @@ def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
 def random_batch(
     shape: Shape, rows: int, inputs: int, targets: int
 ) -> dict[str, np.ndarray]:
-    """Returns the batch of T5X features without padding, all tokens drawn alike."""
+    """Returns a batch of T5X features without padding, all tokens drawn alike."""
     rng = np.random.default_rng(0)
     if shape.family == "llama":
         tokens = rng.integers(2, shape.vocab, (rows, inputs + targets), dtype=np.int32)

@@ -86,9 +86,9 @@ def evaluate(
     Args:
         predictions: folder of `dialogues_*.json` with predicted states; or with one
             such folder for each wording: `original`, `v1`, ..., `v5`.
-        data_dir: data folder; None is `$JAXAUG_DATA_DIR`, else MiniSGD.
+        data_dir: data folder; None means `$JAXAUG_DATA_DIR`, else MiniSGD.
         split: "train", "dev" or "test".
-        variant: wording of the predictions, such as "v1"; None is the original.
+        variant: wording of the predictions, such as "v1"; None means the original.
         exact: whether values must match exactly instead of nearly.
 
     Returns:
@@ -116,7 +116,7 @@ def load_dialogues(
     """Returns the checked dialogues of a split, in file order.
 
     Args:
-        data_dir: data folder; None is `$JAXAUG_DATA_DIR`, else MiniSGD.
+        data_dir: data folder; None means `$JAXAUG_DATA_DIR`, else MiniSGD.
         split: "train", "dev" or "test".
         variant: wording of the schema, such as "v1", whose names the dialogues get;
             None is the original.

@@ -27,6 +27,8 @@ FINISHED = (
     "jaxaug/serve",
     "jaxaug/decode",
     "tasks",
+    "jaxaug/data",
+    "jaxaug/schemas",
 )
 # Folders of gin files, whose comments are checked for phrases only.
 FINISHED_GIN = ("configs", "runtime/t5x")

@@ -57,7 +57,6 @@ def test_an_empty_folder_will_do_and_no_other(tmp_path):
         with pytest.raises(UserError) as error:
             example.write(path)
         assert str(error.value) == (
-            f"{path} holds something already, and nothing is overwritten. Name a new "
-            "folder."
+            f"{path} is not empty, and files are never overwritten. Name a new folder."
         )
     assert [path.name for path in kept.iterdir()] == ["x"]

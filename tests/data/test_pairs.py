@@ -78,7 +78,7 @@ def test_a_table_with_test_pairs(tmp_path, monkeypatch):
     assert source.splits == pairs.SPLITS
     assert source.of_split("test") == [("y", "z")]
     test.write_text("in 4\tx\n")
-    with pytest.raises(UserError, match="Every test pair has a text in common"):
+    with pytest.raises(UserError, match="Every test pair shares a text"):
         source.of_split("test")
     path.rename(tmp_path / "quora.tsv")
     monkeypatch.setenv("JAXAUG_PARAPHRASES", str(tmp_path / "quora.tsv"))

@@ -77,7 +77,7 @@ def test_foreign_dialogue_files_are_refused(sgd_tree, tmp_path):
     stale.write_text("mine")
     with pytest.raises(UserError) as error:
         write_variant(sgd_tree, "dev", "v1", tmp_path)
-    assert f"{stale}: left by something else" in str(error.value)
+    assert f"{stale}: is of unknown origin" in str(error.value)
     assert stale.read_text() == "mine"
     assert list(stale.parent.iterdir()) == [stale]
 
@@ -87,9 +87,7 @@ def test_files_of_somebody_else_are_not_overwritten(sgd_tree, tmp_path):
         path = tmp_path / name / "v1/dev" / name
         path.parent.mkdir(parents=True)
         path.write_text("mine")
-        message = (
-            f"{path}: is there and holds something else than what is to be written"
-        )
+        message = f"{path}: exists with other content, and files are never overwritten"
         with pytest.raises(UserError, match=message):
             write_variant(sgd_tree, "dev", "v1", tmp_path / name)
         assert path.read_text() == "mine"

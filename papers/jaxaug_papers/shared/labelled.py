@@ -140,7 +140,7 @@ def parse_line(line: str, where: str) -> Sentence:
 
 
 def by_label(sentences: Iterable[Sentence]) -> dict[str, list[str]]:
-    """Returns a map from returns label to texts, with the labels in order of first appearance."""
+    """Returns a map from label to texts, with the labels in order of first appearance."""
     found: dict[str, list[str]] = {}
     for sentence in sentences:
         found.setdefault(sentence.label, []).append(sentence.text)
@@ -150,8 +150,8 @@ def by_label(sentences: Iterable[Sentence]) -> dict[str, list[str]]:
 def distinct(sentences: Iterable[Sentence]) -> list[Sentence]:
     """Returns one sentence for each text, in order of first appearance.
 
-    If a text has several labels (one test line of HuffPost, three of Amazon), the last one
-    counts, as in the code of Wei et al.
+    If a text has several labels (one test line of HuffPost, three of Amazon), the last
+    one counts, as in the code of Wei et al.
     """
     last = {sentence.text: sentence for sentence in sentences}
     return list(last.values())
@@ -162,8 +162,8 @@ def few_shot(
 ) -> list[Sentence]:
     """Draws `per_label` sentences of each label.
 
-    One `random.Random(seed)` goes through the labels in order of first appearance, as in
-    the code of Wei et al. and of Lu and Lam.
+    One `random.Random(seed)` goes through the labels in order of first appearance, as
+    in the code of Wei et al. and of Lu and Lam.
 
     Args:
         sentences: the training sentences; a repeated text may be drawn twice.

@@ -1,4 +1,4 @@
-"""`jaxaug classify`: every row of a table, for every share, classifier and seed."""
+"""`jaxaug classify`: computes every row for every share, classifier, and seed."""
 
 import argparse
 import dataclasses
@@ -25,7 +25,7 @@ _CHANGED = ("paraphraser", "wordnet_dir", "num_sources")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns the verb; see `jaxaug classify --help`."""
+    """Runs `jaxaug classify`."""
     config = configs.load(arguments.config)
     given = {name: getattr(arguments, name) for name in _CHANGED}
     given = {name: value for name, value in given.items() if value is not None}
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
-    """Returns the first row of a config and those that patterns name."""
+    """Returns the first row of a config and the rows that match patterns."""
     first, *others = config.methods
     for pattern in patterns:
         names = [method.name for method in config.methods]
@@ -58,19 +58,19 @@ def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
 def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
     """Trains every classifier on every row and share; prints and writes the tables.
 
-    Nothing is chosen by the test set. A row whose model is not on this machine is left
-    out; what it lacks is said below the tables.
+    The test set is not used for selection. A row whose model is not on this machine is
+    skipped; the reason is printed below the tables.
 
     Args:
-        config: what to do.
+        config: the experiment.
         data_dir: data folder.
-        out: folder for `results.txt`, `results.json`, `results.csv` and `results.png`.
+        out: folder for `results.txt`, `results.json`, `results.csv`, and `results.png`.
 
     Returns:
-        What was reached.
+        The cells of the tables.
 
     Raises:
-        UserError: data or config are wrong, or the first row cannot be made.
+        UserError: data or config are invalid, or the first row cannot be made.
     """
     began = time.monotonic()
     data = examples.read(config.reader, epath.Path(data_dir) / config.dataset)
@@ -124,7 +124,7 @@ def _described(config: Config, data: Data, draws: Sequence[Draw]) -> str:
 def _outputs(
     config: Config, draws: Sequence[Draw]
 ) -> tuple[dict[str, list[Outputs]], dict[str, str]]:
-    """Returns a map from name to paraphrases for each seed; name -> why a row is not there."""
+    """Returns the paraphrases of each row per seed, and the reasons of skipped rows."""
     texts = examples.sources(draws, config.shares, config.num_sources)
     found: dict[str, list[Outputs]] = {}
     missing = {}
@@ -139,8 +139,7 @@ def _outputs(
             missing[method.name] = str(error)
             print(f"{method.name}: not run: {error}", flush=True)
             continue
-        # A text that two seeds have is paraphrased with both, if it is among the first
-        # of each.
+        # A text of two seeds is added in both, if it is among the first texts of each.
         found[method.name] = [
             {text: outputs[text] for text in _of_seed(config, draw)} for draw in draws
         ]
@@ -152,7 +151,7 @@ def _of_seed(config: Config, draw: Draw) -> list[str]:
 
 
 def _on_outputs(outputs: Mapping[str, Sequence[Outputs]]) -> list[str]:
-    """What was added, and how much of it is copied."""
+    """Returns a line per row: the number of paraphrases, and the fraction of copies."""
     notes = []
     for name, by_seed in outputs.items():
         merged = {text: found for one in by_seed for text, found in one.items()}
@@ -174,7 +173,7 @@ def _cells(
     method: str,
     outputs: Sequence[Outputs],
 ) -> list[Cell]:
-    """What the classifiers reach with one row."""
+    """Returns the results of all classifiers for one row."""
     folds = []
     for seed, draw, own in zip(config.seeds, draws, outputs, strict=True):
         originals = examples.share_of(draw.train, share)

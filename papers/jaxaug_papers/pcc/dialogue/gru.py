@@ -69,8 +69,8 @@ class Gru(nn.Module):
         Args:
             x: what is read.
             reads: where the state changes.
-            forgets: where it becomes 0 instead; None is nowhere.
-            state: at the start; None is 0.
+            forgets: where it becomes 0 instead; None means nowhere.
+            state: at the start; None means 0.
         """
         size = self.hidden_dim
 

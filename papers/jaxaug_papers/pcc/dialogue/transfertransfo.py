@@ -1,13 +1,13 @@
 """TransferTransfo (Wolf et al., 2019): a GPT with speakers and two heads.
 
 In addition to its position, every token has a type: persona, partner, or the one who
-answers. A second head reads the end of a reply and scores how well it follows; it learns
-to tell the reply from replies to other prompts ("distractors"). Both heads are trained
-together, language modelling with twice the weight of the choice.
+answers. A second head reads the end of a reply and scores how well it follows; it
+learns to tell the reply from replies to other prompts ("distractors"). Both heads are
+trained together, language modelling with twice the weight of the choice.
 
-Differences from the paper: types have an embedding table of their own and are absent if no
-prompt is given; distractors are the replies of other examples in the batch; the second
-head reads the last input token of the reply, the one before the end of sequence.
+Differences from the paper: types have an embedding table of their own and are absent if
+no prompt is given; distractors are the replies of other examples in the batch; the
+second head reads the last input token of the reply, the one before the end of sequence.
 """
 
 import dataclasses
@@ -47,9 +47,9 @@ class Told(NamedTuple):
     """What the stack is told of tokens.
 
     Attributes:
-        types: of the tokens; None is 0 everywhere.
+        types: of the tokens; None means 0 everywhere.
         ends: where each row's reply ends. There are `choices` times as many rows as
-            examples then, and logits of the first of each alone; None is no choice.
+            examples then, and logits of the first of each alone; None means no choice.
         choices: candidates of each example; the first rows are the right ones.
     """
 
@@ -215,8 +215,8 @@ class DoubleHeadsModel(models.DecoderOnlyModel):
     """Trains both heads; predicts and scores replies as `DecoderOnlyModel`.
 
     The metrics have `choice_loss` and `choice_accuracy` (the share of examples whose
-    right reply is above all others); `loss` is what is minimised, `cross_ent_loss` of the
-    language alone.
+    right reply is above all others); `loss` is what is minimised, `cross_ent_loss` of
+    the language alone.
     """
 
     ignores_padding = True  # As the base class, if the module does.

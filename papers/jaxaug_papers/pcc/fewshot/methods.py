@@ -81,15 +81,15 @@ class Method:
             last as they come in the file; none given are all. Of 20 the last 4 come
             from bottom-k (seeds 0, 2, 3 and 4; seed 1 has none).
         num: of `released`: that many of what `keep` and `places` leave, drawn for each
-            sentence and seed; None is all.
+            sentence and seed; None means all.
         levels: options of the scheme, for level 1, 2, ...
         schedule: a key of `SCHEDULES`.
         steps_per_level: updates of a stage, or of the stage of each level, from the
             originals on; of `two_stage` those of both stages.
-        cycles: of the schedules that have them; None is their default.
+        cycles: of the schedules that have them; None means their default.
         original_fraction: share of originals in a stage of paraphrases.
-        candidates: of hard-negative mining, see `triplet.Settings`; None is that of the
-            config.
+        candidates: of hard-negative mining, see `triplet.Settings`; None means that of
+            the config.
         optional: whether a table may leave the row empty where the source is not on
             this machine; it then says why.
     """

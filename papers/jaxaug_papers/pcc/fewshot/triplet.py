@@ -211,7 +211,7 @@ class Trainer:
         self._optimizer = optax.adam(settings.learning_rate)
 
     def init(self, seeds: Sequence[int]) -> State:
-        """Returns the networks that have learned nothing; equal seeds give equal networks."""
+        """Returns networks that have learned nothing; equal seeds give equal networks."""
         example = jnp.zeros((1, self._width))
 
         def one(key: Array) -> State:
