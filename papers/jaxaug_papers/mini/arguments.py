@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug invent`; importing this is cheap."""
+"""The arguments of `jaxaug invent`; cheap to import."""
 
 import argparse
 
@@ -31,5 +31,5 @@ def add(verbs: argparse._SubParsersAction) -> None:
     invent.add_argument(
         "--reword",
         action="store_true",
-        help="describe slots of MiniSGD in other ways too, of the same words",
+        help="also describe slots of MiniSGD in other ways with the same words",
     )

@@ -108,7 +108,7 @@ STOP_WORDS = frozenset(
 
 
 def overlap_report() -> dict[str, float]:
-    """Returns the facts on the wordings of slots and intents, all in [0, 1].
+    """Returns statistics of the wordings of slots and intents, all in [0, 1].
 
     - `exact`: share of v1..v5 descriptions (all services) that are also an aug1..aug5
       description, of any service;
@@ -158,7 +158,7 @@ def overlap_report() -> dict[str, float]:
 
 @functools.cache
 def evaluation_only_words() -> frozenset[str]:
-    """Returns the content words of v1..v5, of all services, that no original train wording has."""
+    """Returns the content words of v1..v5 that no original train wording has."""
     train = [spec for spec in services() if "train" in spec.splits]
     known = {word.lower() for word in FLAG}
     for item in _items(train):
@@ -171,7 +171,7 @@ def evaluation_only_words() -> frozenset[str]:
 
 
 def training_content() -> set[str]:
-    """Returns the content words of training utterances, values and original descriptions."""
+    """Returns the content words of training utterances, values, and descriptions."""
     train = [spec for spec in services() if "train" in spec.splits]
     return _training_words(train) - STOP_WORDS
 

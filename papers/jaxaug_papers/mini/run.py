@@ -27,7 +27,7 @@ _write_small = functools.partial(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns the verb; see `jaxaug invent --help`."""
+    """Runs `jaxaug invent`."""
     folder = write(
         arguments.out,
         services=arguments.services,
@@ -51,16 +51,16 @@ def write(
     seed: int = 0,
     reword: bool = False,
 ) -> epath.Path:
-    """Writes an invented world, see `pretraining`, and `pieces.model` into it.
+    """Writes generated data (see `pretraining`) with the vocabulary `pieces.model`.
 
     Args:
-        out_dir: a folder that does not exist yet.
-        services: of the train split.
-        dialogues: of the train split.
-        exercises: lines of exercises.
-        size: pieces of the vocabulary.
-        seed: another seed gives another world.
-        reword: see there.
+        out_dir: folder that does not exist yet.
+        services: number of services in the train split.
+        dialogues: number of dialogues in the train split.
+        exercises: number of exercises.
+        size: number of pieces of the vocabulary.
+        seed: random seed.
+        reword: see `pretraining.write`.
 
     Raises:
         UserError: the folder exists, or a number is too small.
@@ -85,14 +85,14 @@ def write(
 
 
 def vocabulary(words: Collection[str], size: int) -> bytes:
-    """Returns a vocabulary of MiniSGD's training text and of a small invented world.
+    """Returns a vocabulary of MiniSGD's training text and of a small generated data set.
 
     Args:
-        words: that are whole pieces, and that the world uses.
+        words: words that become whole pieces and occur in the generated data.
         size: number of pieces.
 
     Raises:
-        UserError: there is no vocabulary of that size.
+        UserError: a vocabulary of this size cannot be trained.
     """
     known = minisgd.materialise(cache_folder.cache_dir())
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,11 +1,11 @@
 """The generator of MiniSGD, a small world of our own in the layout of the SGD repository.
 
-jaxaug ships what it writes (`archive`); it scales by one argument for load tests. Of its 28
-services, with 205 descriptions of services, intents and slots, two occur only in dev and
-nine only in test; values are shared between slots, so a tracker has to read the
+jaxaug ships what it writes (`archive`); it scales by one argument for load tests. Of
+its 28 services, with 205 descriptions of services, intents and slots, two occur only in
+dev and nine only in test; values are shared between slots, so a tracker has to read the
 descriptions. Five rewordings of each were written by hand, and stand as far from the
-originals as those of SGD-X do (`tests/papers/minisgd/test_schemas.py` prints and holds the
-figures of table 1 of Coca et al., 2023). It is no benchmark.
+originals as those of SGD-X do (`tests/papers/minisgd/test_schemas.py` prints and holds
+the figures of table 1 of Coca et al., 2023). It is no benchmark.
 """
 
 import importlib.resources
@@ -40,11 +40,12 @@ def write(
 ) -> epath.Path:
     """Writes a world: schemas, variants and simulated dialogues.
 
-    Layout: `{train,dev,test}/{schema.json,dialogues_001.json..}` (128 dialogues a file),
-    `sgd_x/data/v1..v5/<split>/schema.json`, `variants/<name>/v1..v5/train/schema.json`
-    with the names `aug` (written by hand), `eda` and `tree` (generated; the package's
-    folder `variants` says how). Dialogues are streamed, so memory does not grow with
-    their number; the same arguments give the same bytes on every machine and Python.
+    Layout: `{train,dev,test}/{schema.json,dialogues_001.json..}` (128 dialogues a
+    file), `sgd_x/data/v1..v5/<split>/schema.json`,
+    `variants/<name>/v1..v5/train/schema.json` with the names `aug` (written by hand),
+    `eda` and `tree` (generated; the package's folder `variants` says how). Dialogues
+    are streamed, so memory does not grow with their number; the same arguments give the
+    same bytes on every machine and Python.
 
     Args:
         out_dir: a folder that does not exist yet, local or gs://. On a local disk it

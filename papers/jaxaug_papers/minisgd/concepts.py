@@ -30,12 +30,12 @@ _NUMBER = re.compile(r"\((\w+)\|(\w+)\)")
 class Concept:
     """The phrasings of one slot meaning.
 
-    `tell` states a value ("{v}" stands for it; "(seat|seats)" agrees with it), `yes` and
-    `no` replace it for True and False, the first of each being fit for the system too.
-    `ask` is the system's question, `noun` names the slot in "any NOUN is fine", `wonder`
-    holds the user's questions for a value still unknown. `suggest` replaces what follows
-    "how about". Slots of one `role` ("city", "day") may take over each other's value
-    in another service, as `same` says.
+    `tell` states a value ("{v}" stands for it; "(seat|seats)" agrees with it), `yes`
+    and `no` replace it for True and False, the first of each being fit for the system
+    too. `ask` is the system's question, `noun` names the slot in "any NOUN is fine",
+    `wonder` holds the user's questions for a value still unknown. `suggest` replaces
+    what follows "how about". Slots of one `role` ("city", "day") may take over each
+    other's value in another service, as `same` says.
     """
 
     noun: str

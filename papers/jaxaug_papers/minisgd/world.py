@@ -63,8 +63,8 @@ class IntentSpec:
 class ServiceSpec:
     """A service, the splits it occurs in, and label -> description.
 
-    `weight` is its relative frequency in train, 0 outside: services with several slots of one
-    value list need more examples.
+    `weight` is its relative frequency in train, 0 outside: services with several slots
+    of one value list need more examples.
     """
 
     name: str

@@ -1,9 +1,9 @@
-"""Labelled sentences as lines `label<TAB>sentence`, and the few of them that are drawn.
+"""Reads labeled sentences from lines `label<TAB>sentence`, and draws few-shot sets.
 
 The data sets are those of Wei et al. (2021), "Few-Shot Text Classification with Triplet
 Networks, Data Augmentation, and Curriculum Learning": `huff` (HuffPost, 41 classes),
 `covidclu` (COVID-Q, 87), `amzn` (Amazon products, 318). Any other folder with
-`train.txt` and `test.txt` of such lines can be read too.
+`train.txt` and `test.txt` in this format works too.
 """
 
 import random
@@ -26,7 +26,7 @@ class Sentence:
     """A sentence with its class.
 
     Attributes:
-        text: as it stands in the file; spaces at its end are part of it.
+        text: unchanged text of the file, including trailing spaces.
         label: any text without a tab, such as `6`.
     """
 
@@ -52,7 +52,7 @@ class FewShotData:
 
     @property
     def overlap(self) -> int:
-        """Returns how many test sentences are in train, with any label."""
+        """Returns the number of test sentences that are in train, with any label."""
         known = {sentence.text for sentence in self.train}
         return sum(sentence.text in known for sentence in self.test)
 
@@ -97,12 +97,12 @@ def checked(
 
 
 def read(path: PathLike) -> list[Sentence]:
-    """Returns the sentences of a file in order, with the spaces at their ends.
+    """Returns the sentences of a file in order, with their trailing spaces.
 
     Raises:
-        UserError: no such file, it is empty, or a line is not `label<TAB>sentence`.
+        UserError: the file is missing or empty, or a line is not `label<TAB>sentence`.
     """
-    # Not `splitlines`, which also ends a line at separators inside a sentence.
+    # `splitlines` would also split at separators inside a sentence.
     lines = read_text(path, _FIX).removesuffix("\n").split("\n")
     if lines == [""]:
         raise UserError(f"{path}: the file is empty. {_FIX}")
@@ -113,14 +113,14 @@ def read(path: PathLike) -> list[Sentence]:
 
 
 def parse_line(line: str, where: str) -> Sentence:
-    """Parses a line.
+    """Returns the sentence of a line.
 
     Args:
         line: the line without its line feed.
         where: file and line, for errors.
 
     Raises:
-        UserError: the line is not a label, one tab and a text with a word in it.
+        UserError: the line is not a label, a tab, and a text with at least one word.
     """
     problem = None
     label, tab, text = line.partition("\t")
@@ -140,7 +140,7 @@ def parse_line(line: str, where: str) -> Sentence:
 
 
 def by_label(sentences: Iterable[Sentence]) -> dict[str, list[str]]:
-    """Returns a map from label to texts, with the labels in order of first appearance."""
+    """Returns label -> texts, with the labels in order of first appearance."""
     found: dict[str, list[str]] = {}
     for sentence in sentences:
         found.setdefault(sentence.label, []).append(sentence.text)
@@ -151,7 +151,7 @@ def distinct(sentences: Iterable[Sentence]) -> list[Sentence]:
     """Returns one sentence for each text, in order of first appearance.
 
     If a text has several labels (one test line of HuffPost, three of Amazon), the last
-    one counts, as in the code of Wei et al.
+    label is used, as in the code of Wei et al.
     """
     last = {sentence.text: sentence for sentence in sentences}
     return list(last.values())
@@ -160,10 +160,10 @@ def distinct(sentences: Iterable[Sentence]) -> list[Sentence]:
 def few_shot(
     sentences: Sequence[Sentence], per_label: int | None, seed: int
 ) -> list[Sentence]:
-    """Draws `per_label` sentences of each label.
+    """Returns `per_label` random sentences of each label.
 
-    One `random.Random(seed)` goes through the labels in order of first appearance, as
-    in the code of Wei et al. and of Lu and Lam.
+    One `random.Random(seed)` draws for the labels in order of first appearance, as in
+    the code of Wei et al. and of Lu and Lam.
 
     Args:
         sentences: the training sentences; a repeated text may be drawn twice.

@@ -1,8 +1,8 @@
-"""Knowledge-seeking turns, or any other folder of given variants.
+"""Knowledge-seeking turns, or any other folder of existing variants.
 
     jaxaug augment --config configs/augment/kst.py:FOLDER --data_dir SGD --out OUT
 
-FOLDER holds `v1..v5/schema.json`. The folder published with the paper on
+FOLDER contains `v1..v5/schema.json`. The folder published with the paper on
 knowledge-seeking turns describes the services of the test split (Coca et al., 2023b).
 """
 
@@ -10,7 +10,7 @@ import ml_collections
 
 
 def get_config(folder: str) -> ml_collections.ConfigDict:
-    """Write the folder of the variants behind a colon: `kst.py:FOLDER`."""
+    """Returns the config for a folder of variants, from `kst.py:FOLDER`."""
     config = ml_collections.ConfigDict()
     config.name = "knowledge-seeking turns"
     config.scheme = "given"
