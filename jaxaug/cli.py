@@ -167,7 +167,7 @@ def _told(error: Exception) -> str:
 
 
 def _nobody_reads() -> bool:
-    """Returns whether standard output is a pipe that was closed; if so, it is left to itself."""
+    """Returns whether standard output is a closed pipe; if so, drops the output."""
     try:
         output = sys.stdout.fileno()
     except OSError:  # It is no file.

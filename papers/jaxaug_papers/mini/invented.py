@@ -20,7 +20,7 @@ from jaxaug_papers.minisgd.world import (
     SlotSpec,
 )
 
-# {n} the noun of a slot, {q} what tells it from its sisters, {s} that of the service.
+# {n}: noun of a slot; {q}: its distinguishing word; {s}: noun of the service.
 _DESCRIPTIONS = (
     "{n}",
     "{n} of the {s}",

@@ -15,10 +15,10 @@ from jaxaug.feed import vocabulary
 from jaxaug.formats.records import letter
 
 SENTINELS = tuple(f"<{number}>" for number in range(8))
-"""What stands for a hidden span, in order."""
+"""Sentinels of hidden spans, in order."""
 
 _SLOTS, _INTENTS, _OPTIONS = 20, 10, 8
-# How often a listed word counts: it has to be worth a piece beside frequent text.
+# Count of a listed word, large enough for a piece next to frequent text.
 _LISTED = 60
 _WORDS_A_LINE = 100
 

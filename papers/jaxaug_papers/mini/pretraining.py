@@ -26,7 +26,7 @@ EXERCISES = "exercises.tsv"
 _SPANS = 0.2
 _HELD_OUT = 50
 _LEAST_HELD_OUT = 20
-# With `reword`: what one service takes is most often confused with what another takes.
+# Share with `reword`. Most errors confuse the values of two services.
 _TWO_SERVICES = 0.35
 
 

@@ -23,7 +23,7 @@ from jaxaug_papers.minisgd.world import (
     services_of,
 )
 
-# The share of content words that others replace, in all texts of a service alike.
+# Shares of replaced content words; a word is replaced in all texts of a service.
 _REPLACED = (0.0, 0.0, 0.2, 0.5, 1.0)
 _STRANGERS = (0, 0, 1, 1, 2, 3)
 _OWN_VALUES = 0.8

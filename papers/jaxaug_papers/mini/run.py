@@ -1,7 +1,7 @@
-"""`jaxaug invent`: what the model `mini` is trained on.
+"""`jaxaug invent`: writes the training data of the model `mini`.
 
-The words that invented services are named by are those of the built-in lexicon and of
-MiniSGD's training text; the vocabulary has them as whole pieces.
+The words of generated services come from the built-in lexicon and from MiniSGD's
+training text. The vocabulary has them as whole pieces.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from jaxaug_papers.mini import pieces, pretraining
 
 VOCABULARY = "pieces.model"
 _SHORTEST_WORD = 3
-# Pieces need less text than a model.
+# The vocabulary needs less text than the model.
 _write_small = functools.partial(
     pretraining.write, services=1000, dialogues=4000, exercises=10, seed=9
 )
@@ -85,7 +85,7 @@ def write(
 
 
 def vocabulary(words: Collection[str], size: int) -> bytes:
-    """Returns a vocabulary of MiniSGD's training text and of a small generated data set.
+    """Returns a vocabulary of MiniSGD's training text and of small generated data.
 
     Args:
         words: words that become whole pieces and occur in the generated data.

@@ -220,7 +220,7 @@ KINDS = {
         beside="start_date",
     ),
 }
-"""By name."""
+"""Name -> kind."""
 
 
 def _more(
@@ -318,7 +318,7 @@ MORE_KINDS = {
         nouns=("number of people",),
     ),
 }
-"""`KINDS` with further texts, and two more."""
+"""`KINDS` with further texts, and two more kinds."""
 
 PLAIN = frozenset(text for kind in MORE_KINDS.values() for text in kind.tell)
-"""All that states a value and no more."""
+"""Phrases that state only a value."""

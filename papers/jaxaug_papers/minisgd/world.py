@@ -1,10 +1,10 @@
-"""The services of MiniSGD and their wordings, as `schemas/*.json` give them.
+"""The services of MiniSGD and their wordings, read from `schemas/*.json`.
 
-One file a service: every intent and slot with its name and description in the
-original schema, in the evaluation variants v1..v5 (on average each further from the
-original than the one before) and, for train services, in aug1..aug5, which serve
-training. Descriptions were written by hand for this world; a variant's names are made
-of the words of its descriptions.
+There is one file per service. It has the names and descriptions of intents and slots in
+the original schema and in the evaluation variants v1..v5, whose average distance from
+the original increases. Train services also have the variants aug1..aug5 for training.
+All descriptions are hand-written. The names of a variant consist of words of its
+descriptions.
 """
 
 import functools
@@ -27,9 +27,9 @@ Wordings = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class SlotSpec:
-    """A slot: its meaning, its values and label -> (name, description).
+    """A slot: its meaning, its values, and label -> (name, description).
 
-    `before` names the slot whose value must come later in the value list, if any.
+    `before` names a slot whose value must be later in the value list; it may be empty.
     """
 
     name: str
@@ -46,9 +46,9 @@ class SlotSpec:
 
 @dataclass(frozen=True, slots=True)
 class IntentSpec:
-    """An intent: label -> (name, description); slots by their original names.
+    """An intent: label -> (name, description), and slots by their original names.
 
-    `openers` are what a user says to begin it.
+    `openers` are the phrases with which users begin the intent.
     """
 
     name: str
@@ -98,7 +98,7 @@ def services_of(split: str) -> tuple[ServiceSpec, ...]:
 
 
 def unseen_services(split: str) -> tuple[ServiceSpec, ...]:
-    """Returns the services of a split that train lacks."""
+    """Returns the services of a split that are not in train."""
     return tuple(spec for spec in services_of(split) if "train" not in spec.splits)
 
 
@@ -141,9 +141,9 @@ def schema_json(split: str, label: str = ORIGINAL) -> list[dict[str, Any]]:
     """Returns the schema of a split in SGD layout.
 
     Args:
-        split: train, dev or test.
-        label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, a
-            variant's service name carries its digit; position matches the original.
+        split: "train", "dev", or "test".
+        label: "original", "v1".."v5", or "aug1".."aug5" (train only). As in SGD-X, the
+            service names of a variant have its digit, and the order is the original.
     """
     return [service_json(spec, label) for spec in services_of(split)]
 

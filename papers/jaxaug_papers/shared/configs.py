@@ -24,7 +24,7 @@ def made_all(
         parts: name of a field -> class of its items.
 
     Raises:
-        UserError: the config is no mapping, or an item is wrong.
+        UserError: the config is not a mapping, or an item is invalid.
     """
     fields = config_file.fields_of(config)
     for name, kind in parts.items():

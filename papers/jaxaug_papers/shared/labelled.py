@@ -1,6 +1,6 @@
 """Reads labeled sentences from lines `label<TAB>sentence`, and draws few-shot sets.
 
-The data sets are those of Wei et al. (2021), "Few-Shot Text Classification with Triplet
+The data sets are from Wei et al. (2021), "Few-Shot Text Classification with Triplet
 Networks, Data Augmentation, and Curriculum Learning": `huff` (HuffPost, 41 classes),
 `covidclu` (COVID-Q, 87), `amzn` (Amazon products, 318). Any other folder with
 `train.txt` and `test.txt` in this format works too.

@@ -4,8 +4,8 @@
 
 In the files of seeds 0, 2, 3 and 4 the last 4 of the 20 paraphrases of a sentence come
 from bottom-k: 6 to 7 % of them start with the first word of the sentence, against 43 to
-45 % of the first 16. The file of seed 1 has none, so that seed is left out. The data folder is
-that of pcc_huffpost.py. Results: README.md of pcc.
+45 % of the first 16. The file of seed 1 has none, so that seed is left out. The data
+folder is that of pcc_huffpost.py. Results: README.md of pcc.
 """
 
 import ml_collections

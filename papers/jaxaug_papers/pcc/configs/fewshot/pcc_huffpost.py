@@ -3,9 +3,9 @@
     jaxaug fewshot --config configs/fewshot/pcc_huffpost.py --data_dir data
 
 All orders at the same number of updates. The data folder holds `fewshot/huff` (`jaxaug
-data fetch fewshot --out data/fewshot`) and `pcc/aug_huff_train_s*.txt`, which the authors
-of PCC released in HongyuanLuke/PCC. Table 2 is table2.py, the rows on bottom-k are
-bottom_k.py. Results: README.md of pcc.
+data fetch fewshot --out data/fewshot`) and `pcc/aug_huff_train_s*.txt`, which the
+authors of PCC released in HongyuanLuke/PCC. Table 2 is table2.py, the rows on bottom-k
+are bottom_k.py. Results: README.md of pcc.
 """
 
 import ml_collections

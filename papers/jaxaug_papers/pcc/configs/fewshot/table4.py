@@ -2,8 +2,8 @@
 
     jaxaug fewshot --config configs/fewshot/table4.py:covidclu --data_dir data
 
-or `:huff`, `:amzn`; all rows at the same number of updates. The level files are made from
-the few-shot sentences of all seeds, here those of COVID-Q:
+or `:huff`, `:amzn`; all rows at the same number of updates. The level files are made
+from the few-shot sentences of all seeds, here those of COVID-Q:
 
     C="--config configs/fewshot/table4.py:covidclu --data_dir data"
     jaxaug fewshot $C --texts data/levels/covidclu.txt
@@ -12,12 +12,13 @@ the few-shot sentences of all seeds, here those of COVID-Q:
     jaxaug levels $M --out ${T}_mixed.jsonl --quota bottom_k=2 top_k_top_p=18
     jaxaug levels $M --out ${T}_top_k_top_p.jsonl --quota top_k_top_p=20
     jaxaug levels $M --out ${T}_sampling.jsonl --quota sampling=2 top_k_top_p=18
-    jaxaug levels $M --out ${T}_unfiltered.jsonl --quota bottom_k=2 top_k_top_p=18 --implication none --beta -9
+    N="--implication none --beta -9"
+    jaxaug levels $M --out ${T}_unfiltered.jsonl --quota bottom_k=2 top_k_top_p=18 $N
 
-The first is the paper's; the second its "without bottom-k", the third its "pure sampling".
-HuffPost and Amazon have quotas of 4 and 16 instead of 2 and 18. A row whose file is missing
-says so. For PCC's released paraphrases of HuffPost see pcc_huffpost.py and bottom_k.py.
-Results: README.md of pcc.
+The first file is the paper's method, the second its "without bottom-k", and the third
+its "pure sampling". HuffPost and Amazon have quotas of 4 and 16 instead of 2 and 18.
+Rows with a missing file are skipped with a message. For PCC's released paraphrases of
+HuffPost see pcc_huffpost.py and bottom_k.py. Results: README.md of pcc.
 """
 
 import pathlib
@@ -30,10 +31,10 @@ PCC = "cyclic, bottom-k"
 
 
 def get_config(dataset: str) -> ml_collections.ConfigDict:
-    """Name a data set: huff, covidclu or amzn."""
+    """Returns the config of a data set: huff, covidclu, or amzn."""
     config = TABLE_2["get_config"](dataset)
     stages = TABLE_2["STAGES"][dataset]
-    once = tuple(2 * steps for steps in stages)  # As many updates as two cycles have.
+    once = tuple(2 * steps for steps in stages)  # The number of updates of two cycles.
 
     def row(name: str, file: str, schedule: str, steps=stages, **fields) -> dict:
         return {
