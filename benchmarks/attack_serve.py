@@ -1,10 +1,10 @@
-"""Attacks on a `jaxaug serve` that this program starts itself, on 127.0.0.1.
+"""Attacks a `jaxaug serve` that this program starts on 127.0.0.1.
 
     python benchmarks/attack_serve.py RUN
 
-Prints, for each attack: the longest time that `/healthz` took while it went on, how much
-memory the server gained, the longest request, and the status of its answers. Every attack
-ends by itself within three minutes.
+For each attack, the program prints the longest time of `/healthz` during the attack,
+the memory growth of the server, the longest request, and the status of the answers.
+Every attack ends within three minutes.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Server:
         self._process.wait(30)
 
     def memory(self) -> float:
-        """MB that are resident."""
+        """Returns the resident memory in MB."""
         text = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
 
@@ -108,7 +108,7 @@ def service(name: str, slots: int = 1, unknown: int = 0) -> dict:
 
 
 def turns(count: int, said: str) -> list[dict]:
-    """Returns the turns of the user; the first one says something long."""
+    """Returns user turns; the first one has a long text."""
     return [
         {"speaker": "USER", "utterance": said if not n else ""} for n in range(count)
     ]
@@ -120,7 +120,7 @@ def encoded(**request: object) -> bytes:
 
 
 def bodies() -> Iterator[tuple[str, int, bytes]]:
-    """Name, clients at a time and body of the attacks that are one request."""
+    """Yields (name, number of concurrent clients, body) of attacks with one request."""
     wrong = [service("A", 1000, 1000)]
     yield "1,000 unknown slots", 4, encoded(dialogue=TALK, schema=wrong)
     long = [service("s" * 400 + str(n), 1) for n in range(150)]

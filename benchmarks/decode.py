@@ -1,18 +1,20 @@
-"""Tokens/s of each decoder beside HF torch `generate`, memory, and growth of the cost.
+"""Compares decoders with `generate` of HF torch: tokens/s, memory, and cost growth.
 
     python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3] [--decoders beam ...]
 
-Both sides hold the same weights: a T5-small (emb 512, 8 heads x 64, mlp 2048 with relu,
-6 + 6 layers, vocabulary 32,128, tied embedding, float32) that has learned nothing, in
-this process, on the same CPU or GPU. A batch of 32 inputs of 64 tokens yields 64 tokens
-each (tokens/s count those of one output an input), with the end of sequence made
-impossible, so that both do the same work. The first call of each (compilation) is not
-counted; of the others, which alternate, the fastest is. `CPU` is the ratio of the CPU
-seconds, which other work on the machine disturbs less. That the weights are the same is shown by the
-share of greedy tokens that agree; a nearly tied choice may differ, and what follows it.
+Both sides have the same weights in one process, on the same CPU or GPU. The model is a
+T5-small with random weights (emb 512, 8 heads x 64, mlp 2048 with relu, 6 + 6 layers,
+vocabulary 32,128, tied embedding, float32). A batch of 32 inputs of 64 tokens yields 64
+tokens each. EOS is disabled, so that both sides do the same work. tokens/s count one
+output per input.
 
-`memory` is what XLA plans for the program beside the weights; `--growth` decoders are
-timed again for other widths k and lengths.
+The first call of each side compiles and is not counted. The other calls alternate, and
+the fastest one counts. `CPU` is the ratio of CPU seconds, which other work on the
+machine disturbs less. The share of equal greedy tokens verifies the weights; nearly
+tied choices may differ, and so may the tokens after them.
+
+`memory` is XLA's planned memory of the program without the weights. `--growth` decoders
+are timed again for other widths k and lengths.
 """
 
 import argparse
@@ -129,7 +131,7 @@ class Ours:
         self.inputs = rng.integers(2, size.vocab, (size.batch, size.inputs), np.int32)
 
     def program(self, name: str, num: int, length: int) -> Any:
-        """Compiles a decoder; the result of a call is [batch, num, length].
+        """Returns a compiled decoder; a call returns tokens [batch, num, length].
 
         Its attribute `memory` is what the program needs beside the weights, in MiB.
         """
@@ -243,7 +245,7 @@ def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tenso
 def best_times(
     functions: Sequence[Callable[[], object]], repeats: int
 ) -> list[tuple[float, float]]:
-    """Returns the seconds and CPU seconds of the fastest of `repeats` calls of each, in turn.
+    """Returns (seconds, CPU seconds) of the fastest of `repeats` alternating calls of each.
 
     A first call of each warms up.
     """

@@ -1,11 +1,11 @@
-"""Time of `jaxaug evaluate sgd` against a pure-Python scorer, in one run.
+"""Compares the time of `jaxaug evaluate sgd` with a pure-Python scorer in one run.
 
     python benchmarks/evaluate.py [--data_dir DIR] [--split test] [--repeats 3]
 
-Both start from the same files (references and damaged predictions), both end with
-the same report, which is checked. The other scorer is the one that the tests use as
-oracle (`tests/metrics/oracle.py`: json, loops and rapidfuzz). A second pair of figures
-leaves out the reading of files.
+Both read the same files (references and damaged predictions) and give the same report,
+which is checked. The other scorer is the oracle of the tests
+(`tests/metrics/oracle.py`: json, loops, and rapidfuzz). A second pair of times excludes
+reading of files.
 """
 
 import argparse

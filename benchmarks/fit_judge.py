@@ -1,19 +1,20 @@
-"""Fits the judge of `jaxaug augment judge`, and says what to expect of it.
+"""Fits the judge of `jaxaug augment judge`, and estimates its quality.
 
     python benchmarks/fit_judge.py --labelled judged.tsv [--level NAME]
     python benchmarks/fit_judge.py --labelled judged.tsv --rules
 
-`judged.tsv` has no header: label (faithful, trivial, changed, broken), kind, original and
-candidate, with tabs between; the file of this project is not in the repository. The other
-labels are in `papers/jaxaug_papers/tree/readings`: `judge.tsv` (where both readers agree)
-and `candidates.tsv`. Writes `jaxaug/augment/judge/coefficients.json`, the same bytes from
-the same files and models.
+`judged.tsv` has no header. Its columns are label (faithful, trivial, changed, broken),
+kind, original, and candidate, separated by tabs. The file of this project is not in the
+repository. The other labels are in `papers/jaxaug_papers/tree/readings`: `judge.tsv`
+(where both annotators agree) and `candidates.tsv`. The program writes
+`jaxaug/augment/judge/coefficients.json`. The same files and models give the same bytes.
 
-Prints a table for docs/augment.md. Each row judges one file by judges that were fitted,
-and had their strength and threshold chosen, without the domain of the pair. The last rows
-show the fitted judge on the `test` part of `candidates.tsv`, which nothing is fitted to.
-`--rules` fits nothing and prints how many pairs of each label each rule and feature hits.
-Models: `jaxaug models fetch minilm smollm2`.
+The program prints a table for docs/augment.md. Each row evaluates judges on one file.
+For each pair, fitting and the choice of strength and threshold exclude the domain of
+the pair. The last rows evaluate the fitted judge on the `test` part of
+`candidates.tsv`, which is never used for fitting. `--rules` only prints the number of
+pairs of each label that each rule and feature matches. Models: `jaxaug models fetch
+minilm smollm2`.
 """
 
 import argparse
@@ -110,7 +111,7 @@ def _pair(row: Mapping[str, str]) -> Pair:
 
 
 def _domains() -> dict[str, str]:
-    """Returns a map from text of MiniSGD to its domain, as `candidates.tsv` calls it."""
+    """Returns text of MiniSGD -> domain, with the names of `candidates.tsv`."""
     names = {
         "couriers": "parcels", "homes": "apartments", "books": "library",
         "meetings": "calendar", "payments": "banks",
@@ -191,7 +192,7 @@ def hits(
 
 
 def of_minisgd(judge: verdicts.Judge) -> str:
-    """What becomes of MiniSGD's hand-written wordings, and of those of other items."""
+    """Returns the verdicts on hand-written wordings of MiniSGD, equal and unequal ones."""
     root = Path(minisgd.materialise(cache_folder.cache_dir()))
     own, others = set[Pair](), set[Pair]()
     for split in folders.SPLITS:

@@ -1,13 +1,14 @@
-"""A language model as a tracker without training: the floor of docs/sgd.md.
+"""Evaluates a language model as a tracker without training, a baseline of docs/sgd.md.
 
-    JAXAUG_DATA_DIR=DIR python benchmarks/in_context.py --out OUT [--model smollm2] [--shots 3]
+    JAXAUG_DATA_DIR=DIR python benchmarks/in_context.py --out OUT [--model smollm2] \\
+        [--shots 3]
 
-Solved frames of the train split, each of another service, stand in the prompt in the form
-of D3ST; the model continues it greedily to the end of the line. They are the same for all
-frames and go through the network once. Every frame of the test split is answered under
-the original schemas and all variants of `d3st_eval`; OUT has the predictions and the
-report of an evaluation (`jaxaug report OUT`). A run that was stopped goes on: wordings
-that are in OUT are not answered again.
+The prompt has solved frames of the train split in D3ST format, each of another service.
+The model continues it greedily to the end of the line. The solved frames are the same
+for all prompts, and the network processes them once. Every frame of the test split is
+answered with the original schemas and all variants of `d3st_eval`. OUT gets the
+predictions and the report of an evaluation (`jaxaug report OUT`). An interrupted run
+resumes and skips the wordings in OUT.
 """
 
 import argparse
@@ -131,7 +132,7 @@ def prompt_of(shots: Sequence[Example]) -> str:
 
 
 def fields_of(example: Example, split: str) -> dict[str, object]:
-    """What a postprocessor asks of an example."""
+    """Returns the fields of an example that a postprocessor reads."""
     names = ("dialogue_id", "turn", "frame", "service", "key")
     return {"split": split, **{name: getattr(example, name) for name in names}}
 

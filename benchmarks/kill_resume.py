@@ -2,11 +2,11 @@
 
     python benchmarks/kill_resume.py --data_dir DIR --kills 10
 
-trains `configs/d3st_aug.gin` twice on the same data with the same seed: once in one
-go, once killed `--kills` times (SIGKILL and SIGTERM in turn, at a random moment after
-training has started) and continued with the same command. It then compares every
-array of the two last checkpoints and every metric of the two evaluations bit for
-bit, prints what it compared and exits with 1 if anything differs.
+The program trains `configs/d3st_aug.gin` twice on the same data with the same seed. One
+run is uninterrupted. The other run is killed `--kills` times (SIGKILL and SIGTERM in
+turn, at random moments of the training) and continued with the same command. The
+program compares all arrays of the last checkpoints and all metrics of the evaluations
+bit for bit. It prints the comparison and exits with 1 if anything differs.
 """
 
 import argparse

@@ -1,11 +1,12 @@
-"""How soon and how fast a trained tracker answers.
+"""Latency and throughput of a trained tracker.
 
     python benchmarks/predict.py RUN [--data_dir DIR] [--dialogues 64] [--rounds 2]
 
-Prints seconds from the start of `jaxaug predict` to its answer to a dialogue of one turn,
-as ratios to `import jax` (with no compiled program, and with those of the run before), and
-dialogues a second on the test set, as a ratio to one dialogue a call. Programs are compiled
-before the clock of the second part starts.
+The first part prints the seconds from the start of `jaxaug predict` to its answer to a
+dialogue of one turn, as ratios to `import jax`. It is measured without compiled
+programs and with the compiled programs of an earlier run. The second part prints
+dialogues per second on the test set, as a ratio to one dialogue per call. Its programs
+are compiled before the measurement.
 """
 
 import argparse
@@ -67,7 +68,7 @@ def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]
 
 
 def rates(tracker: Tracker, dialogues: list, rounds: int) -> dict[str, float]:
-    """Returns the dialogues a second, one a call and all in one."""
+    """Returns dialogues per second: with one dialogue per call, and with one call."""
 
     def alone() -> float:
         start = time.perf_counter()

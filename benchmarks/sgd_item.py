@@ -1,7 +1,8 @@
-"""One item of benchmarks/sgd_queue.py: a tracker that is trained and evaluated.
+"""Trains and evaluates one item of benchmarks/sgd_queue.py, a tracker.
 
-Needs JAX and Flax, but neither TensorFlow nor SeqIO. All items of a shape (steps, rows,
-length) share one compiled training step, and all of them share the decoding programs.
+It needs JAX and Flax, but neither TensorFlow nor SeqIO. Items with the same shape
+(steps, rows, length) share one compiled training step. All items share the decoding
+programs.
 """
 
 import dataclasses

@@ -1,14 +1,14 @@
-"""Packs all that benchmarks/sgd_queue.py needs on a GPU machine without a network.
+"""Packs the requirements of benchmarks/sgd_queue.py for a GPU machine without network.
 
     python benchmarks/sgd_pack.py --data_dir SGD --out PACK
     PACK/turn.sh --minutes 9 --out OUT          # on the GPU machine; carries all of PACK
 
-PACK gets `turn.sh` and the files part.00, part.01, ... of at most --part_mib each, so
-that they can travel one after the other. Together they are one archive with the code,
-the data folder, the published weights, wheels of the Python packages that the machine
-lacks, and the compiled programs of an earlier turn. The data folder is a sample of SGD
-(`jaxaug data sample`, whose list has a digest) with its variants. Token caches are made
-on the machine: its cores format the data while the GPU's programs are compiled.
+PACK gets `turn.sh` and the files part.00, part.01, ... of at most --part_mib each,
+which can be copied one by one. Together they are one archive. It has the code, the data
+folder, the published weights, wheels of missing Python packages, and the compiled
+programs of an earlier turn. The data folder is a sample of SGD (`jaxaug data sample`,
+whose list has a digest) with its variants. Token caches are made on the machine, whose
+cores format the data while the programs of the GPU are compiled.
 """
 
 import argparse
@@ -78,7 +78,8 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
     code = work / "code.tar.xz"
     with tarfile.open(code, "w:xz") as inner:
         for name in tracked(CODE):
-            # Of shipped models the vocabularies are needed, of finished items the names.
+            # Of shipped models the vocabularies are needed, of finished items the
+            # names.
             if not name.endswith((".safetensors", ".json.xz", ".npz")):
                 inner.add(ROOT / name, name)
     tar.add(code, code.name)

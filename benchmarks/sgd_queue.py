@@ -3,16 +3,17 @@
     python benchmarks/sgd_queue.py --data_dir SGD --out OUT --minutes 9
     python benchmarks/sgd_queue.py --add OUT/results.tar
 
-Needs JAX and Flax, but neither TensorFlow nor SeqIO; `benchmarks/sgd_pack.py` packs all
-that a GPU machine lacks. An item is a line of `benchmarks/sgd_queue.jsonl`. It is
-finished if --done or OUT holds its folder. Its name has the digest of its generated
-variants, so better variants make a new item. OUT/results.tar holds the finished items,
-and is complete after each of them; `--add` unpacks it into results/sgd, which is committed.
-OUT/compiled.tar holds the compiled programs for the next turn (--compiled).
+The program needs JAX and Flax, but neither TensorFlow nor SeqIO.
+`benchmarks/sgd_pack.py` packs the requirements for a GPU machine. An item is a line of
+`benchmarks/sgd_queue.jsonl`. It is finished if --done or OUT contains its folder. Its
+name has the digest of its generated variants, so new variants make a new item.
+OUT/results.tar contains the finished items and is updated after each item. `--add`
+unpacks it into results/sgd, which is committed. OUT/compiled.tar contains the compiled
+programs for the next turn (--compiled).
 
-An item that does not fit into the rest of the time is not begun. If time runs out all
-the same, or on SIGTERM, the item is dropped, or stored in the folder --checkpoints and
-continued by the next turn with the same numbers.
+An item that does not fit into the remaining time is not started. If time runs out
+anyway, or on SIGTERM, the item is dropped, or stored in the folder --checkpoints. The
+next turn continues a stored item and gets the same results.
 """
 
 import argparse

@@ -4,10 +4,11 @@
     python benchmarks/tables.py --check         # fails if a page is not up to date
     python benchmarks/tables.py --add RUN...    # stores runs of benchmarks/compare.sh
 
-A table stands between `<!-- begin: NAME -->` and `<!-- end -->`. A run is a folder of
-results/SET: `item.json` says what was run, when and on what, `robustness/` has its scores
-with one bit per frame and wording, from which intervals over dialogues and seeds
-(bootstrap) are computed. `jaxaug report results/SET/*` prints all differences.
+A table is between `<!-- begin: NAME -->` and `<!-- end -->`. A run is a folder of
+results/SET. Its `item.json` gives the settings, the time, and the machine.
+`robustness/` has its scores, with one bit per frame and wording. Intervals over
+dialogues and seeds are bootstrapped from these bits. `jaxaug report results/SET/*`
+prints all differences.
 """
 
 import argparse
@@ -171,7 +172,7 @@ def environment(commit: str | None) -> dict[str, Any]:
 
 
 def compared(names: Sequence[str] = COMPARED) -> tuple[list[report.Run], Statistics]:
-    """Returns the configurations of results/minisgd in the given order, and their statistics."""
+    """Returns the statistics of configurations of results/minisgd, in the given order."""
     folders = [
         path.parent
         for name in names
@@ -191,7 +192,7 @@ def _label(run: report.Run) -> str:
 
 
 def short_table(names: Sequence[str] = COMPARED) -> list[str]:
-    """Training schemas and the three figures that count."""
+    """Returns the table of training schemas and the three main metrics."""
     rows = ["| training schemas | JGA, originals | JGA, v1-5 | SS (lower is better) |"]
     rows.append("|---|---|---|---|")
     columns = ("jga_orig", "jga_v1_5", "ss_jga")
@@ -263,7 +264,7 @@ def key_of(item: Mapping) -> Key:
 
 
 def figures_of(folders: Sequence[Path]) -> dict[str, report.Run]:
-    """Returns the configuration, as `split_seed` names it -> its figures with intervals."""
+    """Returns configuration (named by `split_seed`) -> metrics with intervals."""
     if not folders:
         return {}
     runs = read_all([str(folder) for folder in folders])

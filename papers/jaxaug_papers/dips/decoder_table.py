@@ -44,14 +44,15 @@ VOCABULARY_SIZE = 3000
 PERSONA = re.compile(r"\d+ your persona: (.*)")
 HEAD = """Made by
 
-    python -m jaxaug_papers.dips.decoder_table --data_dir SGD --text_dir TEXT --work_dir WORK
+    python -m jaxaug_papers.dips.decoder_table --data_dir SGD --text_dir TEXT \\
+        --work_dir WORK
 
-with {model}, seed 0, five outputs from each decoder at its defaults (greedy has one, so its
-distinct-n is that of single texts), at most 32 tokens. {note}
+with {model}, seed 0, five outputs from each decoder at its defaults, and at most 32
+tokens. Greedy has one output, so its distinct-n is computed on single texts. {note}
 """
-LEGEND = """Figures are means over the inputs. distinct-n: distinct n-grams divided by all n-grams of
-the outputs for an input. self-BLEU: each output against the others; lower is more diverse.
-BLEU and Jaccard to the input: how close the outputs are to it. copies: outputs equal to the
+LEGEND = """Values are means over the inputs. distinct-n: distinct n-grams divided by
+all n-grams of the outputs for an input. self-BLEU: each output against the others; lower
+is more diverse. BLEU and Jaccard: similarity to the input. copies: outputs equal to the
 input.
 The inputs are quoted from SGD (CC BY-SA 4.0) and from ConvAI2 / Persona-Chat.
 """

@@ -152,7 +152,7 @@ class Decoder(nn.Module):
 
 
 class Transducer(nn.Module):
-    """The encoder-decoder, with the methods of `t5x.examples.t5.network.Transformer`."""
+    """The encoder-decoder with the methods of `t5x.examples.t5.network.Transformer`."""
 
     config: Config
 

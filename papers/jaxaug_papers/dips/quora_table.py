@@ -1,8 +1,10 @@
 """Makes a table of decoders on Quora's questions, for the docs.
 
-    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model runs/paraphrase_lstm \\
-        --vae_svg runs/paraphrase_vae_svg --rbm runs/paraphrase_rbm
-    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model smollm2 --adapter DIR
+    python -m jaxaug_papers.dips.quora_table --text_dir TEXT \\
+        --model runs/paraphrase_lstm --vae_svg runs/paraphrase_vae_svg \\
+        --rbm runs/paraphrase_rbm
+    python -m jaxaug_papers.dips.quora_table --text_dir TEXT --model smollm2 \\
+        --adapter DIR
 
 TEXT/quora contains test.source.txt and test.target.txt, and the same files of train.
 Only clean pairs are used; neither of their questions is a training question. Every

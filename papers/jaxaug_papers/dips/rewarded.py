@@ -124,7 +124,7 @@ class RewardedModel(FreeRunningModel):
         batch: Mapping[str, Array],
         dropout_rng: Array | None,
     ) -> Any:
-        """Returns loss and metrics; without `dropout_rng`, the base class computes them."""
+        """Returns loss and metrics; evaluation uses the base class."""
         if dropout_rng is None:
             return super().loss_fn(params, batch, None)
         rng, draw_rng = jax.random.split(dropout_rng)

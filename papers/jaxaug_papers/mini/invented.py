@@ -1,8 +1,8 @@
-"""Invented services, from which the model `mini` learns how a tracker reads a schema.
+"""Generated services that teach the model `mini` to read a schema.
 
-Their nouns are made-up words, or known words that stand for anything but themselves:
-what they mean shows in the descriptions alone. So nothing is learned of how MiniSGD
-words its schemas. Dialogues come from the simulator of MiniSGD.
+Their nouns are made-up words, or known words with another meaning. Their meaning
+follows from the descriptions alone, so the model learns nothing about the wordings of
+MiniSGD. Dialogues come from the simulator of MiniSGD.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Invented worlds on disk: the training data of the model `mini`.
+"""Writes the generated training data of the model `mini`.
 
-No content word occurs in them that only the evaluation variants v1..v5 of MiniSGD have,
-so a model that is trained on them knows nothing of those wordings.
+The data contain no content words that occur only in the evaluation variants v1..v5 of
+MiniSGD, so a model trained on them has not seen these wordings.
 """
 
 import functools

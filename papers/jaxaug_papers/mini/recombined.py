@@ -1,8 +1,9 @@
-"""Services made of parts of MiniSGD's train services, in their words or in made-up ones.
+"""Services that recombine parts of MiniSGD's train services.
 
-They teach how users of MiniSGD speak, beside `invented`, which teaches to read. Slots
-of several services come together, so none is known by its place or by its neighbours.
-Wordings are the original ones; aug1..aug5 stay for fine-tuning alone.
+They teach the language of MiniSGD's users, while `invented` teaches reading. A service
+has slots of several original services, so that a model cannot identify a slot by its
+position or its neighbors. Only original wordings are used; aug1..aug5 are reserved for
+fine-tuning. Some content words are replaced by made-up words.
 """
 
 import dataclasses

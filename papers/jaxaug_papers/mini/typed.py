@@ -16,8 +16,8 @@ from jaxaug_papers.minisgd.values import VALUES
 class Kind:
     """A kind of value, with the texts about its slots.
 
-    In the texts, {n} is the noun of a slot, {q} another word of its description, {s}
-    the noun of the service, {w} the words that name the slot, and {v} the value.
+    In the texts, {n} is the noun of a slot, and {q} is another word of its description.
+    {s} is the noun of the service, {w} the words that name the slot, and {v} the value.
 
     Attributes:
         values: list of values, or a key of `VALUES`.

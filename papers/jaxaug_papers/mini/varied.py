@@ -1,8 +1,8 @@
 """Recombined services with other texts and further slots.
 
-What a model of MiniSGD's train services alone does not learn: that a slot may be
-described in another way (`syntax`), that a date is a date whatever it is of (`typed`),
-and that a user may begin with words that no intent has.
+They teach facts that MiniSGD's train services alone do not: a slot can be described in
+several ways (`syntax`), a date is a date in every slot (`typed`), and the first words
+of a user need not be words of an intent.
 """
 
 import dataclasses

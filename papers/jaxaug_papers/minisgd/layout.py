@@ -10,7 +10,7 @@ from jaxaug_papers.minisgd.simulator import FILE_DIALOGUES
 
 
 def write_records(path: epath.Path, records: list[dict[str, Any]]) -> None:
-    """Writes a JSON list, one record per line, since json's fast encoder cannot indent."""
+    """Writes a JSON list, one record per line; json's fast encoder cannot indent."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = ",\n".join(json.dumps(record) for record in records)
     path.write_text(f"[\n{lines}\n]\n")

@@ -61,10 +61,10 @@ class IntentSpec:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
-    """A service, the splits it occurs in, and label -> description.
+    """A service, its splits, and label -> description.
 
-    `weight` is its relative frequency in train, 0 outside: services with several slots
-    of one value list need more examples.
+    `weight` is its relative frequency in train, or 0 if it is not in train. Services
+    with several slots of one value list have a higher weight.
     """
 
     name: str

@@ -39,12 +39,12 @@ def made(kind: type[T], fields: Mapping[str, Any], where: str) -> T:
     """Returns a dataclass with the fields of a config; lists become tuples.
 
     Args:
-        kind: a dataclass.
-        fields: by name.
-        where: the start of error messages.
+        kind: class to create.
+        fields: values by name.
+        where: beginning of error messages.
 
     Raises:
-        UserError: a field is unknown, missing or wrong.
+        UserError: a field is unknown, missing, or invalid.
     """
     if isinstance(fields, ml_collections.ConfigDict):
         fields = fields.to_dict()
@@ -68,8 +68,8 @@ def check(settings: Any, whole: Sequence[str]) -> None:
     """Checks `dropout_rate`, `learning_rate` and counts of a dataclass of settings.
 
     Args:
-        settings: the dataclass.
-        whole: names of its fields that must be at least 1.
+        settings: dataclass to check.
+        whole: names of the fields that must be at least 1.
 
     Raises:
         UserError: a number is out of range.

@@ -62,7 +62,7 @@ def outputs_of(path: Path) -> list[list[str]]:
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Returns the mean of the values that are not None, or None without such values."""
+    """Returns the mean of the values that are not None, or None without values."""
     defined = [value for value in values if value is not None]
     return float(np.mean(defined)) if defined else None
 

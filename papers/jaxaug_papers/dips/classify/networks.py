@@ -191,7 +191,7 @@ def _drawn(
     steps: int,
     batch_size: int,
 ) -> Int[np.ndarray, "seeds rows batch"]:
-    """Returns a permutation of the examples of each seed, padded with its first ones."""
+    """Returns a permutation of the examples of each seed, padded by its beginning."""
     drawn = [
         np.resize(rng.permutation(size), (steps, batch_size))
         for rng, size in zip(orders, sizes, strict=True)
@@ -271,7 +271,7 @@ class _Programs:
 
     @functools.cached_property
     def classes(self) -> Callable[..., Any]:
-        """The function (parameters, examples, vectors) -> best class of each example."""
+        """The function (parameters, examples, vectors) -> best class per example."""
 
         def one(params: Any, tokens: Array, vectors: Any) -> Array:
             scores: Any = self._network.apply(

@@ -1,4 +1,4 @@
-"""The tables of `jaxaug classify`: accuracies, and differences paired over the seeds."""
+"""The tables of `jaxaug classify`: accuracies, and differences paired by seed."""
 
 import csv
 import io

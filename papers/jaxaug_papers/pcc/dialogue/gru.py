@@ -44,7 +44,7 @@ class Affine(nn.Module):
 
 
 class Gru(nn.Module):
-    """A layer of gated recurrent units (Cho et al., 2014) with masked updates and resets.
+    """A layer of gated recurrent units (Cho et al., 2014) with masks.
 
     Attributes:
         hidden_dim: width of the state.

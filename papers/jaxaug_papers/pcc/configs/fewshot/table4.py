@@ -2,8 +2,8 @@
 
     jaxaug fewshot --config configs/fewshot/table4.py:covidclu --data_dir data
 
-or `:huff`, `:amzn`; all rows at the same number of updates. The level files are made
-from the few-shot sentences of all seeds, here those of COVID-Q:
+`:huff` and `:amzn` select other data sets. All rows have the same number of updates.
+The level files are made from the few-shot sentences of all seeds, here for COVID-Q:
 
     C="--config configs/fewshot/table4.py:covidclu --data_dir data"
     jaxaug fewshot $C --texts data/levels/covidclu.txt
