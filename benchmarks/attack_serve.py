@@ -174,7 +174,10 @@ def slow_readers(server: Server, count: int) -> None:
 
 def tiny_chunks(server: Server, count: int) -> None:
     """Bodies in chunks of one byte."""
-    head = b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n"
+    head = (
+        b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\n"
+        b"transfer-encoding: chunked\r\n"
+    )
     opened = [server.connect() for _ in range(count)]
     for one in opened:
         one.settimeout(0.2)

@@ -1,6 +1,7 @@
 """Compares decoders with `generate` of HF torch: tokens/s, memory, and cost growth.
 
-    python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3] [--decoders beam ...]
+    python benchmarks/decode.py [--tiny] [--batch 32] [--repeats 3] \\
+        [--decoders beam ...]
 
 Both sides have the same weights in one process, on the same CPU or GPU. The model is a
 T5-small with random weights (emb 512, 8 heads x 64, mlp 2048 with relu, 6 + 6 layers,
@@ -133,7 +134,7 @@ class Ours:
     def program(self, name: str, num: int, length: int) -> Any:
         """Returns a compiled decoder; a call returns tokens [batch, num, length].
 
-        Its attribute `memory` is what the program needs beside the weights, in MiB.
+        Its attribute `memory` is the memory of the program without weights, in MiB.
         """
         name, options = OTHERS.get(name, (name, {}))
         sampler = samplers.find(name)
@@ -245,7 +246,7 @@ def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tenso
 def best_times(
     functions: Sequence[Callable[[], object]], repeats: int
 ) -> list[tuple[float, float]]:
-    """Returns (seconds, CPU seconds) of the fastest of `repeats` alternating calls of each.
+    """Returns (seconds, CPU seconds) of the fastest of `repeats` calls of each.
 
     A first call of each warms up.
     """

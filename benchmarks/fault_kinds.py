@@ -86,7 +86,7 @@ class Child:
         return Ended(self._status, self._text.decode(errors="replace"), seconds)
 
     def end(self) -> Ended:
-        """Returns the end of the process; a hanging run is killed and counts as failed."""
+        """Returns the end of the process; a hanging run is killed and has failed."""
         if (ended := self.wait()) is None:
             self.kill(signal.SIGKILL)
             self.wait()

@@ -22,7 +22,8 @@ _MODULES = (
     "jax", "matplotlib.pyplot", "orbax.checkpoint", "t5x.train", "t5x.adafactor",
     "t5x.examples.t5.network", "jaxaug.cli", "jaxaug.augment.run",
     "jaxaug.curriculum.generate", "jaxaug.data.minisgd", "jaxaug.feed.tokens",
-    "jaxaug.models.text.registry", "jaxaug.paraphrase.run", "jaxaug_papers.pcc.fewshot.run",
+    "jaxaug.models.text.registry", "jaxaug.paraphrase.run",
+    "jaxaug_papers.pcc.fewshot.run",
 )  # fmt: skip
 
 GIN = """

@@ -11,20 +11,20 @@ WORK_DIR/faults.jsonl records every fault. The same command resumes after the la
 recorded fault. Fault number i of a seed is always the same, except for the times of
 kills.
 
-The faults:
+The faults are:
 
-    kill      SIGKILL at a random moment
-    term      SIGTERM at a random moment; train saves and ends with status 0
-    damage    a file of the cache, a checkpoint, or partial work is damaged: a bit is
-              flipped, the file is cut off, or it is removed. The fault follows a kill, or
-              the end of a run whose outputs are removed (except for train)
-    output    a bit of a finished output is flipped
-    full      files cannot grow beyond a random size (RLIMIT_FSIZE), as on a full disk
-    readonly  the folders of output, cache, or both are read-only. The program runs
-              without root's capability to override permissions
-    odd       like damage, but the file becomes a pipe without a writer, or JSON that is
-              nested 100,000 deep or has an integer of 5,000 digits
-    two       the same command runs twice, the second time after a random delay
+- kill: SIGKILL at a random moment.
+- term: SIGTERM at a random moment; train saves and ends with status 0.
+- damage: A file of the cache, a checkpoint, or partial work is damaged. A bit is
+  flipped, or the file is cut off or removed. The fault follows a kill, or the end of a
+  run whose outputs are removed (except for train).
+- output: A bit of a finished output is flipped.
+- full: Files cannot grow beyond a random size (RLIMIT_FSIZE), as on a full disk.
+- readonly: The folders of output, cache, or both are read-only. The program runs
+  without root's capability to override permissions.
+- odd: Like damage, but the file becomes a pipe without a writer, or JSON that is
+  nested 100,000 deep or has an integer of 5,000 digits.
+- two: The same command runs twice, the second time after a random delay.
 
 A fault is survived if the next run gives the same result. For damage, odd, and output,
 the next run may also refuse the damaged file in a message. It must then give the same

@@ -78,7 +78,7 @@ class Item(NamedTuple):
 
     @property
     def is_test(self) -> bool:
-        """Whether it is for the last test alone."""
+        """The pair is only for the final test."""
         return self.file.endswith(TEST)
 
 
@@ -127,7 +127,7 @@ def _domains() -> dict[str, str]:
 
 
 def labelled(items: Sequence[Item], found: np.ndarray) -> Labelled:
-    """Returns the pairs as judges learn from them: with features, and whether they are bad."""
+    """Returns the training data of judges: features, and whether pairs are bad."""
     return Labelled(
         found,
         np.array([item.label in BAD for item in items]),
@@ -192,7 +192,7 @@ def hits(
 
 
 def of_minisgd(judge: verdicts.Judge) -> str:
-    """Returns the verdicts on hand-written wordings of MiniSGD, equal and unequal ones."""
+    """Returns the verdicts on MiniSGD's wordings: of the same and of other items."""
     root = Path(minisgd.materialise(cache_folder.cache_dir()))
     own, others = set[Pair](), set[Pair]()
     for split in folders.SPLITS:

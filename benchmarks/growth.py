@@ -27,7 +27,7 @@ _TEXTS = 400  # of the augment part at factor 1
 
 
 def data_of(folder: Path, dialogues: int, factor: int) -> Path:
-    """Returns a MiniSGD with that many dialogues in its test split, in files of one size."""
+    """Returns a MiniSGD with a number of test dialogues, in files of equal size."""
     from jaxaug_papers import minisgd
 
     root = folder / f"data{factor}"
@@ -126,7 +126,7 @@ def tree_part(folder: Path, dialogues: int, factor: int) -> Callable[[], int]:
 
 
 def measure(part: str, folder: Path, dialogues: int, factor: int, repeats: int) -> dict:
-    """Returns seconds per unit, and peak memory in MiB above the memory after imports."""
+    """Returns seconds per unit, and peak memory in MiB above that after imports."""
     run = globals()[f"{part}_part"](folder, dialogues, factor)
     best = float("inf")
     units = 1

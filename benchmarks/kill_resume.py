@@ -25,7 +25,7 @@ import numpy as np
 from flax import traverse_util
 from t5x import checkpoints
 
-# A line of progress, or that an evaluation ended and training goes on.
+# A line of progress, or the end of an evaluation during training.
 _STEP = re.compile(rb"^step \d.*(inference eval|steps/s)", re.MULTILINE)
 
 
@@ -83,7 +83,7 @@ def last_checkpoint(model_dir: Path) -> dict[tuple[str, ...], np.ndarray]:
 
 
 def metrics(model_dir: Path) -> dict[str, list]:
-    """Returns the last evaluation of each task, from the JSONL files of SeqIO's logger."""
+    """Returns the last evaluation of each task, from JSONL files of SeqIO's logger."""
     found = {}
     for path in sorted(model_dir.glob("inference_eval/*-metrics.jsonl")):
         found[path.name] = json.loads(path.read_text().splitlines()[-1])

@@ -68,7 +68,7 @@ class Memory:
 
 
 def dims_of(size: str) -> dict[str, Any]:
-    """Returns the sizes in the gin files of T5 1.1: each but base changes some of base's."""
+    """Returns the sizes in the gin files of T5 1.1; other sizes override base."""
     dims: dict[str, Any] = {}
     for name in ("base", size):
         text = (GIN / f"{name}.gin").read_text(encoding="utf-8")

@@ -226,7 +226,7 @@ def _input() -> Iterable[tuple[str, Any]]:
 
 
 def _checkpoint() -> Iterable[tuple[str, Any]]:
-    """Yields the lines about checkpoints of float32 weights without factored moments."""
+    """Yields the lines about checkpoints; small factored moments are ignored."""
     size = 4 * parameters()
     replica = MODEL / VALUES["chips_per_host"]  # Hosts of one replica.
     yield "bytes of a checkpoint", short(size)
@@ -241,7 +241,7 @@ def _checkpoint() -> Iterable[tuple[str, Any]]:
 
 
 def _evaluation() -> Iterable[tuple[str, Any]]:
-    """Yields the lines about greedy decoding, which reads the weights for each token."""
+    """Yields the lines about greedy decoding; each token reads all weights."""
     decoder = LAYERS * (8 * EMB * ATTENTION + 3 * EMB * MLP) + EMB * VOCABULARY
     token = 4 * decoder / MODEL / VALUES["bandwidth"] * VALUES["decode_slowness"]
     rounds = math.ceil(VALUES["tested"] / (VALUES["chips"] / MODEL * 32))
@@ -301,6 +301,7 @@ def breaking() -> str:
     parts = round(VALUES["chips"] / MODEL)
     _inside, between = gradient_seconds(MODEL)
     balance = between / step_seconds(1)
+    restored = 4 * parameters() / MODEL * VALUES["chips"]
     sets = VALUES["host_memory"] / 2 / (VALUES["tested"] * _row_bytes())
     lines = (
         (
@@ -323,10 +324,7 @@ def breaking() -> str:
         ),
         (
             "all hosts restore at once",
-            (
-                f"{short(4 * parameters() / MODEL * VALUES['chips'] / VALUES['bucket'])} "
-                "s of start-up"
-            ),
+            f"{short(restored / VALUES['bucket'])} s of start-up",
             "one replica reads and sends to the others (not built)",
         ),
         (

@@ -84,7 +84,7 @@ class Item:
         return self.set.partition("_")[0]
 
     def name(self, table: recipes.Table) -> str:
-        """Returns the names the item's folder; includes the digest of generated variants.
+        """Returns the name of the item's folder, with the digest of generated variants.
 
         Better variants give another name, so they are a new item.
         """
@@ -94,7 +94,7 @@ class Item:
         return f"{self.set}{version}{order}-{self.steps}steps-seed{self.seed}"
 
     def variants(self, table: recipes.Table) -> str:
-        """Returns the digest of the generated train schemas of the set; "" if it has none."""
+        """Returns the digest of the set's generated train schemas, or ""."""
         found = []
         for task in table.tasks_of(self.set):
             corpus = table.recipes[task]["train"].corpus
@@ -119,11 +119,11 @@ class Settings:
 
     Attributes:
         model: "smollm2", or "tiny" for tests.
-        rows: of a batch.
-        microbatches: parts of a batch whose gradients are summed.
-        eval_rows: inputs that are decoded together.
-        inputs, targets: tokens of an input and of an answer, EOS included; together
-            those of a packed row.
+        rows: batch size.
+        microbatches: number of microbatches of a batch.
+        eval_rows: batch size of decoding.
+        inputs, targets: maximum tokens of an input and of an answer, including EOS; a
+            packed row has their sum.
     """
 
     model: str = "smollm2"
@@ -202,7 +202,7 @@ class Learner:
     # Training.
 
     def _trainer(self, steps: int) -> trainer.Trainer:
-        """Returns the trainer of items of that many steps; its train state is not set."""
+        """Returns the trainer of items with `steps` steps, without a train state."""
         if steps in self._trainers:
             return self._trainers[steps]
         rate = optax.warmup_cosine_decay_schedule(

@@ -1,7 +1,7 @@
 """Packs the requirements of benchmarks/sgd_queue.py for a GPU machine without network.
 
     python benchmarks/sgd_pack.py --data_dir SGD --out PACK
-    PACK/turn.sh --minutes 9 --out OUT          # on the GPU machine; carries all of PACK
+    PACK/turn.sh --minutes 9 --out OUT     # On the GPU machine, with all of PACK.
 
 PACK gets `turn.sh` and the files part.00, part.01, ... of at most --part_mib each,
 which can be copied one by one. Together they are one archive. It has the code, the data
@@ -110,7 +110,7 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
 
 
 def tracked(folders: tuple[str, ...]) -> list[str]:
-    """Returns the names of the files below some folders of the checkout that Git knows."""
+    """Returns the names of the tracked files in some folders of the checkout."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(
         [*command, *folders], cwd=ROOT, stdout=subprocess.PIPE, check=True

@@ -257,7 +257,7 @@ def one(
 
 
 def data_digest(data_dir: Path) -> str:
-    """Returns the digest of the list of sampled dialogues; "" for data that are no sample."""
+    """Returns the digest of the list of sampled dialogues, or "" for other data."""
     from jaxaug.core.digests import digest_of
 
     path = data_dir / "sample.json"

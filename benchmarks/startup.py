@@ -35,7 +35,7 @@ OFF = (
 def seconds(*arguments: str, cache: str, until: bytes | None = None) -> list[float]:
     """Returns [wall, CPU] seconds of a program; wall time ends at a given output text.
 
-    `cache` is where compiled programs are; records of all lie in one place beside it.
+    `cache` is the folder of compiled programs. All runs share record caches next to it.
     """
     given = {k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"}
     start, before = time.perf_counter(), _children()

@@ -149,7 +149,7 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
 
 
 def variants_digest(name: str) -> str:
-    """Returns the digest of the shipped variants of a set; "" for the originals and SGD-X."""
+    """Returns the digest of a set's shipped variants; "" for originals and SGD-X."""
     folder = VARIANTS / name.partition("_")[0]
     files = sorted(folder.glob("v*/train/schema.json"))
     return digest_of([json.loads(file.read_text()) for file in files]) if files else ""
@@ -172,7 +172,7 @@ def environment(commit: str | None) -> dict[str, Any]:
 
 
 def compared(names: Sequence[str] = COMPARED) -> tuple[list[report.Run], Statistics]:
-    """Returns the statistics of configurations of results/minisgd, in the given order."""
+    """Returns statistics of configurations of results/minisgd, in the given order."""
     folders = [
         path.parent
         for name in names
@@ -259,7 +259,7 @@ def queue_table(results: Path = SGD, queue: Path = QUEUE) -> list[str]:
 
 
 def key_of(item: Mapping) -> Key:
-    """Returns what all seeds of a configuration share, without the variants' version."""
+    """Returns the shared name of a configuration's seeds, without variant digests."""
     return item["set"], item.get("order", "mixture"), item["steps"]
 
 

@@ -40,7 +40,7 @@ SHAPES = {
 
 
 def step_flops(shape: Shape, rows: int, inputs: int, targets: int) -> float:
-    """Returns the floating point operations that a training step needs: three times a forward pass.
+    """Returns the FLOPs of a training step: three times a forward pass.
 
     Matrix products only, a multiply-add counts as two. Padding counts, and so do the
     masked halves of causal attention and the logits of positions without a weight,
@@ -98,7 +98,7 @@ def random_batch(
 
 
 def real_tokens(batch: dict[str, np.ndarray]) -> tuple[int, int]:
-    """Returns (tokens that are not padding, positions) of inputs and targets together."""
+    """Returns (non-padding tokens, positions), summed over inputs and targets."""
     names = [n for n in ("encoder_input_tokens", "decoder_target_tokens") if n in batch]
     tokens = sum(int((batch[name] != 0).sum()) for name in names)
     return tokens, sum(batch[name].size for name in names)

@@ -188,7 +188,7 @@ def torch_side(setting: Setting) -> Work:
             optimizer.step()
 
     size = 2048 if device == "cpu" else 8192
-    # Drawn, as products of ones run faster than those of data.
+    # Random numbers, because products of ones run faster than products of data.
     square = torch.randn((size, size), dtype=getattr(torch, setting.dtype)).to(device)
 
     def peak() -> float:

@@ -46,7 +46,7 @@ TIMED = 32  # dialogues
 def scores(
     tracker: Tracker, data_dir: Any, robust: Robust, known: dict, count: int | None
 ) -> dict:
-    """Returns the figures of one setting on `count` dialogues; `known` keeps outputs."""
+    """Returns the metrics of a setting on `count` dialogues; `known` caches outputs."""
     frames = {}
     for name in (None, *sensitivity.VARIANTS):
         reference = benchmark.load(data_dir, "test", name)

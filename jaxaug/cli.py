@@ -38,7 +38,8 @@ _RIGHTS = "Change its permissions, or name another path."
 _FIXES = {
     errno.ENOSPC: _SPACE,
     errno.EDQUOT: _SPACE,
-    errno.EFBIG: "Name a place that takes larger files, or raise the limit (`ulimit -f`).",
+    errno.EFBIG: "Name a place that takes larger files, or raise the limit "
+    "(`ulimit -f`).",
     errno.EIO: "Check the disk, or name another path.",
     errno.EACCES: _RIGHTS,
     errno.EPERM: _RIGHTS,

@@ -122,7 +122,7 @@ def check_packages() -> Iterator[Finding]:
 
 
 def check_tensorflow() -> Iterator[Finding]:
-    """Yields a finding if two distributions of TensorFlow overwrite each other's files."""
+    """Yields a finding if two distributions of TensorFlow share their files."""
     names = ("tensorflow", "tensorflow-cpu")
     if len(names) == sum(
         len(list(metadata.distributions(name=name))) for name in names

@@ -51,9 +51,9 @@ with {model}, seed 0, five outputs from each decoder at its defaults, and at mos
 tokens. Greedy has one output, so its distinct-n is computed on single texts. {note}
 """
 LEGEND = """Values are means over the inputs. distinct-n: distinct n-grams divided by
-all n-grams of the outputs for an input. self-BLEU: each output against the others; lower
-is more diverse. BLEU and Jaccard: similarity to the input. copies: outputs equal to the
-input.
+all n-grams of the outputs for an input. self-BLEU: each output against the others;
+lower is more diverse. BLEU and Jaccard: similarity to the input. copies: outputs equal
+to the input.
 The inputs are quoted from SGD (CC BY-SA 4.0) and from ConvAI2 / Persona-Chat.
 """
 NAMES = {"schema": "schema descriptions", "persona": "persona sentences"}

@@ -46,14 +46,14 @@ TABLE_8 = ("paraphrases", "0.5 and above", "0 to 0.5", "-0.5 to 0", "-0.5 and be
 
 
 def starts_with_i(text: str) -> bool:
-    """Returns whether the first word is `i` or a contraction (`i'm`), in either case."""
+    """Returns whether the first word is `i` or a contraction (`i'm`), ignoring case."""
     return text.lower().split()[0].partition("'")[0] == "i"
 
 
 def row_5(
     traits: Sequence[str], outputs: Sequence[Sequence[str]], scorer: pairs.Similarity
 ) -> list[str]:
-    """Returns the cells of a row of Table 5; outputs without a word count only as empty.
+    """Returns the cells of a row of Table 5; outputs without words are only counted.
 
     Args:
         traits: source texts.

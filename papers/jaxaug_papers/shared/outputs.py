@@ -53,7 +53,7 @@ def timed_outputs(
 
 
 def outputs_of(path: Path) -> list[list[str]]:
-    """Returns the outputs of each input in a file of `jaxaug paraphrase`, best first."""
+    """Returns the outputs of each input in a file of `jaxaug paraphrase`, in order."""
     groups: dict[int, list[str]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)

@@ -1,4 +1,4 @@
-"""PerCVAE (Song et al., 2019): a conditional variational autoencoder with persona memory.
+"""PerCVAE (Song et al., 2019): a conditional VAE with a memory of the persona.
 
 Source: "Exploiting Persona Information for Diverse Generation of Conversational
 Responses". The last utterance queries a memory of the persona's words several times
@@ -273,7 +273,7 @@ class Network(nn.Module):
         decoder_target_tokens: Tokens,
         enable_dropout: bool = True,
     ) -> Outcome:
-        """Returns the outputs with z from the posterior, or its mean without "latent"."""
+        """Returns the outputs with z from the posterior; "latent" draws z randomly."""
         reply = decoder_target_tokens.astype(jnp.int32)
         condition = self._condition(encoder_input_tokens)
         prior = self._prior(condition)

@@ -183,7 +183,7 @@ class Method:
 def levelled(
     method: Method, drawn: Sequence[Sentence], seed: int, data_dir: PathLike
 ) -> list[Levelled]:
-    """Returns the few-shot sentences of a seed with their paraphrases, in the same order.
+    """Returns the few-shot sentences of a seed with their paraphrases, in order.
 
     Raises:
         UserError: a file or a model is missing, or a file lacks a sentence.

@@ -160,7 +160,7 @@ def _plotted(schedules: Mapping[str, Schedule]) -> str:
 def _texts(
     config: Config, drawn: Sequence[Sequence[Sentence]], data_dir: PathLike
 ) -> tuple[dict[str, list[list[Levelled]]], dict[str, str]]:
-    """Returns the paraphrases of each method per seed, and reasons of skipped methods."""
+    """Returns the paraphrases by method and seed, and reasons of skipped methods."""
     texts, missing = {}, {}
     for method in config.methods:
         try:

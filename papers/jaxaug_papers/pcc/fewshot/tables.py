@@ -1,4 +1,4 @@
-"""Tables of a few-shot experiment: mean and deviation over seeds, paired differences."""
+"""Tables of a few-shot experiment: means over seeds, and paired differences."""
 
 import csv
 import io

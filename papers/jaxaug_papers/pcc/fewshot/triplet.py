@@ -265,7 +265,7 @@ class Trainer:
         tests: Float[Array, "m width"],
         test_labels: Int[Array, " m"],
     ) -> Float[np.ndarray, " seeds"]:
-        """Returns the accuracy of the label of the nearest sentence of the few-shot originals."""
+        """Returns the accuracy of the label of the nearest few-shot original."""
         return np.asarray(
             self._accuracy(state.params, support, support_labels, tests, test_labels)
         )
@@ -341,7 +341,7 @@ def nearest_accuracy(
     tests: Float[Array, "m width"],
     test_labels: Int[Array, " m"],
 ) -> Float[np.ndarray, " seeds"]:
-    """Returns the accuracy of the label of the nearest support by cosine, without a network.
+    """Returns the accuracy of the label of the nearest support, without a network.
 
     Of several nearest ones the first counts.
     """

@@ -74,7 +74,7 @@ def eda(alpha: float) -> dict[str, float]:
 
 
 def two_stage(name: str, method: str, **options) -> dict:
-    """Returns a method with the originals first, and later four outputs per sentence."""
+    """Returns a row with the originals first, then with four outputs per sentence."""
     return {
         "name": name,
         "source": "sentence",

@@ -3,15 +3,18 @@
     jaxaug fewshot --config configs/fewshot/table4.py:covidclu --data_dir data
 
 `:huff` and `:amzn` select other data sets. All rows have the same number of updates.
-The level files are made from the few-shot sentences of all seeds, here for COVID-Q:
+The level files are made from the few-shot sentences of all seeds, here for COVID-Q.
 
     C="--config configs/fewshot/table4.py:covidclu --data_dir data"
     jaxaug fewshot $C --texts data/levels/covidclu.txt
+
     M="--in data/levels/covidclu.txt --model smollm2"
     T=data/levels/covidclu
+
     jaxaug levels $M --out ${T}_mixed.jsonl --quota bottom_k=2 top_k_top_p=18
     jaxaug levels $M --out ${T}_top_k_top_p.jsonl --quota top_k_top_p=20
     jaxaug levels $M --out ${T}_sampling.jsonl --quota sampling=2 top_k_top_p=18
+
     N="--implication none --beta -9"
     jaxaug levels $M --out ${T}_unfiltered.jsonl --quota bottom_k=2 top_k_top_p=18 $N
 
