@@ -42,7 +42,7 @@ def test_text_of_a_frame(sgd_tree, tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_result_is_a_data_folder(sgd_tree, tmp_path, split):
-    """Read back under the variant's own schema, it gives the same records."""
+    """The written folder, read with the variant's schema, gives the same records."""
     write_variant(sgd_tree, split, "v2", tmp_path)
     written = list(sgd.read_dialogues(tmp_path / "v2", split))
     renamed = list(sgd.read_dialogues(sgd_tree, split, "v2"))
@@ -101,7 +101,7 @@ def test_originals_are_not_overwritten(sgd_tree):
 
 
 def test_nothing_half_written(sgd_tree, tmp_path, edit_json):
-    """A wrong second file leaves no schema, so no reader takes the folder."""
+    """If the second file is invalid, readers reject the folder, which has no schema."""
     edit_json(sgd_tree / "train/dialogues_002.json", lambda data: data.append(1))
     with pytest.raises(UserError, match=r"dialogues_002\.json: dialogue #1"):
         write_variant(sgd_tree, "train", "v1", tmp_path / "out")
