@@ -27,7 +27,7 @@ TALK = "USER: i need a table for two in oslo\nSYSTEM: at what time?\nUSER: at 6 
 
 
 class Server:
-    """The server under attack, and what is measured of it."""
+    """The attacked server and its measurements."""
 
     def __init__(self, run: str):
         command = [sys.executable, "-m", "jaxaug.cli", "serve", run, "--port", "0"]
@@ -84,7 +84,7 @@ class Server:
 
 
 def together(count: int, work: Callable[[], object]) -> None:
-    """Does the work in `count` threads at once."""
+    """Runs the work in `count` concurrent threads."""
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
@@ -141,7 +141,7 @@ def bodies() -> Iterator[tuple[str, int, bytes]]:
 
 
 def slow_headers(server: Server, count: int) -> None:
-    """Connections that send one byte of a header a second."""
+    """Opens connections that send one byte of a header per second."""
     opened = [server.connect() for _ in range(count)]
     for byte in b"GET / HTTP":
         time.sleep(1)
@@ -151,7 +151,7 @@ def slow_headers(server: Server, count: int) -> None:
 
 
 def slow_bodies(server: Server, count: int) -> None:
-    """Connections that send one byte of a body a second."""
+    """Opens connections that send one byte of a body per second."""
     head = b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999\r\n"
     opened = [server.connect() for _ in range(count)]
     for one in opened:
@@ -164,7 +164,7 @@ def slow_bodies(server: Server, count: int) -> None:
 
 
 def slow_readers(server: Server, count: int) -> None:
-    """Connections that ask for much and read nothing."""
+    """Opens connections that request much output and never read it."""
     opened = [server.connect() for _ in range(count)]
     for one in opened:
         send(one, b"GET /api/schemas HTTP/1.1\r\nhost: localhost\r\n\r\n" * 20)
@@ -173,7 +173,7 @@ def slow_readers(server: Server, count: int) -> None:
 
 
 def tiny_chunks(server: Server, count: int) -> None:
-    """Bodies in chunks of one byte."""
+    """Sends bodies in chunks of one byte."""
     head = (
         b"POST /api/predict HTTP/1.1\r\nhost: localhost\r\n"
         b"transfer-encoding: chunked\r\n"
@@ -189,7 +189,7 @@ def tiny_chunks(server: Server, count: int) -> None:
 
 
 def clients_that_leave(server: Server, count: int) -> None:
-    """Clients that ask about all services of a long dialogue and leave at once."""
+    """Requests all services of a long dialogue and disconnects immediately."""
     body = encoded(dialogue=TALK * 20)
     head = (
         f"POST /api/predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}"
@@ -203,7 +203,7 @@ def clients_that_leave(server: Server, count: int) -> None:
 
 
 def many_clients(server: Server, count: int) -> None:
-    """500 requests of 20 clients."""
+    """Sends 500 requests from 20 clients."""
     body = encoded(dialogue=TALK, services=["Restaurants_1"])
 
     def client() -> None:
@@ -214,7 +214,7 @@ def many_clients(server: Server, count: int) -> None:
 
 
 def send(one: socket.socket, data: bytes) -> None:
-    """Sends what the server takes."""
+    """Sends data until the server stops reading."""
     with contextlib.suppress(OSError):
         one.sendall(data)
 
@@ -246,7 +246,7 @@ def measured(server: Server, name: str, attack: Callable[[], object]) -> None:
 
 
 def main() -> None:
-    """Starts the server, attacks it, ends it."""
+    """Starts the server, attacks it, and ends it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run")
     parser.add_argument("--only", default="")

@@ -38,7 +38,7 @@ from t5x.start import machine
 from jaxaug.models.t5 import SourceEncoderDecoderModel
 from jaxaug.paraphrase import samplers
 
-# Sampler -> outputs of each input.
+# Sampler -> number of outputs per input.
 DECODERS = {
     "greedy": 1,
     "sampling": 1,
@@ -52,8 +52,8 @@ DECODERS = {
     "beam_wide": 52,
     "dips_final": 4,
 }
-# What is not a sampler at its defaults; `dips_final` searches with the 52 beams of
-# `beam_wide`, and chooses four of what ended.
+# Samplers without default options. `dips_final` searches with the 52 beams of
+# `beam_wide` and selects four finished hypotheses.
 OTHERS = {
     "beam_wide": ("beam", {}),
     "dips": ("dips", {"mode": "step"}),
@@ -106,7 +106,7 @@ TINY = Size(4, 8, 8, (2, 3), (4, 8), 256, 32, 2, 16, 64, 2)
 
 @dataclasses.dataclass(frozen=True)
 class EndlessWords:
-    """A vocabulary whose end of sequence is outside of the model's reach."""
+    """A vocabulary whose EOS id is outside of the model's vocabulary."""
 
     vocab_size: int
 
@@ -170,7 +170,7 @@ def _fetched(program: Callable[..., jax.Array], *arguments: Any) -> np.ndarray:
 
 
 class Theirs:
-    """The HF torch side, with the weights of ours."""
+    """The HF torch side, with the same weights."""
 
     def __init__(self, ours: Ours):
         size = self.size = ours.size
@@ -211,7 +211,7 @@ class Theirs:
 
 
 def torch_state(params: Mapping[str, Any], layers: int) -> dict[str, torch.Tensor]:
-    """Returns the parameters of our T5 under the names that HF gives them."""
+    """Returns the parameters of our T5 with HF's names."""
     shared = params["token_embedder"]["embedding"]
     names = ("shared", "encoder.embed_tokens", "decoder.embed_tokens", "lm_head")
     state = {f"{name}.weight": shared for name in names}

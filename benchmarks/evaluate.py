@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def load_oracle() -> Any:
-    """Returns the second scorer, from the folder of the tests."""
+    """Returns the oracle, the second scorer, from the folder of the tests."""
     path = ROOT / "tests" / "metrics" / "oracle.py"
     spec = importlib.util.spec_from_file_location("oracle", path)
     assert spec and spec.loader
@@ -62,7 +62,7 @@ def fastest(function: Callable[[], Any], repeats: int) -> tuple[float, Any]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures and prints the times."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data_dir", help="default: $JAXAUG_DATA_DIR, else MiniSGD")
     parser.add_argument("--split", default="test")

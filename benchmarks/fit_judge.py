@@ -42,9 +42,9 @@ from jaxaug.data.schema import read_schema
 GOOD, TRIVIAL, BAD = "faithful", "trivial", ("changed", "broken")
 LABELS = (GOOD, *BAD, TRIVIAL)
 TEST = "test"
-# A model writes more wrong candidates than right ones, the grammar one in eight.
+# Most candidates of a model are wrong; one in eight candidates of the grammar is wrong.
 AIMS = {SAMPLES: Aim(0.8, 0.8), GRAMMAR: Aim(0.4, 0.8)}
-# Pairs of MiniSGD that are judged at most.
+# Maximum number of judged pairs of MiniSGD.
 MOST = 2000
 ROOT = Path(__file__).resolve().parents[1]
 READINGS = ROOT / "papers/jaxaug_papers/tree/readings"
@@ -63,11 +63,11 @@ class Item(NamedTuple):
     """A labeled pair.
 
     Attributes:
-        file: where it comes from, as the tables call it.
-        source: of `verdicts.SOURCES`.
-        domain: that its text belongs to; no fold splits one.
-        label: of `LABELS`.
-        pair: that was labeled.
+        file: name of the source file in the tables.
+        source: one of `verdicts.SOURCES`.
+        domain: domain of the text; folds do not divide domains.
+        label: one of `LABELS`.
+        pair: labeled pair.
     """
 
     file: str
@@ -171,7 +171,7 @@ def fitted(
 def hits(
     items: Sequence[Item], names: Sequence[str], found: np.ndarray
 ) -> Iterator[str]:
-    """Yields a table of all rules, filters and features: which pairs each one hits."""
+    """Yields table lines with the matched pairs of each rule, filter, and feature."""
     counts: dict[str, Counter[tuple[str, str]]] = {}
     totals = Counter((item.source, item.label) for item in items)
     for item, row in zip(items, found, strict=True):
@@ -218,14 +218,16 @@ def of_minisgd(judge: verdicts.Judge) -> str:
 
 
 def main() -> None:
-    """Fits and prints."""
+    """Fits the judge and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--labelled", type=Path, required=True)
     parser.add_argument("--readings", type=Path, default=READINGS)
     parser.add_argument(
         "--level", nargs="+", choices=tuple(TITLES), default=list(TITLES)
     )
-    parser.add_argument("--rules", action="store_true", help="the table of rules alone")
+    parser.add_argument(
+        "--rules", action="store_true", help="print only the table of rules"
+    )
     parser.add_argument("--out", type=Path, default=Path(str(verdicts.COEFFICIENTS)))
     arguments = parser.parse_args()
     items = read_all(arguments.labelled, arguments.readings)
@@ -235,7 +237,7 @@ def main() -> None:
         names = verdicts.LEVELS[verdicts.SIMILARITY][: -len(features.SENTENCES)]
         print(*hits(items, names, found[:, : len(names)]), sep="\n")
         return
-    # Levels that are not asked for stay as they are.
+    # Other levels stay unchanged.
     known = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
     judges = {
         level: {source: verdicts.coefficients(level, source) for source in known[level]}

@@ -83,7 +83,7 @@ def main() -> None:
     corpus = parallel.Corpus(str(data_dir), options.split)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out.tsv"
-        plain_loop(Path(data_dir), options.split, out)  # warms the page cache
+        plain_loop(Path(data_dir), options.split, out)  # Warms the page cache.
         runs = {
             "plain loop, 1 process": lambda: plain_loop(
                 Path(data_dir), options.split, out

@@ -21,9 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 PARTS = ("format", "evaluate", "augment", "tree")
-_PER_TREE = 40  # candidates of a description
-_TREES = 250  # at factor 1
-_TEXTS = 400  # of the augment part at factor 1
+_PER_TREE = 40  # Candidates per description.
+_TREES = 250  # Number of trees at factor 1.
+_TEXTS = 400  # Number of texts of the augment part at factor 1.
 
 
 def data_of(folder: Path, dialogues: int, factor: int) -> Path:

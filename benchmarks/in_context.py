@@ -37,8 +37,8 @@ from jaxaug.paraphrase import causal, samplers
 
 FAMILY = "d3st"
 TASK = "Write down what the user of a dialogue wants, by the numbers of the list."
-ROWS = 16  # side by side
-COLUMNS = 128  # Prompts are as long as a multiple: each length is a program.
+ROWS = 16  # Batch size.
+COLUMNS = 128  # Prompts are padded to a multiple, because each length is compiled.
 EMPTY = "[states] [intents]"
 
 
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Answers what is not answered yet, and scores all of it."""
+    """Answers the remaining wordings, and scores all wordings."""
     table = recipes.table()
     wordings = table.wordings(FAMILY, "test")
     if not wordings:
@@ -105,10 +105,10 @@ def run(arguments: argparse.Namespace) -> None:
 def chosen(
     examples: Iterable[Example], count: int, longest: int, seed: int
 ) -> list[Example]:
-    """Short frames with a state, of as many services.
+    """Returns `count` short frames with a state, each of another service.
 
     Raises:
-        UserError: there are fewer services that have one.
+        UserError: fewer services have such a frame.
     """
     by_service: dict[str, list[Example]] = {}
     for example in examples:
@@ -126,7 +126,7 @@ def chosen(
 
 
 def prompt_of(shots: Sequence[Example]) -> str:
-    """Solved frames, and the place of the one to solve."""
+    """Returns the prompt: solved frames, and a place for the frame to solve."""
     solved = "".join(f"Input: {s.inputs}\nOutput: {s.targets}\n\n" for s in shots)
     return f"{TASK}\n\n{solved}Input: {prompts.PLACE}\nOutput:"
 

@@ -118,7 +118,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--period", type=int, default=100)
     parser.add_argument("--eval_examples", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0, help="of the moments of death")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="random seed of the times of kills"
+    )
     parser.add_argument("--gin_bindings", action="append", default=[])
     parser.add_argument("--work_dir", help="kept if given (default: a temporary one)")
     return parser.parse_args()

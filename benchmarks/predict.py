@@ -51,7 +51,7 @@ def starts(run: str, schema: str, service: str, rounds: int) -> dict[str, float]
 
         def answer(cache: str) -> float:
             nonlocal number
-            number += 1  # What was answered before would be read again.
+            number += 1  # Earlier answers would be reused.
             talk.write_text(f"USER: i need {number} of them\n")
             return seconds(call, cache)
 

@@ -27,7 +27,7 @@ GIN = Path(__file__).parents[1] / "runtime/t5x/examples/t5/t5_1_1"
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A train step on a mesh.
+    """A training step on a mesh.
 
     Attributes:
         dims: sizes of the network, arguments of `T5Config`.

@@ -44,10 +44,10 @@ class Item:
     """A line of the queue.
 
     Attributes:
-        set: a task or mixture of `recipes.table()`, such as "d3st_tree_6x".
-        steps: of training.
-        seed: of the order of the examples.
-        order: how a mixture's variants are visited, one of `ORDERS`.
+        set: task or mixture of `recipes.table()`, such as "d3st_tree_6x".
+        steps: number of training steps.
+        seed: seed of the order of examples.
+        order: order of the variants of a mixture, one of `ORDERS`.
     """
 
     set: str
@@ -60,7 +60,7 @@ class Item:
         """Checks the fields of a JSON object.
 
         Raises:
-            UserError: a field is missing, unknown or of the wrong type.
+            UserError: a field is missing, is unknown, or has the wrong type.
         """
         kinds = {"set": str, "steps": int, "seed": int, "order": str}
         values = {"order": "mixture", **values}
@@ -135,7 +135,7 @@ class Settings:
 
 
 class Learner:
-    """Trains and evaluates items, one after the other, with one set of programs."""
+    """Trains and evaluates items in sequence, with shared compiled programs."""
 
     def __init__(self, settings: Settings, table: recipes.Table):
         self.settings, self.table = settings, table
@@ -149,7 +149,7 @@ class Learner:
     # Data.
 
     def train_sets(self, item: Item) -> list[Examples]:
-        """Formats and tokenizes the train sets of an item; quick the second time."""
+        """Returns the tokenized train sets of an item; later calls use caches."""
         end = self.model.input_vocabulary.eos_id
         return [
             Examples(
@@ -162,7 +162,7 @@ class Learner:
 
     def _tokens(self, recipe: cache.Recipe) -> TokenCache:
         encode = self._words.encode_batch
-        with self._building:  # The thread that prepares the next items builds, too.
+        with self._building:  # A thread that prepares the next items also builds.
             return tokens.build(cache.build(recipe), self._words.file, encode=encode)
 
     @property
@@ -170,7 +170,7 @@ class Learner:
         return {"inputs": self.settings.inputs, "targets": self.settings.targets}
 
     def cut(self, tasks: Sequence[Examples]) -> float:
-        """Returns the share of inputs or targets that are cut, whichever is larger."""
+        """Returns the larger share of truncated examples, of inputs or of targets."""
         found = [task.whole_lengths() for task in tasks]
         return max(
             float(np.mean(np.concatenate([each[name] for each in found]) > most))
@@ -181,7 +181,7 @@ class Learner:
         """Returns the training data of an item.
 
         Raises:
-            UserError: more than 1% of the inputs or targets would be cut.
+            UserError: more than 1% of the inputs or targets would be truncated.
         """
         if (cut := self.cut(tasks)) > 0.01:
             raise UserError(
@@ -238,7 +238,7 @@ class Learner:
         return self._trainers[steps]
 
     def _first_state(self) -> Any:
-        """Published weights and an optimizer at rest; nothing is compiled for it."""
+        """Returns published weights with a new optimizer state, without compilation."""
         values = jax.tree.map(
             lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self._shapes.state_dict()
         )
@@ -246,14 +246,14 @@ class Learner:
         return self._shapes.restore_state({**values, "target": weights})
 
     def _state_of(self, checkpoint: Path | None) -> Any:
-        """Returns the stored state of an item, or the first one."""
+        """Returns the stored state of an item, or the initial state."""
         if checkpoint is None or not checkpoint.exists():
             return self._first_state()
         stored = flax.serialization.msgpack_restore(checkpoint.read_bytes())
         return self._shapes.restore_state(jax.tree.map(jnp.array, stored))
 
     def compile(self, steps: int) -> float:
-        """Compiles the training step of items of that many steps; returns seconds."""
+        """Compiles the training step for a number of steps; returns the seconds."""
         started = time.perf_counter()
         rows: list[Any] = [[]] * self.settings.rows
         batch = layouts.find("prefix_lm").fill(rows, self._lengths, pack=True)
@@ -270,10 +270,10 @@ class Learner:
         """Trains an item, from its checkpoint if there is one.
 
         Args:
-            item: of the queue.
+            item: item of the queue.
             checkpoint: file of the state, written if training stops early; None drops
                 an unfinished item.
-            stop: (step, mean seconds of a step so far) -> whether to stop.
+            stop: function (step, mean seconds per step) -> whether to stop.
 
         Returns:
             Facts of the training, or None if it stopped early.
@@ -281,7 +281,7 @@ class Learner:
         compiling = self.compile(item.steps)
         work, tasks = self._trainer(item.steps), self.train_sets(item)
         data = self.batches(item, tasks)
-        work.train_state = None  # Frees the last item's before this one's is made.
+        work.train_state = None  # Frees the state of the last item first.
         work.train_state = self._state_of(checkpoint)
         step = first = int(work.train_state.step)
         if step and checkpoint is not None:

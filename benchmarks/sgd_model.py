@@ -13,7 +13,7 @@ from jaxaug.models.text import continuing, language
 
 
 class Words:
-    """A vocabulary with `encode_batch`, whatever library it is from."""
+    """A vocabulary with `encode_batch`, for several tokenizer libraries."""
 
     def __init__(self, words: Any, file: str):
         self.words, self.file = words, file

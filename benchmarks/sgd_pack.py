@@ -78,8 +78,8 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
     code = work / "code.tar.xz"
     with tarfile.open(code, "w:xz") as inner:
         for name in tracked(CODE):
-            # Of shipped models the vocabularies are needed, of finished items the
-            # names.
+            # Only the vocabularies of shipped models and the names of finished items
+            # are needed.
             if not name.endswith((".safetensors", ".json.xz", ".npz")):
                 inner.add(ROOT / name, name)
     tar.add(code, code.name)
@@ -87,7 +87,7 @@ def fill(tar: tarfile.TarFile, arguments: argparse.Namespace, work: Path) -> Non
     with tarfile.open(data, "w:xz") as inner:
         for path in sorted(arguments.data_dir.rglob("*")):
             name = path.relative_to(arguments.data_dir)
-            # Of generated variants only the schemas are needed.
+            # Only the schemas of generated variants are needed.
             wanted = name.parts[0] != "variants" or name.name == "schema.json"
             if wanted and path.is_file():
                 inner.add(path, f"data/{name}")

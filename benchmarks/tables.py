@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Yields each page that has tables, and its text with tables of today's results.
+    """Yields each page that has tables, and its text with tables of current results.
 
     Raises:
         UserError: a table has no end, or an unknown name.
@@ -111,10 +111,10 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 
 def add(run: Path, results: Path, commit: str | None = None) -> None:
-    """Stores what tables need of a finished run of t5x.train on MiniSGD.
+    """Stores the results of a finished run of t5x.train on MiniSGD for the tables.
 
     Raises:
-        UserError: the run has no robustness report, or no set and seed in its name.
+        UserError: the run has no robustness report, or its name lacks set and seed.
     """
     named = re.fullmatch(r"(\w+?)_(\w+)-seed(\d+)", run.name)
     if not named or named[2] not in SETS:

@@ -40,7 +40,7 @@ SETTINGS = {
         familiar="auto", constrained=True, unsaid="drop"
     ),
 }
-TIMED = 32  # dialogues
+TIMED = 32  # Number of dialogues for speed.
 
 
 def scores(

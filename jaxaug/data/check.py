@@ -98,7 +98,7 @@ def dialogue_problems(data: Any, schema: Schema) -> list[Problem]:
 def repeated_id(name: str, index: int, first: PathLike) -> Problem:
     """Returns the problem of a dialogue whose id occurs in an earlier file too."""
     text = f"is in {first} too; ids are unique in a split"
-    # The colon of the other problems would separate subject and verb.
+    # Other problems have a colon here, which would separate subject and verb.
     return Problem(
         REPEATED,
         (index, "dialogue_id"),

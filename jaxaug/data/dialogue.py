@@ -164,7 +164,7 @@ def _renamed_frame(frame: Frame, names: ServiceNames) -> Frame:
 
 def _renamed_action(action: Action, names: ServiceNames) -> Action:
     act, slot, values, canonical = msgspec.structs.astuple(action)
-    # A service may have a slot called "intent"; only the act tells.
+    # Only the act shows whether "intent" is a slot of the service.
     if slot == "intent" and act in INTENT_ACTS:
         values = tuple([names.intents.get(v, v) for v in values])
         canonical = tuple([names.intents.get(v, v) for v in canonical])

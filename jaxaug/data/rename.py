@@ -139,7 +139,7 @@ def _rename_action(action: dict[str, Any], names: ServiceNames) -> None:
     slot = action.get("slot")
     if slot is None:
         return
-    # A service may have a slot called "intent"; only the act tells.
+    # Only the act shows whether "intent" is a slot of the service.
     if slot == "intent" and action["act"] in INTENT_ACTS:
         for key in ("values", "canonical_values"):
             if key in action:

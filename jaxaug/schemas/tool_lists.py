@@ -123,7 +123,7 @@ def _tool(
         "name": name,
         "description": description,
         "parameters": Resolver(schema).schema(schema),
-        "is_transactional": True,  # Unless the format tells.
+        "is_transactional": True,  # Default for formats without this field.
         "extra": {key: value for key, value in item.items() if key not in known},
     }
     tools[fit(name, tools)] = tool
@@ -221,7 +221,7 @@ def read_schema(document: Any, name: str) -> dict[str, Any]:
             "name": str(key),
             "description": description if isinstance(description, str) else "",
             "parameters": {k: v for k, v in schema.items() if k not in known},
-            "is_transactional": True,  # Unless the format tells.
+            "is_transactional": True,  # Default for formats without this field.
             "extra": {},
         }
     others = {key: value for key, value in found.items() if key not in objects}

@@ -12,8 +12,8 @@ NEXT_COMMAND = ("can you also {opener}", "now please {opener}", "and please {ope
 NEXT_SENTENCE = ("also {opener}", "and {opener}")
 # First words of an opener or a phrase that is a whole sentence.
 SUBJECTS = ("i", "we", "what", "how", "something")
-# Remarks that carry no value; they also make the nouns of the unseen services
-# known words, as they are to any pretrained model.
+# Remarks without a value. They also teach the nouns of unseen services, which any
+# pretrained model knows.
 REMARKS = (
     "my train was late",
     "i came by taxi",

@@ -25,8 +25,7 @@ from jaxaug_papers.minisgd.world import (
 FILE_DIALOGUES = 128
 UNSEEN_SHARE = 0.5
 TWO_SERVICES = 0.2
-# Probability that the second service is as seen or unseen as the first one, and can
-# take over a value.
+# Probability of a second service that can take over a value of the first one.
 RELATED = 0.7
 FAILURES = 0.2
 USER_TURNS = (1, 2, 2, 2, 3, 3)

@@ -130,7 +130,7 @@ class User(Talk):
             speech.go_on(False)
             speech.say(draw.pick(words.FORGET).format(noun=slot.concept.noun))
             del self.track.values[slot.name]
-            # Of another intent than the present one it may be left over.
+            # Slots of another intent may have old values.
             if slot.name in self.track.wanted:
                 self.track.wanted.remove(slot.name)
             speech.act(self.track.spec.name, "NEGATE")
