@@ -78,7 +78,7 @@ class Outputs:
         seed: int = 0,
         length: int = 0,
     ):
-        """`length` is the padded length if it exceeds the lengths of `texts`."""
+        """Encodes the texts; `length` is the minimum padded length."""
         self.model, self.num, self.saved = model, num, saved
         self.key = jax.random.PRNGKey(seed)
         causal_model = isinstance(model, LanguageModel)

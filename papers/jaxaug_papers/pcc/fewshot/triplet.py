@@ -203,10 +203,11 @@ class Trainer:
     """Trains one network per seed, all in one compiled program."""
 
     def __init__(self, settings: Settings, width: int):
-        """
+        """Creates a trainer.
+
         Args:
-            settings: of network and training.
-            width: of the encodings.
+            settings: hyperparameters.
+            width: width of the encodings.
         """
         self._settings, self._width = settings, width
         self._network = Network(settings.hidden, settings.output, settings.dropout_rate)
