@@ -15,7 +15,7 @@ import ml_collections
 
 
 def get_config(dataset: str = "msrp") -> ml_collections.ConfigDict:
-    """Returns the config for the pairs in a subfolder of the data folder."""
+    """The text is the folder of the pairs, below the data folder."""
     config = ml_collections.ConfigDict()
     config.dataset = dataset
     config.reader = "pairs"

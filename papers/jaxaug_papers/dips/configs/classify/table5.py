@@ -22,7 +22,7 @@ BERT = "hf:google-bert/bert-base-uncased"
 
 
 def get_config(dataset: str) -> ml_collections.ConfigDict:
-    """Returns the config of a data set, trec or snips."""
+    """Name a data set: trec or snips."""
     config = ml_collections.ConfigDict()
     config.dataset = config.reader = dataset
     config.train_size, config.validation_size = SIZES[dataset]

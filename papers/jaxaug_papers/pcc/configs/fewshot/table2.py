@@ -27,10 +27,7 @@ BASE = "none"
 
 
 def get_config(text: str) -> ml_collections.ConfigDict:
-    """Returns the config of a data set: huff, covidclu, or amzn.
-
-    The text may have a comma and the folder of WordNet after the data set.
-    """
+    """Name a data set: huff, covidclu or amzn; a comma and WordNet's folder may follow."""
     dataset, _, folder = text.partition(",")
     stages = STAGES[dataset]
     folder = folder or (WORDNET if os.path.isdir(WORDNET) else "")

@@ -34,7 +34,7 @@ PCC = "cyclic, bottom-k"
 
 
 def get_config(dataset: str) -> ml_collections.ConfigDict:
-    """Returns the config of a data set: huff, covidclu, or amzn."""
+    """Name a data set: huff, covidclu or amzn."""
     config = TABLE_2["get_config"](dataset)
     stages = TABLE_2["STAGES"][dataset]
     once = tuple(2 * steps for steps in stages)  # The number of updates of two cycles.

@@ -14,7 +14,7 @@ import ml_collections
 
 
 def get_config(pivots: str = "3") -> ml_collections.ConfigDict:
-    """Returns the config for 3 or 5 pivot languages."""
+    """The text behind the colon is the number of pivots, 3 or 5."""
     config = ml_collections.ConfigDict()
     config.name = f"back-translation, {pivots} pivots"
     config.scheme = "backtranslate"

@@ -10,7 +10,7 @@ import ml_collections
 
 
 def get_config(folder: str) -> ml_collections.ConfigDict:
-    """Returns the config for a folder of variants, from `kst.py:FOLDER`."""
+    """Write the folder of the variants behind a colon: `kst.py:FOLDER`."""
     config = ml_collections.ConfigDict()
     config.name = "knowledge-seeking turns"
     config.scheme = "given"

@@ -10,7 +10,7 @@ import ml_collections
 
 
 def get_config() -> ml_collections.ConfigDict:
-    """Returns the config; it has no argument."""
+    """Takes no text behind the colon."""
     config = ml_collections.ConfigDict()
     config.name = "SGD-X"
     config.scheme = "given"

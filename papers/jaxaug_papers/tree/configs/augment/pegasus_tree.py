@@ -50,7 +50,7 @@ JUDGES = {
 
 
 def get_config(tree: str = "bart") -> ml_collections.ConfigDict:
-    """Returns the config of a tree: bart, b, or bleurt."""
+    """The text behind the colon is bart, b or bleurt."""
     judge = "bleurt" if tree == "bleurt" else "entailment"
     config = ml_collections.ConfigDict()
     config.name = NAMES[tree]

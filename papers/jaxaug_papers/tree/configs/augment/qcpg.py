@@ -16,7 +16,7 @@ import ml_collections
 
 
 def get_config(kind: str = "sentences") -> ml_collections.ConfigDict:
-    """Returns the config of a paraphraser: sentences, questions, or captions."""
+    """The text behind the colon is sentences, questions or captions."""
     config = ml_collections.ConfigDict()
     config.name = "QCPG + BLEURT"
     config.scheme = "qcpg"
