@@ -27,7 +27,7 @@ BASE = "none"
 
 
 def get_config(text: str) -> ml_collections.ConfigDict:
-    """Name a data set: huff, covidclu or amzn; a comma and WordNet folder may follow."""
+    """Name a data set: huff, covidclu or amzn; a comma and a folder may follow."""
     dataset, _, folder = text.partition(",")
     stages = STAGES[dataset]
     folder = folder or (WORDNET if os.path.isdir(WORDNET) else "")
