@@ -1,4 +1,4 @@
-"""The arguments of verbs about data; importing this is cheap."""
+"""The arguments of the verbs about data; cheap to import."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from jaxaug.core import arguments
 def _of_folder(
     group: argparse._SubParsersAction, name: str, target: str, text: str
 ) -> argparse.ArgumentParser:
-    """Adds a command about a folder that may be left out."""
+    """Adds a command with an optional data folder."""
     parser = arguments.verb(group, name, target, text)
     parser.add_argument(
         "dir",
@@ -40,7 +40,7 @@ def _add_show(group: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--no-color",
         action="store_true",
-        help="no colours even on a terminal, as with $NO_COLOR",
+        help="print without color even on a terminal, as with $NO_COLOR",
     )
 
 
@@ -53,7 +53,7 @@ def _add_sample(group: argparse._SubParsersAction) -> None:
         "--frames",
         nargs="+",
         metavar="SPLIT=N",
-        help="keep dialogues with about N frames of a split; other splits stay whole",
+        help="keep dialogues with about N frames of a split; copy other splits whole",
     )
     what.add_argument(
         "--list",
@@ -95,7 +95,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group,
         "convert",
         "jaxaug.data.fetch:run_convert",
-        "convert a published folder to the layout that jaxaug reads, and count the changes",
+        "convert a published folder to the layout that jaxaug reads, and count the "
+        "changes",
     )
     convert.add_argument("name", help="one of an installed package, such as multiwoz22")
     convert.add_argument("--source", required=True, help="folder as published")
@@ -103,8 +104,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
     convert.add_argument(
         "--mentioned_only",
         action="store_true",
-        help="write frames only for the domains of a dialogue: smaller, but joint accuracy no "
-        "longer counts hallucinated domains",
+        help="write frames only for the domains of a dialogue: smaller, but joint "
+        "accuracy no longer counts hallucinated domains",
     )
     describe = arguments.verb(
         group,
@@ -139,7 +140,7 @@ def add(verbs: argparse._SubParsersAction) -> None:
         group,
         "cache",
         "jaxaug.feed.offline:run",
-        "write tokenised tasks as `seqio_cache_tasks` does, without Apache Beam; read "
+        "write tokenized tasks as `seqio_cache_tasks` does, without Apache Beam; read "
         "them with --gin.USE_CACHED_TASKS=True --seqio_additional_cache_dirs=DIR",
     )
     arguments.data_dir(cache)

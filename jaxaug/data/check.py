@@ -1,7 +1,7 @@
 """Checks the JSON of dialogue files against a schema, field by field.
 
-Readers stop at the first problem (`check_dialogues`); `jaxaug data check` reports all of
-them (`dialogue_problems`).
+Readers stop at the first problem (`check_dialogues`). `jaxaug data check` reports every
+problem (`dialogue_problems`).
 """
 
 import sys
@@ -26,7 +26,7 @@ _MISSING = object()
 
 
 def place_of(data: Any, keys: Keys) -> str:
-    """Returns the dialogue, turn and frame that keys of a dialogue file lead to."""
+    """Returns the dialogue, turn, and frame of a path of keys, in words."""
     words = []
     if keys:
         index = keys[0]
@@ -42,9 +42,9 @@ def place_of(data: Any, keys: Keys) -> str:
 
 
 class ServiceRules:
-    """The names that may occur in frames of one service.
+    """The names that are valid in frames of one service.
 
-    Actions may have `action_slots`, and a state one of `active_intents`.
+    `action_slots` are valid in actions, `active_intents` in states.
     """
 
     def __init__(self, slots: frozenset[str], intents: frozenset[str]):
@@ -65,24 +65,30 @@ def rules_of(schema: Schema) -> dict[str, ServiceRules]:
 
 
 def check_dialogues(data: Any, schema: Schema, path: str) -> None:
-    """Checks what was parsed from a dialogue file; see `dialogue_problems`.
+    """Checks the JSON value of a dialogue file; see `dialogue_problems`.
 
     Raises:
-      UserError: the first broken rule, with file, dialogue, turn, frame and field.
+        UserError: a rule is broken. The message gives the file, dialogue, turn, frame,
+            and field of the first problem.
     """
     refuse(dialogue_problems(data, schema), path)
 
 
 def dialogue_problems(data: Any, schema: Schema) -> list[Problem]:
-    """Returns everything that is wrong in what was parsed from a dialogue file.
+    """Returns all problems in the JSON value of a dialogue file.
 
-    Rules: a list of dialogues with distinct ids; each has distinct services of the
-    schema and turns. A turn has a speaker (USER or SYSTEM), an utterance and frames, at
-    most one a service. A frame's service is one of the dialogue's, unless the frame says
-    that nothing is wanted of it (as in MultiWOZ). Its state names slots and intents of
-    the service, every slot with a non-empty list of strings. Spans, actions, service
-    calls and results, where present, have the fields and types of SGD and name slots of
-    the service.
+    The rules are:
+
+    - The value is a list of dialogues with distinct ids.
+    - A dialogue has turns, and distinct services of the schema.
+    - A turn has a speaker (USER or SYSTEM), an utterance, and frames, at most one per
+      service.
+    - The service of a frame is one of the dialogue. Idle frames, which occur in
+      MultiWOZ, may have any service of the schema (see `is_idle`).
+    - A state names slots and intents of the service. Each slot has a non-empty list of
+      strings.
+    - Spans, actions, service calls, and service results are optional. They have the
+      fields and types of SGD and name slots of the service.
     """
     checker = _Checker(data, rules_of(schema))
     checker.check()
@@ -90,9 +96,9 @@ def dialogue_problems(data: Any, schema: Schema) -> list[Problem]:
 
 
 def repeated_id(name: str, index: int, first: PathLike) -> Problem:
-    """Returns the problem of dialogue `index` of a file that another file has too."""
+    """Returns the problem of a dialogue whose id occurs in an earlier file too."""
     text = f"is in {first} too; ids are unique in a split"
-    # The colon of the other problems would separate subject and verb.
+    # Other problems have a colon here, which would separate subject and verb.
     return Problem(
         REPEATED,
         (index, "dialogue_id"),
@@ -103,7 +109,7 @@ def repeated_id(name: str, index: int, first: PathLike) -> Problem:
 
 
 def is_idle(frame: dict[str, Any]) -> bool:
-    """Returns whether a frame only says that nothing is wanted of its service."""
+    """Returns whether a frame has no content: an empty state and no spans."""
     return frame.get("state") == _IDLE and not frame.get("slots")
 
 
@@ -116,7 +122,7 @@ def _hint(name: str, known: Collection[str]) -> str:
 
 
 class _Checker:
-    """The problems of one file."""
+    """Collects the problems of one file."""
 
     def __init__(self, data: Any, rules: dict[str, ServiceRules]):
         self._data, self._rules = data, rules
@@ -143,12 +149,12 @@ class _Checker:
         """Reports a slot or an intent that the service lacks.
 
         Args:
-          what: "slot" or "intent".
-          keys: of the name.
-          field: for the message.
-          name: as it stands in the file.
-          known: names of the service.
-          allowed: further names.
+            what: "slot" or "intent".
+            keys: path of the name in the file.
+            field: name of the field for the message.
+            name: value in the file.
+            known: names of the service.
+            *allowed: further valid names.
         """
         if type(name) is not str:
             self._add(WRONG_TYPE, keys, field, f"the name of one {what}", name)
@@ -166,16 +172,16 @@ class _Checker:
         above: str = "",
         is_filled: bool = False,
     ) -> Any:
-        """Returns a field; None, with a problem, if it has another type.
+        """Returns a field, or reports a wrong type and returns None.
 
         Args:
-          of: the object.
-          at: its keys.
-          key: of the field.
-          kind: type of the field.
-          expected: for the message.
-          above: name of the object for the message, with a dot.
-          is_filled: whether it must not be empty.
+            of: object that has the field.
+            at: path of the object in the file.
+            key: name of the field.
+            kind: required type.
+            expected: description of the required type for the message.
+            above: name of the object for the message, with a dot at its end.
+            is_filled: whether the value must not be empty.
         """
         value = of.get(key, _MISSING)
         if type(value) is kind and (value or not is_filled):
@@ -213,7 +219,7 @@ class _Checker:
                 self._turn(here, turn, services)
 
     def _services(self, dialogue: dict[str, Any], at: Keys) -> list[str] | None:
-        """Returns the services of a dialogue; None if the field is no list of names."""
+        """Returns the services of a dialogue, or None if the field is not a list."""
         services, at = dialogue.get("services", _MISSING), (*at, "services")
         if not _is_strings(services):
             expected = "a non-empty list of strings"
@@ -235,7 +241,7 @@ class _Checker:
             keys = (*at, "speaker")
             self._add("speaker", keys, "speaker", "USER or SYSTEM", speaker)
         utterance = self._get(turn, at, "utterance", str, "a string")
-        # Without a text, no span is outside of it.
+        # Spans cannot be checked against a missing utterance.
         length = sys.maxsize if utterance is None else len(utterance)
         seen: list[str] = []
         frames = self._get(turn, at, "frames", list, "a list")
@@ -255,7 +261,7 @@ class _Checker:
     def _service(
         self, at: Keys, frame: dict[str, Any], services: list[str] | None
     ) -> str | None:
-        """Returns the service of a frame; None if the schema has no such service."""
+        """Returns the service of a frame, or None if the schema lacks the service."""
         service = self._get(frame, at, "service", str, "a string")
         if service is None:
             return None
@@ -292,7 +298,7 @@ class _Checker:
     def _objects(
         self, at: Keys, frame: dict[str, Any], field: str
     ) -> Iterator[tuple[Keys, dict[str, Any]]]:
-        """Yields keys and value of the objects in a list that a frame may have."""
+        """Yields the path and value of each object in an optional list of a frame."""
         items = frame.get(field, ())
         if items == ():
             return

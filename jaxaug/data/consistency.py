@@ -1,6 +1,6 @@
-"""Problems that readers accept, but that spoil the training or scores of a tracker.
+"""Problems that readers accept but that harm the training or scores of a tracker.
 
-SGD itself keeps every rule that is not a note.
+SGD itself satisfies every rule except the notes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +18,11 @@ from jaxaug.data.schema import Intent, Schema, Service, Slot
 DONTCARE = "dontcare"
 
 Unreadable = Callable[[str, str, str], Sequence[str]]
-"""(service, slot, value) -> the formats that do not read the value back."""
+"""(service, slot, value) -> the formats that cannot read the value back."""
 
 
 def no_format(service: str, slot: str, value: str) -> Sequence[str]:
-    """Returns nothing: stands for `Unreadable` where no format is looked at."""
+    """Returns no format; the `Unreadable` of checks without formats."""
     del service, slot, value
     return ()
 
@@ -30,12 +30,18 @@ def no_format(service: str, slot: str, value: str) -> Sequence[str]:
 def dialogue(
     data: list[Any], index: int, schema: Schema, unreadable: Unreadable = no_format
 ) -> Iterator[Problem]:
-    """Problems of a dialogue that `check.dialogue_problems` has none of.
+    """Yields the problems of a dialogue that passes `check.dialogue_problems`.
 
-    Its id has no line break or tab; speakers take turns, the user first; no value is
-    blank; a categorical value is one of the slot's possible values or `dontcare`; the
-    text of a span is a value of its slot. Notes: a turn without text, frames of a user
-    without a state, values that a format does not read back.
+    The rules are:
+
+    - The id has no line break or tab.
+    - Speakers alternate, and the user begins.
+    - No value is blank.
+    - A categorical value is a possible value of the slot, or `dontcare`.
+    - The text of a span is a value of its slot.
+
+    Notes report empty utterances, user frames without a state, and values that a format
+    cannot read back.
     """
     name = data[index]["dialogue_id"]
     yield from _name(name, (index, "dialogue_id"), f"dialogue {shown(name)}", "id")
@@ -48,7 +54,7 @@ def dialogue(
             text = f"{got}: speakers take turns, the user begins"
             fix = "Join the turns of one speaker, or add the missing one."
             yield Problem("speaker order", (*keys, "speaker"), place, text, fix)
-            # Else one turn too many would make all turns after it wrong.
+            # A single extra turn must not make all later turns wrong.
             speakers = speakers[::-1]
         if not turn["utterance"].strip():
             text, fix = "the utterance is empty", "Leave it so if nothing was said."
@@ -60,7 +66,7 @@ def dialogue(
 
 
 def _name(name: str, keys: Keys, place: str, what: str) -> Iterator[Problem]:
-    """A name that tables and lists cannot hold, as they end a field or line in it."""
+    """Yields a problem if a name is blank, or has a line break or a tab."""
     problem = "" if name.strip() else "is blank"
     if name.splitlines() != [name] or "\t" in name:
         problem = "holds a line break or a tab, which ends a line or field of tables"
@@ -72,7 +78,10 @@ def _name(name: str, keys: Keys, place: str, what: str) -> Iterator[Problem]:
 
 def _blank(value: str, keys: Keys, place: str, slot: str) -> Iterator[Problem]:
     if not value.strip():
-        text = f"slot {shown(slot)} has the value {shown(value)}, which no format can write"
+        text = (
+            f"slot {shown(slot)} has the value {shown(value)}, which no format can "
+            "write"
+        )
         fix = "Write the value, or leave it out."
         yield Problem("empty value", keys, place, text, fix)
 
@@ -82,8 +91,8 @@ def _unread(
 ) -> Iterator[Problem]:
     if names:
         text = (
-            f"slot {shown(slot)} has the value {shown(value)}, which cannot be read back "
-            f"from the text of {', '.join(names)}"
+            f"slot {shown(slot)} has the value {shown(value)}, which cannot be read "
+            f"back from the text of {', '.join(names)}"
         )
         fix = "Reword the value, or use another format."
         yield Problem("value not read back", keys, place, text, fix, True)
@@ -107,7 +116,7 @@ def _frame(
     values = state["slot_values"] if state else {}
     for name, found in values.items():
         slot = service.slot(name)
-        # A slot without any is a problem of the schema.
+        # A categorical slot without possible values is a problem of the schema.
         possible = slot.possible_values if slot.is_categorical else ()
         for number, value in enumerate(found):
             here = (*keys, "state", "slot_values", name, number)
@@ -119,8 +128,8 @@ def _frame(
             elif value not in possible and value != DONTCARE:
                 hint = suggestion(value, possible).rstrip(".")
                 text = (
-                    f"slot {shown(name)} has the value {shown(value)}, expected one of its "
-                    f"possible_values or {DONTCARE!r} ({hint})"
+                    f"slot {shown(name)} has the value {shown(value)}, expected one of "
+                    f"its possible_values or {DONTCARE!r} ({hint})"
                 )
                 fix = "Correct the value, or add it to the schema."
                 yield Problem("value not possible", here, place, text, fix)
@@ -148,7 +157,7 @@ def _span(
         if action.get("slot") == name
         for value in (*action.get("values", ()), *action.get("canonical_values", ()))
     ]
-    # In SGD a state may lack a value that the user names; actions have them all.
+    # In SGD a state may lack a value that the user mentions; actions have all values.
     values = said or state.get(name, [])
     text = turn["utterance"][span["start"] : span["exclusive_end"]]
     if values and text not in values:
@@ -171,15 +180,17 @@ def _span(
 def schema(
     of: Schema, is_note: bool, unreadable: Unreadable = no_format
 ) -> Iterator[Problem]:
-    """Descriptions that a service has twice, or that are empty; names and values.
+    """Yields the problems of a schema that passes `check_schema`.
 
-    Names have no line breaks and tabs, and no possible value is blank. A note: possible
-    values that a format does not read back.
+    Within a service, descriptions are distinct and not empty. Names have no line breaks
+    or tabs, and no possible value is blank. A note reports possible values that a
+    format cannot read back.
 
     Args:
-      of: the schema.
-      is_note: whether it is a variant, where paraphrases may meet.
-      unreadable: the formats that do not read a value back.
+        of: schema to check.
+        is_note: whether repeated descriptions are only notes, as in variants, whose
+            paraphrases may coincide.
+        unreadable: finds the formats that cannot read a value back.
     """
     for index, service in enumerate(of.services):
         yield from _names_and_values(service, index, unreadable)
@@ -233,10 +244,10 @@ def _names_and_values(
 
 
 def variant(original: Schema, other: Schema) -> Iterator[Problem]:
-    """Problems of a variant that `rename.mismatches` has none of.
+    """Yields the problems of a variant that passes `rename.mismatches`.
 
-    Services keep their order, and categorical slots their values. A note: a slot or an
-    intent with the name that another one of the same service has in the original.
+    Services keep their order, and categorical slots keep their values. A note reports a
+    slot or intent whose name belongs to another one in the original service.
     """
     names = [service.name for service in original.services]
     for index, (old, new) in enumerate(
@@ -258,8 +269,8 @@ def variant(original: Schema, other: Schema) -> Iterator[Problem]:
             if {*a.possible_values} != {*b.possible_values}:
                 mine, theirs = list(b.possible_values), list(a.possible_values)
                 text = (
-                    f"slot {shown(b.name)} has the values {shown(mine)}, the original's "
-                    f"{shown(a.name)} has {shown(theirs)}"
+                    f"slot {shown(b.name)} has the values {shown(mine)}, the "
+                    f"original's {shown(a.name)} has {shown(theirs)}"
                 )
                 fix = "Dialogues keep their values: restore those of the original."
                 keys = (index, "slots", number, "possible_values")
@@ -280,7 +291,8 @@ def _moved(
         if item.name in names and item.name != names[number]:
             text = (
                 f"{what} {shown(item.name)} stands where the original has "
-                f"{shown(names[number])}, and another {what} of the original has its name"
+                f"{shown(names[number])}, and another {what} of the original has its "
+                "name"
             )
             fix = "Variants are matched by position: see whether the order was lost."
             at = (*keys, number, "name")

@@ -1,6 +1,7 @@
-"""The wordings that SGD and SGD-X have for the same thing: texts that mean the same.
+"""The descriptions of SGD and SGD-X as sets of texts with the same meaning.
 
-SGD-X (CC BY-SA 4.0) describes every service, intent and slot of SGD in five more ways.
+SGD-X (CC BY-SA 4.0) has five more descriptions of every service, intent, and slot of
+SGD.
 """
 
 import itertools
@@ -17,9 +18,9 @@ Pairs = list[tuple[str, str]]
 
 
 class Wordings(NamedTuple):
-    """The descriptions of one thing, the original first, each once.
+    """The distinct descriptions of a service, intent, or slot, the original first.
 
-    `service` is the original's name of the service that it is of.
+    `service` is the name of its service in the original schema.
     """
 
     service: str
@@ -27,17 +28,17 @@ class Wordings(NamedTuple):
 
 
 def read(data_dir: PathLike, splits: Iterable[str]) -> list[Wordings]:
-    """The wordings of all services, intents and slots of some splits.
+    """Returns the wordings of all services, intents, and slots of some splits.
 
-    A service of several splits is read once.
+    A service that occurs in several splits is read once.
 
     Args:
-      data_dir: folder in the layout of SGD, with `sgd_x/data`.
-      splits: such as train and dev.
+        data_dir: folder in the layout of SGD, with `sgd_x/data`.
+        splits: names of splits, such as "train" and "dev".
 
     Raises:
-      UserError: a schema is missing or wrong, or a variant differs in its services,
-        slots or intents from the original.
+        UserError: a schema is missing or invalid, or a variant does not have the
+            services, slots, and intents of the original.
     """
     variants_dir = folders.variant_folders(data_dir)["sgdx"]
     if not variants_dir.is_dir():
@@ -63,11 +64,11 @@ def descriptions(
     """Returns the descriptions in the original schema of a split and in its variants.
 
     Returns:
-      For each schema, the original first, and each service: the description of the
-      service, then those of slots and of intents.
+        A list of schemas, the original first, of services, of descriptions. The
+        description of the service comes first, then its slots, then its intents.
 
     Raises:
-      UserError: as `read`.
+        UserError: for the reasons of `read`.
     """
     paths = [folders.schema_path(data_dir, split)]
     for variant in folders.variant_names(variants_dir):
@@ -79,8 +80,9 @@ def descriptions(
     for path, size in zip(paths, sizes, strict=True):
         if size != sizes[0]:
             raise UserError(
-                f"{path}: services, slots or intents differ in number from those of the "
-                "original schema; variants are matched by position. Correct the variant."
+                f"{path}: services, slots or intents differ in number from those of "
+                "the original schema; variants are matched by position. Correct the "
+                "variant."
             )
     return [
         [
@@ -95,9 +97,9 @@ def descriptions(
 
 
 def pairs(found: Iterable[Wordings]) -> Pairs:
-    """All ordered pairs of two wordings of the same thing, each once.
+    """Returns all ordered pairs of wordings with the same meaning, each once.
 
-    Two that differ in capitals, white space and the final stop alone are no pair.
+    Wordings that differ only in case, white space, or the final period are not paired.
     """
     unique: dict[tuple[str, str], None] = {}
     for wordings in found:
@@ -108,14 +110,14 @@ def pairs(found: Iterable[Wordings]) -> Pairs:
 
 
 def plain(text: str) -> str:
-    """A text without what a reader would not call a difference."""
+    """Returns a text without case, repeated white space, and the final period."""
     return " ".join(text.casefold().split()).rstrip(" .")
 
 
 def without(
     found: Iterable[Wordings], held_out: Sequence[Wordings]
 ) -> Iterator[Wordings]:
-    """The wordings of other services, without texts that the held-out ones have too."""
+    """Yields the wordings of other services, without texts of the held-out ones."""
     services = {wordings.service for wordings in held_out}
     texts = {plain(text) for wordings in held_out for text in wordings.texts}
     for wordings in found:

@@ -110,8 +110,8 @@ def _set(*keys_and_value):
         (
             _set(0, "intents", 0, "required_slots", ["town"]),
             (
-                "intent 'FindTrain': field 'required_slots': expected slots of the service "
-                "(known: city, class, price), got 'town'"
+                "intent 'FindTrain': field 'required_slots': expected slots of the "
+                "service (known: city, class, price), got 'town'"
             ),
         ),
         (

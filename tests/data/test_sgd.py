@@ -73,7 +73,7 @@ def test_variant_is_renamed_by_position(sgd_tree, version):
         f"price{tail}": "20",
     }
     parks, trains = day_out.turns[0].frames
-    # A slot that is called "intent" is a slot, except in acts about intents.
+    # A slot with the name "intent" is a slot, except in acts about intents.
     assert [action.slot for action in parks.actions] == [f"intent{tail}", "intent"]
     assert parks.actions[0].values == ("picnic",)
     assert parks.state.slot_values == {f"intent{tail}": ("picnic", "a picnic")}

@@ -1,4 +1,4 @@
-"""What a reader of SGD refuses, and how it says so."""
+"""Invalid SGD files, and their error messages."""
 
 import json
 
@@ -70,7 +70,8 @@ _IN_FRAME = "dialogue '1_00000', turn 0, frame 0: "
         (
             _edit("slots", 0, "exclusive_end", 99),
             (
-                "expected 0 <= start < exclusive_end <= 22, the length of the utterance, "
+                "expected 0 <= start < exclusive_end <= 22, the length of the "
+                "utterance, "
                 "got {'slot': 'city', 'start': 11, 'exclusive_end': 99}"
             ),
         ),
@@ -86,7 +87,10 @@ _IN_FRAME = "dialogue '1_00000', turn 0, frame 0: "
         ),
         (
             _edit("service_call", {"method": "FindTrain"}),
-            "'service_call.parameters': expected an object from slots to values, got no",
+            (
+                "'service_call.parameters': expected an object from slots to values, got "
+                "no"
+            ),
         ),
         (
             _edit("service_results", [{"city": 1}]),
@@ -173,7 +177,10 @@ _COUNTS = "holds the same services, slots and intents as the original"
         (lambda d: d.pop(), f"1 services, but the original has 2. A variant {_COUNTS}"),
         (
             lambda d: d[0]["slots"].append(dict(d[0]["slots"][0], name="more")),
-            "service 'Trains_11' (variant of 'Trains_1'): 4 slots, but the original has 3",
+            (
+                "service 'Trains_11' (variant of 'Trains_1'): 4 slots, but the original "
+                "has 3"
+            ),
         ),
         (
             lambda d: d[0]["intents"].pop(),
@@ -184,7 +191,8 @@ _COUNTS = "holds the same services, slots and intents as the original"
                 d[0]["slots"].reverse() or d[0]["slots"].insert(1, d[0]["slots"].pop())
             ),
             (
-                "slot 'city_v1' stands where the original has 'class', but is_categorical "
+                "slot 'city_v1' stands where the original has 'class', but "
+                "is_categorical "
                 "is False instead of True"
             ),
         ),

@@ -42,7 +42,7 @@ def test_text_of_a_frame(sgd_tree, tmp_path):
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_result_is_a_data_folder(sgd_tree, tmp_path, split):
-    """Read back under the variant's own schema, it gives the same records."""
+    """The written folder, read with the variant's schema, gives the same records."""
     write_variant(sgd_tree, split, "v2", tmp_path)
     written = list(sgd.read_dialogues(tmp_path / "v2", split))
     renamed = list(sgd.read_dialogues(sgd_tree, split, "v2"))
@@ -77,7 +77,7 @@ def test_foreign_dialogue_files_are_refused(sgd_tree, tmp_path):
     stale.write_text("mine")
     with pytest.raises(UserError) as error:
         write_variant(sgd_tree, "dev", "v1", tmp_path)
-    assert f"{stale}: left by something else" in str(error.value)
+    assert f"{stale}: is of unknown origin" in str(error.value)
     assert stale.read_text() == "mine"
     assert list(stale.parent.iterdir()) == [stale]
 
@@ -87,9 +87,7 @@ def test_files_of_somebody_else_are_not_overwritten(sgd_tree, tmp_path):
         path = tmp_path / name / "v1/dev" / name
         path.parent.mkdir(parents=True)
         path.write_text("mine")
-        message = (
-            f"{path}: is there and holds something else than what is to be written"
-        )
+        message = f"{path}: exists with other content, and files are never overwritten"
         with pytest.raises(UserError, match=message):
             write_variant(sgd_tree, "dev", "v1", tmp_path / name)
         assert path.read_text() == "mine"
@@ -103,7 +101,7 @@ def test_originals_are_not_overwritten(sgd_tree):
 
 
 def test_nothing_half_written(sgd_tree, tmp_path, edit_json):
-    """A wrong second file leaves no schema, so no reader takes the folder."""
+    """If the second file is invalid, readers reject the folder, which has no schema."""
     edit_json(sgd_tree / "train/dialogues_002.json", lambda data: data.append(1))
     with pytest.raises(UserError, match=r"dialogues_002\.json: dialogue #1"):
         write_variant(sgd_tree, "train", "v1", tmp_path / "out")

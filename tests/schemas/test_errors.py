@@ -91,7 +91,10 @@ _LAUGHS = "\n".join(
         ),
         (
             "openapi: 3.1.0\npaths: {/a: {get: {parameters: [1]}}}",
-            "d.yaml: paths//a/get/parameters/0: parameter #0: expected an object, got 1",
+            (
+                "d.yaml: paths//a/get/parameters/0: parameter #0: expected an object, "
+                "got 1"
+            ),
         ),
     ],
 )
@@ -106,7 +109,9 @@ def test_wrong_yaml(text, message, tmp_path, monkeypatch):
 
 def test_yaml_without_its_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(UserError, match="YAML needs PyYAML.*JSON does without.*'hf'"):
+    with pytest.raises(
+        UserError, match="YAML needs PyYAML.*JSON does not need it.*'hf'"
+    ):
         read_document(DOCUMENTS / "pets.yaml")
 
 
@@ -202,11 +207,11 @@ def test_damaged_documents(name, tmp_path):
 
 def test_a_file_of_losses_that_is_none(tmp_path, capsys, sgd_tree):
     for text, message in (
-        ("{}", "is no file of losses, expected what `jaxaug schema import"),
+        ("{}", "is no file of losses, expected one that `jaxaug schema"),
         (
             """{"format": "mcp", "names": [], "losses": [{"path": ["tools",
             "Trains_1__FindTrain", "parameters"], "value": 3, "becomes": %s}]}""",
-            "the losses cannot be put back",
+            "the losses cannot be restored",
         ),
     ):
         schema = sgd_tree / "train/schema.json"

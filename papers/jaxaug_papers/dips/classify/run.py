@@ -1,4 +1,4 @@
-"""`jaxaug classify`: every row of a table, for every share, classifier and seed."""
+"""`jaxaug classify`: computes every row for every share, classifier, and seed."""
 
 import argparse
 import dataclasses
@@ -27,7 +27,7 @@ _ASKED = (*endpoint_run.OWN, "option")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug classify --help`."""
+    """Runs `jaxaug classify`."""
     config = configs.load(arguments.config)
     given = {name: getattr(arguments, name) for name in _CHANGED}
     given = {name: value for name, value in given.items() if value is not None}
@@ -79,7 +79,7 @@ def _planned(config: Config, data_dir: PathLike) -> list[str]:
 
 
 def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
-    """The first row of a config and those that patterns name."""
+    """Returns the first row of a config and the rows that match patterns."""
     first, *others = config.methods
     for pattern in patterns:
         names = [method.name for method in config.methods]
@@ -96,19 +96,19 @@ def _chosen(config: Config, patterns: Sequence[str]) -> tuple[Method, ...]:
 def experiment(config: Config, data_dir: PathLike, out: PathLike) -> list[Cell]:
     """Trains every classifier on every row and share; prints and writes the tables.
 
-    Nothing is chosen by the test set. A row whose model is not on this machine is left
-    out; what it lacks is said below the tables.
+    The test set is not used for selection. A row whose model is not on this machine is
+    skipped; the reason is printed below the tables.
 
     Args:
-      config: what to do.
-      data_dir: data folder.
-      out: folder for `results.txt`, `results.json`, `results.csv` and `results.png`.
+        config: the experiment.
+        data_dir: data folder.
+        out: folder for `results.txt`, `results.json`, `results.csv`, and `results.png`.
 
     Returns:
-      What was reached.
+        The cells of the tables.
 
     Raises:
-      UserError: data or config are wrong, or the first row cannot be made.
+        UserError: data or config are invalid, or the first row cannot be made.
     """
     began = time.monotonic()
     data, draws = _drawn(config, data_dir)
@@ -163,14 +163,15 @@ def _described(config: Config, data: Data, draws: Sequence[Draw]) -> str:
     return (
         f"{config.dataset}: {len(data.labels)} classes, {len(first.train)} examples to "
         f"train on, {len(first.validation)} to validate with, drawn from "
-        f"{len(data.train)} by each of {len(draws)} seeds; {len(data.test)} to test with"
+        f"{len(data.train)} by each of {len(draws)} seeds; {len(data.test)} to test "
+        "with"
     )
 
 
 def _outputs(
     config: Config, draws: Sequence[Draw]
 ) -> tuple[dict[str, list[Outputs]], dict[str, str]]:
-    """Name -> paraphrases for each seed; name -> why a row is not there."""
+    """Returns the paraphrases of each row per seed, and the reasons of skipped rows."""
     texts = examples.sources(draws, config.shares, config.num_sources)
     found: dict[str, list[Outputs]] = {}
     missing = {}
@@ -186,8 +187,7 @@ def _outputs(
             missing[method.name] = str(error)
             print(f"{method.name}: not run: {error}", flush=True)
             continue
-        # A text that two seeds have is paraphrased with both, if it is among the first
-        # of each.
+        # A text of two seeds is added in both, if it is among the first texts of each.
         found[method.name] = [
             {text: outputs[text] for text in _of_seed(config, draw)} for draw in draws
         ]
@@ -199,7 +199,7 @@ def _of_seed(config: Config, draw: Draw) -> list[str]:
 
 
 def _on_outputs(outputs: Mapping[str, Sequence[Outputs]]) -> list[str]:
-    """What was added, and how much of it is copied."""
+    """Returns a line per row: the number of paraphrases, and the fraction of copies."""
     notes = []
     for name, by_seed in outputs.items():
         merged = {text: found for one in by_seed for text, found in one.items()}
@@ -221,7 +221,7 @@ def _cells(
     method: str,
     outputs: Sequence[Outputs],
 ) -> list[Cell]:
-    """What the classifiers reach with one row."""
+    """Returns the results of all classifiers for one row."""
     folds = []
     for seed, draw, own in zip(config.seeds, draws, outputs, strict=True):
         originals = examples.share_of(draw.train, share)
