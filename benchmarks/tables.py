@@ -55,13 +55,29 @@ SETS = {
     "eda_6x": "+ five variants by EDA",
     "sgd_familiar": "originals only, `--familiar`",
     "tree_6x_familiar": "+ five by the grammar and the tree, `--familiar`",
+    "tree_6x_consistent": "+ five by the grammar and the tree, consistency",
+    "many_16x": "+ fifteen by the grammar and the tree",
+    "many_16x_familiar": "+ fifteen by the grammar and the tree, `--familiar`",
     "tree_2x": "+ v1 by the grammar and the tree",
     "tree_4x": "+ v1 to v3 by the grammar and the tree",
     "tree_6x": "+ five by the grammar and the tree",
     "aug_6x": "+ five written by hand",
     "sgdx_6x": "+ v1-5 themselves (oracle)",
 }
-GUARDED = ("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar")
+GUARDED = (
+    *("sgd", "sgd_familiar", "tree_6x", "tree_6x_familiar", "tree_6x_consistent"),
+    *("many_16x", "many_16x_familiar"),
+)
+# Ends of the names of sets -> commands; "" is for the sets of benchmarks/compare.sh.
+COMMANDS = {
+    "familiar": "jaxaug robustness RUN --out OUT --familiar",
+    "consistent": "python -m t5x.train --gin_file=configs/d3st_aug.gin --gin_file="
+    "configs/runs/consistency.gin --gin.CONSISTENCY_WEIGHT=3.0",
+    "many_16x": "jaxaug augment --variants 15 --out DATA/variants/many, then python -m "
+    "t5x.train --gin_file=configs/d3st_aug.gin "
+    "--gin.MIXTURE_OR_TASK_NAME='d3st_many_16x'",
+    "": "benchmarks/compare.sh",
+}
 COMPARED = ("sgd", "eda_6x", "tree_6x", "aug_6x", "sgdx_6x")
 Key = tuple[str, str, int]
 
@@ -139,9 +155,9 @@ def add(run: Path, results: Path, commit: str | None = None) -> None:
         "steps": int(source.stem.rpartition("-")[2]),
         "config": json.loads((run / "config_digest.json").read_text())["digest"],
         "variants": variants_digest(named[2]),
-        "command": "jaxaug robustness RUN --out OUT --familiar"
-        if named[2].endswith("_familiar")
-        else f"benchmarks/compare.sh {named[3]}",
+        "command": next(
+            command for end, command in COMMANDS.items() if named[2].endswith(end)
+        ),
         **environment(commit),
         "date": datetime.date.fromtimestamp(finished).isoformat(),
     }
