@@ -105,7 +105,7 @@ def test_files_that_are_no_config(tmp_path):
         ({"scheme": "x", "variants": "5"}, "variants='5': expected a whole number"),
         ({"scheme": "x", "options": ("a",)}, "options=.*: expected a mapping"),
         ({"scheme": "x", "metrics": {"bleu": None}}, "metrics=.*: expected a mapping"),
-        ({"scheme": "x", "report": {"bleu": {"path": 7}}}, "path=7: expected a text"),
+        ({"scheme": "x", "report": {"bleu": {"path": 7}}}, "path=7: give a text"),
         ({"scheme": "x", "beside": {"EDA": 7}}, "beside=.*: expected a mapping"),
         ({"scheme": "x", "seed": -1}, "seed is -1: give a whole number from 0"),
         ({"scheme": "x", "names": 1}, "names=1: expected True or False"),
@@ -133,9 +133,9 @@ def test_schemes_and_options_that_are_not_there():
     def jobs(scheme, **options):
         registry.made(scheme, 0, options)
 
-    with pytest.raises(UserError, match="'sentences' is no scheme; did you mean"):
+    with pytest.raises(UserError, match="'sentences' is not a scheme; did you mean"):
         jobs("sentences")
-    with pytest.raises(UserError, match="'ede' is no method on sentences; did you"):
+    with pytest.raises(UserError, match="'ede' is not a method on sentences; did you"):
         jobs("sentence", method="ede", num=1)
     with pytest.raises(UserError, match="scheme 'sentence' cannot be made with .*num"):
         jobs("sentence", method="eda")
@@ -177,7 +177,7 @@ def test_configs_that_are_no_mapping(tmp_path, value):
     ],
 )
 def test_keys_of_schemes_hold_the_weights_of_their_models(tmp_path, scheme, options):
-    """Not the names: a copy has the same key, other weights have another one."""
+    """A copy of a model has the same key, other weights have another one."""
 
     def key(folder):
         named = json.loads(json.dumps(options).replace("{}", str(tmp_path / folder)))

@@ -109,7 +109,7 @@ def test_a_language_model_needs_similarity():
 
 
 def test_the_source_of_candidates_counts(judged):
-    """What a model writes is wrong more often than what the grammar writes."""
+    """A model's candidates are judged more strictly than the grammar's."""
     text = HEADER + "slot\tdate of the visit\tday on which the visit is held\n"
     found = [
         judged(text.encode(), "--similarity", "none", "--source", source)[1][0][
