@@ -143,5 +143,5 @@ def test_the_verb_and_what_it_refuses(sgd_tree, out, tmp_path, capsys):
 def test_given_variants_leave_nothing_to_decide(sgd_tree, tmp_path):
     given = {"scheme": "given", "options": {"folder": "sgdx"}, "metrics": {"bleu": {}}}
     go(sgd_tree, tmp_path / "given", **given, select="order", tree={})
-    with pytest.raises(UserError, match="takes given variants, which leaves nothing"):
+    with pytest.raises(UserError, match="is a run of given variants, with nothing"):
         review.review(tmp_path / "given")

@@ -537,14 +537,13 @@ def test_given_variants_of_another_schema(sgd_tree, fake, tmp_path, edit_json):
 def test_the_report_stands_beside_others(sgd_tree, fake, tmp_path):
     out = tmp_path / "out"
     eda = {"scheme": "sentence", "options": {"method": "eda", "num": 9}}
-    said = go(
-        sgd_tree,
-        out,
-        variants=2,
-        name="fake scheme",
-        report={"string_similarity": {}, "bleu": {}, "self_bleu": {}},
-        beside={"EDA": eda, "SGD-X": "sgdx", "gone": str(tmp_path / "no")},
-    )
+    fields = {
+        "variants": 2,
+        "name": "fake scheme",
+        "report": {"string_similarity": {}, "bleu": {}, "self_bleu": {}},
+        "beside": {"EDA": eda, "SGD-X": "sgdx", "gone": str(tmp_path / "no")},
+    }
+    said = go(sgd_tree, out, **fields)
     table = (out / "report.csv").read_text()
     assert [x.split(",")[:2] for x in table.splitlines()[1:]] == [
         ["fake scheme", "v1"], ["fake scheme", "v2"], ["fake scheme", "mean"],
@@ -555,11 +554,7 @@ def test_the_report_stands_beside_others(sgd_tree, fake, tmp_path):
     page = (out / "report.html").read_text()
     assert "variant texts are the original" in page
     assert (out / "report.png").stat().st_size > 1000
-    assert go(
-        sgd_tree, out, variants=2, name="fake scheme",
-        report={"string_similarity": {}, "bleu": {}, "self_bleu": {}},
-        beside={"EDA": eda, "SGD-X": "sgdx", "gone": str(tmp_path / "no")},
-    ) == f"{out} is complete: nothing to do"  # fmt: skip
+    assert go(sgd_tree, out, **fields) == f"{out} is complete: nothing to do"
 
 
 def test_explain(sgd_tree, fake, tmp_path, capsys):

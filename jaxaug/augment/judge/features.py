@@ -237,7 +237,8 @@ def trips(
     - fluency: additional surprise per token of the candidate compared with the text,
       without an input.
     """
-    originals, candidates = _sides(pairs)
+    originals = [pair.original for pair in pairs]
+    candidates = [pair.candidate for pair in pairs]
     there, back = trip(originals, candidates), trip(candidates, originals)
     rows = [
         [
@@ -248,7 +249,3 @@ def trips(
         for one, other in zip(there, back, strict=True)
     ]
     return np.array(rows, np.float64).reshape(-1, len(TRIPS))
-
-
-def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
-    return [pair.original for pair in pairs], [pair.candidate for pair in pairs]

@@ -76,7 +76,8 @@ def draw(path: PathLike, ranking: Ranking, title: str, max_leaves: int = 40) -> 
 def _figure(ranking: Ranking, title: str, max_leaves: int) -> Any:
     marks = _marks(ranking)
     shown, hidden = _shown(ranking, max_leaves)
-    rows = max(1, sum(len(_rows(leaf, marks)) for leaf in _leaves(ranking, shown)))
+    leaves = (leaf for leaf in ranking.tree.leaves() if id(leaf) in shown)
+    rows = max(1, sum(len(_rows(leaf, marks)) for leaf in leaves))
     depth = _depth(ranking.tree)
     height = 1.0 + _INCHES_PER_LEAF * rows
     figure = new_figure("the tree", 6.5 + 1.2 * depth, height)
@@ -140,10 +141,6 @@ def _rows(leaf: Node, marks: Mapping[str, int]) -> list[tuple[str, bool]]:
     ]
     left = len(leaf.items) - len(written)
     return [*rows, (f"and {left} more", False)] if left else rows
-
-
-def _leaves(ranking: Ranking, shown: frozenset[int]) -> list[Node]:
-    return [leaf for leaf in ranking.tree.leaves() if id(leaf) in shown]
 
 
 def _shown(ranking: Ranking, most: int | None) -> tuple[frozenset[int], int]:

@@ -74,16 +74,7 @@ def disfluency(
 
     A hesitation is a filler such as "uh," or "i mean,", a repeated word, or a restart.
     A restart is two words, a comma, and both again. No word is left out. No protected
-    text is repeated.
-
-    Args:
-        text: a sentence.
-        rng: source of the draws.
-        rate: probability of each word.
-        protected: parts of the text that stay.
-
-    Raises:
-        UserError: the rate is not between 0 and 1.
+    text is repeated. See `typos` for the arguments.
     """
     return _noisy(disfluency_edits, text, rng, rate, protected)
 
@@ -151,14 +142,7 @@ def disfluency_edits(
 ) -> list[Edit]:
     """Returns the edits of `disfluency`, all of them insertions.
 
-    Args:
-        text: a sentence.
-        rng: source of the draws.
-        rate: probability of each word.
-        kept: spans that stay whole and are not repeated.
-
-    Raises:
-        UserError: the rate is not between 0 and 1.
+    The spans `kept` stay whole and are not repeated. See `typo_edits` for the others.
     """
     closed = edits.union(kept)
     spans = edits.words(text)
