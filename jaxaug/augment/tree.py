@@ -25,10 +25,7 @@ from jaxaug.core.suggestion import suggestion
 Decision = Callable[[Sequence[float]], float]
 
 DECISIONS: Mapping[str, Decision] = {"max": max, "min": min}
-"""Decision functions by name: they choose which value of a level comes first.
-
-A user may give another function.
-"""
+"""They choose which value of a level comes first; a user may give another function."""
 
 ROUNDS, SPREAD = "rounds", "spread"
 WALKS = (ROUNDS, SPREAD)
@@ -37,12 +34,7 @@ WALKS = (ROUNDS, SPREAD)
 BY_DECISIONS = "decisions"
 """The decisions lead to the syntactic paraphrase; see `Spec.syntactic`."""
 
-_SIGNS = {
-    "<=": operator.le,
-    ">=": operator.ge,
-    "<": operator.lt,
-    ">": operator.gt,
-}
+_SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 # Ranges of the metrics of jaxaug; the range of BLEURT covers all its checkpoints.
 _RANGES: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(
@@ -269,14 +261,13 @@ def build(items: Sequence[Item], spec: Spec, seed: int = 0) -> Node:
 def rank(items: Sequence[Item], spec: Spec, k: int, seed: int = 0) -> Ranking:
     """Selects up to k candidates by the traversal (algorithm 3).
 
-    The result does not depend on the order of the items. The seed determines the order
-    of equally common candidates of a leaf.
+    The result does not depend on the order of the items.
 
     Args:
         items: candidates with distinct texts.
         spec: levels, decisions, constraints.
         k: maximum number of candidates; the constraints may leave fewer.
-        seed: seed for ties.
+        seed: determines the order of equally common candidates of a leaf.
 
     Raises:
         UserError: k < 1, or see `build`.
@@ -329,8 +320,7 @@ def most_similar_first(selected: Sequence[Item], spec: Spec) -> list[Item]:
     """Returns the selected candidates in the order of variants: v1 is nearest to the
     source.
 
-    The order is by rising diversity metric, then by falling string similarity if
-    measured, then by text.
+    The order is by diversity metric, falling string similarity if measured, and text.
     """
     return sorted(
         selected,

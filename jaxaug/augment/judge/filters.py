@@ -152,10 +152,7 @@ def _holds(text: str, part: str) -> bool:
 
 
 def _digits(text: str) -> str:
-    """Returns the text with the words for small numbers as digits.
-
-    `one` stays, as it is more often a pronoun than a number, and so does `two-way`.
-    """
+    """Returns the text with number words as digits; `one` and `two-way` stay."""
 
     def digits(match: re.Match[str]) -> str:
         word = match[0].lower()
@@ -227,9 +224,8 @@ def _is_common(word: str) -> bool:
 def rare_word(source: Document, candidate: Document) -> bool:
     """Has a rare word: "Appellation of the hostelry".
 
-    We have no table of frequencies. A word is known if it is in the vocabulary of the
-    spaCy model (all words of its training texts), in the built-in lexicon, or in the
-    source.
+    A word is known if the training texts of the spaCy model, the built-in lexicon, or
+    the source have it.
     """
     own = {form for token in source.words for form in _spellings(token)}
     return any(
@@ -262,8 +258,7 @@ def _sentences(document: Document) -> int:
 def repeated_ngram(source: Document, candidate: Document) -> bool:
     """Has the same words twice: "Name of the hotel or name of the inn".
 
-    This means three words, or two words including a content word: "The dentist is the
-    dentist".
+    Three words count, or two with a content word: "The dentist is the dentist".
     """
     return bool(_repeated(candidate) - _repeated(source))
 
@@ -280,10 +275,9 @@ def _repeated(document: Document) -> set[tuple[str, ...]]:
 def similar_bigrams(source: Document, candidate: Document) -> bool:
     """Has two similar pairs of words: "Hotel name or the names of hotels".
 
-    A pair is two lemmas without stop words, adjacent except for stop words. Pairs are
-    similar if they match to 80 of 100 by edit distance, in either order. A pair of a
-    stop word and another word that occurs twice, ignoring articles, counts too: "type
-    of event ... title of the event".
+    Pairs are lemmas without stop words, next to each other except for stop words. They
+    match to 80 of 100 by edit distance, in either order. A repeated pair of a stop word
+    and another word counts too: "type of event ... title of the event".
     """
     return _has_similar(candidate) and not _has_similar(source)
 
@@ -325,10 +319,7 @@ def past_tense(source: Document, candidate: Document) -> bool:
 
 
 def _is_past(document: Document) -> bool:
-    """Returns whether a verb with a subject is in the past.
-
-    `set` does not count, as it may be in the present.
-    """
+    """Returns whether a verb with a subject is past; `set` may be present."""
     subject = False
     for token in document.tokens:
         subject = subject or token.dep.startswith("nsubj")

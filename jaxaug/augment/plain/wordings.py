@@ -103,27 +103,10 @@ _FORMS = {
     "n": (inflection.BASE, inflection.PLURAL),
     "x": (inflection.BASE,),
 }  # fmt: skip
-_BEFORE_VERB = frozenset(
-    [
-        "to",
-        "i",
-        "you",
-        "we",
-        "they",
-        "can",
-        "could",
-        "will",
-        "would",
-        "shall",
-        "should",
-        "may",
-        "might",
-        "must",
-        "please",
-        "not",
-        "don't",
-    ]
-)
+_BEFORE_VERB = frozenset((
+    "to", "i", "you", "we", "they", "can", "could", "will", "would",
+    "shall", "should", "may", "might", "must", "please", "not", "don't",
+))  # fmt: skip
 _NEVER = {
     "cannot": r"can(?:'t|not) (?:stand|help|wait)\b",
     "what-time": r"^what time is it$",
