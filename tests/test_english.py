@@ -27,6 +27,8 @@ FINISHED = (
     "jaxaug/look",
     "jaxaug/serve",
     "jaxaug/decode",
+    "jaxaug/augment",
+    "jaxaug/paraphrase",
     "tasks",
     "jaxaug/data",
     "jaxaug/schemas",
@@ -58,6 +60,8 @@ ALLOWED = (
     ("jaxaug/curriculum/mixture.py", "beside: registered tasks"),
     ("papers/jaxaug_papers/dips/lstm_layers.py", "beside: additional input"),
     ("papers/jaxaug_papers/mini/typed.py", "beside: kind of another slot"),
+    ("jaxaug/augment/config.py", "beside: other rows"),
+    ("jaxaug/augment/plan.py", "beside: other rows"),
 )
 
 Text = tuple[int, str]  # (line, text)

@@ -281,7 +281,7 @@ def test_a_researcher_adds_a_sampler(tiny_lm, tmp_path, monkeypatch, capsys):
         return [json.loads(line)["output"] for line in out.read_text().splitlines()]
 
     assert main([*base, "mine", "--out", str(tmp_path / "no.jsonl")]) == 1
-    assert "'mine' is no sampler; known: beam" in capsys.readouterr().err
+    assert "'mine' is not a sampler; known: beam" in capsys.readouterr().err
     groups = {"jaxaug.samplers": {"mine": "lab_samplers:mine"}}
     extension.install(tmp_path, monkeypatch, "lab-samplers", groups, MINE)
     plain = texts("mine")

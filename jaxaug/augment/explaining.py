@@ -14,13 +14,13 @@ from jaxaug.core.files import PathLike
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The verb; see `jaxaug augment explain --help`."""
+    """Runs the verb; see `jaxaug augment explain --help`."""
     print(explain(arguments.out, arguments.id, arguments.image))
     return 0
 
 
 def _derivations(result: Result) -> list[str]:
-    """Where the selected texts come from; those of the grammar rule by rule."""
+    """Returns the origins of the selected texts; the grammar's are rule by rule."""
     written = {
         one.candidate.text
         for one in result.judged
@@ -40,15 +40,16 @@ def _derivations(result: Result) -> list[str]:
 
 
 def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
-    """The tree of one description as text, and as a drawing where a file is named.
+    """Returns the tree of one description as text; draws it if a file is named.
 
     Args:
-      out: folder of a run.
-      key: id of a description, such as `train/3/slot/5`.
-      image: `.svg` or `.png` to write.
+        out: folder of a run.
+        key: id of a description, such as `train/3/slot/5`.
+        image: `.svg` or `.png` to write.
 
     Raises:
-      UserError: no such run or id, the run has no trees, or matplotlib is missing.
+        UserError: the run or the id does not exist, the run has no trees, or matplotlib
+            is missing.
     """
     manifest = records.read_manifest(out)
     config = configs.of(manifest["config"], f"{out}")
@@ -58,7 +59,7 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
             "folder of a run that ranks by a tree."
         )
     description, judged = records.read_candidates(out, key)
-    # What the selection itself adds, it adds again.
+    # The selection adds its own reasons again.
     again = selection.REASONS
     own = [
         dataclasses.replace(
@@ -73,7 +74,8 @@ def explain(out: PathLike, key: str, image: PathLike | None = None) -> str:
     title = f"{description.id}: {description.text}"
     lines = [trees.as_text(ranking, title)]
     lines += [
-        f"dropped ({', '.join(one.dropped)}): {one.candidate.text} x{one.candidate.count}"
+        f"dropped ({', '.join(one.dropped)}): {one.candidate.text} "
+        f"x{one.candidate.count}"
         for one in result.judged
         if any(not r.startswith(selection.CONSTRAINT) for r in one.dropped)
     ]

@@ -1,4 +1,4 @@
-"""The arguments of `jaxaug paraphrase`; importing this is cheap."""
+"""Arguments of `jaxaug paraphrase`; this module imports quickly."""
 
 import argparse
 
@@ -11,12 +11,14 @@ def add(verbs: argparse._SubParsersAction) -> None:
         verbs,
         "paraphrase",
         "jaxaug.augment.plain.people:run",
-        "paraphrase each text of a file: without --sampler and --prompt filtered, else every "
+        "paraphrase each text of a file: without --sampler and --prompt filtered, else "
+        "every "
         "output; the same command resumes after a stop",
     )
     parser.add_argument(
         "--model",
-        help="smollm2 (default without --sampler and --prompt), random-tiny, minisgd, a name "
+        help="smollm2 (default without --sampler and --prompt), random-tiny, minisgd, "
+        "a name "
         "from `jaxaug models list`, or the folder of "
         "a T5X run or a published model; openai:NAME for a model behind --endpoint",
     )
@@ -50,22 +52,27 @@ def add(verbs: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--prompt",
-        help="prompt for a language model: schema (default), persona, plain (default with an "
-        "adapter of ours), or a file with {text}; chat:NAME or chat:FILE puts it into the "
-        "chat template of the model. With --endpoint: plain (default), schema, or a file",
+        help="prompt for a language model: schema (default), persona, plain (default "
+        "with an "
+        "adapter of ours), or a file with {text}; chat:NAME or chat:FILE puts it into "
+        "the "
+        "chat template of the model. With --endpoint: plain (default), schema, or a "
+        "file",
     )
     parser.add_argument(
         "--precision",
         choices=("float32", "bfloat16", "int8"),
         default="float32",
-        help="precision of the weights; bfloat16, half of the memory, is also that of the "
+        help="precision of the weights; bfloat16, half of the memory, is also that of "
+        "the "
         "computation, in which accelerators are fastest; int8 takes a quarter",
     )
     parser.add_argument(
         "--refill",
         choices=("auto", "on", "off"),
         default="auto",
-        help="for greedy, sampling, top_k_top_p and bottom_k: reuse finished rows for the "
+        help="for greedy, sampling, top_k_top_p and bottom_k: reuse finished rows for "
+        "the "
         "next inputs (auto: if there are more inputs than rows)",
     )
     parser.add_argument(
@@ -80,14 +87,17 @@ def add(verbs: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--filter",
         metavar="HOW",
-        help="without --sampler and --prompt: strict accounts for every word (default of "
-        "smollm2), light checks numbers, names, negations and questions (default of other "
+        help="without --sampler and --prompt: strict accounts for every word (default "
+        "of "
+        "smollm2), light checks numbers, names, negations and questions (default of "
+        "other "
         "models), off keeps every output that differs",
     )
     arguments.texts(parser)
     parser.add_argument(
         "--out",
-        help="file to write: JSON lines with --sampler or --prompt; else in the format of "
+        help="file to write: JSON lines with --sampler or --prompt; else in the format "
+        "of "
         "the input, as `jaxaug augment text` does (default: standard output)",
     )
     arguments.shards(parser)
@@ -104,12 +114,14 @@ def endpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key_variable",
         metavar="NAME",
-        help="environment variable with the key of the endpoint (default: OPENAI_API_KEY)",
+        help="environment variable with the key of the endpoint (default: "
+        "OPENAI_API_KEY)",
     )
     parser.add_argument(
         "--max_requests",
         type=arguments.whole(arguments.MANY),
-        help="send the endpoint at most this many requests; the rest needs another call",
+        help="send the endpoint at most this many requests; the rest needs another "
+        "call",
     )
     parser.add_argument(
         "--prices",
@@ -119,7 +131,7 @@ def endpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def of_requests(parser: argparse.ArgumentParser) -> None:
-    """Adds `--option`, to a verb that has it for models behind an endpoint alone."""
+    """Adds `--option` to a verb that has it only for models behind an endpoint."""
     parser.add_argument(
         "--option",
         action="extend",

@@ -86,7 +86,7 @@ def asking(server, **block):
 def test_a_further_round_asks_another_model_about_what_lacks(
     sgd_tree, drawn, tmp_path, server
 ):
-    """Nobody judges the first round; the second asks only about short texts."""
+    """The first round has no judge; the second asks only about short texts."""
     fields = FIELDS | {"rounds": 1, "further": (asking(server),)}
     config, out = configs.of(fields, "test"), tmp_path / "out"
     told = preview.text(plans.resolve(config, sgd_tree, out))

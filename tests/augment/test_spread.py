@@ -52,7 +52,7 @@ def test_a_tree_walks_by_spread() -> None:
 
 
 def test_an_unknown_walk_is_refused() -> None:
-    with pytest.raises(UserError, match="'spred' is no walk.*spread"):
+    with pytest.raises(UserError, match="'spred' is not a walk.*spread"):
         Spec(walk="spred")
 
 

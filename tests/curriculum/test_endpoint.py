@@ -152,4 +152,4 @@ def test_wrong_arguments_end_in_one_line(call, server, flags, message):
 def test_a_text_that_is_too_long(call, server):
     status, text = call(texts=["a dog " * 1700])
     assert status == 1 and server.bodies == []
-    assert "a text has 10,199 characters, 8,000 are the most for a request" in text
+    assert "a text has 10,199 characters; 8,000 is the maximum for a request" in text

@@ -1,4 +1,4 @@
-"""Rewords short texts: applies the rules of the grammar until there are enough results."""
+"""Rewords short texts: applies the rules of the grammar until enough results exist."""
 
 import dataclasses
 import functools
@@ -14,22 +14,22 @@ from jaxaug.augment.grammar.chunks import Chunk, chunks
 from jaxaug.augment.grammar.context import Context
 
 _DEPTH = 3
-# Words of a sentence; the time to match the rules grows with the square.
+# Maximum words of a sentence; the time to match the rules grows with the square.
 _LONGEST = 40
 # Results of one rule that are reworded further, so that no rule fills the list alone.
 _EACH = 6
-# Results of a step that are reworded further, at most.
+# Maximum results of a step that are reworded further.
 _WIDTH = 60
 # Choices of synonyms for all words of a text.
 _CHOICES = 12
-# Results among which a derivation is looked for.
+# Results that are searched for a derivation.
 _MANY = 1000
 _EACH_ONE, _A = re.compile(r"\b(?:each|every|per)\b"), re.compile(r"\ban?\b")
 _FADED = frozenset(["a", "an", "the", "that"])
 _UNITS = frozenset({"date", "day"}), frozenset({"time", "hour"})
 
 Steps = tuple[tuple[str, str], ...]
-"""(name of a rule, text behind it), from the source to the result."""
+"""(name of a rule, text after it), from the source to the result."""
 _Result = tuple[str, Steps]
 
 
@@ -39,7 +39,7 @@ class Reworded:
 
     Attributes:
         text: the result.
-        steps: how it came about.
+        steps: the derivation of the result.
     """
 
     text: str
@@ -52,14 +52,14 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
     Args:
         text: single spaces; of one sentence or several, of which one is reworded at a
             time.
-        context: of the description; None is a slot of which nothing is known.
-        num: results, at most.
+        context: context of the description; None is a slot without further information.
+        num: maximum number of results.
 
     Returns:
-        Distinct results, none of which equals the text but for articles and letter case.
-        Results of few steps come first, and rules take turns. Every other one has synonyms
-        for all words that have any. Sentences of more than 40
-        words have none.
+        Distinct results that differ from the text in more than articles and letter
+        case. Results of few steps come first, and rules take turns. Every other result
+        has synonyms for all words that have any. Sentences of more than 40 words have
+        no results.
     """
     context = context or Context()
     sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", text)
@@ -79,12 +79,13 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
 
 
 def under_all(text: str, contexts: Sequence[Mapping[str, Any]], num: int) -> list[str]:
-    """Rewords a text that stands in several places.
+    """Rewords a text that occurs in several places.
 
     Args:
         text: see `reword`.
-        contexts: of the places, as JSON; none is a slot of which nothing is known.
-        num: results, at most.
+        contexts: contexts of the places, as JSON; empty is a slot without further
+            information.
+        num: maximum number of results.
 
     Returns:
         The results under each context in turn.
@@ -99,7 +100,7 @@ def derivation(text: str, kind: str, result: str) -> Steps:
 
     Args:
         text: the description.
-        kind: "slot", "intent" or "service".
+        kind: "slot", "intent", or "service".
         result: one of its rewordings.
     """
     for is_flag in (False, True):
@@ -144,7 +145,7 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
 def _stepwise(
     body: str, context: Context, known: AbstractSet[tuple[str, str]]
 ) -> Iterator[_Result]:
-    """Results of one step, then of two, and so on; each text once."""
+    """Yields results of one step, then of two, and so on; each text once."""
     seen = {_folded(body)}
     layer: list[_Result] = [(body, ())]
     for _ in range(_DEPTH):
@@ -163,7 +164,7 @@ def _stepwise(
 def _at_once(
     results: Sequence[_Result], context: Context, known: AbstractSet[tuple[str, str]]
 ) -> Iterator[_Result]:
-    """The results without synonyms, with synonyms for all their words."""
+    """Yields the results without synonyms, now with synonyms for all their words."""
     names = {rule.name for rule in rules.table()}
     plain = [
         (steps, parsed, senses.choices(parsed, context, known))
@@ -182,7 +183,7 @@ def _at_once(
 def _once(
     one: _Result, context: Context, known: AbstractSet[tuple[str, str]]
 ) -> Iterator[_Result]:
-    """The results of one more step; only words of the source get synonyms."""
+    """Yields the results of one more step; only words of the source get synonyms."""
     text, steps = one
     parsed = _parsed(text, _is_verb_phrase(context))
     used = {name for name, _ in steps}
@@ -191,13 +192,13 @@ def _once(
             if name not in used:
                 yield written, (*steps, (name, written))
     if any(" -> " in name for name in used):
-        return  # Several words at once are for `_at_once`.
+        return  # `_at_once` replaces several words.
     for name, written in senses.apply(parsed, context, known):
         yield written, (*steps, (name, written))
 
 
 def _hides_unit(written: str, body: str, context: Context) -> bool:
-    """Whether "when" stands for a date where a sibling is a time, or the reverse."""
+    """Returns whether "when" hides the unit, and a sibling has the other unit."""
     words, source = ({*text.lower().rstrip("?").split()} for text in (written, body))
     for unit, other in (_UNITS, _UNITS[::-1]):
         if source & unit and context.siblings & other:
@@ -206,13 +207,16 @@ def _hides_unit(written: str, body: str, context: Context) -> bool:
 
 
 def _ends(name: str) -> bool:
-    """Whether a synonym has a preposition, as rules would tear "way of cooking" apart."""
+    """Returns whether a synonym has a preposition.
+
+    Rules would tear "way of cooking" apart.
+    """
     _, arrow, new = name.partition(" -> ")
     return bool(arrow) and not vocabulary.PREPOSITIONS.isdisjoint(new.split())
 
 
 def _turns(groups: Sequence[Sequence[Any]]) -> Iterator[Any]:
-    """The first of each group, then the second of each, ..."""
+    """Yields the first of each group, then the second of each, ..."""
     for place in range(max(map(len, groups), default=0)):
         for group in groups:
             if place < len(group):
@@ -220,7 +224,7 @@ def _turns(groups: Sequence[Sequence[Any]]) -> Iterator[Any]:
 
 
 def _mixed(results: Sequence[_Result]) -> list[_Result]:
-    """At most `_EACH` results of each last rule, in their order."""
+    """Returns up to `_EACH` results of each last rule, in their order."""
     counts: dict[str, int] = {}
     kept = []
     for written, steps in results:
@@ -241,6 +245,6 @@ def _parsed(text: str, is_verb_phrase: bool) -> tuple[Chunk, ...]:
 
 
 def _folded(text: str) -> str:
-    """Returns the words without articles and that; texts that share them are one."""
+    """Returns the words without articles and "that"; texts with equal words are one."""
     words = re.findall(r"[^\W_]+", text.lower())
     return " ".join(word for word in words if word not in _FADED)

@@ -14,13 +14,13 @@ _DISAGREES = re.compile(
     rf"\b(?:{'|'.join(sorted(vocabulary.UNCOUNTABLE))})(?: there)? are\b"
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-# Letters of a word that may stand twice: "in", "your".
+# Words shorter than this may occur twice: "in".
 _SHORT = 4
 
 
 @functools.cache
 def _table() -> tuple[dict[str, int], tuple[re.Pattern[str], ...]]:
-    """(word -> number of its family, shapes).
+    """Returns (word -> number of its family, shapes).
 
     Raises:
         UserError: a line of the file is malformed.
@@ -61,5 +61,5 @@ def faults(text: str) -> frozenset[str]:
 
 
 def is_clumsy(text: str, source: str) -> bool:
-    """Whether a rewording has a fault that its source does not have."""
+    """Returns whether a rewording has a fault that its source does not have."""
     return not faults(text) <= faults(source)

@@ -1,4 +1,4 @@
-"""Replaces words and phrases by synonyms of `senses.txt` and `wordnet.txt`, by sense."""
+"""Replaces words and phrases by synonyms of `senses.txt` and `wordnet.txt`."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from jaxaug.augment.language.inflection import PARTICIPLE, THIRD
 from jaxaug.core.errors import UserError
 
 _FOLDER = epath.Path(__file__).parent
-# The first pair of two words counts.
+# The first file with a pair of words wins.
 _WORDNET = "wordnet.txt"
 _FILES = (_FOLDER / "senses.txt", _FOLDER / _WORDNET)
 _CONDITIONS = ("if", "txt", "not", "but", "obj")
@@ -24,19 +24,19 @@ _CONDITIONS = ("if", "txt", "not", "but", "obj")
 
 @dataclasses.dataclass(frozen=True)
 class Sense:
-    """A pair of words of one sense.
+    """A pair of words with one sense.
 
     Attributes:
-        pos: "n", "v", "a" or "p", see the file.
-        old: to be replaced, in its base form.
+        pos: "n", "v", "a", or "p", see the file.
+        old: the word to replace, in its base form.
         new: the replacement, in its base form.
-        of_heads: whether a noun stays where it stands before another: the harbor of
-            "harbor master".
-        needed: one of these stands in the text or describes the service, if any.
-        text: one of these stands in the text, if any.
-        refused: none of these stands or describes.
-        absent: none of these stands in the text.
-        objects: classes of the noun behind the verb; empty for any.
+        of_heads: whether a noun stays before another noun: the harbor of "harbor
+            master".
+        needed: one of these words must be in the text or describe the service, if any.
+        text: one of these words must be in the text, if any.
+        refused: none of these words may be in the text or describe the service.
+        absent: none of these words may be in the text.
+        objects: classes of the noun after the verb; empty for any.
     """
 
     pos: str
@@ -81,7 +81,7 @@ def _senses(line: str, place: str, of_heads: bool) -> Iterator[Sense]:
     unknown = set(conditions) - {*_CONDITIONS}
     if pos not in ("n", "v", "a", "p") or unknown or len(set(words) - {"->"}) < 2:
         raise UserError(
-            f"{place}: {line!r} is no sense. Write n, v, a or p, two words or more, "
+            f"{place}: {line!r} is not a sense. Write n, v, a or p, two words or more, "
             "and conditions `if=`, `txt=`, `not=`, `but=`, `obj=`."
         )
     sets = [
@@ -112,10 +112,10 @@ def apply(
     """Yields (step, text) with one word or phrase replaced by a synonym.
 
     Args:
-        chunks: of the text.
-        context: of the description.
-        known: words that may be replaced, as `bases` gives them: those of the source, so
-            that no synonym is replaced by one of its own synonyms.
+        chunks: chunks of the text.
+        context: context of the description.
+        known: words that may be replaced, as from `bases`. These are the words of the
+            source, so that no synonym is replaced by a further synonym.
     """
     yield from _phrases(patterns.text_of(chunks), context)
     for place, found in enumerate(choices(chunks, context, known)):
@@ -127,13 +127,13 @@ def apply(
 def replace_all(
     chunks: Sequence[Chunk], found: Sequence[Sequence[tuple[Sense, Chunk]]], number: int
 ) -> tuple[tuple[str, ...], str]:
-    """Returns (steps, text) with a word of every group replaced that has a synonym.
+    """Returns (steps, text) with one word replaced in every group that has a synonym.
 
     Args:
-        chunks: of the text.
-        found: of each chunk, as `choices` gives it.
-        number: which synonyms: the next number takes the next one of each word, and the
-            words move at different speeds.
+        chunks: chunks of the text.
+        found: options of each chunk, as from `choices`.
+        number: selects the synonyms: the next number takes the next one of each word,
+            and the words move at different speeds.
     """
     names: list[str] = []
     written = list(chunks)
@@ -147,7 +147,7 @@ def replace_all(
 
 @functools.cache
 def _phrase_table() -> tuple[tuple[re.Pattern[str], tuple[Sense, ...]], ...]:
-    """(expression, senses) of each phrase."""
+    """Returns (expression, senses) of each phrase."""
     return tuple(
         (re.compile(rf"\b{re.escape(old)}\b(?![-'’])"), senses)
         for old, all_senses in table().items()
@@ -167,7 +167,7 @@ def _phrases(text: str, context: Context) -> Iterator[tuple[str, str]]:
 
 
 def _holds(sense: Sense, words: AbstractSet[str], near: AbstractSet[str]) -> bool:
-    """Whether the conditions on the text and its service hold."""
+    """Returns whether the conditions on the text and its service hold."""
     if sense.needed and not sense.needed & near:
         return False
     if sense.text and not sense.text & words:
@@ -177,7 +177,7 @@ def _holds(sense: Sense, words: AbstractSet[str], near: AbstractSet[str]) -> boo
 
 @functools.lru_cache(1024)
 def _service(context: Context) -> frozenset[str]:
-    """The words of the service, and their singulars."""
+    """Returns the words of the service, and their singulars."""
     return context.service | {vocabulary.singular(word) for word in context.service}
 
 
@@ -196,7 +196,7 @@ def choices(
     before: Chunk | None = None
     asks = bool(chunks) and chunks[0].cls in _BE
     for chunk, behind in zip(chunks, [*chunks[1:], None], strict=False):
-        # "Is the bin full": the last word says something of the group before it.
+        # "Is the bin full": the last word describes the group before it.
         follows = before is not None and before.cls in _BE
         follows |= asks and behind is None and len(chunks) > 2
         # Two senses may give the same text.
@@ -215,7 +215,7 @@ def choices(
 
 @functools.lru_cache(8192)
 def _heads(new: str) -> tuple[frozenset[str], frozenset[str]]:
-    """(all words that carry meaning, the head) of a synonym."""
+    """Returns (all content words, the head) of a synonym."""
     words = [w for w in new.split() if w not in _PLAIN]
     return frozenset(words), frozenset([_head(new)]) - _PLAIN
 
@@ -231,14 +231,14 @@ _PLAIN = (
 def _is_taken(
     sense: Sense, words: AbstractSet[str], siblings: AbstractSet[str]
 ) -> bool:
-    """Whether a synonym repeats the text, or is what a sibling is called."""
+    """Returns whether a synonym repeats the text, or is the name of a sibling."""
     meaning, head = _heads(sense.new)
     own = {*sense.old.split()}
     return bool(meaning & words - own) or bool(head & siblings - own)
 
 
 def _takes(sense: Sense, behind: Chunk | None) -> bool:
-    """Whether what follows fits: a noun of the classes, no second preposition."""
+    """Returns whether the next chunk fits: class of the noun, number, prepositions."""
     is_noun = behind is not None and behind.kind == NOUN
     if sense.objects:
         return behind is not None and is_noun and behind.cls in sense.objects
@@ -260,7 +260,7 @@ def _turns_plural(sense: Sense) -> bool:
 
 @functools.lru_cache(8192)
 def _head(phrase: str) -> str:
-    """The noun of a phrase: "place" of "place to stay"."""
+    """Returns the noun of a phrase: "place" of "place to stay"."""
     return re.split(r" (?:of|to|in|at|for|on|with|by) ", phrase)[0].split()[-1]
 
 
@@ -273,14 +273,14 @@ _BE = frozenset(["is", "are"])
 
 @functools.lru_cache(20_000)
 def _changed(chunk: Chunk, is_predicate: bool) -> tuple[tuple[Sense, Chunk], ...]:
-    """The forms of a chunk with one word replaced."""
+    """Returns the forms of a chunk with one word replaced."""
     return tuple(_changes(chunk, is_predicate))
 
 
 def _changes(chunk: Chunk, is_predicate: bool) -> Iterator[tuple[Sense, Chunk]]:
     if chunk.kind == VERB:
         for sense in table().get(chunk.base, ()):
-            # "To be made a booking for" and "to be gotten" are no passives.
+            # "To be made a booking for" and "to be gotten" are not passives.
             active = sense.new.count(" ") > 1 or sense.new.split()[0] in _ACTIVE
             if sense.pos == "v" and not (active and chunk.form == PARTICIPLE):
                 written = vocabulary.inflected(sense.new, chunk.form)
@@ -329,7 +329,7 @@ def _renamed(
             sense.old in vocabulary.VAGUE and not plain
         ):
             return  # "Waiting list", "subject area".
-    # Nobody says "lodging room" or "hotels city".
+    # "Lodging room" and "hotels city" are not English.
     mass = _head(new) in vocabulary.UNCOUNTABLE and end - start == 1
     if inside and not last.endswith("'s") and (is_changed or mass):
         return
@@ -349,9 +349,9 @@ def _with(chunk: Chunk, span: tuple[int, int], new: str) -> Chunk:
 
 @functools.lru_cache(8192)
 def _spans(words: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
-    """(start, end, base form) of the nouns of a group that may be replaced.
+    """Returns (start, end, base form) of the replaceable nouns of a group.
 
-    A word of a fixed group is none: "number" in "phone number".
+    A word of a fixed group is not replaceable: "number" in "phone number".
     """
     lower = [word.lower().removesuffix("'s") for word in words]
     found = []
@@ -368,7 +368,7 @@ def _spans(words: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
 
 
 def _is_inside(lower: Sequence[str], start: int, end: int) -> bool:
-    """Whether a span is a part of a longer noun of nouns.txt."""
+    """Returns whether a span is a part of a longer noun of nouns.txt."""
     for first in range(start + 1):
         for behind in range(end, len(lower) + 1):
             if behind - first <= end - start:
@@ -380,7 +380,7 @@ def _is_inside(lower: Sequence[str], start: int, end: int) -> bool:
 
 
 def _plural_phrase(words: str) -> str:
-    """The plural of a noun that words may follow: "place to stay"."""
+    """Returns the plural of a noun that words may follow: "place to stay"."""
     found = re.fullmatch(r"(.+?)( (?:of|to|in|at|for|on|with|by) .+)", words)
     if found:
         return vocabulary.plural(found[1]) + found[2]

@@ -15,7 +15,8 @@ def _set(text: str) -> frozenset[str]:
 
 
 DETERMINERS = _set(
-    "a an the this that these those each every any all some another my your his her its "
+    "a an the this that these those each every any all some another my your his her "
+    "its "
     "our their both no"
 )
 PREPOSITIONS = _set(
@@ -29,42 +30,53 @@ AUXILIARIES = _set(
     "did has have had"
 )
 OTHERS = _set(
-    "and or not it you they we i there optionally also only already currently either , ; : / ( ) . ? ! & -"
+    "and or not it you they we i there optionally also only already currently either , "
+    "; : / ( ) . ? ! & -"
 )
-# Gerunds that modify the noun behind them: "starting city".
+# Gerunds that modify the next noun: "starting city".
 MODIFIERS = _set(
     "starting ending waiting opening closing seating meeting booking parking living "
     "leaving departing arriving boarding swimming cooking training waking wedding "
-    "charging shipping mailing billing listening playing walking working viewing outgoing "
+    "charging shipping mailing billing listening playing walking working viewing "
+    "outgoing "
     "incoming requested selected given chosen desired preferred specified scheduled "
-    "planned expected particular drinking fishing sailing diving riding driving running "
+    "planned expected particular drinking fishing sailing diving riding driving "
+    "running "
     "washing sewing sleeping dining learning teaching selling buying remaining missing"
 )
-# A gerund that says what a thing is for makes one word with it: "waiting list".
+# A gerund of purpose forms one word with its noun: "waiting list".
 PURPOSES = _set(
-    "waiting parking living swimming boarding meeting seating cooking training shipping "
+    "waiting parking living swimming boarding meeting seating cooking training "
+    "shipping "
     "mailing billing drinking driving riding washing dining sleeping closing opening"
 )
-# Nouns whose sense the noun before them decides: "subject area".
+# Nouns whose sense depends on the noun before them: "subject area".
 VAGUE = _set(
     "area point place position spot list form line field group class order part level"
 )
 ADJECTIVES = _set(
-    "monthly weekly daily nightly yearly hourly total overall full average mean exact free "
-    "short long brief maximum minimum highest lowest first last final main new next common "
-    "estimated approximate expected current available relative whole single initial annual "
+    "monthly weekly daily nightly yearly hourly total overall full average mean exact "
+    "free "
+    "short long brief maximum minimum highest lowest first last final main new next "
+    "common "
+    "estimated approximate expected current available relative whole single initial "
+    "annual "
     "quarterly minimal maximal earliest latest previous following upcoming additional "
     "preliminary complete original primary secondary official local national regional "
     "international public private personal legal medical technical financial physical "
-    "digital electronic automatic manual regular special general basic advanced optional "
-    "required necessary mandatory valid invalid unique specific important urgent active "
-    "inactive recent old young large small big little high low long wide deep heavy light "
+    "digital electronic automatic manual regular special general basic advanced "
+    "optional "
+    "required necessary mandatory valid invalid unique specific important urgent "
+    "active "
+    "inactive recent old young large small big little high low long wide deep heavy "
+    "light "
     "fast slow early late good best better worst safe dangerous open closed full empty "
     "correct wrong possible likely certain different same similar other second third "
-    "outstanding overdue refundable everyday brief greatest largest smallest biggest least "
+    "outstanding overdue refundable everyday brief greatest largest smallest biggest "
+    "least "
     "top principal chief present"
 )
-"""Words before a noun that do not name a thing of their own."""
+"""Words before a noun that do not name a separate thing."""
 # Nouns with neither an article `a` nor a plural.
 UNCOUNTABLE = _set(
     "species series music food money weather alcohol wifi insurance luggage baggage "
@@ -120,12 +132,12 @@ def verb_forms(word: str) -> tuple[Form, ...]:
 
 @functools.cache
 def _first_words() -> frozenset[str]:
-    """The verbs without their particles."""
+    """Returns the verbs without their particles."""
     return frozenset(verb.partition(" ")[0] for verb in verbs())
 
 
 def any_verb(word: str, form: str) -> list[str]:
-    """Returns bases of which a lower-case word may be a form, the likeliest first."""
+    """Returns possible bases of a lower-case word, the most likely first."""
     if form == BASE or word == "does":
         return ["do" if word == "does" else word]
     if form == inflection.THIRD and word.endswith("ss"):
@@ -140,7 +152,7 @@ def any_verb(word: str, form: str) -> list[str]:
 
 @functools.lru_cache(8192)
 def singular(word: str) -> str:
-    """Returns the singular of a noun; the word itself if it is no plural."""
+    """Returns the singular of a noun; the word itself if it is not a plural."""
     lower = word.lower()
     if lower in nouns() or lower in UNCOUNTABLE or lower.endswith("ss"):
         return word
@@ -148,7 +160,7 @@ def singular(word: str) -> str:
         if form.form != PLURAL or form.pos != "n":
             continue
         base = form.base
-        # The bases of "prices" are "price" and "pric", and "status" is no plural.
+        # The bases of "prices" are "price" and "pric", and "status" is not a plural.
         sibilant = lower[:-2].endswith(("s", "x", "z", "ch", "sh"))
         is_cut = lower.endswith("es") and base == lower[:-2] and not sibilant
         is_cut |= lower.endswith("ies") and base == lower[:-1]  # "copies"
@@ -158,7 +170,7 @@ def singular(word: str) -> str:
 
 
 def is_plural(word: str) -> bool:
-    """Whether a noun is a plural."""
+    """Returns whether a noun is a plural."""
     return singular(word) != word
 
 
@@ -178,12 +190,12 @@ def noun_class(words: tuple[str, ...]) -> str:
 
 @functools.lru_cache(8192)
 def noun_size(words: tuple[str, ...]) -> int:
-    """Returns how many words the noun at the end of a group has: "phone number" has 2."""
+    """Returns the word count of a group's last noun: "phone number" has 2."""
     return _noun(words).count(" ") + 1
 
 
 def _noun(words: tuple[str, ...]) -> str:
-    """The longest known noun at the end of a group, singular; its last word if none."""
+    """Returns the longest known noun at a group's end, singular, else its last word."""
     lower = [word.lower() for word in words]
     lower[-1] = singular(lower[-1])
     ends = (" ".join(lower[-size:]) for size in (3, 2) if len(lower) >= size)

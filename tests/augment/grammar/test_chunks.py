@@ -1,4 +1,4 @@
-"""How short texts are read: noun groups, verbs and closed-class words."""
+"""Tests of chunking: noun groups, verbs, and closed-class words."""
 
 import pytest
 

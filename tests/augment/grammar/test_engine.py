@@ -76,7 +76,7 @@ def test_synonyms_depend_on_the_sense_and_on_siblings() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("x city town", "is no sense"),
+        ("x city town", "is not a sense"),
         ("n city", "two words or more"),
         ("n city town iff=hotel", "conditions `if=`"),
     ],

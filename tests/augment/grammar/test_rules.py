@@ -1,4 +1,4 @@
-"""Every rule of the table: it gives its example, and nothing for its counter-example."""
+"""Every rule of the table gives its example, and nothing for its counterexample."""
 
 import pytest
 

@@ -32,7 +32,7 @@ def about(words: str, kind: str = "slot", siblings: str = "") -> Context:
         ("book a hotel", INTENT, "book accommodation"),
         # Several words for a verb take its form.
         ("book a table", INTENT, "lets you make a booking for a table"),
-        # A phrase changes as it stands, wherever it is.
+        # A phrase is replaced unchanged in any place.
         ("check the price per night", INTENT, "check the price a night"),
         # An adjective behind a form of be.
         ("is the street lamp dangerous", FLAG, "is the street lamp hazardous"),

@@ -139,7 +139,7 @@ def test_metric_of_a_user(monkeypatch):
 
 def test_unknown_names_and_options():
     with pytest.raises(
-        UserError, match="'jacard' is no metric; did you mean 'jaccard'"
+        UserError, match="'jacard' is not a metric; did you mean 'jaccard'"
     ):
         measures.find("jacard")
     with pytest.raises(
@@ -189,5 +189,5 @@ def test_fluency_needs_a_language_model(tmp_path):
     sizes = dict.fromkeys((*names, "intermediate_size", "max_position_embeddings"), 8)
     config = {"model_type": "bert", "type_vocab_size": 2} | sizes
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UserError, match="is no decoder-only language model"):
+    with pytest.raises(UserError, match="is not a decoder-only language model"):
         measures.find("fluency", model=str(tmp_path))
