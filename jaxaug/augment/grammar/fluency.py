@@ -14,6 +14,15 @@ _DISAGREES = re.compile(
     rf"\b(?:{'|'.join(sorted(vocabulary.UNCOUNTABLE))})(?: there)? are\b"
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_AUXILIARY = "is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must"
+_SUBJECT = (
+    "the|a|an|this|that|these|those|my|your|his|her|its|our|their|you|they|we|i|it"
+)
+# "Does the guest pay", "how long is the visit", but not "how long the visit is".
+_QUESTION = re.compile(
+    rf"(?:(?:{_AUXILIARY})|(?:on |in |at |for |to )?(?:who|what|which|when|where|why|how|whose)"
+    rf"(?: (?!(?:{_SUBJECT})\b)[\w'’-]+)*? (?:{_AUXILIARY}))\b"
+)
 # Letters of a word that may stand twice: "in", "your".
 _SHORT = 4
 
@@ -55,9 +64,27 @@ def faults(text: str) -> frozenset[str]:
             found.add(key)
         seen.add(key)
     found |= {
-        shape.pattern for shape in (*shapes, _DISAGREES) if shape.search(text.lower())
+        shape.pattern
+        for shape in (*shapes, _DISAGREES, _unparallel())
+        if shape.search(text.lower())
     }
     return frozenset(found)
+
+
+@functools.cache
+def _unparallel() -> re.Pattern[str]:
+    """ "Assist in booking a room and pay for it": a gerund, then a base form."""
+    bases = {verb.partition(" ")[0] for verb in vocabulary.verbs()}
+    only = "|".join(sorted(bases - set(vocabulary.nouns())))
+    return re.compile(
+        rf"(?:^|\b(?:in|for|of|by|with|at) )(?:\w+ly )?\w+ing\b[^,;]* (?:and|or) (?:{only})\b"
+        r"(?= (?:the|a|an|your|my|their|them|it|one|up|for|out)\b)"
+    )
+
+
+def is_question(text: str) -> bool:
+    """Whether a text is a whole question, without regard to its mark."""
+    return _QUESTION.match(text.lower()) is not None
 
 
 def is_clumsy(text: str, source: str) -> bool:
