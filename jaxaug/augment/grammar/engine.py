@@ -12,6 +12,7 @@ from jaxaug.augment.grammar import fluency, rules, senses, source, vocabulary
 from jaxaug.augment.grammar.chunks import Chunk, chunks
 from jaxaug.augment.grammar.context import Context
 from jaxaug.augment.grammar.source import Source
+from jaxaug.paraphrase.candidates import is_question
 
 _DEPTH = 3
 # Words of a sentence; the time to match the rules grows with the square.
@@ -137,7 +138,7 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
             continue
         shown = written[:1].upper() + written[1:] if capital else written
         mark = "" if written.endswith("?") else end
-        if end == "?" and not fluency.is_question(written):
+        if end == "?" and is_question(body) and not is_question(written):
             if written.startswith(("if ", "when ")):
                 continue  # "If the guest pays": a fragment, where the source is whole.
             mark = ""

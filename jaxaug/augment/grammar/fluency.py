@@ -14,15 +14,6 @@ _DISAGREES = re.compile(
     rf"\b(?:{'|'.join(sorted(vocabulary.UNCOUNTABLE))})(?: there)? are\b"
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_AUXILIARY = "is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must"
-_SUBJECT = (
-    "the|a|an|this|that|these|those|my|your|his|her|its|our|their|you|they|we|i|it"
-)
-# "Does the guest pay", "how long is the visit", but not "how long the visit is".
-_QUESTION = re.compile(
-    rf"(?:(?:{_AUXILIARY})|(?:on |in |at |for |to )?(?:who|what|which|when|where|why|how|whose)"
-    rf"(?: (?!(?:{_SUBJECT})\b)[\w'’-]+)*? (?:{_AUXILIARY}))\b"
-)
 # Letters of a word that may stand twice: "in", "your".
 _SHORT = 4
 
@@ -80,11 +71,6 @@ def _unparallel() -> re.Pattern[str]:
         rf"(?:^|\b(?:in|for|of|by|with|at) )(?:\w+ly )?\w+ing\b[^,;]* (?:and|or) (?:{only})\b"
         r"(?= (?:the|a|an|your|my|their|them|it|one|up|for|out)\b)"
     )
-
-
-def is_question(text: str) -> bool:
-    """Whether a text is a whole question, without regard to its mark."""
-    return _QUESTION.match(text.lower()) is not None
 
 
 def is_clumsy(text: str, source: str) -> bool:

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 
 from etils import epath
 
@@ -20,17 +19,17 @@ _BEFORE = {VERB: "i want to", NOUN: "the", THIRD: "it"}
 # A gerund behind one of these may be the subject of a clause: "before boarding starts".
 _CONJUNCTIONS = frozenset(["before", "after", "until", "since"])
 _OPENING = vocabulary.QUESTIONS | {"it", "there", "which", "who"}
-_BASE_BEHIND = frozenset(
+_BASE_BEHIND = vocabulary.word_set(
     "to can could will would should may might must do does did you they we i and or , "
-    "optionally also".split()
+    "optionally also"
 )
 # Verbs of the tables that are nouns too, which nouns.txt lacks.
-_ALSO_NOUNS = frozenset(
+_ALSO_NOUNS = vocabulary.word_set(
     "print block archive display drive drop exhibit feed fix hand handle hire issue launch "
     "limit lock look measure monitor move need patch pick plan plant post raise refill "
     "reserve scan schedule search share stream suit swap switch talk trade turn view walk "
     "wash watch wish wait dispatch file fill find finish help hold hunt lead leave mail "
-    "offer reach refuse request run start stop use".split()
+    "offer reach refuse request run start stop use"
 )
 
 
@@ -137,9 +136,9 @@ def _subjects(parsed: Sequence[Chunk]) -> set[tuple[int, str]]:
             continue
         word = last.words[0].lower()
         forms = {one.form for one in vocabulary.verb_forms(word)}
-        if last.kind == NOUN and len(last.words) == 1 and not last.det:
-            if THIRD in forms:
-                found |= {(place - 1, gerund.words[0].lower()), (place, word)}
+        alone = last.kind == NOUN and len(last.words) == 1 and not last.det
+        if alone and THIRD in forms:
+            found |= {(place - 1, gerund.words[0].lower()), (place, word)}
     return found
 
 

@@ -118,21 +118,6 @@ def test_only_questions_keep_the_mark_of_a_question() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("does the guest pay", True),
-        ("how long is the visit", True),
-        ("for how many people is the table", True),
-        ("how long the visit is", False),
-        ("says whether the guest is a member", False),
-        ("what kind of car you would like", False),
-    ],
-)
-def test_a_question_has_its_auxiliary_before_its_subject(text, expected) -> None:
-    assert fluency.is_question(text) is expected
-
-
-@pytest.mark.parametrize(
     ("clumsy", "plain"),
     [
         ("tells if to ship abroad", "tells whether to ship abroad"),
