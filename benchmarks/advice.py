@@ -1,6 +1,6 @@
 """Measures what advised wordings are worth on dialogues that were not used to choose.
 
-    python benchmarks/advice.py RUN [--data_dir DIR] [--dialogues N] [--variants v1 v2 ...]
+    python benchmarks/advice.py RUN [--data_dir DIR] [--dialogues N] [--variants v1 ...]
 
 Of the first N test dialogues every other one is given to `jaxaug advise` without its
 annotation. The others are scored under the wording of the variant as it is, with

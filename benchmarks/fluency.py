@@ -1,13 +1,13 @@
-"""Says whether the likelihood under a language model tells good rewordings from bad ones.
+"""Measures how well the likelihood of a language model separates good rewordings.
 
     jaxaug models fetch smollm2
     python benchmarks/fluency.py [--model smollm2]
 
 Reads the labelled pairs of `papers/jaxaug_papers/tree/readings` and
-`results/grammar/readings.tsv`. For each file, and for each bad label, it prints the area
-under the ROC curve of the metric `fluency` (0.5 is chance): over all pairs, and over pairs
-of equal originals, which is what a ranking compares. Then it prints how many texts of each
-label a threshold drops.
+`results/grammar/readings.tsv`. For each file and each bad label, it prints the area under
+the ROC curve of the metric `fluency` (0.5 is chance), over all pairs and over pairs of
+equal originals, which a ranking compares. Then it prints how many texts of each label a
+threshold drops.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def area(good: Sequence[float], bad: Sequence[float]) -> tuple[float, int]:
-    """Pairs of a good and a bad value in which the good one is greater; their number."""
+    """Returns the share of good-bad pairs with the good one greater, and their number."""
     wins = [0.5 * ((g > b) + (g >= b)) for g in good for b in bad]
     return sum(wins), len(wins)
 

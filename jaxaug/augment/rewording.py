@@ -109,8 +109,8 @@ def unknown_words(text: str, known: AbstractSet[str]) -> int:
     """Returns the number of words of a text that are not known.
 
     Args:
-      text: a description.
-      known: words in the singular; see `frequent_words`.
+        text: a description.
+        known: words in the singular; see `frequent_words`.
     """
     return sum(word not in known for word in _words(text))
 

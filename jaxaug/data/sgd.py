@@ -62,10 +62,10 @@ def read_schema_of(
 
 
 def read_every_schema(data_dir: PathLike) -> Schema:
-    """All services of a data folder, each as in the first split that has it.
+    """Returns all services of a data folder, each from the first split that has it.
 
     Raises:
-      UserError: see `read_schema`.
+        UserError: see `read_schema`.
     """
     services: dict[str, Service] = {}
     for split in folders.SPLITS:

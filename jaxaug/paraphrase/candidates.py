@@ -5,10 +5,21 @@ Algorithm 2 of Coca et al. (2023) applies a grid of settings to every text (see
 count and the labels of its settings.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _MARKS = ".!?;,:"
+_AUXILIARY = "is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must"
+_SUBJECT = (
+    "the|a|an|this|that|these|those|my|your|his|her|its|our|their|you|they|we|i|it"
+)
+# "Does the guest pay", "how long is the visit", but not "how long the visit is".
+_QUESTION = re.compile(
+    rf"(?:(?:{_AUXILIARY})|(?:on |in |at |for |to )?"
+    r"(?:who|what|which|when|where|why|how|whose)"
+    rf"(?: (?!(?:{_SUBJECT})\b)[\w'’-]+)*? (?:{_AUXILIARY}))\b"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,11 @@ def merged(
     return sorted(candidates, key=lambda candidate: -candidate.count)
 
 
+def is_question(text: str) -> bool:
+    """Returns whether a text is a whole question, without regard to its mark."""
+    return _QUESTION.match(text.lower()) is not None
+
+
 def tidied(source: str, text: str) -> str:
     """Returns an output with the first letter's case and the end mark of its input.
 
@@ -67,7 +83,9 @@ def tidied(source: str, text: str) -> str:
     if source[-1:] not in _MARKS:
         text = text.rstrip(".;,: ")
     elif text and text[-1] not in _MARKS:
-        text += source[-1]
+        # "Says whether the guest pays" is not a question; "does the guest pay?" is one.
+        states = source[-1] == "?" and is_question(source) and not is_question(text)
+        text += "" if states else source[-1]
     # Words such as "ID" or "iPhone" keep their case.
     first = text.partition(" ")[0]
     if source[:1].isupper() and first.islower():

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from jaxaug.augment.descriptions import LITERAL
@@ -80,8 +81,10 @@ def tokens(text: str) -> list[str]:
 class _Reader:
     """Reads tokens from left to right."""
 
-    def __init__(self, words: Sequence[str], is_verb_phrase: bool):
-        self.words, self.is_verb_phrase = words, is_verb_phrase
+    def __init__(
+        self, words: Sequence[str], is_verb_phrase: bool, nouns: AbstractSet[str]
+    ):
+        self.words, self.is_verb_phrase, self.nouns = words, is_verb_phrase, nouns
         self.lower = [word.lower() for word in words]
         self.found: list[Chunk] = []
         # True after the beginning of a clause until its verb.
@@ -231,6 +234,8 @@ class _Reader:
 
     def _is_third(self, before: Chunk | None, word: str) -> bool:
         is_noun = vocabulary.singular(word) in vocabulary.nouns()
+        if word in self.nouns or self._next() in _MODALS - {"not"} | _BE:
+            return False  # "The finished prints will be collected".
         if before is None:
             return not is_noun or self._next() in _ARTICLES
         if before.cls in _SUBJECTS:
@@ -328,11 +333,14 @@ class _Reader:
         return self.lower[self.place + 1] if self.place + 1 < len(self.words) else ""
 
 
-def chunks(text: str, is_verb_phrase: bool = False) -> list[Chunk]:
+def chunks(
+    text: str, is_verb_phrase: bool = False, nouns: AbstractSet[str] = frozenset()
+) -> list[Chunk]:
     """Returns the chunks of a text.
 
     Args:
         text: text of one sentence.
         is_verb_phrase: whether it may begin with a verb, as descriptions of intents do.
+        nouns: lower-case words that are no verb in the third person here.
     """
-    return _Reader(tokens(text), is_verb_phrase).read()
+    return _Reader(tokens(text), is_verb_phrase, nouns).read()

@@ -5,13 +5,14 @@ import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 from jaxaug.augment import descriptions
-from jaxaug.augment.grammar import fluency, rules, senses, vocabulary
+from jaxaug.augment.grammar import fluency, rules, senses, source, vocabulary
 from jaxaug.augment.grammar.chunks import Chunk, chunks
 from jaxaug.augment.grammar.context import Context
+from jaxaug.augment.grammar.source import Source
+from jaxaug.paraphrase.candidates import is_question
 
 _DEPTH = 3
 # Maximum words of a sentence; the time to match the rules grows with the square.
@@ -120,9 +121,9 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
     if capital:
         body = body[:1].lower() + body[1:]
     literals = descriptions.protected(body)
-    known = senses.bases(_parsed(body, _is_verb_phrase(context)))
-    stepwise = list(itertools.islice(_stepwise(body, context, known), num))
-    at_once = itertools.islice(_at_once([(body, ()), *stepwise], context, known), num)
+    about = _source(body, _is_verb_phrase(context))
+    stepwise = list(itertools.islice(_stepwise(body, context, about), num))
+    at_once = itertools.islice(_at_once([(body, ()), *stepwise], context, about), num)
     seen = {_folded(body)}
     found: list[Reworded] = []
     for written, steps in _turns([stepwise, list(at_once)]):
@@ -138,19 +139,21 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
             continue
         shown = written[:1].upper() + written[1:] if capital else written
         mark = "" if written.endswith("?") else end
+        if end == "?" and is_question(body) and not is_question(written):
+            if written.startswith(("if ", "when ")):
+                continue  # "If the guest pays": a fragment, where the source is whole.
+            mark = ""
         found.append(Reworded(shown + mark, steps))
     return found[:num]
 
 
-def _stepwise(
-    body: str, context: Context, known: AbstractSet[tuple[str, str]]
-) -> Iterator[_Result]:
+def _stepwise(body: str, context: Context, about: Source) -> Iterator[_Result]:
     """Yields results of one step, then of two, and so on; each text once."""
     seen = {_folded(body)}
     layer: list[_Result] = [(body, ())]
     for _ in range(_DEPTH):
         following: list[_Result] = []
-        for result in _turns([list(_once(one, context, known)) for one in layer]):
+        for result in _turns([list(_once(one, context, about)) for one in layer]):
             key = _folded(result[0])
             if key and key not in seen:
                 seen.add(key)
@@ -162,15 +165,15 @@ def _stepwise(
 
 
 def _at_once(
-    results: Sequence[_Result], context: Context, known: AbstractSet[tuple[str, str]]
+    results: Sequence[_Result], context: Context, about: Source
 ) -> Iterator[_Result]:
     """Yields the results without synonyms, now with synonyms for all their words."""
     names = {rule.name for rule in rules.table()}
     plain = [
-        (steps, parsed, senses.choices(parsed, context, known))
+        (steps, parsed, senses.choices(parsed, context, about.allows))
         for text, steps in results
         if names.issuperset(name for name, _ in steps)
-        for parsed in [_parsed(text, _is_verb_phrase(context))]
+        for parsed in [_parsed(text, _is_verb_phrase(context), about.nouns)]
     ]
     for number in range(_CHOICES):
         for place, (steps, parsed, found) in enumerate(plain):
@@ -180,12 +183,10 @@ def _at_once(
                 yield written, (*steps, (", ".join(added), written))
 
 
-def _once(
-    one: _Result, context: Context, known: AbstractSet[tuple[str, str]]
-) -> Iterator[_Result]:
+def _once(one: _Result, context: Context, about: Source) -> Iterator[_Result]:
     """Yields the results of one more step; only words of the source get synonyms."""
     text, steps = one
-    parsed = _parsed(text, _is_verb_phrase(context))
+    parsed = _parsed(text, _is_verb_phrase(context), about.nouns)
     used = {name for name, _ in steps}
     if not used & rules.final() and not any(map(_ends, used)):
         for name, written in rules.apply(parsed, context):
@@ -193,7 +194,7 @@ def _once(
                 yield written, (*steps, (name, written))
     if any(" -> " in name for name in used):
         return  # `_at_once` replaces several words.
-    for name, written in senses.apply(parsed, context, known):
+    for name, written in senses.apply(parsed, context, about.allows):
         yield written, (*steps, (name, written))
 
 
@@ -240,8 +241,15 @@ def _is_verb_phrase(context: Context) -> bool:
 
 
 @functools.lru_cache(20_000)
-def _parsed(text: str, is_verb_phrase: bool) -> tuple[Chunk, ...]:
-    return tuple(chunks(text, is_verb_phrase))
+def _source(text: str, is_verb_phrase: bool) -> Source:
+    return source.read(text, is_verb_phrase)
+
+
+@functools.lru_cache(20_000)
+def _parsed(
+    text: str, is_verb_phrase: bool, nouns: frozenset[str]
+) -> tuple[Chunk, ...]:
+    return tuple(chunks(text, is_verb_phrase, nouns))
 
 
 def _folded(text: str) -> str:

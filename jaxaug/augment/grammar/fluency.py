@@ -55,9 +55,23 @@ def faults(text: str) -> frozenset[str]:
             found.add(key)
         seen.add(key)
     found |= {
-        shape.pattern for shape in (*shapes, _DISAGREES) if shape.search(text.lower())
+        shape.pattern
+        for shape in (*shapes, _DISAGREES, _unparallel())
+        if shape.search(text.lower())
     }
     return frozenset(found)
+
+
+@functools.cache
+def _unparallel() -> re.Pattern[str]:
+    """ "Assist in booking a room and pay for it": a gerund, then a base form."""
+    bases = {verb.partition(" ")[0] for verb in vocabulary.verbs()}
+    only = "|".join(sorted(bases - set(vocabulary.nouns())))
+    return re.compile(
+        r"(?:^|\b(?:in|for|of|by|with|at) )(?:\w+ly )?\w+ing\b[^,;]* "
+        rf"(?:and|or) (?:{only})\b"
+        r"(?= (?:the|a|an|your|my|their|them|it|one|up|for|out)\b)"
+    )
 
 
 def is_clumsy(text: str, source: str) -> bool:

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from etils import epath
@@ -55,6 +55,9 @@ class Sense:
         return f"{self.old} -> {self.new}"
 
 
+Allows = Callable[[str, Sense], bool]
+
+
 @functools.cache
 def table() -> dict[str, tuple[Sense, ...]]:
     """Returns old word -> its senses in the order of the files.
@@ -96,29 +99,19 @@ def _senses(line: str, place: str, of_heads: bool) -> Iterator[Sense]:
         )
 
 
-def bases(chunks: Sequence[Chunk]) -> frozenset[tuple[str, str]]:
-    """Returns (kind of chunk, base form) of the nouns and verbs of a text."""
-    found = {(VERB, chunk.base) for chunk in chunks if chunk.kind == VERB}
-    for chunk in chunks:
-        if chunk.kind == NOUN:
-            found |= {(NOUN, base) for _, _, base in _spans(chunk.words)}
-            found |= {(NOUN, word.lower()) for word in chunk.words}
-    return frozenset(found)
-
-
 def apply(
-    chunks: Sequence[Chunk], context: Context, known: AbstractSet[tuple[str, str]]
+    chunks: Sequence[Chunk], context: Context, allows: Allows
 ) -> Iterator[tuple[str, str]]:
     """Yields (step, text) with one word or phrase replaced by a synonym.
 
     Args:
         chunks: chunks of the text.
         context: context of the description.
-        known: words that may be replaced, as from `bases`. These are the words of the
-            source, so that no synonym is replaced by a further synonym.
+        allows: whether a kind of chunk may have a synonym. Only words of the source do,
+            so that no synonym is replaced by a further synonym.
     """
     yield from _phrases(patterns.text_of(chunks), context)
-    for place, found in enumerate(choices(chunks, context, known)):
+    for place, found in enumerate(choices(chunks, context, allows)):
         for sense, changed in found:
             written = [*chunks[:place], changed, *chunks[place + 1 :]]
             yield sense.name, tidy(patterns.text_of(written))
@@ -182,7 +175,7 @@ def _service(context: Context) -> frozenset[str]:
 
 
 def choices(
-    chunks: Sequence[Chunk], context: Context, known: AbstractSet[tuple[str, str]]
+    chunks: Sequence[Chunk], context: Context, allows: Allows
 ) -> list[list[tuple[Sense, Chunk]]]:
     """Returns (sense, changed form) of each chunk; see `apply` for the arguments."""
     words = {
@@ -203,7 +196,7 @@ def choices(
         one = {
             changed.text: (sense, changed)
             for sense, changed in _changed(chunk, follows)
-            if (chunk.kind, sense.old) in known
+            if allows(chunk.kind, sense)
             and _takes(sense, behind)
             and _holds(sense, words, near)
             and not _is_taken(sense, words, context.siblings)
@@ -287,7 +280,7 @@ def _changes(chunk: Chunk, is_predicate: bool) -> Iterator[tuple[Sense, Chunk]]:
                 yield sense, dataclasses.replace(chunk, words=tuple(written.split()))
     if chunk.kind != NOUN:
         return
-    for start, end, base in _spans(chunk.words):
+    for start, end, base in spans(chunk.words):
         last = end == len(chunk.words)
         lower = " ".join(chunk.words[start:end]).lower()
         mine = chunk.words[end - 1].lower().endswith("'s")
@@ -348,7 +341,7 @@ def _with(chunk: Chunk, span: tuple[int, int], new: str) -> Chunk:
 
 
 @functools.lru_cache(8192)
-def _spans(words: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
+def spans(words: tuple[str, ...]) -> tuple[tuple[int, int, str], ...]:
     """Returns (start, end, base form) of the replaceable nouns of a group.
 
     A word of a fixed group is not replaceable: "number" in "phone number".

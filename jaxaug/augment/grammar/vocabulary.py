@@ -10,31 +10,32 @@ from jaxaug.augment.language.inflection import BASE, PLURAL, Form
 _FOLDER = epath.Path(__file__).parent
 
 
-def _set(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Returns the words of a text, which spaces part."""
     return frozenset(text.split())
 
 
-DETERMINERS = _set(
+DETERMINERS = word_set(
     "a an the this that these those each every any all some another my your his her "
     "its "
     "our their both no"
 )
-PREPOSITIONS = _set(
+PREPOSITIONS = word_set(
     "of for in at on to from with without by per about within during near into onto "
     "between through under over as across before after until since via around inside "
     "outside near based than"
 )
-QUESTIONS = _set("when where which who whom whose what how whether if that why")
-AUXILIARIES = _set(
+QUESTIONS = word_set("when where which who whom whose what how whether if that why")
+AUXILIARIES = word_set(
     "is are was were be been being can could will would should may might must do does "
     "did has have had"
 )
-OTHERS = _set(
+OTHERS = word_set(
     "and or not it you they we i there optionally also only already currently either , "
     "; : / ( ) . ? ! & -"
 )
 # Gerunds that modify the next noun: "starting city".
-MODIFIERS = _set(
+MODIFIERS = word_set(
     "starting ending waiting opening closing seating meeting booking parking living "
     "leaving departing arriving boarding swimming cooking training waking wedding "
     "charging shipping mailing billing listening playing walking working viewing "
@@ -45,16 +46,16 @@ MODIFIERS = _set(
     "washing sewing sleeping dining learning teaching selling buying remaining missing"
 )
 # A gerund of purpose forms one word with its noun: "waiting list".
-PURPOSES = _set(
+PURPOSES = word_set(
     "waiting parking living swimming boarding meeting seating cooking training "
     "shipping "
     "mailing billing drinking driving riding washing dining sleeping closing opening"
 )
 # Nouns whose sense depends on the noun before them: "subject area".
-VAGUE = _set(
+VAGUE = word_set(
     "area point place position spot list form line field group class order part level"
 )
-ADJECTIVES = _set(
+ADJECTIVES = word_set(
     "monthly weekly daily nightly yearly hourly total overall full average mean exact "
     "free "
     "short long brief maximum minimum highest lowest first last final main new next "
@@ -78,7 +79,7 @@ ADJECTIVES = _set(
 )
 """Words before a noun that do not name a separate thing."""
 # Nouns with neither an article `a` nor a plural.
-UNCOUNTABLE = _set(
+UNCOUNTABLE = word_set(
     "species series music food money weather alcohol wifi insurance luggage baggage "
     "information accommodation lodging housing coverage travel cooking precipitation "
     "transport cash moisture warmth cuisine dining shipping entry admission quarters "

@@ -1,6 +1,8 @@
 """Words, lemmas, tags, and entities of English texts, by spaCy."""
 
 import functools
+import importlib.metadata
+import importlib.util
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -86,6 +88,17 @@ def identity() -> str:
     """
     meta = _model().meta
     return f"{meta['lang']}_{meta['name']} {meta['version']}"
+
+
+@functools.cache
+def installed() -> str:
+    """Returns name and version of the model without loading it; empty without one."""
+    if importlib.util.find_spec("spacy") is None:
+        return ""
+    for name in MODELS:
+        if importlib.util.find_spec(name) is not None:
+            return f"{name} {importlib.metadata.version(name)}"
+    return ""
 
 
 @functools.cache

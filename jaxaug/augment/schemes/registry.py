@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from jaxaug.augment.grammar import engine
+from jaxaug.augment.language import nlp
 from jaxaug.augment.schemes import sentences
 from jaxaug.core import extensions, typed
 from jaxaug.core.digests import code_digest, file_digest
@@ -152,7 +153,7 @@ def grammar(seed: int, *, num: int = 100) -> list[Job]:
     folder = pathlib.Path(engine.__file__).parent
     tables = [file_digest(path) for path in sorted(folder.glob("*.txt"))]
     code = code_digest("jaxaug.augment.grammar", "jaxaug.augment.language")
-    key = {"grammar": num, "code": code, "tables": tables}
+    key = {"grammar": num, "code": code, "tables": tables, "tagger": nlp.installed()}
     return [Job("grammar", lambda: key, run, num, needs_context=True)]
 
 

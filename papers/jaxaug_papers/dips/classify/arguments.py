@@ -28,8 +28,8 @@ def add(verbs: argparse._SubParsersAction) -> None:
         "--paraphraser",
         metavar="MODEL",
         help="a model of `jaxaug models list`, a run, or smollm2+ADAPTER (default: "
-        "from the config); openai:NAME for a model behind --endpoint, which has one row "
-        "instead of one for each decoder",
+        "from the config); openai:NAME for a model behind --endpoint, which has one "
+        "row instead of one for each decoder",
     )
     paraphrase.endpoint(parser)
     paraphrase.of_requests(parser)

@@ -33,8 +33,8 @@ class Config:
         num: number of paraphrases per text.
         num_sources: number of texts per seed to paraphrase, the first ones of the
             smallest share; None means all.
-        paraphraser: model of the scheme paraphrase, such as `smollm2`, a run, `smollm2+ADAPTER`, or
-            `openai:NAME` behind an endpoint.
+        paraphraser: model of the scheme paraphrase, such as `smollm2`, a run,
+            `smollm2+ADAPTER`, or `openai:NAME` behind an endpoint.
         requests: options of a paraphraser behind an endpoint, as `jaxaug augment text
             --option` takes them, such as `endpoint=URL`.
         wordnet_dir: WordNet folder for methods with synonyms; empty uses the built-in

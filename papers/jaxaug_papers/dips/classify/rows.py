@@ -76,14 +76,14 @@ class Method:
 def of_server(
     methods: Sequence[Method], paraphraser: str, requests: Sequence[str]
 ) -> tuple[Method, ...]:
-    """The rows of an experiment whose paraphraser is behind an endpoint.
+    """Returns the rows of an experiment whose paraphraser is behind an endpoint.
 
-    A server decodes by itself: one row stands for those of all decoders.
+    A server decodes by itself, so one row replaces the rows of all decoders.
 
     Args:
-      methods: of the config.
-      paraphraser: `openai:NAME`.
-      requests: see `Config`.
+        methods: methods of the config.
+        paraphraser: `openai:NAME`.
+        requests: see `Config`.
     """
     own = Method(paraphraser, PARAPHRASE, tuple(requests))
     found = [m if m.model or m.scheme != PARAPHRASE else own for m in methods]
@@ -91,7 +91,7 @@ def of_server(
 
 
 def writer_of(method: Method, paraphraser: str, num: int) -> Writer | None:
-    """The writer of a row by a model behind an endpoint, else None."""
+    """Returns the writer of a row by a model behind an endpoint, else None."""
     if method.scheme != PARAPHRASE or not is_endpoint(method.model or paraphraser):
         return None
     (step,) = method.steps(paraphraser, "")

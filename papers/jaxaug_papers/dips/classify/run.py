@@ -47,10 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_model(config: Config, arguments: argparse.Namespace) -> Config:
-    """The config with the paraphraser of a command line.
+    """Returns the config with the paraphraser of a command line.
 
     Raises:
-      UserError: an argument for a model behind an endpoint, and the model is none.
+        UserError: an argument is for a model behind an endpoint, and the model is not.
     """
     arguments.model = arguments.model or config.paraphraser
     config = dataclasses.replace(config, paraphraser=arguments.model)
@@ -181,7 +181,7 @@ def _outputs(
                 method, texts, config.num, config.paraphraser, config.wordnet_dir
             )
         except UserError as error:
-            # What a server has answered is kept; the same command goes on.
+            # The replies of a server are kept; the same command continues.
             if place == 0 or method.name == config.paraphraser:
                 raise
             missing[method.name] = str(error)
