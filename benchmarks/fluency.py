@@ -4,10 +4,10 @@
     python benchmarks/fluency.py [--model smollm2]
 
 Reads the labelled pairs of `papers/jaxaug_papers/tree/readings` and
-`results/grammar/readings.tsv`. For each file and each bad label, it prints the area under
-the ROC curve of the metric `fluency` (0.5 is chance), over all pairs and over pairs of
-equal originals, which a ranking compares. Then it prints how many texts of each label a
-threshold drops.
+`results/grammar/readings.tsv`. For each file and each bad label, it prints the area
+under the ROC curve of the metric `fluency` (0.5 is chance). The second area is over
+pairs of equal originals, which a ranking compares. Then it prints how many texts of
+each label a threshold drops.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def area(good: Sequence[float], bad: Sequence[float]) -> tuple[float, int]:
-    """Returns the share of good-bad pairs with the good one greater, and their number."""
+    """Returns the wins of good over bad values, ties as halves, and the pairs."""
     wins = [0.5 * ((g > b) + (g >= b)) for g in good for b in bad]
     return sum(wins), len(wins)
 

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _MARKS = ".!?;,:"
-_AUXILIARY = "is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must"
+_AUXILIARY = (
+    "is|are|was|were|do|does|did|has|have|had"
+    "|can|could|will|would|should|may|might|must"
+)
 _SUBJECT = (
     "the|a|an|this|that|these|those|my|your|his|her|its|our|their|you|they|we|i|it"
 )

@@ -26,10 +26,10 @@ _BASE_BEHIND = vocabulary.word_set(
 # Verbs of the tables that are nouns too, which nouns.txt lacks.
 _ALSO_NOUNS = vocabulary.word_set(
     "print block archive display drive drop exhibit feed fix hand handle hire issue "
-    "launch limit lock look measure monitor move need patch pick plan plant post raise "
-    "refill reserve scan schedule search share stream suit swap switch talk trade turn view walk "
-    "wash watch wish wait dispatch file fill find finish help hold hunt lead leave "
-    "mail offer reach refuse request run start stop use"
+    "launch limit lock look measure monitor move need patch pick plan plant post "
+    "raise refill reserve scan schedule search share stream suit swap switch talk "
+    "trade turn view walk wash watch wish wait dispatch file fill find finish help "
+    "hold hunt lead leave mail offer reach refuse request run start stop use "
 )
 
 
@@ -90,7 +90,7 @@ def _bases(chunk: Chunk) -> list[tuple[str, str]]:
 
 
 def _tags(text: str, parsed: Sequence[Chunk]) -> dict[str, frozenset[str]]:
-    """Returns lower-case word -> kinds of chunk by spaCy's tags; empty without spaCy."""
+    """Returns word -> kinds of chunk by spaCy's tags; empty without spaCy."""
     if not nlp.installed() or not parsed:
         return {}
     first = parsed[0]
@@ -193,8 +193,8 @@ def collocations() -> dict[str, frozenset[str]]:
         verb, *nouns = (word.replace("_", " ") for word in line.split())
         if not nouns or verb in found:
             raise UserError(
-                f"{_FILE}, line {number}: {line!r} is not a new verb with nouns. Write the "
-                "verb once, then all its nouns."
+                f"{_FILE}, line {number}: {line!r} is not a new verb with nouns. Write "
+                "the verb once, then all its nouns."
             )
         found[verb] = frozenset(nouns)
     return found
