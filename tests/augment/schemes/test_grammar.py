@@ -5,6 +5,7 @@ import json
 import pytest
 
 from jaxaug import cli
+from jaxaug.augment.language import nlp
 from jaxaug.augment.schemes import registry
 from jaxaug.core.errors import UserError
 
@@ -56,7 +57,8 @@ def test_the_key_holds_tables_and_code_and_no_seed() -> None:
     (one,) = registry.made("grammar", 0, {"num": 5})
     (other,) = registry.made("grammar", 1, {"num": 5})
     assert one.key == other.key
-    assert len(one.key["tables"]) == 5
+    assert len(one.key["tables"]) == 8
+    assert one.key["tagger"] == nlp.installed()
     assert one.run([["date of the visit", []]]) == other.run(
         [["date of the visit", []]]
     )
