@@ -15,7 +15,7 @@ import seqio
 from absl import logging
 
 from jaxaug.core.errors import UserError
-from jaxaug.core.typed import Range, bounded
+from jaxaug.core.typed import Range, check
 from jaxaug.curriculum.mixture import ScheduledMixture
 from jaxaug.feed import lengths
 from jaxaug.feed.batches import TokenBatches, known_to_clu
@@ -30,7 +30,6 @@ _LAYOUTS = {
 }
 
 
-@bounded
 def get_dataset(
     cfg: Any,
     shard_id: int,
@@ -62,6 +61,7 @@ def get_dataset(
         UserError: the batch size is not divisible by the number of hosts, a task has no
             example, or several wordings are asked of data without them.
     """
+    check({"wordings": wordings}, get_dataset, "token_feed.get_dataset")
     reason = why_not(cfg, feature_converter_cls)
     if wordings > 1 and (cfg.use_cached or reason):
         raise UserError(

@@ -97,7 +97,10 @@ def test_a_dry_run_asks_nothing(call, server):
         ),
         (failed(503, "busy"), "HTTP 503: busy (tried 1 time). Try again later"),
         (slow(1.0), "no reply within 0.3 s (tried 1 time). Give a longer timeout"),
-        (lambda body: (200, {}, b'{"cho'), "the reply is no whole chat completion"),
+        (
+            lambda body: (200, {}, b'{"cho'),
+            "the reply is not a complete chat completion",
+        ),
     ],
     ids=["no key", "busy", "slow", "cut"],
 )

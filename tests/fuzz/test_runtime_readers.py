@@ -87,8 +87,8 @@ def is_configuration(found, expected, path):
 
 def runtime_kit():
     """The helpers of the tests of checkpoints."""
-    path = Path(__file__).parents[1] / "runtime" / "conftest.py"
-    spec = importlib.util.spec_from_file_location("runtime_conftest", path)
+    path = Path(__file__).parents[1] / "runtime" / "checkpoint_kit.py"
+    spec = importlib.util.spec_from_file_location("checkpoint_kit", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -101,7 +101,11 @@ TABLE = [
     ),
     ("llama", {"hidden_act": "mish"}, "activation 'mish' is not known"),
     ("gemma3", {"attn_logit_softcapping": 50.0}, "softcapping is 50.0, but only None"),
-    ("gemma3", {"use_bidirectional_attention": True}, "nothing of use_bidirectional_"),
+    (
+        "gemma3",
+        {"use_bidirectional_attention": True},
+        "unknown fields here: use_bidirectional_",
+    ),
     ("gemma3", {"layer_types": ["full_attention"]}, "for each of the 6 layers"),
     ("gemma3", {"sliding_window": None}, "layers slide, but sliding_window is null"),
     ("t5", {"architectures": ["T5EncoderModel"]}, "architectures is .*T5EncoderModel"),

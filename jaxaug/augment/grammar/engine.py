@@ -47,7 +47,12 @@ class Reworded:
     steps: Steps
 
 
-def reword(text: str, context: Context | None = None, num: int = 100) -> list[Reworded]:
+def reword(
+    text: str,
+    context: Context | None = None,
+    num: int = 100,
+    confirmed: bool = False,
+) -> list[Reworded]:
     """Rewords a description, deterministically.
 
     Args:
@@ -55,6 +60,7 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
             time.
         context: context of the description; None is a slot without further information.
         num: maximum number of results.
+        confirmed: whether to use only synonyms that labels confirm.
 
     Returns:
         Distinct results that differ from the text in more than articles and letter
@@ -65,21 +71,26 @@ def reword(text: str, context: Context | None = None, num: int = 100) -> list[Re
     context = context or Context()
     sentences = re.split(r"(?<=[.!?]) (?=[A-Z])", text)
     if len(sentences) == 1:
-        return _sentence(text, context, num)
+        return _sentence(text, context, num, confirmed)
     groups = [
         [
             Reworded(
                 " ".join([*sentences[:place], one.text, *sentences[place + 1 :]]),
                 one.steps,
             )
-            for one in _sentence(sentence, context, num)
+            for one in _sentence(sentence, context, num, confirmed)
         ]
         for place, sentence in enumerate(sentences)
     ]
     return list(_turns(groups))[:num]
 
 
-def under_all(text: str, contexts: Sequence[Mapping[str, Any]], num: int) -> list[str]:
+def under_all(
+    text: str,
+    contexts: Sequence[Mapping[str, Any]],
+    num: int,
+    confirmed: bool = False,
+) -> list[str]:
     """Rewords a text that occurs in several places.
 
     Args:
@@ -87,12 +98,14 @@ def under_all(text: str, contexts: Sequence[Mapping[str, Any]], num: int) -> lis
         contexts: contexts of the places, as JSON; empty is a slot without further
             information.
         num: maximum number of results.
+        confirmed: see `reword`.
 
     Returns:
         The results under each context in turn.
     """
-    found = [reword(text, Context.of_json(one), num) for one in contexts]
-    results = [one.text for one in _turns(found or [reword(text, None, num)])]
+    places = [Context.of_json(one) for one in contexts] or [None]
+    found = [reword(text, place, num, confirmed) for place in places]
+    results = [one.text for one in _turns(found)]
     return list(dict.fromkeys(results))[:num]
 
 
@@ -111,7 +124,7 @@ def derivation(text: str, kind: str, result: str) -> Steps:
     return ()
 
 
-def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
+def _sentence(text: str, context: Context, num: int, confirmed: bool) -> list[Reworded]:
     body = text.rstrip(".!? ")
     if body.count(" ") >= _LONGEST:
         return []
@@ -122,6 +135,8 @@ def _sentence(text: str, context: Context, num: int) -> list[Reworded]:
         body = body[:1].lower() + body[1:]
     literals = descriptions.protected(body)
     about = _source(body, _is_verb_phrase(context))
+    if confirmed:
+        about = dataclasses.replace(about, only=source.confirmed())
     stepwise = list(itertools.islice(_stepwise(body, context, about), num))
     at_once = itertools.islice(_at_once([(body, ()), *stepwise], context, about), num)
     seen = {_folded(body)}
@@ -195,7 +210,8 @@ def _once(one: _Result, context: Context, about: Source) -> Iterator[_Result]:
     if any(" -> " in name for name in used):
         return  # `_at_once` replaces several words.
     for name, written in senses.apply(parsed, context, about.allows):
-        yield written, (*steps, (name, written))
+        if about.has(name):  # Phrases are not asked about above.
+            yield written, (*steps, (name, written))
 
 
 def _hides_unit(written: str, body: str, context: Context) -> bool:

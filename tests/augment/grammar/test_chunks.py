@@ -95,5 +95,5 @@ def test_orders(text: str, parts: str) -> None:
 
 @pytest.mark.parametrize("kind", ["NOBODY", "V.never", "BUY.past tense", "="])
 def test_a_pattern_with_an_unknown_class_is_refused(kind: str) -> None:
-    with pytest.raises(ValueError, match=r"no (class|variable)"):
+    with pytest.raises(ValueError, match=r"not a (class|variable)"):
         patterns.compiled("{x:" + kind + "}")

@@ -102,7 +102,7 @@ def test_a_wrong_table_of_pairs_is_refused(tmp_path, monkeypatch, line) -> None:
     path = tmp_path / "collocations.txt"
     path.write_text(line + "\n")
     monkeypatch.setattr(source, "_FILE", path)
-    with pytest.raises(UserError, match="is no new verb with nouns"):
+    with pytest.raises(UserError, match="is not a new verb with nouns"):
         source.collocations.__wrapped__()
 
 

@@ -211,12 +211,12 @@ def test_no_checkpoint(run_folder):
         (
             "num_encoder_layers = 1",
             "num_encoder_layers = 1000000000",
-            "num_encoder_layers is 1000000000, expected 1000 at most.",
+            "num_encoder_layers is 1000000000, but must be at most 1000.",
         ),
         (
             "vocab_size = 32",
             "vocab_size = 64",
-            r"kernel of shape \(8, 32\), .* config.gin wants \(8, 64\).*VOCABULARY",
+            r"kernel of shape \(8, 32\), .* config.gin needs \(8, 64\).*VOCABULARY",
         ),
     ],
 )

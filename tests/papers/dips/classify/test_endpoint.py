@@ -113,7 +113,7 @@ def test_a_failure_ends_the_run_and_keeps_the_replies(call, server):
         ([], "smollm2", "--endpoint: model 'smollm2' runs on this machine and has none"),
         (["--option", "retries=0", "--endpoint=http://127.0.0.1:9"], "openai:tiny",
          "cannot be reached"),
-        (["--endpoint=nowhere"], "openai:tiny", "--endpoint nowhere: is no address"),
+        (["--endpoint=nowhere"], "openai:tiny", "--endpoint nowhere is not the address"),
         (["--key_variable=NO_KEY"], "openai:tiny", "$NO_KEY is not set"),
     ],
 )  # fmt: skip
