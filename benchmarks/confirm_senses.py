@@ -47,9 +47,8 @@ def main() -> None:
     names = sorted(confirmed(texts))
     TABLE.write_text(_HEADER + "".join(f"{name}\n" for name in names))
     print(f"{len(texts):,} texts, {len(names)} confirmed synonyms: {TABLE.name}")
-    print(
-        "| set | texts | right | with confirmed synonyms alone | right |\n|---|---|---|---|---|"
-    )
+    print("| set | texts | right | with confirmed synonyms alone | right |")
+    print("|---|---|---|---|---|")
     for name in dict.fromkeys(text.of for text in texts):
         others = confirmed([text for text in texts if text.of != name])
         own = [text for text in texts if text.of == name]
