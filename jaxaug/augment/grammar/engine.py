@@ -103,7 +103,7 @@ def under_all(
     Returns:
         The results under each context in turn.
     """
-    places = [Context.of_json(one) for one in contexts] or [None]
+    places = [Context.of_json(one) for one in contexts] or [Context()]
     found = [reword(text, place, num, confirmed) for place in places]
     results = [one.text for one in _turns(found)]
     return list(dict.fromkeys(results))[:num]
