@@ -206,7 +206,7 @@ def _dialogue_items(path: epath.Path) -> Iterator[Any]:
         for raw in _LIST.decode(read_bytes(path, FIX)):
             yield json_reader.decoded(bytes(raw))
         return
-    except (msgspec.DecodeError, json_reader.JsonError):
+    except (msgspec.DecodeError, json_reader.JsonError, RecursionError):
         data = read_json(path, FIX)  # Names the place of the mistake, if it is one.
     # The official program accepts {dialogue id: dialogue} too.
     if isinstance(data, dict):
