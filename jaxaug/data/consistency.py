@@ -272,7 +272,7 @@ def variant(original: Schema, other: Schema) -> Iterator[Problem]:
                     f"slot {shown(b.name)} has the values {shown(mine)}, the "
                     f"original's {shown(a.name)} has {shown(theirs)}"
                 )
-                fix = "Dialogues keep their values: restore those of the original."
+                fix = "Dialogues keep their values: restore the values of the original."
                 keys = (index, "slots", number, "possible_values")
                 yield Problem(MISMATCH, keys, here, text, fix)
         yield from _moved("slot", old.slots, new.slots, (index, "slots"), here)

@@ -55,11 +55,11 @@ class Service:
         object.__setattr__(self, "_intents", {i.name: i for i in self.intents})
 
     def slot(self, name: str) -> Slot:
-        """Returns the slot of that name; raises `UserError` if there is none."""
+        """Returns the slot of that name; raises `UserError` for an unknown name."""
         return _find(self._slots, name, f"slot of service {shown(self.name)}")
 
     def intent(self, name: str) -> Intent:
-        """Returns the intent of that name; raises `UserError` if there is none."""
+        """Returns the intent of that name; raises `UserError` for an unknown name."""
         return _find(self._intents, name, f"intent of service {shown(self.name)}")
 
 
@@ -74,7 +74,7 @@ class Schema:
         object.__setattr__(self, "_services", {s.name: s for s in self.services})
 
     def service(self, name: str) -> Service:
-        """Returns the service of that name; raises `UserError` if there is none."""
+        """Returns the service of that name; raises `UserError` for an unknown name."""
         return _find(self._services, name, "service of the schema")
 
     def __contains__(self, name: object) -> bool:

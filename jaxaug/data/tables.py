@@ -241,7 +241,7 @@ def _objects(
 
 
 def _column(column: str | None, names: Sequence[str], where: str) -> str:
-    """Returns the column of the texts; raises `UserError` if there is none."""
+    """Returns the column of the texts; raises `UserError` without such a column."""
     if column is not None and column not in names:
         raise UserError(f"{where}: no column {column!r}; {suggestion(column, names)}")
     if column is None and _DEFAULT_COLUMN not in names and len(names) != 1:

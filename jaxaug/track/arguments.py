@@ -117,12 +117,7 @@ def add_robustness(verbs: argparse._SubParsersAction) -> None:
     )
     add_run(parser)
     arguments.data_dir(parser)
-    parser.add_argument(
-        "--split",
-        choices=("train", "dev", "test"),
-        default="test",
-        help="(default: test)",
-    )
+    _split(parser)
     parser.add_argument(
         "--out", required=True, help="folder for the report and the predictions"
     )
@@ -223,12 +218,7 @@ def add_attack(verbs: argparse._SubParsersAction) -> None:
     )
     arguments.trained_run(parser)
     arguments.data_dir(parser)
-    parser.add_argument(
-        "--split",
-        choices=("train", "dev", "test"),
-        default="test",
-        help="(default: test)",
-    )
+    _split(parser)
     parser.add_argument(
         "--services",
         nargs="+",
@@ -248,6 +238,15 @@ def add_attack(verbs: argparse._SubParsersAction) -> None:
         "--out",
         metavar="DIR",
         help="variants folder for the searched wordings, such as DATA/variants/worst",
+    )
+
+
+def _split(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--split",
+        choices=("train", "dev", "test"),
+        default="test",
+        help="(default: test)",
     )
 
 

@@ -21,7 +21,7 @@ STRICT, LIGHT, OFF = "strict", "light", "off"
 SAME, WORDS, ORDER = "same_words", "words", "order"
 PERSONS, MARK = "persons", "mark"
 SIMILARITY, FLUENCY, TRIP = "similarity", "fluency", "round_trip"
-"""Reasons, in addition to those of `jaxaug.augment.judge.filters`."""
+"""Reasons, in addition to the reasons of `jaxaug.augment.judge.filters`."""
 
 # A word or number; marks between words do not matter here.
 _TOKEN = re.compile(r"\$?\d+(?:[.,:]\d+)*%?|[^\W\d]+(?:'[^\W\d]+)*")

@@ -82,10 +82,7 @@ def transposed(name: str, *aliases: str) -> Weight:
 
 
 def heads_in(name: str, heads: int, head_dim: int) -> Weight:
-    """Returns a query, key, or value kernel.
-
-    The layouts are [heads * head_dim, in] <-> [in, heads, head_dim].
-    """
+    """Returns a Q, K, or V kernel [heads * head_dim, in] <-> [in, heads, head_dim]."""
     return Weight(
         name,
         lambda w: w.T.reshape(-1, heads, head_dim),
@@ -94,10 +91,7 @@ def heads_in(name: str, heads: int, head_dim: int) -> Weight:
 
 
 def heads_out(name: str, heads: int, head_dim: int) -> Weight:
-    """Returns an output kernel.
-
-    The layouts are [out, heads * head_dim] <-> [heads, head_dim, out].
-    """
+    """Returns an output kernel [out, heads * head_dim] <-> [heads, head_dim, out]."""
     return Weight(
         name,
         lambda w: w.T.reshape(heads, head_dim, -1),
