@@ -79,10 +79,16 @@ def reword(
                 one.steps,
             )
             for one in _sentence(sentence, context, num, confirmed)
+            if not _asks(one.text) or _asks(sentence)
         ]
         for place, sentence in enumerate(sentences)
     ]
     return list(_turns(groups))[:num]
+
+
+def _asks(sentence: str) -> bool:
+    """Returns whether a sentence begins as a question: "Which code you get. It is"."""
+    return sentence.partition(" ")[0].lower() in vocabulary.QUESTIONS
 
 
 def under_all(
@@ -188,7 +194,9 @@ def _at_once(
         (steps, parsed, senses.choices(parsed, context, about.allows))
         for text, steps in results
         if names.issuperset(name for name, _ in steps)
-        for parsed in [_parsed(text, _is_verb_phrase(context), about.nouns)]
+        for parsed in [
+            _parsed(text, _is_verb_phrase(context), about.nouns, about.verbs)
+        ]
     ]
     for number in range(_CHOICES):
         for place, (steps, parsed, found) in enumerate(plain):
@@ -201,7 +209,7 @@ def _at_once(
 def _once(one: _Result, context: Context, about: Source) -> Iterator[_Result]:
     """Yields the results of one more step; only words of the source get synonyms."""
     text, steps = one
-    parsed = _parsed(text, _is_verb_phrase(context), about.nouns)
+    parsed = _parsed(text, _is_verb_phrase(context), about.nouns, about.verbs)
     used = {name for name, _ in steps}
     if not used & rules.final() and not any(map(_ends, used)):
         for name, written in rules.apply(parsed, context):
@@ -263,9 +271,9 @@ def _source(text: str, is_verb_phrase: bool) -> Source:
 
 @functools.lru_cache(20_000)
 def _parsed(
-    text: str, is_verb_phrase: bool, nouns: frozenset[str]
+    text: str, is_verb_phrase: bool, nouns: frozenset[str], verbs: frozenset[str]
 ) -> tuple[Chunk, ...]:
-    return tuple(chunks(text, is_verb_phrase, nouns))
+    return tuple(chunks(text, is_verb_phrase, nouns, verbs))
 
 
 def _folded(text: str) -> str:

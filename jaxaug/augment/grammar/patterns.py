@@ -371,11 +371,11 @@ def _written(chunks: Sequence[Chunk], change: str) -> str:
         return base if is_plural(chunks) else vocabulary.inflected(base, THIRD)
     if first.kind == VERB:
         if change == "noun":
-            if first.base not in NOMINALS:
+            if first.base not in NOMINALS or first.adverb:
                 raise Unwritable(change)
             return NOMINALS[first.base]
         rest = text_of(chunks[1:])
-        return f"{vocabulary.inflected(first.base, _VERB[change])} {rest}".strip()
+        return " ".join([*first.inflected(first.base, _VERB[change]), rest]).strip()
     if change.startswith("event."):
         verb = EVENT_VERBS.get(vocabulary.singular(first.words[-1]).lower())
         if verb is None:

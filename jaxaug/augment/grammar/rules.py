@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 
 from etils import epath
 
-from jaxaug.augment.grammar import patterns
-from jaxaug.augment.grammar.chunks import Chunk
+from jaxaug.augment.grammar import patterns, vocabulary
+from jaxaug.augment.grammar.chunks import VERB, Chunk
 from jaxaug.augment.grammar.context import Context
 from jaxaug.augment.grammar.patterns import Pattern
+from jaxaug.augment.language.inflection import GERUND, PARTICIPLE
 from jaxaug.core.errors import UserError
 
 _FILE = epath.Path(__file__).parent / "rules.txt"
@@ -92,6 +93,9 @@ def tidy(text: str) -> str:
     return _VOWEL_SOUND.sub(article, text)
 
 
+_REMARKS = vocabulary.PREPOSITIONS | {"not", "if", "as", "when", "where", "unless"}
+
+
 @functools.cache
 def table() -> tuple[Rule, ...]:
     """Returns the rules in the order of the file.
@@ -148,6 +152,31 @@ def apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]
         chunks: chunks of the text.
         context: context of the description.
     """
+    yield from _apply(chunks, context)
+    place = _remark(chunks)
+    if place:
+        remark = patterns.text_of(chunks[place:])
+        for name, written in _apply(chunks[:place], context):
+            if not written.endswith("?"):
+                yield name, tidy(f"{written} {remark}")
+
+
+def _remark(chunks: Sequence[Chunk]) -> int:
+    """Returns the place of a comma or bracket with a remark behind it, else 0.
+
+    "Price, including taxes" has one, and "name, address" has none.
+    """
+    for place, chunk in enumerate(chunks[1:-1], 1):
+        after = chunks[place + 1]
+        if chunk.cls == "(":
+            return place
+        if chunk.cls == ",":
+            is_verb = after.kind == VERB and after.form in (GERUND, PARTICIPLE)
+            return place if is_verb or after.cls in _REMARKS else 0
+    return 0
+
+
+def _apply(chunks: Sequence[Chunk], context: Context) -> Iterator[tuple[str, str]]:
     codes = patterns.encode(chunks)
     text = patterns.text_of(chunks)
     clashes = _clashes(text)

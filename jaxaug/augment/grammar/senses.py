@@ -233,6 +233,8 @@ def _is_taken(
 def _takes(sense: Sense, behind: Chunk | None) -> bool:
     """Returns whether the next chunk fits: class of the noun, number, prepositions."""
     is_noun = behind is not None and behind.kind == NOUN
+    if sense.pos == "v" and behind is not None and behind.cls in _PARTICLES:
+        return False  # "Makes up" is another verb than "makes".
     if sense.objects:
         return behind is not None and is_noun and behind.cls in sense.objects
     if sense.pos == "v" and sense.new.rpartition(" ")[2] in _TAKE_NOUNS:
@@ -258,6 +260,7 @@ def _head(phrase: str) -> str:
 
 
 _ACTIVE = frozenset(["get", "have", "be", "come", "go"])
+_PARTICLES = frozenset(["up", "off", "out", "down", "away", "back", "over", "along"])
 _TAKE_NOUNS = frozenset(["for", "of", "to", "with", "at", "from", "through", "after"])
 
 
@@ -276,8 +279,8 @@ def _changes(chunk: Chunk, is_predicate: bool) -> Iterator[tuple[Sense, Chunk]]:
             # "To be made a booking for" and "to be gotten" are not passives.
             active = sense.new.count(" ") > 1 or sense.new.split()[0] in _ACTIVE
             if sense.pos == "v" and not (active and chunk.form == PARTICIPLE):
-                written = vocabulary.inflected(sense.new, chunk.form)
-                yield sense, dataclasses.replace(chunk, words=tuple(written.split()))
+                written = chunk.inflected(sense.new, chunk.form)
+                yield sense, dataclasses.replace(chunk, words=written)
     if chunk.kind != NOUN:
         return
     for start, end, base in spans(chunk.words):

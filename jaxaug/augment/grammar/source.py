@@ -41,12 +41,14 @@ class Source:
     Attributes:
         known: (kind of chunk, base form) of the words that may be replaced.
         nouns: lower-case words that look like a third person and are nouns here.
+        verbs: lower-case words that are verbs here.
         fixed: ((kind of chunk, base form), partners) of its fixed verb-noun pairs.
         only: names of the synonyms that may be used; None allows all.
     """
 
     known: frozenset[tuple[str, str]]
     nouns: frozenset[str]
+    verbs: frozenset[str] = frozenset()
     fixed: tuple[tuple[tuple[str, str], frozenset[str]], ...] = ()
     only: frozenset[str] | None = None
 
@@ -79,7 +81,8 @@ def read(text: str, is_verb_phrase: bool) -> Source:
     first = chunks(text, is_verb_phrase)
     tagged = _tags(text, first)
     nouns = frozenset(word for word, kinds in tagged.items() if kinds == {NOUN})
-    parsed = chunks(text, is_verb_phrase, nouns)
+    verbs = frozenset(word for word, kinds in tagged.items() if kinds == {VERB})
+    parsed = chunks(text, is_verb_phrase, nouns, verbs)
     # The tagger decides what neighbors leave open, but for a clause of two such words.
     unclear = _subjects(parsed) if tagged else _subjects(parsed) | _undecided(parsed)
     known: set[tuple[str, str]] = set()
@@ -91,13 +94,13 @@ def read(text: str, is_verb_phrase: bool) -> Source:
             disagrees = bool(kinds) and chunk.kind not in kinds
             if not disagrees and (place, word) not in unclear:
                 known.add((chunk.kind, base))
-    return Source(frozenset(known), nouns, _fixed(text))
+    return Source(frozenset(known), nouns, verbs, _fixed(text))
 
 
 def _bases(chunk: Chunk) -> list[tuple[str, str]]:
     """(lower-case word that decides the class, base form) of a noun group or a verb."""
     if chunk.kind == VERB:
-        return [(chunk.words[0].lower(), chunk.base)]
+        return [(chunk.words[len(chunk.adverb)].lower(), chunk.base)]
     spans = senses.spans(chunk.words)
     found = [(chunk.words[end - 1].lower(), base) for _, end, base in spans]
     return found + [(word.lower(), word.lower()) for word in chunk.words]

@@ -100,6 +100,12 @@ def verbs() -> dict[str, str]:
     return _table("verbs.txt")
 
 
+# They stand before their verb and stay there: "still accepted".
+ADVERBS = word_set(
+    "already also always automatically currently directly only still usually"
+)
+
+
 @functools.cache
 def particles() -> dict[str, frozenset[str]]:
     """Returns base form without a particle -> its particles."""

@@ -52,8 +52,10 @@ def readings(word: str) -> Iterator[Form]:
         if word.endswith(ending) and len(word) > len(ending) + 1:
             for base in _bases(word, ending):
                 for pos, form in forms:
-                    # `taked` is not a form of take.
-                    if inflect(base, pos, form) == word:
+                    # `taked` is not a form of take; "cancelled" is British.
+                    written = inflect(base, pos, form)
+                    british = base.endswith(("al", "el")) and base + "l" + ending
+                    if word in (written, british):
                         yield Form(base, pos, form)
 
 
@@ -123,16 +125,11 @@ def _syllables(base: str) -> int:
 
 # Words of two syllables that double their last letter: with a stressed last syllable,
 # or irregular.
-_DOUBLING = {
-    "refer",
-    "prefer",
-    "transfer",
-    "permit",
-    "commit",
-    "begin",
-    "forget",
-    "occur",
-}
+_DOUBLING = frozenset(
+    "admit begin commit compel confer control defer deter emit equip expel forget "
+    "format infer kidnap occur omit patrol permit prefer program propel refer regret "
+    "reset submit transfer unplug unwrap unzip upset".split()
+)
 
 
 def _doubles(base: str) -> bool:

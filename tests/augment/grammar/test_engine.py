@@ -23,7 +23,7 @@ def test_the_first_rewordings_of_a_place() -> None:
         "City where the hotel is located",
         "Town of the accommodation",
         "City in which the hotel is situated",
-        "Municipality where the lodging is located",
+        "Town where the lodging is located",
         "Which city the hotel is in",
     ]
 
@@ -195,3 +195,15 @@ def test_what_readers_found_wrong_is_not_made(
 ) -> None:
     found = texts(source, Context(kind), 300)
     assert found and not [text for text in found if part in text]
+
+
+def test_a_remark_behind_a_comma_stays() -> None:
+    found = texts("Price of the ticket, including taxes")
+    assert "How much the ticket costs, including taxes" in found
+    assert not [text for text in found if "including taxes" not in text]
+    assert "Name, address of the hotel" not in texts("Name, city of the hotel")
+
+
+def test_one_of_several_sentences_is_no_question() -> None:
+    source = "Code that opens the door. It has six digits"
+    assert not [one for one in texts(source) if one.startswith(("Which", "What"))]

@@ -80,9 +80,9 @@ def test_a_plural_that_looks_like_a_third_person_stays_a_noun(tagger) -> None:
         ),
         # The noun is free where its verb is no partner.
         (
-            "reason for cancelling the order",
-            "ordering",
-            "reason for cancelling the purchase",
+            "reason for cancelling the booking",
+            "making",
+            "reason for cancelling the reservation",
         ),
     ],
 )
